@@ -1,0 +1,3 @@
+//! The program `acpx`.
+
+fn main() {}

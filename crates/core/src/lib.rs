@@ -1,0 +1,11 @@
+//! Durable sessions of the Agent Client Protocol (ACP).
+//!
+//! The crate is the engine room of acpx, usable alone: it starts an agent, opens a session with it, keeps
+//! every message exchanged, and brings the conversation back when the agent is gone. It talks to no
+//! terminal, reads no environment and knows no home directory; whatever it needs is passed in.
+//!
+//! Layers, each using only those before it: [`model`] (what things are), [`machine`] (what a session does,
+//! pure), [`wire`] (JSON-RPC over bytes), [`store`] (what is kept), [`acp`] (what the protocol's messages
+//! mean), [`tools`] (processes) and [`engine`] (sessions that run).
+
+pub mod model;

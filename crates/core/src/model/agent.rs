@@ -1,0 +1,50 @@
+//! How an agent is started, as far as it is kept: its name and its command line. Never its environment.
+
+use std::time::Duration;
+
+/// The program on the far side.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentSpec {
+    /// The name it is known by here, if any.
+    pub name: Option<String>,
+    /// The program to run.
+    pub program: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// How long it may take to answer `initialize`, and any later setup request.
+    pub start_timeout: Duration,
+}
+
+impl AgentSpec {
+    /// Long enough for a first `npx` to download its package.
+    pub const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(120);
+
+    /// An agent started as `program args…`, with the default patience.
+    pub fn new<A: Into<String>>(program: impl Into<String>, args: impl IntoIterator<Item = A>) -> Self {
+        Self {
+            name: None,
+            program: program.into(),
+            args: args.into_iter().map(Into::into).collect(),
+            start_timeout: Self::DEFAULT_START_TIMEOUT,
+        }
+    }
+
+    /// The same agent under a name.
+    #[must_use]
+    pub fn named(mut self, name: impl Into<String>) -> Self {
+        self.name = Some(name.into());
+        self
+    }
+
+    /// The same agent with another patience.
+    #[must_use]
+    pub fn with_start_timeout(mut self, limit: Duration) -> Self {
+        self.start_timeout = limit;
+        self
+    }
+
+    /// What to call it in a message to a person.
+    pub fn label(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.program)
+    }
+}

@@ -1,0 +1,255 @@
+//! A conversation folded from its events: prompts, messages, tool calls, plans, in order.
+//!
+//! Agents without message ids send bare chunks. A message is then the run of chunks of one kind within one
+//! turn: a chunk of another kind, a tool call or a turn boundary ends it; state updates do not. Its id is
+//! made from the seq of its first chunk, so it is the same after every fold. Ids of agents are keyed
+//! together with the lineage row: one that repeats after a reset does not merge with its namesake.
+
+use std::collections::HashMap;
+
+use super::{
+    ChunkContent, Content, Event, Exchange, Fact, LineageIndex, MessageKind, RecordId, Seq, Timestamp, TurnId, Update,
+};
+
+/// A conversation as it stands after the events applied to it.
+#[derive(Debug, Clone)]
+pub struct Conversation {
+    record: RecordId,
+    entries: Vec<Entry>,
+    tools: HashMap<(LineageIndex, Box<str>), usize>,
+    messages: HashMap<(LineageIndex, MessageKind, Box<str>), usize>,
+    /// The message that the next chunk without an id continues.
+    open: Option<usize>,
+}
+
+/// One thing said or done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Entry {
+    /// A message, of the user or the agent.
+    Message(Message),
+    /// A tool call with the fields of all its updates.
+    Tool(ToolCall),
+    /// The agent's plan, as last told in its turn.
+    Plan {
+        /// The turn it was told in.
+        turn: Option<TurnId>,
+        /// The whole update object.
+        fields: Box<str>,
+    },
+    /// A turn is over.
+    TurnEnd {
+        /// Which.
+        turn: TurnId,
+        /// Why the agent stopped; `None` if the turn failed.
+        stop_reason: Option<Box<str>>,
+    },
+    /// From here on the agent does not remember what came before.
+    Reset {
+        /// The lineage reason.
+        reason: Box<str>,
+    },
+}
+
+/// A message, whole.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    /// The agent's id for it, or one made from the record and its first event.
+    pub id: Box<str>,
+    /// Whose it is.
+    pub kind: MessageKind,
+    /// The turn it was said in.
+    pub turn: Option<TurnId>,
+    /// Its first event.
+    pub first: Seq,
+    /// Its last event.
+    pub last: Seq,
+    /// When its first event was kept.
+    pub at: Timestamp,
+    /// Its text, joined.
+    pub text: String,
+    /// Its other content blocks, JSON as received.
+    pub blocks: Vec<Box<str>>,
+}
+
+/// A tool call, as last told.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolCall {
+    /// The agent's id for it.
+    pub id: Box<str>,
+    /// The turn it began in.
+    pub turn: Option<TurnId>,
+    /// Its first event.
+    pub first: Seq,
+    /// Its last event.
+    pub last: Seq,
+    /// Every field told of it, the last telling of each.
+    pub fields: serde_json::Map<String, serde_json::Value>,
+}
+
+impl Conversation {
+    /// The conversation of a record before its first event.
+    pub fn new(record: RecordId) -> Self {
+        Self {
+            record,
+            entries: Vec::new(),
+            tools: HashMap::new(),
+            messages: HashMap::new(),
+            open: None,
+        }
+    }
+
+    /// Everything so far, in order of first appearance.
+    pub fn entries(&self) -> &[Entry] {
+        &self.entries
+    }
+
+    /// Takes the next event and what it says.
+    pub fn apply(&mut self, event: &Event, content: Content) {
+        match content {
+            Content::Prompt { text, blocks } => self.prompt(event, text, blocks),
+            Content::Update(update) => self.update(event, update),
+            Content::Fact(fact) => self.fact(fact),
+            Content::Nothing => {}
+        }
+    }
+
+    fn prompt(&mut self, event: &Event, text: String, blocks: Box<str>) {
+        self.open = None;
+        let message = Message { text, blocks: vec![blocks], ..self.message(event, MessageKind::User, None) };
+        self.entries.push(Entry::Message(message));
+    }
+
+    fn update(&mut self, event: &Event, update: Update) {
+        match update {
+            Update::Chunk { kind, message_id, content } => self.chunk(event, kind, message_id, content),
+            Update::Tool { call, fields } => self.tool(event, call, &fields),
+            Update::Plan { fields } => self.plan(event, fields),
+            Update::Title(_) | Update::State | Update::Unknown => {}
+        }
+    }
+
+    fn fact(&mut self, fact: Fact) {
+        match fact {
+            Fact::TurnStarted { .. } => self.open = None,
+            Fact::TurnEnded { turn, stop_reason, .. } => {
+                self.open = None;
+                let stop_reason = stop_reason.map(Into::into);
+                self.entries.push(Entry::TurnEnd { turn: TurnId(turn), stop_reason });
+            }
+            Fact::SessionReset { reason, announced: true, .. } => {
+                self.open = None;
+                self.entries.push(Entry::Reset { reason: reason.into() });
+            }
+            Fact::SessionReset { .. }
+            | Fact::Restored { .. }
+            | Fact::McpServersLeftOut { .. }
+            | Fact::AgentEnded { .. }
+            | Fact::Closed {} => {}
+        }
+    }
+
+    fn chunk(&mut self, event: &Event, kind: MessageKind, id: Option<Box<str>>, content: ChunkContent) {
+        let index = match self.continued(event, kind, id.as_deref()) {
+            Some(index) => index,
+            None => self.begin_message(event, kind, id),
+        };
+        self.open = Some(index);
+        let Some(Entry::Message(message)) = self.entries.get_mut(index) else { return };
+        message.last = event.seq;
+        match content {
+            ChunkContent::Text(text) => message.text.push_str(&text),
+            ChunkContent::Block(block) => message.blocks.push(block),
+        }
+    }
+
+    fn continued(&self, event: &Event, kind: MessageKind, id: Option<&str>) -> Option<usize> {
+        if let Some(id) = id {
+            return self.messages.get(&(event.lineage, kind, id.into())).copied();
+        }
+        let index = self.open?;
+        match self.entries.get(index) {
+            Some(Entry::Message(message)) if message.kind == kind && message.turn == event.turn => Some(index),
+            _ => None,
+        }
+    }
+
+    fn begin_message(&mut self, event: &Event, kind: MessageKind, id: Option<Box<str>>) -> usize {
+        let index = self.entries.len();
+        if let Some(id) = &id {
+            self.messages.insert((event.lineage, kind, id.clone()), index);
+        }
+        let message = self.message(event, kind, id);
+        self.entries.push(Entry::Message(message));
+        index
+    }
+
+    fn message(&self, event: &Event, kind: MessageKind, id: Option<Box<str>>) -> Message {
+        Message {
+            id: id.unwrap_or_else(|| format!("{}:{}", self.record, event.seq).into()),
+            kind,
+            turn: event.turn,
+            first: event.seq,
+            last: event.seq,
+            at: event.at,
+            text: String::new(),
+            blocks: Vec::new(),
+        }
+    }
+
+    fn tool(&mut self, event: &Event, call: Box<str>, fields: &str) {
+        self.open = None;
+        let told = match serde_json::from_str(fields) {
+            Ok(serde_json::Value::Object(told)) => told,
+            _ => return,
+        };
+        let key = (event.lineage, call.clone());
+        if let Some(Entry::Tool(tool)) = self.tools.get(&key).and_then(|&index| self.entries.get_mut(index)) {
+            tool.last = event.seq;
+            tool.fields.extend(told);
+            return;
+        }
+        self.tools.insert(key, self.entries.len());
+        let tool = ToolCall { id: call, turn: event.turn, first: event.seq, last: event.seq, fields: told };
+        self.entries.push(Entry::Tool(tool));
+    }
+
+    /// A plan is told whole each time, so the last telling in a turn stands for all.
+    fn plan(&mut self, event: &Event, fields: Box<str>) {
+        let same_turn = |entry: &&mut Entry| matches!(entry, Entry::Plan { turn, .. } if *turn == event.turn);
+        match self.entries.iter_mut().rev().find(same_turn) {
+            Some(Entry::Plan { fields: told, .. }) => *told = fields,
+            _ => self.entries.push(Entry::Plan { turn: event.turn, fields }),
+        }
+    }
+
+    /// The prompts and replies since the agent last began afresh: what a replay is compared with.
+    pub fn exchanges(&self) -> Vec<Exchange> {
+        let mut exchanges: Vec<Exchange> = Vec::new();
+        for entry in &self.entries {
+            match entry {
+                Entry::Reset { .. } => exchanges.clear(),
+                Entry::Message(message) if message.kind == MessageKind::User => {
+                    let prompt = message.text.clone();
+                    // A prompt made elsewhere has no turn of ours; the agent replayed it, so it has it.
+                    let answered = message.turn.is_none();
+                    exchanges.push(Exchange { prompt, answered, reply: String::new() });
+                }
+                Entry::Message(message) if message.kind == MessageKind::Agent => {
+                    if let Some(last) = exchanges.last_mut() {
+                        last.reply.push_str(&message.text);
+                    }
+                }
+                Entry::TurnEnd { stop_reason: Some(reason), .. } if &**reason != "cancelled" => {
+                    if let Some(last) = exchanges.last_mut() {
+                        last.answered = true;
+                    }
+                }
+                Entry::Message(_) | Entry::Tool(_) | Entry::Plan { .. } | Entry::TurnEnd { .. } => {}
+            }
+        }
+        exchanges
+    }
+}
+
+#[cfg(test)]
+mod tests;

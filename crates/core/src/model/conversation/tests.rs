@@ -1,0 +1,133 @@
+//! How events become messages and tool calls.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::model::{Direction, EventKind};
+
+struct Fold {
+    conversation: Conversation,
+    seq: u64,
+    turn: Option<TurnId>,
+    lineage: LineageIndex,
+}
+
+impl Fold {
+    fn new() -> Self {
+        Self {
+            conversation: Conversation::new(RecordId::new("r").unwrap()),
+            seq: 0,
+            turn: Some(TurnId(1)),
+            lineage: LineageIndex(1),
+        }
+    }
+
+    fn apply(&mut self, content: Content) {
+        self.seq += 1;
+        let event = Event {
+            seq: Seq(self.seq),
+            at: Timestamp::from_millis(0).unwrap(),
+            turn: self.turn,
+            lineage: self.lineage,
+            protocol: 1,
+            direction: Direction::FromAgent,
+            kind: EventKind::Update,
+            body: Arc::from(""),
+        };
+        self.conversation.apply(&event, content);
+    }
+
+    fn chunk(&mut self, kind: MessageKind, id: Option<&str>, text: &str) {
+        let content = ChunkContent::Text(text.into());
+        self.apply(Content::Update(Update::Chunk { kind, message_id: id.map(Into::into), content }));
+    }
+
+    fn tool(&mut self, call: &str, fields: &str) {
+        self.apply(Content::Update(Update::Tool { call: call.into(), fields: fields.into() }));
+    }
+
+    fn messages(&self) -> Vec<(&str, MessageKind, &str)> {
+        self.conversation
+            .entries()
+            .iter()
+            .filter_map(|entry| match entry {
+                Entry::Message(message) => Some((&*message.id, message.kind, &*message.text)),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+#[test]
+fn a_run_of_chunks_of_one_kind_is_one_message() {
+    let mut fold = Fold::new();
+    fold.chunk(MessageKind::Thought, None, "hm");
+    fold.chunk(MessageKind::Agent, None, "a");
+    fold.apply(Content::Update(Update::State));
+    fold.chunk(MessageKind::Agent, None, "b");
+    fold.tool("t", "{}");
+    fold.chunk(MessageKind::Agent, None, "c");
+    fold.turn = Some(TurnId(2));
+    fold.chunk(MessageKind::Agent, None, "d");
+    let expected = [
+        ("r:1", MessageKind::Thought, "hm"),
+        ("r:2", MessageKind::Agent, "ab"),
+        ("r:6", MessageKind::Agent, "c"),
+        ("r:7", MessageKind::Agent, "d"),
+    ];
+    assert_eq!(fold.messages(), expected);
+}
+
+#[test]
+fn chunks_with_an_id_join_wherever_they_stand_but_not_across_a_reset() {
+    let mut fold = Fold::new();
+    fold.chunk(MessageKind::Agent, Some("m"), "a");
+    fold.tool("t", "{}");
+    fold.chunk(MessageKind::Agent, Some("m"), "b");
+    fold.lineage = LineageIndex(2);
+    fold.chunk(MessageKind::Agent, Some("m"), "c");
+    assert_eq!(fold.messages(), [("m", MessageKind::Agent, "ab"), ("m", MessageKind::Agent, "c")]);
+}
+
+#[test]
+fn a_tool_call_stands_once_with_the_last_telling_of_each_field() {
+    let mut fold = Fold::new();
+    fold.tool("t", r#"{"toolCallId":"t","title":"read","status":"pending"}"#);
+    fold.tool("t", r#"{"toolCallId":"t","status":"completed","new":1}"#);
+    let expected = serde_json::json!({"toolCallId":"t","title":"read","status":"completed","new":1});
+    let Entry::Tool(tool) = &fold.conversation.entries()[0] else { panic!("not a tool call") };
+    assert_eq!(fold.conversation.entries().len(), 1);
+    assert_eq!((serde_json::Value::Object(tool.fields.clone()), tool.first, tool.last), (expected, Seq(1), Seq(2)));
+}
+
+#[test]
+fn the_exchanges_begin_after_the_last_announced_reset() {
+    let mut fold = Fold::new();
+    let prompt = |text: &str| Content::Prompt { text: text.into(), blocks: "[]".into() };
+    let end = |turn, reason: Option<&str>| {
+        Content::Fact(Fact::TurnEnded { turn, stop_reason: reason.map(Into::into), error: None })
+    };
+    fold.apply(prompt("old"));
+    fold.apply(end(1, Some("end_turn")));
+    let reset = Fact::SessionReset {
+        reason: "agent-lost".into(),
+        from_acpx_session_id: "a".into(),
+        acpx_session_id: "b".into(),
+        announced: true,
+    };
+    fold.apply(Content::Fact(reset));
+    fold.apply(prompt("one"));
+    fold.chunk(MessageKind::Agent, None, "1");
+    fold.apply(end(2, Some("end_turn")));
+    fold.apply(prompt("two"));
+    fold.apply(end(3, Some("cancelled")));
+    fold.turn = None;
+    fold.chunk(MessageKind::User, None, "elsewhere");
+    let exchange = |prompt: &str, answered, reply: &str| Exchange {
+        prompt: prompt.into(),
+        answered,
+        reply: reply.into(),
+    };
+    let expected = [exchange("one", true, "1"), exchange("two", false, ""), exchange("elsewhere", true, "")];
+    assert_eq!(fold.conversation.exchanges(), expected);
+}

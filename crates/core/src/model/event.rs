@@ -1,0 +1,151 @@
+//! What is kept of a session: one line exchanged with the agent, or one fact of ours.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::{LineageIndex, Seq, Timestamp, TurnId, Verdict};
+
+/// One kept line or fact.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Event {
+    /// Its number within the record.
+    pub seq: Seq,
+    /// When it was kept.
+    pub at: Timestamp,
+    /// The turn it belongs to, if any.
+    pub turn: Option<TurnId>,
+    /// The ACP session it belongs to.
+    pub lineage: LineageIndex,
+    /// The protocol version its line was spoken in.
+    pub protocol: u16,
+    /// Who said it.
+    pub direction: Direction,
+    /// What sort of line it is.
+    pub kind: EventKind,
+    /// The line as exchanged, secret values replaced; or the fact, as JSON.
+    pub body: Arc<str>,
+}
+
+/// Who said it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Direction {
+    /// The agent, to us.
+    FromAgent,
+    /// We, to the agent.
+    ToAgent,
+    /// We, to ourselves.
+    Ours,
+}
+
+/// What sort of line an event is; enough to find the ones a reader wants without parsing the rest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum EventKind {
+    /// A `session/update` notification.
+    Update,
+    /// Any other notification.
+    Notification,
+    /// A request.
+    Request,
+    /// An answer to a request.
+    Response,
+    /// A fact of ours.
+    Fact,
+}
+
+/// A fact of ours about the session, kept among its lines. Its JSON is what readers of the raw stream see.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "fact", rename_all = "snake_case", rename_all_fields = "camelCase")]
+pub enum Fact {
+    /// A prompt is on its way to the agent.
+    TurnStarted {
+        /// Which turn.
+        turn: u64,
+        /// The client's name for it.
+        request_id: String,
+    },
+    /// A turn is over: exactly one of the two is there.
+    TurnEnded {
+        /// Which turn.
+        turn: u64,
+        /// Why the agent stopped.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        stop_reason: Option<String>,
+        /// What went wrong: code and message.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        error: Option<FactError>,
+    },
+    /// The agent has the session again.
+    Restored {
+        /// The protocol's method that did it.
+        by: String,
+        /// How what it replayed compares with what we keep; absent when it replayed nothing.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        replay: Option<Verdict>,
+    },
+    /// A fresh ACP session took over: the agent does not remember what came before.
+    SessionReset {
+        /// The lineage reason.
+        reason: String,
+        /// The session left behind.
+        from_acpx_session_id: String,
+        /// The session in force now.
+        acpx_session_id: String,
+        /// Whether a person must be told: not when there was nothing to forget.
+        announced: bool,
+    },
+    /// Servers the record had that could not be given to the agent again.
+    McpServersLeftOut {
+        /// Their names.
+        names: Vec<String>,
+    },
+    /// The agent's process is gone, asked for or not.
+    AgentEnded {
+        /// How, in words.
+        how: String,
+    },
+    /// The record was closed.
+    Closed {},
+}
+
+/// An error inside a fact.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FactError {
+    /// The stable code.
+    pub code: String,
+    /// What happened, to what.
+    pub message: String,
+}
+
+impl Fact {
+    /// The fact as an event's body.
+    pub fn to_body(&self) -> Arc<str> {
+        serde_json::to_string(self).expect("a fact has only strings and numbers").into()
+    }
+
+    /// Reads a body back; `None` for a fact this version does not know.
+    pub fn from_body(body: &str) -> Option<Self> {
+        serde_json::from_str(body).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fact_is_read_as_it_was_written_and_leaves_out_what_is_unknown() {
+        let fact = Fact::TurnEnded { turn: 3, stop_reason: Some("end_turn".into()), error: None };
+        assert_eq!(&*fact.to_body(), r#"{"fact":"turn_ended","turn":3,"stopReason":"end_turn"}"#);
+        assert_eq!(Fact::from_body(&fact.to_body()), Some(fact));
+        let reset = Fact::SessionReset {
+            reason: "agent-lost".into(),
+            from_acpx_session_id: "a".into(),
+            acpx_session_id: "b".into(),
+            announced: true,
+        };
+        let text = r#"{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"a","acpxSessionId":"b","announced":true}"#;
+        assert_eq!(&*reset.to_body(), text);
+        assert_eq!(Fact::from_body(r#"{"fact":"from_the_future"}"#), None);
+    }
+}

@@ -1,0 +1,176 @@
+//! Ids as types. Three strings are called "session id" in this field; here no two of them convert.
+//!
+//! [`RecordId`] is ours, [`AcpSessionId`] is the agent's name for the conversation on the wire, and
+//! [`AgentSessionId`] is the harness's own id, often unknown and never made up.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// A string that cannot be the id it was read as.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{what} is empty")]
+pub struct InvalidId {
+    what: &'static str,
+}
+
+macro_rules! string_id {
+    ($(#[$doc:meta])* $name:ident, $what:literal) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+        pub struct $name(Box<str>);
+
+        impl $name {
+            /// Takes a string as received; only an empty one is refused.
+            pub fn new(text: impl Into<Box<str>>) -> Result<Self, InvalidId> {
+                let text = text.into();
+                if text.is_empty() { Err(InvalidId { what: $what }) } else { Ok(Self(text)) }
+            }
+
+            /// The id as it is written.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(&self.0)
+            }
+        }
+    };
+}
+
+string_id!(
+    /// Our name for one conversation (`acpxRecordId`). It never changes.
+    RecordId,
+    "the record id"
+);
+string_id!(
+    /// The agent's name for the conversation on the wire (`acpxSessionId`). It may change, openly.
+    AcpSessionId,
+    "the ACP session id"
+);
+string_id!(
+    /// A client's name for one of its prompts, unique within a record.
+    RequestId,
+    "the request id"
+);
+string_id!(
+    /// Whoever holds leases: one running host.
+    HostId,
+    "the host id"
+);
+
+/// The harness's own id for the conversation (`agentSessionId`), taken from `_meta.agentSessionId` alone.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize)]
+#[serde(transparent)]
+pub struct AgentSessionId(Box<str>);
+
+impl AgentSessionId {
+    /// Takes what an agent told us; a blank string tells nothing.
+    pub fn from_agent(text: &str) -> Option<Self> {
+        let text = text.trim();
+        (!text.is_empty()).then(|| Self(text.into()))
+    }
+
+    /// The id as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for AgentSessionId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+macro_rules! number_id {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(pub u64);
+
+        impl $name {
+            /// The first of its kind in a record.
+            pub const FIRST: Self = Self(1);
+
+            /// The one after this.
+            #[must_use]
+            pub fn next(self) -> Self {
+                Self(self.0 + 1)
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+    };
+}
+
+number_id!(
+    /// The number of an event within its record, from 1, without gaps.
+    Seq
+);
+number_id!(
+    /// The number of a turn within its record, from 1, in the order the prompts were accepted.
+    TurnId
+);
+number_id!(
+    /// The number of a lineage row within its record, from 1.
+    LineageIndex
+);
+
+/// The three ids of a session as they are told to others: two always, the third only when known.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SessionIdentity {
+    /// Ours; stable for the life of the record.
+    #[serde(rename = "acpxRecordId")]
+    pub record: RecordId,
+    /// The agent's on the wire; stable while the agent can restore the conversation.
+    #[serde(rename = "acpxSessionId")]
+    pub session: AcpSessionId,
+    /// The harness's own, when the agent has told it.
+    #[serde(rename = "agentSessionId", skip_serializing_if = "Option::is_none")]
+    pub agent_session: Option<AgentSessionId>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identity_has_no_null_placeholder() {
+        let mut identity = SessionIdentity {
+            record: RecordId::new("r").unwrap(),
+            session: AcpSessionId::new("s").unwrap(),
+            agent_session: None,
+        };
+        assert_eq!(serde_json::to_string(&identity).unwrap(), r#"{"acpxRecordId":"r","acpxSessionId":"s"}"#);
+        identity.agent_session = AgentSessionId::from_agent(" inner ");
+        assert_eq!(
+            serde_json::to_string(&identity).unwrap(),
+            r#"{"acpxRecordId":"r","acpxSessionId":"s","agentSessionId":"inner"}"#
+        );
+    }
+
+    #[test]
+    fn a_blank_inner_id_is_no_id() {
+        assert_eq!([None, None], [AgentSessionId::from_agent(""), AgentSessionId::from_agent(" \t\n")]);
+    }
+
+    #[test]
+    fn an_empty_id_is_refused_with_its_name() {
+        assert_eq!(RecordId::new("").unwrap_err().to_string(), "the record id is empty");
+    }
+}

@@ -1,0 +1,206 @@
+//! The ACP sessions a record went through. An id that changes is a new row, never an overwrite.
+
+use serde::Serialize;
+
+use super::{AcpSessionId, AgentSessionId, LineageIndex, Timestamp};
+
+/// Why a row begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum LineageReason {
+    /// The record began here.
+    Created,
+    /// The session before never had a prompt answered, and the agent had not kept it.
+    NotMaterialised,
+    /// The agent could not restore the session before, and gave no clear reason.
+    LoadFailed,
+    /// The agent no longer has the session before.
+    AgentLost,
+    /// The user asked for a fresh session.
+    Reset,
+    /// Same ACP session, but the agent now tells another inner id.
+    AgentSessionChanged,
+}
+
+impl LineageReason {
+    const ALL: [Self; 6] = [
+        Self::Created,
+        Self::NotMaterialised,
+        Self::LoadFailed,
+        Self::AgentLost,
+        Self::Reset,
+        Self::AgentSessionChanged,
+    ];
+
+    /// The reason's stable name.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Created => "created",
+            Self::NotMaterialised => "not-materialised",
+            Self::LoadFailed => "load-failed",
+            Self::AgentLost => "agent-lost",
+            Self::Reset => "reset",
+            Self::AgentSessionChanged => "agent-session-changed",
+        }
+    }
+
+    /// Reads a stable name.
+    pub fn parse(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| reason.as_str() == name)
+    }
+}
+
+/// One ACP session of a record.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LineageRow {
+    /// Its id on the wire.
+    #[serde(rename = "acpxSessionId")]
+    pub session: AcpSessionId,
+    /// The harness's own id, when told.
+    #[serde(rename = "agentSessionId", skip_serializing_if = "Option::is_none")]
+    pub agent_session: Option<AgentSessionId>,
+    /// When it became the record's session.
+    pub from: Timestamp,
+    /// When another took its place.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<Timestamp>,
+    /// Why it began.
+    pub reason: LineageReason,
+}
+
+/// All rows of a record, oldest first. There is always a current one.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(transparent)]
+pub struct Lineage {
+    rows: Vec<LineageRow>,
+}
+
+/// What a newly told inner id did to a lineage.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum InnerIdChange {
+    /// Nothing new.
+    None,
+    /// The current row learnt its inner id.
+    Learnt,
+    /// Another inner id: a new row began.
+    NewRow,
+}
+
+impl Lineage {
+    /// The lineage of a new record.
+    pub fn begin(
+        session: AcpSessionId,
+        agent_session: Option<AgentSessionId>,
+        at: Timestamp,
+    ) -> Self {
+        let row = LineageRow { session, agent_session, from: at, to: None, reason: LineageReason::Created };
+        Self { rows: vec![row] }
+    }
+
+    /// A lineage as it was stored; `None` if there is no row.
+    pub fn from_rows(rows: Vec<LineageRow>) -> Option<Self> {
+        (!rows.is_empty()).then_some(Self { rows })
+    }
+
+    /// Every row, oldest first.
+    pub fn rows(&self) -> &[LineageRow] {
+        &self.rows
+    }
+
+    /// The row in force.
+    pub fn current(&self) -> &LineageRow {
+        self.rows.last().expect("a lineage is made with a row and never loses one")
+    }
+
+    /// The number of the row in force.
+    pub fn current_index(&self) -> LineageIndex {
+        LineageIndex(self.rows.len() as u64)
+    }
+
+    /// Another ACP session takes over. The inner id of the one before stays with its row.
+    pub fn replace(
+        &mut self,
+        session: AcpSessionId,
+        agent_session: Option<AgentSessionId>,
+        reason: LineageReason,
+        at: Timestamp,
+    ) {
+        if let Some(last) = self.rows.last_mut() {
+            last.to = Some(at);
+        }
+        self.rows.push(LineageRow { session, agent_session, from: at, to: None, reason });
+    }
+
+    /// The agent told its inner id while restoring the current session, or told none.
+    pub fn tell_inner_id(&mut self, told: Option<AgentSessionId>, at: Timestamp) -> InnerIdChange {
+        let current = self.rows.last_mut().expect("a lineage is made with a row and never loses one");
+        match (&current.agent_session, told) {
+            (_, None) => InnerIdChange::None,
+            (Some(known), Some(told)) if *known == told => InnerIdChange::None,
+            (None, Some(told)) => {
+                current.agent_session = Some(told);
+                InnerIdChange::Learnt
+            }
+            (Some(_), Some(told)) => {
+                let session = current.session.clone();
+                self.replace(session, Some(told), LineageReason::AgentSessionChanged, at);
+                InnerIdChange::NewRow
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis).unwrap()
+    }
+
+    fn inner(text: &str) -> Option<AgentSessionId> {
+        AgentSessionId::from_agent(text)
+    }
+
+    #[test]
+    fn later_inner_id_replaces_earlier_and_absence_keeps_it() {
+        let mut lineage = Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(1));
+        assert_eq!(lineage.tell_inner_id(None, at(2)), InnerIdChange::None);
+        assert_eq!(lineage.tell_inner_id(inner("a"), at(3)), InnerIdChange::Learnt);
+        assert_eq!(lineage.tell_inner_id(None, at(4)), InnerIdChange::None);
+        assert_eq!(lineage.tell_inner_id(inner("a"), at(5)), InnerIdChange::None);
+        assert_eq!(lineage.tell_inner_id(inner("b"), at(6)), InnerIdChange::NewRow);
+        let row = |agent: &str, from, to, reason| LineageRow {
+            session: AcpSessionId::new("s").unwrap(),
+            agent_session: inner(agent),
+            from: at(from),
+            to,
+            reason,
+        };
+        let expected = [
+            row("a", 1, Some(at(6)), LineageReason::Created),
+            row("b", 6, None, LineageReason::AgentSessionChanged),
+        ];
+        assert_eq!(lineage.rows(), expected);
+    }
+
+    #[test]
+    fn a_fresh_session_leaves_the_old_inner_id_with_the_old_row() {
+        let mut lineage = Lineage::begin(AcpSessionId::new("s1").unwrap(), inner("a"), at(1));
+        lineage.replace(AcpSessionId::new("s2").unwrap(), None, LineageReason::AgentLost, at(2));
+        assert_eq!(lineage.rows()[0].agent_session, inner("a"));
+        assert_eq!(lineage.rows()[0].to, Some(at(2)));
+        assert_eq!(lineage.current().agent_session, None);
+        assert_eq!(lineage.current_index(), LineageIndex(2));
+    }
+
+    #[test]
+    fn every_reason_is_read_as_it_is_written() {
+        for reason in LineageReason::ALL {
+            assert_eq!(LineageReason::parse(reason.as_str()), Some(reason));
+            assert_eq!(serde_json::to_value(reason).unwrap(), reason.as_str());
+        }
+        assert_eq!(LineageReason::parse("other"), None);
+    }
+}

@@ -1,0 +1,35 @@
+//! What the system is about, as plain values: ids, records, lineage, events, turns, conversations.
+//!
+//! Nothing here does I/O, waits or reads a clock. Wire types and stored types are other types; they are
+//! converted at their own edge.
+
+mod agent;
+mod alignment;
+mod conversation;
+mod event;
+mod ids;
+mod lineage;
+mod mcp;
+mod path;
+mod policy;
+mod record;
+mod time;
+mod turn;
+mod update;
+
+pub use agent::AgentSpec;
+pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
+pub use conversation::{Conversation, Entry, Message, ToolCall};
+pub use event::{Direction, Event, EventKind, Fact, FactError};
+pub use ids::{
+    AcpSessionId, AgentSessionId, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq, SessionIdentity,
+    TurnId,
+};
+pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
+pub use mcp::{McpServer, McpTransport, NamedValue};
+pub use path::{AbsolutePath, PathProblem};
+pub use policy::{Decision, PermissionPolicy, ToolKind};
+pub use record::{Lifecycle, Record};
+pub use time::{InvalidTimestamp, Timestamp};
+pub use turn::{StopReason, Turn, TurnError, TurnOutcome, TurnState};
+pub use update::{ChunkContent, Content, MessageKind, Update};

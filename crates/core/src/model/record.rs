@@ -1,0 +1,58 @@
+//! One conversation as we keep it. A record exists once `session/new` has been answered.
+
+use super::{AbsolutePath, AgentSpec, Lineage, RecordId, Seq, SessionIdentity, Timestamp, TurnId};
+
+/// Whether a record still takes part.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lifecycle {
+    /// In use, live or parked.
+    Open,
+    /// Closed by its user; it can still be restored by id.
+    Closed {
+        /// When.
+        at: Timestamp,
+    },
+}
+
+/// One conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Record {
+    /// Its name, ours.
+    pub id: RecordId,
+    /// The agent it is with.
+    pub agent: AgentSpec,
+    /// The working directory as first given; sent again byte for byte.
+    pub cwd: AbsolutePath,
+    /// The same directory with every link followed; for lookup only.
+    pub real_cwd: AbsolutePath,
+    /// The names of its MCP servers. Their values are never stored.
+    pub mcp_servers: Vec<String>,
+    /// The agent's title for it.
+    pub title: Option<String>,
+    /// Whether it still takes part.
+    pub lifecycle: Lifecycle,
+    /// The ACP sessions it went through.
+    pub lineage: Lineage,
+    /// When it began.
+    pub created_at: Timestamp,
+    /// When its last event was kept.
+    pub updated_at: Timestamp,
+    /// The number of its last event, if there is one.
+    pub last_seq: Option<Seq>,
+    /// The number of its last turn, if there is one.
+    pub last_turn: Option<TurnId>,
+    /// How many of its prompts the agent has answered; none means the agent may not have kept the session.
+    pub answered_turns: u64,
+}
+
+impl Record {
+    /// The three ids as they stand.
+    pub fn identity(&self) -> SessionIdentity {
+        let current = self.lineage.current();
+        SessionIdentity {
+            record: self.id.clone(),
+            session: current.session.clone(),
+            agent_session: current.agent_session.clone(),
+        }
+    }
+}

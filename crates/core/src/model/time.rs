@@ -1,0 +1,81 @@
+//! Moments, as milliseconds since 1970 in UTC, written as RFC 3339.
+//!
+//! The model has no clock: a moment always arrives from outside.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Serialize, Serializer};
+
+/// A moment in UTC, to the millisecond.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Timestamp(i64);
+
+/// A text or number that is no moment we can hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{text:?} is not an RFC 3339 time")]
+pub struct InvalidTimestamp {
+    text: String,
+}
+
+impl Timestamp {
+    /// A moment from a count of milliseconds, if a calendar has it.
+    pub fn from_millis(millis: i64) -> Result<Self, InvalidTimestamp> {
+        match jiff::Timestamp::from_millisecond(millis) {
+            Ok(_) => Ok(Self(millis)),
+            Err(_) => Err(InvalidTimestamp { text: millis.to_string() }),
+        }
+    }
+
+    /// Reads an RFC 3339 time.
+    pub fn parse(text: &str) -> Result<Self, InvalidTimestamp> {
+        text.parse::<jiff::Timestamp>()
+            .map(|time| Self(time.as_millisecond()))
+            .map_err(|_| InvalidTimestamp { text: text.chars().take(64).collect() })
+    }
+
+    /// Milliseconds since 1970.
+    pub fn as_millis(self) -> i64 {
+        self.0
+    }
+
+    /// How long after `earlier` this is; nothing if it is not after.
+    #[must_use]
+    pub fn since(self, earlier: Self) -> Duration {
+        Duration::from_millis(u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Timestamp {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(time) => write!(f, "{time:.3}"),
+            Err(_) => write!(f, "{}ms", self.0),
+        }
+    }
+}
+
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_is_written_as_it_was_read() {
+        let text = "2026-11-15T19:20:01.250Z";
+        assert_eq!(Timestamp::parse(text).unwrap().to_string(), text);
+        assert_eq!(Timestamp::parse("2026-11-15T20:20:01.25+01:00").unwrap().to_string(), text);
+    }
+
+    #[test]
+    fn what_is_no_time_is_an_error_and_never_a_panic() {
+        assert!(Timestamp::parse("yesterday").is_err());
+        assert!(Timestamp::from_millis(i64::MAX).is_err());
+        assert!(Timestamp::from_millis(i64::MIN).is_err());
+    }
+}

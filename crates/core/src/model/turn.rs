@@ -1,0 +1,87 @@
+//! A turn: one prompt from its acceptance to its end.
+
+use std::sync::Arc;
+
+use super::{PermissionPolicy, RequestId, Timestamp, TurnId};
+
+/// One prompt and what became of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Turn {
+    /// Its number within the record.
+    pub id: TurnId,
+    /// The client's name for it, unique within the record.
+    pub request: RequestId,
+    /// The prompt's content blocks: a JSON array, as the client wrote it.
+    pub prompt: Arc<str>,
+    /// What the agent may do meanwhile.
+    pub policy: PermissionPolicy,
+    /// When it was accepted.
+    pub queued_at: Timestamp,
+    /// How far it has come.
+    pub state: TurnState,
+}
+
+/// How far a turn has come.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnState {
+    /// Accepted, not yet sent.
+    Queued,
+    /// Sent, or about to be: after a crash nobody knows whether the agent has seen it.
+    Dispatched {
+        /// When.
+        at: Timestamp,
+    },
+    /// Over.
+    Ended {
+        /// When.
+        at: Timestamp,
+        /// How.
+        outcome: TurnOutcome,
+    },
+    /// It was dispatched when its host died. It is never sent again by itself.
+    Interrupted {
+        /// When this was noticed.
+        at: Timestamp,
+    },
+}
+
+/// How a turn ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum TurnOutcome {
+    /// The agent answered.
+    Stopped(StopReason),
+    /// It did not.
+    Failed(TurnError),
+}
+
+/// Why the agent stopped, as it said it. The set is open: what we do not know is kept.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopReason(Box<str>);
+
+impl StopReason {
+    /// The reason an agent gave.
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The turn was cancelled.
+    pub fn cancelled() -> Self {
+        Self::new("cancelled")
+    }
+
+    /// The reason as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+/// What went wrong with a turn, as it is stored and shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnError {
+    /// The stable code.
+    pub code: Box<str>,
+    /// What happened, to what.
+    pub message: Box<str>,
+    /// The agent's own error object, unchanged, where there was one.
+    pub acp: Option<Arc<str>>,
+}

@@ -1,0 +1,83 @@
+//! What an event says, free of any protocol version. `acp` reads lines into these; the model never parses one.
+
+use super::Fact;
+
+/// What one event contributes to a conversation.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Content {
+    /// A prompt on its way to the agent.
+    Prompt {
+        /// The text of its text blocks, joined.
+        text: String,
+        /// All its blocks: a JSON array as sent.
+        blocks: Box<str>,
+    },
+    /// Something the agent reports.
+    Update(Update),
+    /// A fact of ours.
+    Fact(Fact),
+    /// A line that is no part of the conversation: setup, permissions, answers.
+    Nothing,
+}
+
+/// What a `session/update` reports.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Update {
+    /// A piece of a message.
+    Chunk {
+        /// Whose message.
+        kind: MessageKind,
+        /// The agent's id for the message, where it gives one.
+        message_id: Option<Box<str>>,
+        /// The piece.
+        content: ChunkContent,
+    },
+    /// A tool call, new or changed.
+    Tool {
+        /// The agent's id for the call.
+        call: Box<str>,
+        /// The whole update object, as received.
+        fields: Box<str>,
+    },
+    /// The agent's plan, whole.
+    Plan {
+        /// The whole update object, as received.
+        fields: Box<str>,
+    },
+    /// The session's title; `None` clears it.
+    Title(Option<Box<str>>),
+    /// State of the session that is no part of its history: commands, mode, options, usage.
+    State,
+    /// A kind we do not know. It is kept and passed on.
+    Unknown,
+}
+
+/// Whose message a chunk belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum MessageKind {
+    /// The user's, echoed or replayed.
+    User,
+    /// The agent's answer.
+    Agent,
+    /// The agent's thinking.
+    Thought,
+}
+
+/// One piece of a message.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ChunkContent {
+    /// Text.
+    Text(Box<str>),
+    /// Any other content block: JSON as received.
+    Block(Box<str>),
+}
+
+impl Update {
+    /// Whether this belongs to the conversation itself, so that a replay would bring it again.
+    pub fn is_history(&self) -> bool {
+        match self {
+            Self::Chunk { .. } | Self::Tool { .. } | Self::Plan { .. } => true,
+            Self::Title(_) | Self::State | Self::Unknown => false,
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! What can go wrong with a store, each with its subject.
+
+use std::io;
+use std::path::PathBuf;
+
+use crate::model::{RecordId, RequestId, Seq};
+
+/// Why a store could not do what was asked. Nothing was half done.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// The directory or file cannot be made or opened.
+    #[error("cannot open the store {}", path.display())]
+    Open {
+        /// The store's file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Another process keeps it busy for longer than we wait.
+    #[error("the store {} is locked by another process", path.display())]
+    Locked {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// The file is damaged, or is no store at all. It was left as it is.
+    #[error("the store {} is damaged: {problem}", path.display())]
+    Corrupt {
+        /// The store's file.
+        path: PathBuf,
+        /// What was found.
+        problem: String,
+    },
+    /// A newer acpx wrote it; this one only reads it.
+    #[error("the store {} was written by a newer acpx (format {found}, this one writes {known})", path.display())]
+    Newer {
+        /// The store's file.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The newest format this version writes.
+        known: i64,
+    },
+    /// It lies on a network file system, where SQLite's locks cannot be trusted.
+    #[error("the store {} is on a network file system ({kind}), where its locks cannot be trusted", path.display())]
+    NetworkFileSystem {
+        /// The store's file.
+        path: PathBuf,
+        /// The file system's name.
+        kind: String,
+    },
+    /// No room is left.
+    #[error("no space is left for the store {}", path.display())]
+    Full {
+        /// The store's file.
+        path: PathBuf,
+    },
+    /// Reading or writing failed.
+    #[error("cannot {operation} in the store {}", path.display())]
+    Failed {
+        /// What was tried.
+        operation: &'static str,
+        /// The store's file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
+    /// There is no such record.
+    #[error("there is no record {0}")]
+    NoRecord(RecordId),
+    /// A record of this id is there already.
+    #[error("there is a record {0} already")]
+    RecordExists(RecordId),
+    /// Someone else has become the record's writer.
+    #[error("another host has taken over the record {record} (generation {current}, ours was {ours})")]
+    LeaseLost {
+        /// The record.
+        record: RecordId,
+        /// The generation we held.
+        ours: u64,
+        /// The generation in force.
+        current: u64,
+    },
+    /// An event does not continue the record's numbering.
+    #[error("event {found} of the record {record} does not follow event {last}")]
+    OutOfOrder {
+        /// The record.
+        record: RecordId,
+        /// The last event kept; 0 if there is none.
+        last: u64,
+        /// The event that was to be kept.
+        found: Seq,
+    },
+    /// Two turns of a record were given one request id.
+    #[error("the record {record} has a turn with the request id {request} already")]
+    RequestExists {
+        /// The record.
+        record: RecordId,
+        /// The id.
+        request: RequestId,
+    },
+    /// The store has been shut down.
+    #[error("the store {} is closed", path.display())]
+    Closed {
+        /// The store's file.
+        path: PathBuf,
+    },
+}

@@ -1,0 +1,137 @@
+//! What is kept, and the contract every store keeps. Missing is not broken: a record that is not there is
+//! `None`, a file that cannot be read is an error with its path, and neither ever becomes the other.
+//!
+//! Only the holder of a record's lease may write to it. Taking a lease makes every older one void: an append
+//! under an old generation is refused, so two hosts can never interleave. Events are numbered without gaps,
+//! and an acknowledged append is there after a crash of the process; a synced one, after a crash of the
+//! machine.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::Arc;
+
+use crate::model::{Event, HostId, Lifecycle, Lineage, Record, RecordId, RequestId, Seq, Timestamp, Turn};
+
+mod error;
+mod memory;
+mod sqlite;
+
+pub use error::StoreError;
+pub use memory::MemoryStore;
+pub use sqlite::{Access, SqliteStore};
+
+/// What a store's methods return: a future, so that a store may live on another thread or machine.
+pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
+
+/// The right to be the one writer of a record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Lease {
+    pub(crate) record: RecordId,
+    pub(crate) generation: u64,
+}
+
+impl Lease {
+    /// The record it is for.
+    pub fn record(&self) -> &RecordId {
+        &self.record
+    }
+
+    /// How many leases this record has had; the highest is the one in force.
+    pub fn generation(&self) -> u64 {
+        self.generation
+    }
+}
+
+/// One thing to write. Changes of one append are written together or not at all.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Change {
+    /// The record's next event.
+    Event(Event),
+    /// A turn, new or changed, whole. Its request id is unique within the record.
+    Turn(Turn),
+    /// The record's lineage, whole: rows may be added or completed, never taken away.
+    Lineage(Lineage),
+    /// The agent's title for the record.
+    Title(Option<String>),
+    /// The names of the record's MCP servers.
+    McpServers(Vec<String>),
+    /// Whether the record still takes part.
+    Lifecycle(Lifecycle),
+}
+
+/// What an append survives once it is acknowledged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Durability {
+    /// The end of this process, however sudden.
+    Process,
+    /// The end of the machine: it is synced to the disk.
+    Machine,
+}
+
+/// Where records are kept.
+pub trait Store: Send + Sync {
+    /// Keeps a new record, with its first changes, and leases it to `host`.
+    ///
+    /// The record's `last_seq`, `last_turn` and `answered_turns` follow from the changes, as in
+    /// [`Store::append`].
+    fn create(&self, record: Record, changes: Vec<Change>, host: HostId) -> StoreFuture<'_, Lease>;
+
+    /// Takes the lease of a record, whoever had it, and voids that one.
+    fn lease(&self, record: RecordId, host: HostId) -> StoreFuture<'_, Lease>;
+
+    /// Writes changes, all or none, under a lease that is still in force.
+    ///
+    /// Events must continue the record's numbering. The record's `updated_at`, `last_seq`, `last_turn` and
+    /// `answered_turns` follow from what is written.
+    fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
+
+    /// One record.
+    fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>>;
+
+    /// Up to `limit` records, last changed first, after the one a page before ended with.
+    fn records(&self, after: Option<(Timestamp, RecordId)>, limit: usize) -> StoreFuture<'_, Vec<Record>>;
+
+    /// Up to `limit` events of a record, in order, from `from` on, and no more than about
+    /// [`PAGE_BYTES`] of bodies (but always at least one event if there is one).
+    fn events(&self, record: RecordId, from: Seq, limit: usize) -> StoreFuture<'_, Vec<Event>>;
+
+    /// The turns of a record that are queued or dispatched, in order.
+    fn open_turns(&self, record: RecordId) -> StoreFuture<'_, Vec<Turn>>;
+
+    /// The turn a client named so.
+    fn turn(&self, record: RecordId, request: RequestId) -> StoreFuture<'_, Option<Turn>>;
+}
+
+/// About how many bytes of bodies one page of events holds, so that a reader's memory is bounded.
+pub const PAGE_BYTES: usize = 4 * 1024 * 1024;
+
+/// The one writer of a record: a lease together with the store it is for.
+#[derive(Clone)]
+pub struct SessionWriter {
+    store: Arc<dyn Store>,
+    lease: Lease,
+}
+
+impl SessionWriter {
+    /// Keeps a new record and becomes its writer.
+    pub async fn create(
+        store: Arc<dyn Store>,
+        record: Record,
+        changes: Vec<Change>,
+        host: HostId,
+    ) -> Result<Self, StoreError> {
+        let lease = store.create(record, changes, host).await?;
+        Ok(Self { store, lease })
+    }
+
+    /// Becomes the writer of a record that is there.
+    pub async fn lease(store: Arc<dyn Store>, record: RecordId, host: HostId) -> Result<Self, StoreError> {
+        let lease = store.lease(record, host).await?;
+        Ok(Self { store, lease })
+    }
+
+    /// Writes changes, all or none.
+    pub async fn append(&self, changes: Vec<Change>, durability: Durability) -> Result<(), StoreError> {
+        self.store.append(self.lease.clone(), changes, durability).await
+    }
+}

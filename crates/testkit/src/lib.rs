@@ -1,0 +1,1 @@
+//! Counterparts and faults for acpx's own tests.
