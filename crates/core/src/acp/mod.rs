@@ -1,0 +1,15 @@
+//! What the protocol's messages mean. The only code that names the types of the protocol's schema crate.
+//!
+//! Types are a view of bytes we already have: what an agent said is kept as it said it, and what we do not
+//! know is passed on, never dropped.
+
+pub mod client;
+
+mod capabilities;
+mod content;
+mod reading;
+mod secrets;
+
+pub use capabilities::Capabilities;
+pub use content::{content, prompt_text, update};
+pub use reading::read as read_error;
