@@ -12,3 +12,4 @@ pub mod acp;
 pub mod machine;
 pub mod model;
 pub mod wire;
+pub mod tools;
