@@ -21,6 +21,30 @@ pub struct Turn {
     pub state: TurnState,
 }
 
+impl Turn {
+    /// Whether the agent has answered the prompt. A cancelled or failed one proves nothing about what the agent
+    /// has kept of the session.
+    pub fn is_answered(&self) -> bool {
+        match &self.state {
+            TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => {
+                *reason != StopReason::cancelled()
+            }
+            TurnState::Ended { outcome: TurnOutcome::Failed(_), .. }
+            | TurnState::Queued
+            | TurnState::Dispatched { .. }
+            | TurnState::Interrupted { .. } => false,
+        }
+    }
+
+    /// Whether it still waits for the agent.
+    pub fn is_open(&self) -> bool {
+        match self.state {
+            TurnState::Queued | TurnState::Dispatched { .. } => true,
+            TurnState::Ended { .. } | TurnState::Interrupted { .. } => false,
+        }
+    }
+}
+
 /// How far a turn has come.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TurnState {
