@@ -11,5 +11,6 @@
 pub mod acp;
 pub mod machine;
 pub mod model;
-pub mod wire;
+pub mod store;
 pub mod tools;
+pub mod wire;

@@ -220,7 +220,7 @@ impl SessionMachine {
         };
         turn.state = TurnState::Ended { at: now, outcome };
         self.updated_at = Some(now);
-        self.answered |= turn.was_answered();
+        self.answered |= turn.is_answered();
         self.do_(Effect::SaveTurn(turn.clone()));
         self.do_(Effect::Fact(Fact::TurnEnded { turn: turn.id.0, stop_reason, error }));
         self.do_(Effect::TurnOver(turn));

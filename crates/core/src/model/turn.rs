@@ -22,14 +22,25 @@ pub struct Turn {
 }
 
 impl Turn {
-    /// Whether the agent answered it, so that the agent has something to remember.
-    pub fn was_answered(&self) -> bool {
+    /// Whether the agent has answered the prompt. A cancelled or failed one proves nothing about what the agent
+    /// has kept of the session.
+    pub fn is_answered(&self) -> bool {
         match &self.state {
-            TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => *reason != StopReason::cancelled(),
-            TurnState::Ended { .. }
+            TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => {
+                *reason != StopReason::cancelled()
+            }
+            TurnState::Ended { outcome: TurnOutcome::Failed(_), .. }
             | TurnState::Queued
             | TurnState::Dispatched { .. }
             | TurnState::Interrupted { .. } => false,
+        }
+    }
+
+    /// Whether it still waits for the agent.
+    pub fn is_open(&self) -> bool {
+        match self.state {
+            TurnState::Queued | TurnState::Dispatched { .. } => true,
+            TurnState::Ended { .. } | TurnState::Interrupted { .. } => false,
         }
     }
 }
