@@ -9,3 +9,4 @@
 //! mean), [`tools`] (processes) and [`engine`] (sessions that run).
 
 pub mod model;
+pub mod wire;

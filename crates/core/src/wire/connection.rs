@@ -1,0 +1,266 @@
+//! A connection: the sending ends ([`Peer`]), the one receiving end ([`Incoming`]), and the two tasks that
+//! move bytes.
+//!
+//! The tasks belong to the ends. When the last [`Peer`] is gone the connection closes as by [`Peer::close`];
+//! when [`Incoming`] is gone reading stops; when both are gone nothing runs any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::{mpsc, watch};
+use tokio::task::JoinHandle;
+
+use super::outbox::Outbox;
+use super::reader::{Inbox, Reader};
+use super::{GarbageReport, Limits, Message, RpcError, RpcId, WireError, encode, writer};
+
+/// How much the in-memory pipe of [`memory`] holds in each direction.
+const MEMORY_BYTES: usize = 64 * 1024;
+
+/// Speaks JSON-RPC over a pair of byte streams. To be called inside a tokio runtime.
+pub fn connect<R, W>(source: R, target: W, limits: Limits) -> (Peer, Incoming)
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    let outbox = Arc::new(Outbox::new(limits));
+    let inbox = Arc::new(Inbox::new(limits));
+    let (queue, received) = mpsc::channel(limits.message_permits());
+    let (done, writing_done) = watch::channel(false);
+    let reader = Reader::new(source, Arc::clone(&inbox), Arc::clone(&outbox), queue);
+    let tasks = Arc::new(Tasks {
+        reader: tokio::spawn(reader.run()),
+        writer: tokio::spawn(writer::run(target, Arc::clone(&outbox), done)),
+    });
+    let peer = Peer(Arc::new(Sending {
+        outbox,
+        inbox: Arc::clone(&inbox),
+        next_id: AtomicU64::new(0),
+        writing_done,
+        tasks: Arc::clone(&tasks),
+    }));
+    (peer, Incoming { queue: received, inbox, tasks })
+}
+
+/// Two connected ends in this process.
+pub fn memory(limits: Limits) -> ((Peer, Incoming), (Peer, Incoming)) {
+    let (left, right) = tokio::io::duplex(MEMORY_BYTES);
+    let (left_source, left_target) = tokio::io::split(left);
+    let (right_source, right_target) = tokio::io::split(right);
+    (connect(left_source, left_target, limits), connect(right_source, right_target, limits))
+}
+
+/// The sending end of a connection. Clones send on the same connection.
+///
+/// Sending waits while the queue is full, which is until the peer reads. Whoever receives must therefore
+/// not wait for its own sending, or two such peers can wait for each other.
+#[derive(Debug, Clone)]
+pub struct Peer(Arc<Sending>);
+
+#[derive(Debug)]
+struct Sending {
+    outbox: Arc<Outbox>,
+    inbox: Arc<Inbox>,
+    next_id: AtomicU64,
+    writing_done: watch::Receiver<bool>,
+    tasks: Arc<Tasks>,
+}
+
+impl Peer {
+    /// A fresh id: 0, 1, 2 and so on for each connection.
+    pub fn mint_id(&self) -> RpcId {
+        RpcId::from_number(self.0.next_id.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Sends a request that is already a line. The id counts as outstanding before the line is queued, so
+    /// no answer can be too early. A future that is dropped while it waits has sent nothing.
+    pub async fn send_request(&self, id: RpcId, method: &str, line: String) -> Result<(), WireError> {
+        self.0.outbox.send_request(id, method, line).await
+    }
+
+    /// Sends a notification or a response that is already a line. A future that is dropped while it waits
+    /// has sent nothing.
+    pub async fn send(&self, line: String) -> Result<(), WireError> {
+        self.0.outbox.send(line).await
+    }
+
+    /// Sends a request under a fresh id. Whoever must know the id before the answer can come uses
+    /// [`Self::mint_id`] and [`Self::send_request`].
+    pub async fn request(&self, method: &str, params: &str) -> Result<RpcId, WireError> {
+        let id = self.mint_id();
+        self.send_request(id.clone(), method, encode::request(&id, method, params)).await?;
+        Ok(id)
+    }
+
+    /// Sends a notification.
+    pub async fn notify(&self, method: &str, params: &str) -> Result<(), WireError> {
+        self.send(encode::notification(method, params)).await
+    }
+
+    /// Answers a request with a result.
+    pub async fn respond(&self, id: &RpcId, result: &str) -> Result<(), WireError> {
+        self.send(encode::response(id, result)).await
+    }
+
+    /// Answers a request with an error.
+    pub async fn respond_error(&self, id: &RpcId, error: &RpcError) -> Result<(), WireError> {
+        self.send(encode::error_response(id, error)).await
+    }
+
+    /// Withdraws a request of ours with `$/cancel_request`, after its own line and even when the queue is
+    /// full. Never waits, is never lost, and goes out once; an id that is not outstanding sends nothing.
+    pub fn cancel(&self, id: &RpcId) {
+        self.0.outbox.cancel(id);
+    }
+
+    /// Writes what is queued and ends our half of the stream; senders that wait for room are refused.
+    /// Reading goes on until the peer's own end. Waits for the peer to take it all: bound it in time, and
+    /// [`abort`](Self::abort) afterwards.
+    pub async fn close(&self) -> Result<(), WireError> {
+        self.0.outbox.close();
+        let mut done = self.0.writing_done.clone();
+        // An error means that the task is gone, which is what is waited for.
+        drop(done.wait_for(|done| *done).await);
+        match self.0.outbox.write_error() {
+            Some(error) => Err(error),
+            None => Ok(()),
+        }
+    }
+
+    /// Ends both directions now; what is queued in either is dropped.
+    pub fn abort(&self) {
+        self.0.inbox.abort();
+        self.0.outbox.discard();
+        self.0.tasks.abort();
+    }
+
+    /// What the peer has sent that was no message.
+    pub fn garbage(&self) -> GarbageReport {
+        self.0.inbox.garbage()
+    }
+}
+
+impl Drop for Sending {
+    fn drop(&mut self) {
+        self.outbox.close();
+    }
+}
+
+/// The receiving end of a connection: everything the peer sends, in the order it was sent.
+#[derive(Debug)]
+pub struct Incoming {
+    queue: mpsc::Receiver<Inbound>,
+    inbox: Arc<Inbox>,
+    tasks: Arc<Tasks>,
+}
+
+/// One thing the peer sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Inbound {
+    /// It wants an answer.
+    Request {
+        /// To be repeated in the answer.
+        id: RpcId,
+        /// The whole message.
+        message: Message,
+    },
+    /// It tells something.
+    Notification(Message),
+    /// It answers a request of ours. Each request is answered at most once.
+    Response {
+        /// The request's id.
+        id: RpcId,
+        /// The request's method.
+        method: Box<str>,
+        /// The whole message.
+        message: Message,
+    },
+    /// A response to nothing outstanding: unknown id, answered twice, or id `null`.
+    Stray(Message),
+}
+
+impl Inbound {
+    /// The whole message.
+    pub fn message(&self) -> &Message {
+        match self {
+            Self::Request { message, .. }
+            | Self::Notification(message)
+            | Self::Response { message, .. }
+            | Self::Stray(message) => message,
+        }
+    }
+}
+
+/// Why nothing more comes from the peer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum End {
+    /// It has ended its stream.
+    #[error("the peer has ended the connection")]
+    Eof,
+    /// Reading failed, with the operating system's words.
+    #[error("cannot read from the peer: {0}")]
+    ReadFailed(String),
+    /// It sent garbage without end.
+    #[error("the peer sends nothing but garbage")]
+    Flooded,
+    /// We did not want more.
+    #[error("the connection was aborted")]
+    Aborted,
+}
+
+impl Incoming {
+    /// The next message; `None` when no more will come. Nothing is lost when the future is dropped.
+    pub async fn recv(&mut self) -> Option<Inbound> {
+        let inbound = self.queue.recv().await?;
+        self.take(inbound)
+    }
+
+    /// The next message if one is here already.
+    pub fn try_recv(&mut self) -> Option<Inbound> {
+        let inbound = self.queue.try_recv().ok()?;
+        self.take(inbound)
+    }
+
+    /// Why no more comes; `None` while reading goes on. It is known before [`Self::recv`] gives `None`.
+    pub fn end(&self) -> Option<End> {
+        self.inbox.end()
+    }
+
+    fn take(&mut self, inbound: Inbound) -> Option<Inbound> {
+        if self.inbox.is_aborted() {
+            self.queue.close();
+            while self.queue.try_recv().is_ok() {}
+            return None;
+        }
+        self.inbox.received(inbound.message());
+        Some(inbound)
+    }
+}
+
+impl Drop for Incoming {
+    fn drop(&mut self) {
+        self.tasks.reader.abort();
+    }
+}
+
+/// The two tasks; they do not outlive the ends they belong to.
+#[derive(Debug)]
+struct Tasks {
+    reader: JoinHandle<()>,
+    writer: JoinHandle<()>,
+}
+
+impl Tasks {
+    fn abort(&self) {
+        self.reader.abort();
+        self.writer.abort();
+    }
+}
+
+impl Drop for Tasks {
+    fn drop(&mut self) {
+        self.abort();
+    }
+}

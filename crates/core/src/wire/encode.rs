@@ -1,0 +1,90 @@
+//! Messages as text: pure functions from their parts to one line, without its line end.
+//!
+//! Parameters, results and error data are raw JSON and go in as they are, but for line breaks between
+//! tokens: a message must stay on one line, and inside a JSON string a line break is always escaped.
+
+use super::{RpcError, RpcId};
+
+/// The method that withdraws a request.
+pub(super) const CANCEL_REQUEST: &str = "$/cancel_request";
+
+const HEAD: &str = r#"{"jsonrpc":"2.0""#;
+
+/// A request. Empty `params` are left out.
+pub fn request(id: &RpcId, method: &str, params: &str) -> String {
+    let mut line = with_id(id, method.len() + params.len());
+    push_method(&mut line, method, params);
+    line
+}
+
+/// A notification. Empty `params` are left out.
+pub fn notification(method: &str, params: &str) -> String {
+    let mut line = String::with_capacity(HEAD.len() + method.len() + params.len() + 32);
+    line.push_str(HEAD);
+    push_method(&mut line, method, params);
+    line
+}
+
+/// The answer to a request that succeeded.
+pub fn response(id: &RpcId, result: &str) -> String {
+    let mut line = with_id(id, result.len());
+    push_member(&mut line, "result", result);
+    line.push('}');
+    line
+}
+
+/// The answer to a request that failed.
+pub fn error_response(id: &RpcId, error: &RpcError) -> String {
+    let error = error.to_json();
+    let mut line = with_id(id, error.len());
+    push_member(&mut line, "error", &error);
+    line.push('}');
+    line
+}
+
+/// The withdrawal of a request.
+pub(super) fn cancel_request(id: &RpcId) -> String {
+    notification(CANCEL_REQUEST, &format!(r#"{{"requestId":{id}}}"#))
+}
+
+/// A string as JSON.
+pub(super) fn json_string(text: &str) -> String {
+    serde_json::to_string(text).expect("a string is always JSON")
+}
+
+/// The text without line breaks. They can only stand between tokens, where a space means the same.
+pub(super) fn one_line(mut text: String) -> String {
+    if memchr::memchr2(b'\n', b'\r', text.as_bytes()).is_some() {
+        text = text.replace(['\n', '\r'], " ");
+    }
+    text
+}
+
+fn with_id(id: &RpcId, room: usize) -> String {
+    let mut line = String::with_capacity(HEAD.len() + id.as_str().len() + room + 48);
+    line.push_str(HEAD);
+    push_member(&mut line, "id", id.as_str());
+    line
+}
+
+fn push_method(line: &mut String, method: &str, params: &str) {
+    line.push_str(r#","method":"#);
+    line.push_str(&json_string(method));
+    if !params.is_empty() {
+        push_member(line, "params", params);
+    }
+    line.push('}');
+}
+
+fn push_member(line: &mut String, name: &str, json: &str) {
+    line.push_str(",\"");
+    line.push_str(name);
+    line.push_str("\":");
+    let mut rest = json;
+    while let Some(at) = memchr::memchr2(b'\n', b'\r', rest.as_bytes()) {
+        line.push_str(&rest[..at]);
+        line.push(' ');
+        rest = &rest[at + 1..];
+    }
+    line.push_str(rest);
+}

@@ -1,0 +1,59 @@
+//! What a peer sent that is no message: how much, and the latest of it.
+//!
+//! Agents print banners, warnings and stack traces to their standard output. None of it is answered; it is
+//! counted, and the last lines are kept for whoever has to explain why an agent does not talk.
+
+use std::collections::VecDeque;
+
+use super::Limits;
+
+/// How much garbage a peer has sent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct GarbageReport {
+    /// Lines that were no messages; blank ones are not counted.
+    pub lines: u64,
+    /// Their bytes, line ends not counted.
+    pub bytes: u64,
+    /// The latest of them, oldest first, each cut to a bounded length.
+    pub recent: Vec<String>,
+}
+
+/// The counters, and the bounded ring of recent lines.
+#[derive(Debug)]
+pub(super) struct Garbage {
+    lines: u64,
+    bytes: u64,
+    recent: VecDeque<String>,
+    keep_lines: usize,
+    keep_bytes: usize,
+}
+
+impl Garbage {
+    pub(super) fn new(limits: &Limits) -> Self {
+        Self {
+            lines: 0,
+            bytes: 0,
+            recent: VecDeque::new(),
+            keep_lines: limits.garbage_lines,
+            keep_bytes: limits.garbage_line_bytes,
+        }
+    }
+
+    /// Counts a line of `bytes` bytes that begins with `head`.
+    pub(super) fn count(&mut self, head: &[u8], bytes: u64) {
+        self.lines += 1;
+        self.bytes += bytes;
+        if self.keep_lines == 0 {
+            return;
+        }
+        if self.recent.len() == self.keep_lines {
+            self.recent.pop_front();
+        }
+        let head = &head[..head.len().min(self.keep_bytes)];
+        self.recent.push_back(String::from_utf8_lossy(head).into_owned());
+    }
+
+    pub(super) fn report(&self) -> GarbageReport {
+        GarbageReport { lines: self.lines, bytes: self.bytes, recent: self.recent.iter().cloned().collect() }
+    }
+}

@@ -1,0 +1,117 @@
+//! Bytes into lines: pure, so that every way of cutting a stream into reads can be tested.
+//!
+//! The buffer never holds much more than one line of the allowed length. What is longer is dropped as it
+//! comes, and only its beginning and its length are remembered.
+
+/// How much is read at once.
+const READ_BYTES: usize = 64 * 1024;
+
+/// Above this an empty buffer is given back.
+const KEPT_BYTES: usize = 1024 * 1024;
+
+/// A complete line, without its line end.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Line<'a> {
+    /// Within the limit.
+    Whole(&'a [u8]),
+    /// Over the limit.
+    TooLong(Dropped),
+}
+
+/// What is left of a line over the limit.
+#[derive(Debug, PartialEq, Eq, Default)]
+pub(super) struct Dropped {
+    /// How it began.
+    pub(super) head: Vec<u8>,
+    /// How long it was.
+    pub(super) bytes: u64,
+}
+
+/// The read buffer of a connection.
+#[derive(Debug)]
+pub(super) struct Lines {
+    buffer: Vec<u8>,
+    /// Where the line begins that is not yet handed out.
+    start: usize,
+    /// Up to here there is no line end.
+    scanned: usize,
+    /// The longest line.
+    limit: usize,
+    /// How much of a longer one is remembered.
+    keep: usize,
+    /// The line over the limit that has not ended yet.
+    dropping: Option<Dropped>,
+}
+
+impl Lines {
+    /// Lines of up to `limit` bytes; of longer ones the first `keep` bytes are remembered.
+    pub(super) fn new(limit: usize, keep: usize) -> Self {
+        Self { buffer: Vec::new(), start: 0, scanned: 0, limit, keep, dropping: None }
+    }
+
+    /// The buffer to append to, with room in it. To be called when [`Self::next`] has no more.
+    pub(super) fn room(&mut self) -> &mut Vec<u8> {
+        if self.start == self.buffer.len() {
+            self.buffer.clear();
+            if self.buffer.capacity() > KEPT_BYTES {
+                self.buffer = Vec::new();
+            }
+        } else {
+            self.buffer.drain(..self.start);
+        }
+        self.scanned -= self.start;
+        self.start = 0;
+        if self.buffer.capacity() - self.buffer.len() < READ_BYTES / 4 {
+            self.buffer.reserve(READ_BYTES);
+        }
+        &mut self.buffer
+    }
+
+    /// The next complete line in the buffer.
+    pub(super) fn next(&mut self) -> Option<Line<'_>> {
+        if let Some(offset) = memchr::memchr(b'\n', &self.buffer[self.scanned..]) {
+            let end = self.scanned + offset;
+            return Some(self.cut(end, end + 1));
+        }
+        self.scanned = self.buffer.len();
+        if self.dropping.is_some() || self.scanned - self.start > self.limit {
+            self.drop_until(self.scanned);
+            self.start = self.scanned;
+        }
+        None
+    }
+
+    /// What is left when the stream has ended without a line end.
+    pub(super) fn rest(&mut self) -> Option<Line<'_>> {
+        let end = self.buffer.len();
+        (self.start < end || self.dropping.is_some()).then(|| self.cut(end, end))
+    }
+
+    /// Bytes of the line that is being dropped and has not ended yet.
+    pub(super) fn dropped_so_far(&self) -> u64 {
+        self.dropping.as_ref().map_or(0, |dropped| dropped.bytes)
+    }
+
+    /// Hands out the line up to `end`; the next one begins at `next`.
+    fn cut(&mut self, end: usize, next: usize) -> Line<'_> {
+        let start = self.start;
+        if self.dropping.is_some() || end - start > self.limit {
+            self.drop_until(end);
+        }
+        self.start = next;
+        self.scanned = next;
+        if let Some(dropped) = self.dropping.take() {
+            return Line::TooLong(dropped);
+        }
+        let line = &self.buffer[start..end];
+        Line::Whole(line.strip_suffix(b"\r").unwrap_or(line))
+    }
+
+    fn drop_until(&mut self, end: usize) {
+        let part = &self.buffer[self.start..end];
+        let dropped = self.dropping.get_or_insert_default();
+        let room = self.keep - dropped.head.len();
+        dropped.head.extend_from_slice(&part[..part.len().min(room)]);
+        dropped.bytes += part.len() as u64;
+    }
+}

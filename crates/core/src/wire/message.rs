@@ -1,0 +1,329 @@
+//! One line read as a JSON-RPC message: what it is, and where its parts lie.
+//!
+//! Only the envelope is read. The parts stay raw text inside the line, so numbers, escapes, unknown members
+//! and the order of keys are as the peer wrote them.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::RpcId;
+
+/// Members of the envelope that JSON-RPC does not know and we tolerate. A message has none or a few.
+const UNKNOWN_MEMBERS: usize = 32;
+
+/// A line that is a request, a notification or a response.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Message {
+    line: Arc<str>,
+    id: Option<Range<usize>>,
+    body: Body,
+}
+
+/// What a message is. The ranges are byte ranges of its line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Body {
+    /// The peer wants an answer.
+    Request {
+        /// To be repeated in the answer.
+        id: RpcId,
+        /// What is asked.
+        method: Box<str>,
+        /// Where the parameters are.
+        params: Option<Range<usize>>,
+    },
+    /// The peer tells something.
+    Notification {
+        /// What is told.
+        method: Box<str>,
+        /// Where the parameters are.
+        params: Option<Range<usize>>,
+    },
+    /// The peer answers.
+    Response {
+        /// The id of the request; `null` when the peer could not read it.
+        id: RpcId,
+        /// The answer.
+        outcome: Outcome,
+    },
+}
+
+/// An answer; the range is a byte range of the message's line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// Where the result is; `null` is a result.
+    Result(Range<usize>),
+    /// Where the error is.
+    Error(Range<usize>),
+}
+
+/// Why a line is no message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, thiserror::Error)]
+#[non_exhaustive]
+pub enum Malformed {
+    /// The bytes are not UTF-8.
+    #[error("not UTF-8")]
+    NotUtf8,
+    /// The text is not one JSON value.
+    #[error("not JSON")]
+    NotJson,
+    /// An array: batches are not part of the protocol.
+    #[error("a batch")]
+    Batch,
+    /// JSON, but no object.
+    #[error("not an object")]
+    NotAnObject,
+    /// A member is there twice, so which one counts is anyone's guess.
+    #[error("a duplicate member")]
+    DuplicateMember,
+    /// More members that JSON-RPC does not know than any honest message has.
+    #[error("too many unknown members")]
+    TooManyMembers,
+    /// The method is not a string.
+    #[error("a method that is not a string")]
+    BadMethod,
+    /// The id is neither a number nor a string, nor `null` in an error response.
+    #[error("an id that is neither a number nor a string")]
+    BadId,
+    /// An answer that does not say to what.
+    #[error("a response without an id")]
+    MissingId,
+    /// Neither a method nor a result nor an error.
+    #[error("neither a request nor a response")]
+    NeitherRequestNorResponse,
+}
+
+impl Message {
+    /// Reads one line, without its line end.
+    pub fn parse(line: impl Into<Arc<str>>) -> Result<Self, Malformed> {
+        let line = line.into();
+        let (id, body) = read(&line)?;
+        Ok(Self { line, id, body })
+    }
+
+    /// The line as received.
+    pub fn line(&self) -> &Arc<str> {
+        &self.line
+    }
+
+    /// What it is.
+    pub fn body(&self) -> &Body {
+        &self.body
+    }
+
+    /// The id of a request or a response.
+    pub fn id(&self) -> Option<&RpcId> {
+        match &self.body {
+            Body::Request { id, .. } | Body::Response { id, .. } => Some(id),
+            Body::Notification { .. } => None,
+        }
+    }
+
+    /// Where the id is in the line.
+    pub fn id_range(&self) -> Option<Range<usize>> {
+        self.id.clone()
+    }
+
+    /// The method of a request or a notification.
+    pub fn method(&self) -> Option<&str> {
+        match &self.body {
+            Body::Request { method, .. } | Body::Notification { method, .. } => Some(method),
+            Body::Response { .. } => None,
+        }
+    }
+
+    /// Where the parameters are in the line.
+    pub fn params_range(&self) -> Option<Range<usize>> {
+        match &self.body {
+            Body::Request { params, .. } | Body::Notification { params, .. } => params.clone(),
+            Body::Response { .. } => None,
+        }
+    }
+
+    /// The parameters as raw JSON.
+    pub fn params(&self) -> Option<&str> {
+        self.params_range().and_then(|range| self.line.get(range))
+    }
+
+    /// The result as raw JSON.
+    pub fn result(&self) -> Option<&str> {
+        match &self.body {
+            Body::Response { outcome: Outcome::Result(range), .. } => self.line.get(range.clone()),
+            _ => None,
+        }
+    }
+
+    /// The error as raw JSON; [`RpcError::read`](super::RpcError::read) makes sense of it.
+    pub fn error(&self) -> Option<&str> {
+        match &self.body {
+            Body::Response { outcome: Outcome::Error(range), .. } => self.line.get(range.clone()),
+            _ => None,
+        }
+    }
+}
+
+fn read(line: &str) -> Result<(Option<Range<usize>>, Body), Malformed> {
+    let envelope: Envelope<'_> = serde_json::from_str(line).map_err(|_| why_not_an_envelope(line))?;
+    if let Some(problem) = envelope.problem {
+        return Err(problem);
+    }
+    let range = |raw: &RawValue| range_in(line, raw.get());
+    let id_range = envelope.id.map(range);
+    let params = envelope.params.map(range);
+    let body = match (envelope.method, envelope.id) {
+        (Some(method), Some(id)) => Body::Request {
+            id: RpcId::from_valid(id.get()).ok_or(Malformed::BadId)?,
+            method: read_method(method)?,
+            params,
+        },
+        (Some(method), None) => Body::Notification { method: read_method(method)?, params },
+        (None, id) => {
+            let outcome = read_outcome(line, &envelope)?;
+            let raw = id.ok_or(Malformed::MissingId)?.get();
+            let id = match (&outcome, raw) {
+                (Outcome::Error(_), "null") => RpcId::null(),
+                _ => RpcId::from_valid(raw).ok_or(Malformed::BadId)?,
+            };
+            Body::Response { id, outcome }
+        }
+    };
+    Ok((id_range, body))
+}
+
+/// Some peers write both members and `null` into the one that does not count. An error that is not `null`
+/// always counts: losing it would leave a request without its answer.
+fn read_outcome(line: &str, envelope: &Envelope<'_>) -> Result<Outcome, Malformed> {
+    match (envelope.result, envelope.error) {
+        (Some(result), Some(error)) if error.get() == "null" => {
+            Ok(Outcome::Result(range_in(line, result.get())))
+        }
+        (_, Some(error)) => Ok(Outcome::Error(range_in(line, error.get()))),
+        (Some(result), None) => Ok(Outcome::Result(range_in(line, result.get()))),
+        (None, None) => Err(Malformed::NeitherRequestNorResponse),
+    }
+}
+
+fn read_method(raw: &RawValue) -> Result<Box<str>, Malformed> {
+    let text = raw.get();
+    match text.strip_prefix('"').and_then(|rest| rest.strip_suffix('"')) {
+        Some(plain) if memchr::memchr(b'\\', plain.as_bytes()).is_none() => Ok(plain.into()),
+        _ => serde_json::from_str(text).map_err(|_| Malformed::BadMethod),
+    }
+}
+
+fn why_not_an_envelope(line: &str) -> Malformed {
+    if serde_json::from_str::<IgnoredAny>(line).is_err() {
+        return Malformed::NotJson;
+    }
+    if line.trim_ascii_start().starts_with('[') { Malformed::Batch } else { Malformed::NotAnObject }
+}
+
+/// Where a part that was borrowed from a text lies in it.
+pub(super) fn range_in(text: &str, part: &str) -> Range<usize> {
+    let start = part.as_ptr().addr() - text.as_ptr().addr();
+    start..start + part.len()
+}
+
+/// The members of the envelope, each as raw text. `problem` is set instead of failing, so that "not JSON"
+/// and "JSON, but wrong" stay apart.
+#[derive(Default)]
+struct Envelope<'a> {
+    id: Option<&'a RawValue>,
+    method: Option<&'a RawValue>,
+    params: Option<&'a RawValue>,
+    result: Option<&'a RawValue>,
+    error: Option<&'a RawValue>,
+    problem: Option<Malformed>,
+}
+
+impl<'de> Deserialize<'de> for Envelope<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(EnvelopeVisitor)
+    }
+}
+
+struct EnvelopeVisitor;
+
+impl<'de> Visitor<'de> for EnvelopeVisitor {
+    type Value = Envelope<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Envelope<'de>, A::Error> {
+        let mut envelope = Envelope::default();
+        let mut jsonrpc = None;
+        let mut unknown: Vec<Box<[u8]>> = Vec::new();
+        while let Some(member) = map.next_key::<Member>()? {
+            // A plain `&RawValue`, not an `Option` of one, which would read `null` as absent.
+            let value = map.next_value::<&RawValue>()?;
+            let slot = match member {
+                Member::JsonRpc => &mut jsonrpc,
+                Member::Id => &mut envelope.id,
+                Member::Method => &mut envelope.method,
+                Member::Params => &mut envelope.params,
+                Member::Result => &mut envelope.result,
+                Member::Error => &mut envelope.error,
+                Member::Unknown(_) if unknown.len() == UNKNOWN_MEMBERS => {
+                    envelope.problem = Some(Malformed::TooManyMembers);
+                    continue;
+                }
+                Member::Unknown(name) => {
+                    if unknown.contains(&name) {
+                        envelope.problem = Some(Malformed::DuplicateMember);
+                    } else {
+                        unknown.push(name);
+                    }
+                    continue;
+                }
+            };
+            if slot.replace(value).is_some() {
+                envelope.problem = Some(Malformed::DuplicateMember);
+            }
+        }
+        Ok(envelope)
+    }
+}
+
+enum Member {
+    JsonRpc,
+    Id,
+    Method,
+    Params,
+    Result,
+    Error,
+    Unknown(Box<[u8]>),
+}
+
+impl<'de> Deserialize<'de> for Member {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        // Bytes, because a name may hold half a surrogate pair, which is no reason to lose the message.
+        deserializer.deserialize_bytes(MemberVisitor)
+    }
+}
+
+struct MemberVisitor;
+
+impl Visitor<'_> for MemberVisitor {
+    type Value = Member;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a member's name")
+    }
+
+    fn visit_bytes<E>(self, name: &[u8]) -> Result<Member, E> {
+        Ok(match name {
+            b"jsonrpc" => Member::JsonRpc,
+            b"id" => Member::Id,
+            b"method" => Member::Method,
+            b"params" => Member::Params,
+            b"result" => Member::Result,
+            b"error" => Member::Error,
+            _ => Member::Unknown(name.into()),
+        })
+    }
+}

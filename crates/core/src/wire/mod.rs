@@ -1,0 +1,33 @@
+//! JSON-RPC 2.0 between two equal peers, one object per line, over any pair of byte streams.
+//!
+//! The layer is raw-first: a [`Message`] keeps the line it was read from and says where in it the parts
+//! are, so that a line can be stored and passed on byte for byte, with [`splice`] changing only what it is
+//! told to. It knows JSON-RPC and nothing of ACP.
+//!
+//! What it promises: everything a peer sends arrives through one ordered queue, so a response is never seen
+//! before the notifications that preceded it; every queue is bounded by count and by bytes, and a full one
+//! makes the sender wait; lines that are no messages are counted, never answered and never fatal, unless
+//! nothing else comes; a cancellation is never lost.
+
+pub mod encode;
+pub mod splice;
+
+mod connection;
+mod error;
+mod garbage;
+mod id;
+mod limits;
+mod lines;
+mod message;
+mod outbox;
+mod reader;
+mod rpc_error;
+mod writer;
+
+pub use connection::{End, Inbound, Incoming, Peer, connect, memory};
+pub use error::WireError;
+pub use garbage::GarbageReport;
+pub use id::RpcId;
+pub use limits::Limits;
+pub use message::{Body, Malformed, Message, Outcome};
+pub use rpc_error::RpcError;

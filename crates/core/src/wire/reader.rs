@@ -1,0 +1,206 @@
+//! The reading task: bytes into lines, lines into messages, messages into the one ordered queue.
+//!
+//! It reads on only while the queue has room, so a slow consumer holds the peer back and not our memory.
+
+use std::str;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::sync::{Semaphore, mpsc};
+
+use super::connection::{End, Inbound};
+use super::garbage::Garbage;
+use super::lines::{Line, Lines};
+use super::message::Body;
+use super::outbox::Outbox;
+use super::{GarbageReport, Limits, Malformed, Message};
+
+/// The incoming half of a connection, shared by its reader, its peers and its consumer.
+#[derive(Debug)]
+pub(super) struct Inbox {
+    limits: Limits,
+    /// Room for bytes; the queue itself bounds the count.
+    bytes: Semaphore,
+    /// The consumer is to be given nothing more.
+    aborted: AtomicBool,
+    state: Mutex<State>,
+}
+
+#[derive(Debug)]
+struct State {
+    garbage: Garbage,
+    end: Option<End>,
+}
+
+impl Inbox {
+    pub(super) fn new(limits: Limits) -> Self {
+        Self {
+            limits,
+            bytes: Semaphore::new(limits.byte_permits() as usize),
+            aborted: AtomicBool::new(false),
+            state: Mutex::new(State { garbage: Garbage::new(&limits), end: None }),
+        }
+    }
+
+    /// The consumer has a message: its room is free.
+    pub(super) fn received(&self, message: &Message) {
+        self.bytes.add_permits(self.limits.cost(message.line()) as usize);
+    }
+
+    /// Says why reading ended; the first reason stays.
+    pub(super) fn ended(&self, end: End) {
+        self.with(|state| _ = state.end.get_or_insert(end));
+    }
+
+    /// Gives the consumer nothing more, not even what is queued.
+    pub(super) fn abort(&self) {
+        self.aborted.store(true, Ordering::Release);
+        self.ended(End::Aborted);
+    }
+
+    pub(super) fn is_aborted(&self) -> bool {
+        self.aborted.load(Ordering::Acquire)
+    }
+
+    pub(super) fn end(&self) -> Option<End> {
+        self.with(|state| state.end.clone())
+    }
+
+    pub(super) fn garbage(&self) -> GarbageReport {
+        self.with(|state| state.garbage.report())
+    }
+
+    fn with<T>(&self, look: impl FnOnce(&mut State) -> T) -> T {
+        look(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// The reading task of one connection.
+pub(super) struct Reader<R> {
+    source: R,
+    lines: Lines,
+    sink: Sink,
+    ending: Ending,
+}
+
+impl<R: AsyncRead + Unpin> Reader<R> {
+    pub(super) fn new(
+        source: R,
+        inbox: Arc<Inbox>,
+        outbox: Arc<Outbox>,
+        queue: mpsc::Sender<Inbound>,
+    ) -> Self {
+        let limits = inbox.limits;
+        Self {
+            source,
+            lines: Lines::new(limits.line_bytes, limits.garbage_line_bytes),
+            sink: Sink { inbox: Arc::clone(&inbox), outbox: Arc::clone(&outbox), queue, since_message: 0 },
+            ending: Ending { inbox, outbox },
+        }
+    }
+
+    /// Reads until there is nothing to read, or no reason to.
+    pub(super) async fn run(mut self) {
+        let end = self.read().await;
+        self.ending.inbox.ended(end);
+    }
+
+    async fn read(&mut self) -> End {
+        let end = loop {
+            while let Some(line) = self.lines.next() {
+                if let Err(end) = self.sink.take(line).await {
+                    return end;
+                }
+            }
+            if let Err(end) = self.sink.check_flood(self.lines.dropped_so_far()) {
+                break end;
+            }
+            match self.source.read_buf(self.lines.room()).await {
+                Ok(0) => break End::Eof,
+                Ok(_) => {}
+                Err(error) => break End::ReadFailed(error.to_string()),
+            }
+        };
+        match self.lines.rest() {
+            Some(line) => self.sink.take(line).await.err().unwrap_or(end),
+            None => end,
+        }
+    }
+}
+
+/// Where lines go.
+struct Sink {
+    inbox: Arc<Inbox>,
+    outbox: Arc<Outbox>,
+    queue: mpsc::Sender<Inbound>,
+    /// Bytes of lines since the last one that was a message.
+    since_message: u64,
+}
+
+impl Sink {
+    async fn take(&mut self, line: Line<'_>) -> Result<(), End> {
+        let bytes = match line {
+            Line::Whole(bytes) => bytes,
+            Line::TooLong(dropped) => return self.garbage(&dropped.head, dropped.bytes),
+        };
+        match parse(bytes) {
+            Ok(message) => {
+                self.since_message = 0;
+                self.deliver(message).await
+            }
+            // A blank line is no news, but endless ones are a flood like any other.
+            Err(_) if bytes.trim_ascii().is_empty() => {
+                self.since_message += bytes.len() as u64 + 1;
+                self.check_flood(0)
+            }
+            Err(_) => self.garbage(bytes, bytes.len() as u64),
+        }
+    }
+
+    async fn deliver(&self, message: Message) -> Result<(), End> {
+        let cost = self.inbox.limits.cost(message.line());
+        let Ok(room) = self.inbox.bytes.acquire_many(cost).await else { return Err(End::Aborted) };
+        room.forget();
+        self.queue.send(self.sort(message)).await.map_err(|_| End::Aborted)
+    }
+
+    fn sort(&self, message: Message) -> Inbound {
+        match message.body() {
+            Body::Request { id, .. } => Inbound::Request { id: id.clone(), message },
+            Body::Notification { .. } => Inbound::Notification(message),
+            Body::Response { id, .. } => match self.outbox.answered(id) {
+                Some(method) => Inbound::Response { id: id.clone(), method, message },
+                None => Inbound::Stray(message),
+            },
+        }
+    }
+
+    fn garbage(&mut self, head: &[u8], bytes: u64) -> Result<(), End> {
+        self.inbox.with(|state| state.garbage.count(head, bytes));
+        self.since_message += bytes + 1;
+        self.check_flood(0)
+    }
+
+    fn check_flood(&self, more: u64) -> Result<(), End> {
+        let flooded = self.since_message + more > self.inbox.limits.flood_bytes;
+        if flooded { Err(End::Flooded) } else { Ok(()) }
+    }
+}
+
+fn parse(line: &[u8]) -> Result<Message, Malformed> {
+    Message::parse(str::from_utf8(line).map_err(|_| Malformed::NotUtf8)?)
+}
+
+/// Whatever ends the task, nobody waits for an answer afterwards.
+struct Ending {
+    inbox: Arc<Inbox>,
+    outbox: Arc<Outbox>,
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.inbox.ended(End::Aborted);
+        self.outbox.reading_ended();
+    }
+}
