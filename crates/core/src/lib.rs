@@ -8,5 +8,6 @@
 //! pure), [`wire`] (JSON-RPC over bytes), [`store`] (what is kept), [`acp`] (what the protocol's messages
 //! mean), [`tools`] (processes) and [`engine`] (sessions that run).
 
+pub mod acp;
 pub mod model;
 pub mod wire;
