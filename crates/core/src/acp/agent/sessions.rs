@@ -35,7 +35,7 @@ pub(super) struct RunningTurn {
     /// The turn before this one, whose answer may not be out yet.
     pub(super) before: Ended,
     /// Dropped with the turn, which is how others learn of its end.
-    _end: Option<watch::Sender<()>>,
+    _end: watch::Sender<()>,
 }
 
 /// Tells when a turn is over and answered.
@@ -43,6 +43,10 @@ pub(super) struct RunningTurn {
 pub(super) struct Ended(Option<watch::Receiver<()>>);
 
 impl Ended {
+    fn is_over(&self) -> bool {
+        self.0.as_ref().is_none_or(|end| end.has_changed().is_err())
+    }
+
     pub(super) async fn wait(self) {
         let Some(mut end) = self.0 else { return };
         // Nothing is ever sent: the only news is that the sender is gone.
@@ -73,7 +77,9 @@ impl Sessions {
         let mut active = self.active();
         let slot = active.get_mut(session).ok_or_else(|| AgentError::UnknownSession(session.clone()))?;
         let before = match slot {
-            Some(slot) if !slot.answering => return Err(AgentError::TurnRunning(session.clone())),
+            Some(slot) if !slot.answering && !slot.ended.is_over() => {
+                return Err(AgentError::TurnRunning(session.clone()));
+            }
             Some(slot) => slot.ended.clone(),
             None => Ended(None),
         };
@@ -81,7 +87,7 @@ impl Sessions {
         let (end, ended) = watch::channel(());
         let signal = Arc::new(signal);
         *slot = Some(Slot { signal: Arc::clone(&signal), ended: Ended(Some(ended)), answering: false });
-        Ok(RunningTurn { session: session.clone(), cancellation, signal, before, _end: Some(end) })
+        Ok(RunningTurn { session: session.clone(), cancellation, signal, before, _end: end })
     }
 
     /// The turn's answer is about to go out: from here on another may begin.
