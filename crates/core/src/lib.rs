@@ -9,5 +9,8 @@
 //! mean), [`tools`] (processes) and [`engine`] (sessions that run).
 
 pub mod acp;
+pub mod machine;
 pub mod model;
+pub mod store;
+pub mod tools;
 pub mod wire;

@@ -1,5 +1,16 @@
-//! What the protocol's messages mean. The only code that names types of the protocol's schema.
+//! What the protocol's messages mean. The only code that names the types of the protocol's schema crate.
 //!
-//! [`agent`] is the side that answers: whoever serves ACP clients implements its service trait.
+//! Types are a view of bytes we already have: what an agent said is kept as it said it, and what we do not
+//! know is passed on, never dropped. [`client`] is the side that asks, [`agent`] the side that answers.
 
 pub mod agent;
+pub mod client;
+
+mod capabilities;
+mod content;
+mod reading;
+mod secrets;
+
+pub use capabilities::Capabilities;
+pub use content::{content, prompt_text, update};
+pub use reading::read as read_error;

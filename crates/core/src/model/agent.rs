@@ -17,7 +17,7 @@ pub struct AgentSpec {
 
 impl AgentSpec {
     /// Long enough for a first `npx` to download its package.
-    pub const DEFAULT_START_TIMEOUT: Duration = Duration::from_secs(120);
+    pub const DEFAULT_START_TIMEOUT: Duration = Duration::from_mins(2);
 
     /// An agent started as `program args…`, with the default patience.
     pub fn new<A: Into<String>>(program: impl Into<String>, args: impl IntoIterator<Item = A>) -> Self {

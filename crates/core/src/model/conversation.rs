@@ -198,10 +198,7 @@ impl Conversation {
 
     fn tool(&mut self, event: &Event, call: Box<str>, fields: &str) {
         self.open = None;
-        let told = match serde_json::from_str(fields) {
-            Ok(serde_json::Value::Object(told)) => told,
-            _ => return,
-        };
+        let Ok(serde_json::Value::Object(told)) = serde_json::from_str(fields) else { return };
         let key = (event.lineage, call.clone());
         if let Some(Entry::Tool(tool)) = self.tools.get(&key).and_then(|&index| self.entries.get_mut(index)) {
             tool.last = event.seq;

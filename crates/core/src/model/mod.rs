@@ -7,6 +7,7 @@ mod agent;
 mod alignment;
 mod conversation;
 mod event;
+mod failure;
 mod ids;
 mod lineage;
 mod mcp;
@@ -21,6 +22,7 @@ pub use agent::AgentSpec;
 pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
 pub use conversation::{Conversation, Entry, Message, ToolCall};
 pub use event::{Direction, Event, EventKind, Fact, FactError};
+pub use failure::{AgentError, Reading};
 pub use ids::{
     AcpSessionId, AgentSessionId, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq, SessionIdentity,
     TurnId,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{PermissionPolicy, RequestId, Timestamp, TurnId};
+use super::{AgentError, PermissionPolicy, RequestId, Timestamp, TurnId};
 
 /// One prompt and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,30 @@ pub struct Turn {
     pub queued_at: Timestamp,
     /// How far it has come.
     pub state: TurnState,
+}
+
+impl Turn {
+    /// Whether the agent has answered the prompt. A cancelled or failed one proves nothing about what the agent
+    /// has kept of the session.
+    pub fn is_answered(&self) -> bool {
+        match &self.state {
+            TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => {
+                *reason != StopReason::cancelled()
+            }
+            TurnState::Ended { outcome: TurnOutcome::Failed(_), .. }
+            | TurnState::Queued
+            | TurnState::Dispatched { .. }
+            | TurnState::Interrupted { .. } => false,
+        }
+    }
+
+    /// Whether it still waits for the agent.
+    pub fn is_open(&self) -> bool {
+        match self.state {
+            TurnState::Queued | TurnState::Dispatched { .. } => true,
+            TurnState::Ended { .. } | TurnState::Interrupted { .. } => false,
+        }
+    }
 }
 
 /// How far a turn has come.
@@ -84,4 +108,14 @@ pub struct TurnError {
     pub message: Box<str>,
     /// The agent's own error object, unchanged, where there was one.
     pub acp: Option<Arc<str>>,
+}
+
+impl From<&AgentError> for TurnError {
+    fn from(error: &AgentError) -> Self {
+        let acp = match error {
+            AgentError::Refused { acp, .. } => Some(acp.clone()),
+            _ => None,
+        };
+        Self { code: error.code().into(), message: error.to_string().into(), acp }
+    }
 }

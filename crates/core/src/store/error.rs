@@ -101,6 +101,15 @@ pub enum StoreError {
         /// The id.
         request: RequestId,
     },
+    /// A lineage was to lose a row, or to have one rewritten.
+    #[error("the lineage of the record {0} may only grow")]
+    LineageRewritten(RecordId),
+    /// The store was opened to be read.
+    #[error("the store {} is open for reading only", path.display())]
+    ReadOnly {
+        /// The store's file.
+        path: PathBuf,
+    },
     /// The store has been shut down.
     #[error("the store {} is closed", path.display())]
     Closed {

@@ -14,11 +14,13 @@ use crate::model::{Event, HostId, Lifecycle, Lineage, Record, RecordId, RequestI
 
 mod error;
 mod memory;
+mod page;
+mod progress;
 mod sqlite;
 
 pub use error::StoreError;
 pub use memory::MemoryStore;
-pub use sqlite::{Access, SqliteStore};
+pub use sqlite::{Access, SqliteOptions, SqliteStore};
 
 /// What a store's methods return: a future, so that a store may live on another thread or machine.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -47,9 +49,11 @@ impl Lease {
 pub enum Change {
     /// The record's next event.
     Event(Event),
-    /// A turn, new or changed, whole. Its request id is unique within the record.
+    /// A turn, new or changed, whole. Its request id is unique within the record, or the append is
+    /// [`StoreError::RequestExists`].
     Turn(Turn),
-    /// The record's lineage, whole: rows may be added or completed, never taken away.
+    /// The record's lineage, whole: rows may be added or completed. One that loses a row or rewrites what a
+    /// row says is [`StoreError::LineageRewritten`].
     Lineage(Lineage),
     /// The agent's title for the record.
     Title(Option<String>),
@@ -69,40 +73,50 @@ pub enum Durability {
 }
 
 /// Where records are kept.
+///
+/// A future does its work once it is polled. One that is dropped half way may or may not have done it, but
+/// never half of it.
 pub trait Store: Send + Sync {
-    /// Keeps a new record, with its first changes, and leases it to `host`.
+    /// Keeps a new record, with its first changes, leases it to `host`, and syncs it to the disk. A record of
+    /// this id that is there already is [`StoreError::RecordExists`].
     ///
-    /// The record's `last_seq`, `last_turn` and `answered_turns` follow from the changes, as in
-    /// [`Store::append`].
+    /// Whatever the given record says, its `last_seq`, `last_turn` and `answered_turns` follow from the
+    /// changes, as in [`Store::append`], and its first event is number 1.
     fn create(&self, record: Record, changes: Vec<Change>, host: HostId) -> StoreFuture<'_, Lease>;
 
     /// Takes the lease of a record, whoever had it, and voids that one.
     fn lease(&self, record: RecordId, host: HostId) -> StoreFuture<'_, Lease>;
 
-    /// Writes changes, all or none, under a lease that is still in force.
+    /// Writes changes in their order, all or none, under a lease that is still in force; under any other they
+    /// are [`StoreError::LeaseLost`].
     ///
-    /// Events must continue the record's numbering. The record's `updated_at`, `last_seq`, `last_turn` and
-    /// `answered_turns` follow from what is written.
+    /// Events must continue the record's numbering, or they are [`StoreError::OutOfOrder`]. The record's
+    /// `last_seq` and `last_turn` are the highest numbers written, and `answered_turns` counts the turns that
+    /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written; without an
+    /// event it is the time of the change of lineage or lifecycle, if that is later. A turn by itself does not
+    /// move it: a prompt that waits is not news from the agent.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
 
-    /// One record.
+    /// One record, or `None`. The methods below need the record: without it they are
+    /// [`StoreError::NoRecord`].
     fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>>;
 
-    /// Up to `limit` records, last changed first, after the one a page before ended with.
+    /// Up to `limit` records, last changed first and by descending id where that is equal, after the one a
+    /// page before ended with.
     fn records(&self, after: Option<(Timestamp, RecordId)>, limit: usize) -> StoreFuture<'_, Vec<Record>>;
 
-    /// Up to `limit` events of a record, in order, from `from` on, and no more than about
-    /// [`PAGE_BYTES`] of bodies (but always at least one event if there is one).
+    /// Up to `limit` events of a record, in order, from `from` on, and no more than [`PAGE_BYTES`] of bodies
+    /// (but always at least one event if there is one).
     fn events(&self, record: RecordId, from: Seq, limit: usize) -> StoreFuture<'_, Vec<Event>>;
 
-    /// The turns of a record that are queued or dispatched, in order.
+    /// The turns of a record that are [open](Turn::is_open), in order.
     fn open_turns(&self, record: RecordId) -> StoreFuture<'_, Vec<Turn>>;
 
     /// The turn a client named so.
     fn turn(&self, record: RecordId, request: RequestId) -> StoreFuture<'_, Option<Turn>>;
 }
 
-/// About how many bytes of bodies one page of events holds, so that a reader's memory is bounded.
+/// How many bytes of bodies one page of events holds at most, so that a reader's memory is bounded.
 pub const PAGE_BYTES: usize = 4 * 1024 * 1024;
 
 /// The one writer of a record: a lease together with the store it is for.

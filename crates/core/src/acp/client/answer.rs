@@ -1,0 +1,225 @@
+//! What an agent's answers mean. An answer may be `null`, `{}` or an object; what it lacks is not made up.
+
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use crate::model::{AcpSessionId, AgentError, AgentSessionId, StopReason, Timestamp};
+use crate::wire::{Message, RpcError};
+
+use super::super::reading;
+
+/// An answer to a request of ours.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// To `session/new`.
+    Opened(Result<(AcpSessionId, Option<AgentSessionId>), AgentError>),
+    /// To `session/load` or `session/resume`.
+    Restored(Result<Option<AgentSessionId>, AgentError>),
+    /// To `session/prompt`.
+    Prompted(Result<StopReason, AgentError>),
+    /// To `session/list`.
+    Listed(Result<ListPage, AgentError>),
+    /// To `session/close`. A session the agent does not know counts as closed.
+    Closed(Result<(), AgentError>),
+    /// To `session/delete`. A session the agent does not know counts as deleted.
+    Deleted(Result<(), AgentError>),
+    /// To anything else.
+    Other,
+}
+
+/// One page of an agent's sessions.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListPage {
+    /// Its rows; one without an id is left out.
+    pub sessions: Vec<ListedSession>,
+    /// Where the next page begins, if there is one.
+    pub next: Option<String>,
+}
+
+/// One session in an agent's list.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListedSession {
+    /// Its id.
+    pub session: AcpSessionId,
+    /// When it last changed, if the agent says so in a way that can be read.
+    pub updated_at: Option<Timestamp>,
+    /// Its title.
+    pub title: Option<String>,
+}
+
+pub(super) fn read(agent: &str, method: &str, message: &Message, was_ever_answered: bool) -> Answer {
+    let result = || result(agent, method, message, was_ever_answered);
+    let bad = |problem: &str| AgentError::BadAnswer {
+        agent: agent.to_owned(),
+        method: method.to_owned(),
+        problem: problem.to_owned(),
+    };
+    match method {
+        "session/new" => Answer::Opened(result().and_then(|result| {
+            let id = result.get("sessionId").and_then(Value::as_str).unwrap_or_default();
+            let session = AcpSessionId::new(id).map_err(|_| bad("there is no sessionId"))?;
+            Ok((session, inner_id(&result)))
+        })),
+        "session/load" | "session/resume" => Answer::Restored(result().and_then(|result| match result {
+            Value::Null | Value::Object(_) => Ok(inner_id(&result)),
+            _ => Err(bad("the result is no object")),
+        })),
+        "session/prompt" => Answer::Prompted(result().and_then(|result| {
+            let reason = result.get("stopReason").and_then(Value::as_str);
+            reason.map(StopReason::new).ok_or_else(|| bad("there is no stopReason"))
+        })),
+        "session/list" => Answer::Listed(result().and_then(|result| {
+            let rows = result.get("sessions").and_then(Value::as_array).ok_or_else(|| bad("there is no sessions list"))?;
+            let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
+            Ok(ListPage { sessions: rows.iter().filter_map(listed).collect(), next })
+        })),
+        "session/close" => Answer::Closed(done(result().map(drop))),
+        "session/delete" => Answer::Deleted(done(result().map(drop))),
+        _ => Answer::Other,
+    }
+}
+
+/// The result, or the agent's error as ours.
+pub(super) fn result(
+    agent: &str,
+    method: &str,
+    message: &Message,
+    was_ever_answered: bool,
+) -> Result<Value, AgentError> {
+    let bad = |problem: String| AgentError::BadAnswer { agent: agent.to_owned(), method: method.to_owned(), problem };
+    if let Some(result) = message.result() {
+        return serde_json::from_str(result).map_err(|error| bad(error.to_string()));
+    }
+    let raw = message.error().unwrap_or("null");
+    let error = RpcError::read(raw);
+    Err(AgentError::Refused {
+        agent: agent.to_owned(),
+        method: method.to_owned(),
+        code: error.code,
+        message: describe(&error),
+        acp: Arc::from(raw),
+        reading: reading::read(&error, was_ever_answered),
+    })
+}
+
+/// The one key the inner id is read from; anything else than a text with something in it tells nothing.
+fn inner_id(result: &Value) -> Option<AgentSessionId> {
+    AgentSessionId::from_agent(result.pointer("/_meta/agentSessionId")?.as_str()?)
+}
+
+/// What is not there need not be closed.
+fn done(result: Result<(), AgentError>) -> Result<(), AgentError> {
+    match result {
+        Err(AgentError::Refused { code: RpcError::RESOURCE_NOT_FOUND, .. }) => Ok(()),
+        other => other,
+    }
+}
+
+fn listed(row: &Value) -> Option<ListedSession> {
+    let session = AcpSessionId::new(row.get("sessionId")?.as_str()?).ok()?;
+    let text = |key: &str| row.get(key).and_then(Value::as_str);
+    let updated_at = text("updatedAt").and_then(|time| Timestamp::parse(time).ok());
+    Some(ListedSession { session, updated_at, title: text("title").map(str::to_owned) })
+}
+
+/// An error in one line: agents put what matters now in the message, now in the data.
+fn describe(error: &RpcError) -> String {
+    let data: Value = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default();
+    let details = ["details", "message", "error", "reason"].iter().find_map(|key| data.get(key)?.as_str());
+    let text = match data.as_str().or(details) {
+        Some(details) if !error.message.contains(details) => format!("{}: {details}", error.message),
+        _ => error.message.clone(),
+    };
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(method: &str, body: &str) -> Answer {
+        let message = Message::parse(format!(r#"{{"jsonrpc":"2.0","id":1,{body}}}"#)).unwrap();
+        read("a", method, &message, true)
+    }
+
+    fn inner(meta: &str) -> Option<String> {
+        match answer("session/new", &format!(r#""result":{{"sessionId":"s"{meta}}}"#)) {
+            Answer::Opened(Ok((_, inner))) => inner.map(|inner| inner.to_string()),
+            other => panic!("not opened: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn only_meta_agent_session_id_is_read() {
+        assert_eq!(inner(r#","_meta":{"agentSessionId":"inner"}"#).as_deref(), Some("inner"));
+        for aliases in [
+            r#","_meta":{"sessionId":"x","providerSessionId":"x","codexSessionId":"x","claudeSessionId":"x","runtimeSessionId":"x"}"#,
+            r#","agentSessionId":"x""#,
+            r#","_meta":{"acpx":{"agentSessionId":"x"}}"#,
+        ] {
+            assert_eq!(inner(aliases), None, "{aliases}");
+        }
+    }
+
+    #[test]
+    fn empty_blank_or_non_string_inner_id_is_ignored() {
+        for value in [r#""""#, r#"" \t ""#, "7", "null", "true", "{}", r#"["x"]"#] {
+            assert_eq!(inner(&format!(r#","_meta":{{"agentSessionId":{value}}}"#)), None, "{value}");
+        }
+        assert_eq!(inner(r#","_meta":null"#), None);
+        assert_eq!(inner(r#","_meta":"agentSessionId""#), None);
+    }
+
+    #[test]
+    fn null_empty_and_full_results_of_a_restore_are_accepted() {
+        for result in ["null", "{}", r#"{"modes":null,"configOptions":[],"models":{}}"#] {
+            for method in ["session/load", "session/resume"] {
+                assert_eq!(answer(method, &format!(r#""result":{result}"#)), Answer::Restored(Ok(None)));
+            }
+        }
+        assert!(matches!(answer("session/load", r#""result":[]"#), Answer::Restored(Err(AgentError::BadAnswer { .. }))));
+    }
+
+    #[test]
+    fn an_answer_of_the_wrong_shape_names_agent_method_and_problem() {
+        let Answer::Opened(Err(error)) = answer("session/new", r#""result":{"sessionId":7}"#) else { panic!() };
+        let expected =
+            r#"the agent "a" answered session/new with something else than the protocol says: there is no sessionId"#;
+        assert_eq!(error.to_string(), expected);
+        assert!(matches!(answer("session/prompt", r#""result":null"#), Answer::Prompted(Err(AgentError::BadAnswer { .. }))));
+        assert!(matches!(answer("session/list", r#""result":null"#), Answer::Listed(Err(AgentError::BadAnswer { .. }))));
+    }
+
+    #[test]
+    fn an_unknown_session_counts_as_closed_and_deleted() {
+        let not_found = r#""error":{"code":-32002,"message":"Resource not found","data":{"sessionId":"s"}}"#;
+        assert_eq!(answer("session/close", not_found), Answer::Closed(Ok(())));
+        assert_eq!(answer("session/delete", not_found), Answer::Deleted(Ok(())));
+        assert!(matches!(
+            answer("session/close", r#""error":{"code":-32603,"message":"x"}"#),
+            Answer::Closed(Err(AgentError::Refused { .. }))
+        ));
+    }
+
+    #[test]
+    fn a_refusal_says_what_the_agent_said_wherever_it_said_it() {
+        let error = r#""error":{"code":-32603,"message":"Internal error","data":{"details":"no rollout found"}}"#;
+        let Answer::Restored(Err(error)) = answer("session/load", error) else { panic!() };
+        let expected = r#"the agent "a" refused session/load: Internal error: no rollout found (-32603)"#;
+        assert_eq!(error.to_string(), expected);
+    }
+
+    #[test]
+    fn a_list_leaves_out_rows_without_an_id_and_times_it_cannot_read() {
+        let rows = r#"[{"sessionId":"s","cwd":"/","updatedAt":"2026-11-15T00:00:00Z","title":"t"},{"cwd":"/"},{"sessionId":"u","updatedAt":"soon"}]"#;
+        let page = answer("session/list", &format!(r#""result":{{"sessions":{rows},"nextCursor":""}}"#));
+        let row = |id: &str, time: Option<&str>, title: Option<&str>| ListedSession {
+            session: AcpSessionId::new(id).unwrap(),
+            updated_at: time.map(|time| Timestamp::parse(time).unwrap()),
+            title: title.map(str::to_owned),
+        };
+        let sessions = vec![row("s", Some("2026-11-15T00:00:00Z"), Some("t")), row("u", None, None)];
+        assert_eq!(page, Answer::Listed(Ok(ListPage { sessions, next: Some(String::new()) })));
+    }
+}

@@ -1,0 +1,218 @@
+//! The calls we make, each with what the protocol requires and nothing it forbids.
+
+use agent_client_protocol_schema::v1 as acp;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::model::{
+    AbsolutePath, AcpSessionId, AgentError, Direction, EventKind, McpServer, McpTransport, NamedValue,
+};
+use crate::wire::{Peer, RpcId, encode};
+
+use super::super::secrets::PLACEHOLDER;
+use super::{AgentConnection, Line};
+
+/// A line to be kept and then sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Outgoing {
+    pub(super) id: Option<RpcId>,
+    pub(super) method: &'static str,
+    pub(super) line: String,
+    kept: Option<String>,
+    kind: EventKind,
+}
+
+/// Where a session lives: sent with every setup request, the same each time.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionPlace<'a> {
+    /// The working directory as first given.
+    pub cwd: &'a AbsolutePath,
+    /// The MCP servers.
+    pub mcp_servers: &'a [McpServer],
+}
+
+/// `session/load`, of an agent that advertised it.
+pub struct Load<'a>(&'a AgentConnection);
+/// `session/resume`, of an agent that advertised it.
+pub struct Resume<'a>(&'a AgentConnection);
+/// `session/close`, of an agent that advertised it.
+pub struct Close<'a>(&'a AgentConnection);
+/// `session/delete`, of an agent that advertised it.
+pub struct Delete<'a>(&'a AgentConnection);
+/// `session/list`, of an agent that advertised it.
+pub struct List<'a>(&'a AgentConnection);
+
+impl AgentConnection {
+    /// `session/load`, if the agent has it.
+    pub fn load(&self) -> Option<Load<'_>> {
+        self.capabilities.sessions.load.then_some(Load(self))
+    }
+
+    /// `session/resume`, if the agent has it.
+    pub fn resume(&self) -> Option<Resume<'_>> {
+        self.capabilities.sessions.resume.then_some(Resume(self))
+    }
+
+    /// `session/close`, if the agent has it.
+    pub fn close(&self) -> Option<Close<'_>> {
+        self.capabilities.sessions.close.then_some(Close(self))
+    }
+
+    /// `session/delete`, if the agent has it.
+    pub fn delete(&self) -> Option<Delete<'_>> {
+        self.capabilities.delete.then_some(Delete(self))
+    }
+
+    /// `session/list`, if the agent has it.
+    pub fn list(&self) -> Option<List<'_>> {
+        self.capabilities.sessions.list.then_some(List(self))
+    }
+
+    /// `session/new`. Every agent has it.
+    pub fn new_session(&self, place: SessionPlace<'_>) -> Result<Outgoing, AgentError> {
+        self.setup("session/new", None, place)
+    }
+
+    /// `session/prompt`. The content blocks are a JSON array and go out as they are.
+    pub fn prompt(&self, session: &AcpSessionId, blocks: &str) -> Outgoing {
+        let params = format!(r#"{{"sessionId":{},"prompt":{blocks}}}"#, json(session));
+        Outgoing::request(&self.peer, "session/prompt", &params)
+    }
+
+    /// `session/cancel`, a notification.
+    pub fn cancel(&self, session: &AcpSessionId) -> Outgoing {
+        let line = encode::notification("session/cancel", &session_params(session));
+        Outgoing { id: None, method: "session/cancel", line, kept: None, kind: EventKind::Notification }
+    }
+
+    fn setup(
+        &self,
+        method: &'static str,
+        session: Option<&AcpSessionId>,
+        place: SessionPlace<'_>,
+    ) -> Result<Outgoing, AgentError> {
+        for server in place.mcp_servers {
+            self.check_transport(server)?;
+        }
+        let params = |secret: fn(&NamedValue) -> &str| {
+            let servers: Vec<_> = place.mcp_servers.iter().map(|server| wire_server(server, secret)).collect();
+            json(&SetupParams { session_id: session, cwd: place.cwd, mcp_servers: servers })
+        };
+        let mut outgoing = Outgoing::request(&self.peer, method, &params(|variable| &variable.value));
+        if let Some(id) = &outgoing.id
+            && !place.mcp_servers.is_empty()
+        {
+            outgoing.kept = Some(encode::request(id, method, &params(|_| PLACEHOLDER)));
+        }
+        Ok(outgoing)
+    }
+
+    fn check_transport(&self, server: &McpServer) -> Result<(), AgentError> {
+        match server.transport {
+            McpTransport::Stdio { .. } => Ok(()),
+            McpTransport::Http { .. } if self.capabilities.mcp_http => Ok(()),
+            McpTransport::Http { .. } => Err(self.mcp_unsupported(&server.name, "http")),
+            McpTransport::Sse { .. } if self.capabilities.mcp_sse => Ok(()),
+            McpTransport::Sse { .. } => Err(self.mcp_unsupported(&server.name, "sse")),
+        }
+    }
+}
+
+impl Load<'_> {
+    /// Brings a session back with its replay.
+    pub fn request(&self, session: &AcpSessionId, place: SessionPlace<'_>) -> Result<Outgoing, AgentError> {
+        self.0.setup("session/load", Some(session), place)
+    }
+}
+
+impl Resume<'_> {
+    /// Brings a session back without a replay.
+    pub fn request(&self, session: &AcpSessionId, place: SessionPlace<'_>) -> Result<Outgoing, AgentError> {
+        self.0.setup("session/resume", Some(session), place)
+    }
+}
+
+impl Close<'_> {
+    /// Frees a session; its history stays.
+    pub fn request(&self, session: &AcpSessionId) -> Outgoing {
+        Outgoing::request(&self.0.peer, "session/close", &session_params(session))
+    }
+}
+
+impl Delete<'_> {
+    /// Takes a session out of the agent's list.
+    pub fn request(&self, session: &AcpSessionId) -> Outgoing {
+        Outgoing::request(&self.0.peer, "session/delete", &session_params(session))
+    }
+}
+
+impl List<'_> {
+    /// One page of the agent's sessions in a directory.
+    pub fn request(&self, cwd: &AbsolutePath, cursor: Option<&str>) -> Outgoing {
+        Outgoing::request(&self.0.peer, "session/list", &json(&ListParams { cwd, cursor }))
+    }
+}
+
+impl Outgoing {
+    pub(super) fn request(peer: &Peer, method: &'static str, params: &str) -> Self {
+        let id = peer.mint_id();
+        let line = encode::request(&id, method, params);
+        Self { id: Some(id), method, line, kept: None, kind: EventKind::Request }
+    }
+
+    pub(super) fn response(line: String) -> Self {
+        Self { id: None, method: "", line, kept: None, kind: EventKind::Response }
+    }
+
+    /// The line as it is kept: without secret values.
+    pub fn kept(&self) -> Line {
+        let body = self.kept.as_deref().unwrap_or(&self.line).into();
+        Line { direction: Direction::ToAgent, kind: self.kind, body }
+    }
+}
+
+/// What new, load and resume carry. `mcpServers` is always there: strict agents want it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SetupParams<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a AcpSessionId>,
+    cwd: &'a AbsolutePath,
+    mcp_servers: Vec<acp::McpServer>,
+}
+
+#[derive(Serialize)]
+struct ListParams<'a> {
+    cwd: &'a AbsolutePath,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cursor: Option<&'a str>,
+}
+
+fn wire_server(server: &McpServer, secret: fn(&NamedValue) -> &str) -> acp::McpServer {
+    let env = |values: &[NamedValue]| values.iter().map(|v| acp::EnvVariable::new(&v.name, secret(v))).collect();
+    let headers = |values: &[NamedValue]| values.iter().map(|v| acp::HttpHeader::new(&v.name, secret(v))).collect();
+    match &server.transport {
+        McpTransport::Stdio { command, args, env: variables } => acp::McpServer::Stdio(
+            acp::McpServerStdio::new(&server.name, command.as_path()).args(args.clone()).env(env(variables)),
+        ),
+        McpTransport::Http { url, headers: values } => {
+            acp::McpServer::Http(acp::McpServerHttp::new(&server.name, url).headers(headers(values)))
+        }
+        McpTransport::Sse { url, headers: values } => {
+            acp::McpServer::Sse(acp::McpServerSse::new(&server.name, url).headers(headers(values)))
+        }
+    }
+}
+
+fn session_params(session: &AcpSessionId) -> String {
+    format!(r#"{{"sessionId":{}}}"#, json(session))
+}
+
+fn json(value: &impl Serialize) -> String {
+    serde_json::to_string(value).expect("our parameters have only strings and lists of them")
+}
+
+/// Whether a text is a JSON array, as a prompt's blocks must be.
+pub(crate) fn is_array(text: &str) -> bool {
+    serde_json::from_str::<Vec<&RawValue>>(text).is_ok()
+}

@@ -1,0 +1,184 @@
+//! Our side of a connection to an agent, v1.
+//!
+//! [`AgentConnection::start`] returns only after `initialize` was answered, so there is no connection that
+//! could send anything earlier. A method that needs a capability is on a value that only an agent with the
+//! capability gives out ([`AgentConnection::load`] and its neighbours): calling it without does not compile.
+//!
+//! Nothing is sent here before its line could be kept: a call yields an [`Outgoing`], and sending it is
+//! another step.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::machine::AskId;
+use crate::model::{AgentError, Direction, EventKind, ToolKind, Update};
+use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, WireError, encode};
+
+use super::Capabilities;
+use super::secrets::without_secrets;
+
+mod answer;
+mod call;
+mod permission;
+mod start;
+
+pub use answer::{Answer, ListPage, ListedSession};
+pub use call::{Close, Delete, List, Load, Outgoing, Resume, SessionPlace};
+pub use permission::PermissionRequest;
+pub use start::{InitializeFailure, Started};
+
+/// How many tool calls' kinds are remembered, for permission requests that do not repeat them.
+const KNOWN_TOOLS: usize = 256;
+
+/// A connection to an agent that has answered `initialize`.
+pub struct AgentConnection {
+    agent: String,
+    peer: Peer,
+    incoming: Incoming,
+    capabilities: Capabilities,
+    tools: VecDeque<(Box<str>, ToolKind)>,
+}
+
+/// One line exchanged with the agent, as it is kept: secret values replaced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Line {
+    /// Who said it.
+    pub direction: Direction,
+    /// What sort of line it is.
+    pub kind: EventKind,
+    /// The line.
+    pub body: Arc<str>,
+}
+
+/// What the agent sent, and its line.
+#[derive(Debug)]
+pub struct FromAgent {
+    /// What it means.
+    pub meaning: Meaning,
+    /// How it is kept.
+    pub line: Line,
+    /// How many bytes it was on the wire.
+    pub size: usize,
+}
+
+/// What a message of the agent means.
+#[derive(Debug)]
+pub enum Meaning {
+    /// It reports something about the session.
+    Update(Update),
+    /// It asks for permission.
+    Permission(AskId, PermissionRequest),
+    /// It asks for anything else.
+    Request(AskId, Box<str>),
+    /// It answers a request of ours.
+    Answer(Answer),
+    /// Nothing to act on: another notification, or an answer to nothing.
+    Nothing,
+}
+
+impl AgentConnection {
+    /// What the agent advertised.
+    pub fn capabilities(&self) -> &Capabilities {
+        &self.capabilities
+    }
+
+    /// The sending end.
+    pub fn peer(&self) -> &Peer {
+        &self.peer
+    }
+
+    /// Sends a call whose line has been kept.
+    pub async fn send(&self, outgoing: Outgoing) -> Result<(), WireError> {
+        let Outgoing { id, method, line, .. } = outgoing;
+        match id {
+            Some(id) => self.peer.send_request(id, method, line).await,
+            None => self.peer.send(line).await,
+        }
+    }
+
+    /// The next message of the agent; `None` when the connection has ended.
+    ///
+    /// `was_ever_answered` says whether the agent ever answered a prompt of this session: it decides what
+    /// a failed restore means.
+    pub async fn recv(&mut self, was_ever_answered: bool) -> Option<FromAgent> {
+        let inbound = self.incoming.recv().await?;
+        Some(self.interpret(&inbound, was_ever_answered))
+    }
+
+    /// The next message, if it is there already.
+    pub fn try_recv(&mut self, was_ever_answered: bool) -> Option<FromAgent> {
+        let inbound = self.incoming.try_recv()?;
+        Some(self.interpret(&inbound, was_ever_answered))
+    }
+
+    /// Why the connection ended, once it has.
+    pub fn end(&self) -> Option<crate::wire::End> {
+        self.incoming.end()
+    }
+
+    fn interpret(&mut self, inbound: &Inbound, was_ever_answered: bool) -> FromAgent {
+        let message = inbound.message();
+        let line = inbound_line(inbound);
+        let meaning = match inbound {
+            Inbound::Notification(_) if line.kind == EventKind::Update => self.update(message),
+            Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
+            Inbound::Request { id, .. } => self.request(id, message),
+            Inbound::Response { method, .. } => {
+                Meaning::Answer(answer::read(&self.agent, method, message, was_ever_answered))
+            }
+        };
+        FromAgent { meaning, line, size: message.line().len() }
+    }
+
+    fn update(&mut self, message: &Message) -> Meaning {
+        let update = super::update(message.params().unwrap_or("null"));
+        if let Update::Tool { call, fields } = &update
+            && let Some(kind) = permission::tool_kind(fields)
+        {
+            self.tools.retain(|(known, _)| known != call);
+            self.tools.push_back((call.clone(), kind));
+            if self.tools.len() > KNOWN_TOOLS {
+                self.tools.pop_front();
+            }
+        }
+        Meaning::Update(update)
+    }
+
+    fn request(&self, id: &RpcId, message: &Message) -> Meaning {
+        let ask = AskId(id.as_str().into());
+        match message.method() {
+            Some("session/request_permission") => {
+                let known = |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, kind)| *kind);
+                Meaning::Permission(ask, PermissionRequest::read(message.params().unwrap_or("null"), known))
+            }
+            method => Meaning::Request(ask, method.unwrap_or_default().into()),
+        }
+    }
+
+    /// The line that tells the agent we have no such method.
+    pub fn refusal(&self, ask: &AskId, method: &str) -> Outgoing {
+        Outgoing::response(encode::error_response(&rpc_id(ask), &RpcError::method_not_found(method)))
+    }
+
+    fn mcp_unsupported(&self, server: &str, capability: &'static str) -> AgentError {
+        AgentError::McpUnsupported { agent: self.agent.clone(), server: server.to_owned(), capability }
+    }
+}
+
+fn rpc_id(ask: &AskId) -> RpcId {
+    RpcId::from_raw(&ask.0).unwrap_or_else(RpcId::null)
+}
+
+/// How an inbound message is kept.
+fn inbound_line(inbound: &Inbound) -> Line {
+    let message = inbound.message();
+    let (kind, body) = match inbound {
+        Inbound::Request { .. } => (EventKind::Request, without_secrets(message)),
+        Inbound::Notification(_) if message.method() == Some("session/update") => {
+            (EventKind::Update, message.line().clone())
+        }
+        Inbound::Notification(_) => (EventKind::Notification, message.line().clone()),
+        Inbound::Response { .. } | Inbound::Stray(_) => (EventKind::Response, message.line().clone()),
+    };
+    Line { direction: Direction::FromAgent, kind, body }
+}

@@ -1,0 +1,119 @@
+//! Permission requests: what is asked, and how an answer is put in the agent's own options.
+
+use serde_json::{Value, json};
+
+use crate::machine::{AskId, Permit};
+use crate::model::ToolKind;
+use crate::wire::encode;
+
+use super::{AgentConnection, Outgoing, rpc_id};
+
+/// What the agent wants to do, and the answers it offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PermissionRequest {
+    /// What it wants to do.
+    pub kind: ToolKind,
+    /// Option ids with their kinds, in the agent's order.
+    options: Vec<(String, String)>,
+}
+
+impl PermissionRequest {
+    /// Reads the params of a `session/request_permission`; `known` tells the kind of a tool call that was
+    /// reported earlier. What cannot be read asks for nothing that a policy would approve.
+    pub(super) fn read(params: &str, known: impl Fn(&str) -> Option<ToolKind>) -> Self {
+        let params: Value = serde_json::from_str(params).unwrap_or_default();
+        let tool = params.get("toolCall").unwrap_or(&Value::Null);
+        let told = tool.get("kind").and_then(Value::as_str).map(kind_of);
+        let remembered = || known(tool.get("toolCallId")?.as_str()?);
+        let option = |option: &Value| {
+            let text = |key: &str| option.get(key).and_then(Value::as_str).map(str::to_owned);
+            Some((text("optionId")?, text("kind").unwrap_or_default()))
+        };
+        let options = params.get("options").and_then(Value::as_array);
+        Self {
+            kind: told.or_else(remembered).unwrap_or(ToolKind::Other),
+            options: options.into_iter().flatten().filter_map(option).collect(),
+        }
+    }
+
+    /// The result that says this to the agent, in the narrowest of the options it offers.
+    pub(super) fn result(&self, permit: Permit) -> String {
+        let kinds: &[&str] = match permit {
+            Permit::Approve => &["allow_once", "allow_always"],
+            Permit::Reject => &["reject_once", "reject_always"],
+            Permit::Cancelled => &[],
+        };
+        let chosen = kinds.iter().find_map(|kind| self.options.iter().find(|(_, offered)| offered == kind));
+        let outcome = match chosen {
+            Some((option, _)) => json!({"outcome": "selected", "optionId": option}),
+            None => json!({"outcome": "cancelled"}),
+        };
+        json!({ "outcome": outcome }).to_string()
+    }
+}
+
+impl AgentConnection {
+    /// The line that answers a permission request.
+    pub fn permit(&self, ask: &AskId, request: &PermissionRequest, permit: Permit) -> Outgoing {
+        Outgoing::response(encode::response(&rpc_id(ask), &request.result(permit)))
+    }
+}
+
+/// The kind a tool call's update tells, if it tells one.
+pub(super) fn tool_kind(fields: &str) -> Option<ToolKind> {
+    let fields: Value = serde_json::from_str(fields).ok()?;
+    fields.get("kind")?.as_str().map(kind_of)
+}
+
+fn kind_of(kind: &str) -> ToolKind {
+    match kind {
+        "read" | "search" => ToolKind::Reads,
+        _ => ToolKind::Other,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn request(kind: &str, options: &[(&str, &str)]) -> PermissionRequest {
+        let options: Vec<_> =
+            options.iter().map(|(id, kind)| json!({"optionId": id, "name": id, "kind": kind})).collect();
+        let params = json!({"sessionId": "s", "toolCall": {"toolCallId": "t", "kind": kind}, "options": options});
+        PermissionRequest::read(&params.to_string(), |_| None)
+    }
+
+    const ALL: &[(&str, &str)] =
+        &[("A", "allow_always"), ("a", "allow_once"), ("R", "reject_always"), ("r", "reject_once")];
+
+    #[test]
+    fn the_narrowest_offered_option_is_chosen() {
+        let selected = |id: &str| format!(r#"{{"outcome":{{"optionId":"{id}","outcome":"selected"}}}}"#);
+        let cancelled = r#"{"outcome":{"outcome":"cancelled"}}"#.to_owned();
+        let cases = [
+            (request("edit", ALL), Permit::Approve, selected("a")),
+            (request("edit", ALL), Permit::Reject, selected("r")),
+            (request("edit", ALL), Permit::Cancelled, cancelled.clone()),
+            (request("edit", &ALL[..1]), Permit::Approve, selected("A")),
+            (request("edit", &ALL[..2]), Permit::Reject, cancelled.clone()),
+            (request("edit", &ALL[2..]), Permit::Approve, cancelled.clone()),
+            (request("edit", &[]), Permit::Approve, cancelled),
+        ];
+        for (request, permit, expected) in cases {
+            let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
+            assert_eq!(parsed(&request.result(permit)), parsed(&expected), "{request:?} {permit:?}");
+        }
+    }
+
+    #[test]
+    fn the_kind_is_the_told_one_else_the_known_one_else_none_that_is_approved() {
+        assert_eq!(request("read", &[]).kind, ToolKind::Reads);
+        assert_eq!(request("search", &[]).kind, ToolKind::Reads);
+        assert_eq!(request("execute", &[]).kind, ToolKind::Other);
+        let untold = r#"{"toolCall":{"toolCallId":"t"},"options":[]}"#;
+        assert_eq!(PermissionRequest::read(untold, |id| (id == "t").then_some(ToolKind::Reads)).kind, ToolKind::Reads);
+        for unreadable in [untold, "null", "[]", r#"{"toolCall":7}"#] {
+            assert_eq!(PermissionRequest::read(unreadable, |_| None).kind, ToolKind::Other);
+        }
+    }
+}

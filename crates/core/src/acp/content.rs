@@ -1,0 +1,190 @@
+//! What a kept line says, in the model's words. The one place that reads `session/update` for the fold.
+//!
+//! Reading never fails: a line of a shape we do not know is kept and passed on, and says nothing to us.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::model::{ChunkContent, Content, Direction, Event, EventKind, Fact, MessageKind, Update};
+use crate::wire::Message;
+
+/// What an event contributes to its conversation.
+pub fn content(event: &Event) -> Content {
+    match (event.direction, event.kind) {
+        (Direction::Ours, _) => Fact::from_body(&event.body).map_or(Content::Nothing, Content::Fact),
+        (Direction::FromAgent, EventKind::Update) => match Message::parse(event.body.clone()) {
+            Ok(message) => Content::Update(update(message.params().unwrap_or("null"))),
+            Err(_) => Content::Nothing,
+        },
+        (Direction::ToAgent, EventKind::Request) => match Message::parse(event.body.clone()) {
+            Ok(message) if message.method() == Some("session/prompt") => prompt(message.params().unwrap_or("null")),
+            _ => Content::Nothing,
+        },
+        _ => Content::Nothing,
+    }
+}
+
+#[derive(Deserialize)]
+struct UpdateParams<'a> {
+    #[serde(borrow)]
+    update: UpdateView<'a>,
+}
+
+#[derive(Deserialize)]
+struct UpdateView<'a> {
+    #[serde(borrow, rename = "sessionUpdate")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default, rename = "messageId")]
+    message_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "toolCallId")]
+    tool_call_id: Option<Cow<'a, str>>,
+}
+
+#[derive(Deserialize)]
+struct RawUpdate<'a> {
+    #[serde(borrow)]
+    update: &'a RawValue,
+}
+
+/// Reads the params of a `session/update`.
+pub fn update(params: &str) -> Update {
+    let Ok(UpdateParams { update: view }) = serde_json::from_str(params) else { return Update::Unknown };
+    let chunk = |kind| match view.content {
+        Some(content) => {
+            let message_id = view.message_id.as_deref().map(Into::into);
+            Update::Chunk { kind, message_id, content: chunk_content(content) }
+        }
+        None => Update::Unknown,
+    };
+    match &*view.kind {
+        "user_message_chunk" => chunk(MessageKind::User),
+        "agent_message_chunk" => chunk(MessageKind::Agent),
+        "agent_thought_chunk" => chunk(MessageKind::Thought),
+        "tool_call" | "tool_call_update" => match &view.tool_call_id {
+            Some(call) => Update::Tool { call: (&**call).into(), fields: raw_update(params) },
+            None => Update::Unknown,
+        },
+        "plan" => Update::Plan { fields: raw_update(params) },
+        "session_info_update" => title(params),
+        "available_commands_update" | "current_mode_update" | "config_option_update" | "usage_update" | "notice" => {
+            Update::State
+        }
+        _ => Update::Unknown,
+    }
+}
+
+fn raw_update(params: &str) -> Box<str> {
+    serde_json::from_str::<RawUpdate<'_>>(params).map_or_else(|_| "{}".into(), |raw| raw.update.get().into())
+}
+
+/// Absent means unchanged, null means cleared.
+fn title(params: &str) -> Update {
+    let update = serde_json::from_str::<serde_json::Value>(params).unwrap_or_default();
+    match update.pointer("/update/title") {
+        Some(serde_json::Value::String(title)) => Update::Title(Some(title.as_str().into())),
+        Some(serde_json::Value::Null) => Update::Title(None),
+        _ => Update::State,
+    }
+}
+
+#[derive(Deserialize)]
+struct Block<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default)]
+    text: Option<Cow<'a, str>>,
+}
+
+impl Block<'_> {
+    fn into_text(self) -> Option<Box<str>> {
+        if self.kind == "text" { self.text.map(|text| text.into_owned().into()) } else { None }
+    }
+}
+
+fn chunk_content(content: &RawValue) -> ChunkContent {
+    let text = serde_json::from_str::<Block<'_>>(content.get()).ok().and_then(Block::into_text);
+    text.map_or_else(|| ChunkContent::Block(content.get().into()), ChunkContent::Text)
+}
+
+#[derive(Deserialize)]
+struct PromptParams<'a> {
+    #[serde(borrow)]
+    prompt: &'a RawValue,
+}
+
+fn prompt(params: &str) -> Content {
+    match serde_json::from_str::<PromptParams<'_>>(params) {
+        Ok(PromptParams { prompt }) => {
+            Content::Prompt { text: prompt_text(prompt.get()), blocks: prompt.get().into() }
+        }
+        Err(_) => Content::Nothing,
+    }
+}
+
+/// The text of a prompt's text blocks, joined.
+pub fn prompt_text(blocks: &str) -> String {
+    let blocks: Vec<&RawValue> = serde_json::from_str(blocks).unwrap_or_default();
+    let text = |block: &&RawValue| serde_json::from_str::<Block<'_>>(block.get()).ok().and_then(Block::into_text);
+    blocks.iter().filter_map(text).map(String::from).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(update_object: &str) -> Update {
+        update(&format!(r#"{{"sessionId":"s","update":{update_object}}}"#))
+    }
+
+    #[test]
+    fn every_kind_of_update_is_read_as_what_it_is() {
+        let text = ChunkContent::Text("a\n".into());
+        let cases = [
+            (
+                r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a\n"}}"#,
+                Update::Chunk { kind: MessageKind::Agent, message_id: None, content: text.clone() },
+            ),
+            (
+                r#"{"sessionUpdate":"user_message_chunk","messageId":"m","content":{"text":"a\n","type":"text"}}"#,
+                Update::Chunk { kind: MessageKind::User, message_id: Some("m".into()), content: text },
+            ),
+            (
+                r#"{"sessionUpdate":"agent_thought_chunk","content":{"type":"image","data":""}}"#,
+                Update::Chunk {
+                    kind: MessageKind::Thought,
+                    message_id: None,
+                    content: ChunkContent::Block(r#"{"type":"image","data":""}"#.into()),
+                },
+            ),
+            (
+                r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","new":[1, 2]}"#,
+                Update::Tool {
+                    call: "t".into(),
+                    fields: r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","new":[1, 2]}"#.into(),
+                },
+            ),
+            (r#"{"sessionUpdate":"session_info_update","title":"t"}"#, Update::Title(Some("t".into()))),
+            (r#"{"sessionUpdate":"session_info_update","title":null}"#, Update::Title(None)),
+            (r#"{"sessionUpdate":"session_info_update"}"#, Update::State),
+            (r#"{"sessionUpdate":"usage_update","used":1,"size":2}"#, Update::State),
+            (r#"{"sessionUpdate":"from_the_future"}"#, Update::Unknown),
+            (r#"{"sessionUpdate":"tool_call"}"#, Update::Unknown),
+            (r#"{"sessionUpdate":7}"#, Update::Unknown),
+            ("[]", Update::Unknown),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(read(text), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_text_of_a_prompt_is_that_of_its_text_blocks() {
+        let blocks = r#"[{"type":"text","text":"a"},{"type":"image","data":"x"},7,{"type":"text","text":"b"}]"#;
+        assert_eq!(prompt_text(blocks), "ab");
+        assert_eq!(prompt_text("not json"), "");
+    }
+}

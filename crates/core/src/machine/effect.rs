@@ -1,0 +1,140 @@
+//! Everything a session causes. The engine performs effects in order, what is to be kept first.
+
+use std::sync::Arc;
+
+use crate::model::{
+    AgentError, Fact, Lifecycle, Lineage, LineageReason, RequestId, Turn, TurnId, Verdict,
+};
+
+use super::{AskId, Deadline};
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Effect {
+    /// Start the agent's process and initialize it.
+    StartAgent,
+    /// End the agent's process.
+    EndAgent,
+    /// Send this to the agent.
+    Ask(Call),
+    /// Answer a permission request.
+    Permit(AskId, Permit),
+    /// Answer any other request: we have no such method.
+    Refuse(AskId),
+    /// Keep a line of the agent.
+    Keep(Arc<str>),
+    /// Keep a fact of ours.
+    Fact(Fact),
+    /// Keep a turn as it stands.
+    SaveTurn(Turn),
+    /// Keep the lineage as it stands; the first time, this is when the record comes to exist.
+    SaveLineage(Lineage),
+    /// Keep the agent's title.
+    SaveTitle(Option<Box<str>>),
+    /// Keep whether the record takes part.
+    SaveLifecycle(Lifecycle),
+    /// Set a time limit; a limit of the same name starts again.
+    Arm(Deadline),
+    /// Lift the time limit, whichever it is.
+    Disarm,
+    /// Tell whoever waits for the session to be live.
+    Awake(Result<Awakening, AgentError>),
+    /// Tell the client its turn is accepted.
+    TurnAccepted(RequestId, TurnId),
+    /// Tell the client its turn cannot be accepted: the session is closing, or its queue is full.
+    TurnRefused(RequestId, Refusal),
+    /// Tell the client its turn is over.
+    TurnOver(Turn),
+    /// Tell whoever waits for the session to be parked; false if it has work.
+    Parked(bool),
+    /// Tell whoever waits for the session to be closed.
+    Closed,
+}
+
+/// What is sent to the agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Call {
+    /// `session/new`.
+    New,
+    /// `session/resume`.
+    Resume,
+    /// `session/load`.
+    Load,
+    /// `session/list`, to find this session.
+    List,
+    /// `session/prompt`.
+    Prompt {
+        /// The turn.
+        turn: TurnId,
+        /// Its content blocks.
+        prompt: Arc<str>,
+        /// Whether to tell the conversation so far before it.
+        carry_history: bool,
+    },
+    /// `session/cancel`.
+    Cancel,
+    /// `session/close`.
+    Close,
+}
+
+/// The answer to a permission request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Permit {
+    /// Yes.
+    Approve,
+    /// No.
+    Reject,
+    /// The turn is being cancelled.
+    Cancelled,
+}
+
+/// Why a prompt was not accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The session is closing or closed.
+    Closing,
+    /// Too many prompts wait.
+    QueueFull,
+}
+
+/// How a session came to be live.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Awakening {
+    /// It was.
+    Live,
+    /// The record began.
+    Created,
+    /// The agent has it again.
+    Restored {
+        /// By which rung of the ladder.
+        rung: Rung,
+        /// How what it replayed compares with what we keep, if it replayed anything.
+        replay: Option<Verdict>,
+    },
+    /// The agent could not bring it back; a fresh ACP session took over.
+    Fresh {
+        /// Why.
+        reason: LineageReason,
+        /// Whether there was something to forget, so that a person must be told.
+        announced: bool,
+    },
+}
+
+/// The ways to bring a session back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Rung {
+    /// `session/resume`: no replay.
+    Resume,
+    /// `session/load`: the agent replays.
+    Load,
+}
+
+impl Rung {
+    /// The protocol's method.
+    pub fn method(self) -> &'static str {
+        match self {
+            Self::Resume => "session/resume",
+            Self::Load => "session/load",
+        }
+    }
+}

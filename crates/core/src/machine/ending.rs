@@ -1,0 +1,193 @@
+//! How a session stops: parked, closed, or left by its agent.
+
+use crate::model::{AgentError, Fact, Lifecycle, StopReason, Timestamp, Turn, TurnOutcome};
+
+use super::state::{Live, Prompting, State, Then};
+use super::{Call, Deadline, Effect, SessionMachine};
+
+impl SessionMachine {
+    pub(super) fn park(&mut self) {
+        match &self.state {
+            State::Parked => self.do_(Effect::Parked(true)),
+            State::Idle(_) => {
+                self.do_(Effect::EndAgent);
+                self.state = State::Ending(Then::Park);
+            }
+            _ => self.do_(Effect::Parked(false)),
+        }
+    }
+
+    pub(super) fn close(&mut self, now: Timestamp) {
+        self.cancel_all_queued(now);
+        match self.take_state() {
+            State::Parked => self.closed(now),
+            State::Idle(live) => self.close_live(now, &live, None),
+            State::Prompting(Prompting { live, turn, held, .. }) => {
+                self.release(held);
+                self.close_live(now, &live, Some(turn));
+            }
+            State::Starting | State::Looking(_) | State::Creating(..) | State::Restoring(_) => {
+                let error = self.gone_for_good();
+                self.do_(Effect::Awake(Err(error)));
+                self.end_process(Then::Close);
+            }
+            State::Ending(_) => self.state = State::Ending(Then::Close),
+            other @ State::Closing(_) => self.state = other,
+            State::Closed => {
+                self.state = State::Closed;
+                self.do_(Effect::Closed);
+            }
+        }
+    }
+
+    /// With the capability the agent is asked to close, which cancels its turn; without it the turn is
+    /// cancelled by us and the process is ended.
+    fn close_live(&mut self, now: Timestamp, live: &Live, turn: Option<Turn>) {
+        if live.advertised.close {
+            self.do_(Effect::Ask(Call::Close));
+            self.do_(Effect::Arm(Deadline::Close));
+            self.state = State::Closing(turn);
+            return;
+        }
+        if let Some(turn) = turn {
+            self.do_(Effect::Ask(Call::Cancel));
+            self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
+        }
+        self.end_process(Then::Close);
+    }
+
+    pub(super) fn close_answered(&mut self, now: Timestamp) {
+        match self.take_state() {
+            State::Closing(turn) => {
+                self.cancelled(now, turn);
+                self.end_process(Then::Close);
+            }
+            other => self.state = other,
+        }
+    }
+
+    pub(super) fn start_failed(&mut self, now: Timestamp, error: &AgentError) {
+        match self.state {
+            State::Starting => {
+                self.state = State::Parked;
+                self.fail_waiters(now, error);
+            }
+            State::Ending(_) => self.agent_ended(now),
+            _ => {}
+        }
+    }
+
+    pub(super) fn agent_gone(&mut self, now: Timestamp, error: &AgentError) {
+        match self.take_state() {
+            State::Starting | State::Looking(_) | State::Creating(..) | State::Restoring(_) => {
+                self.do_(Effect::Disarm);
+                self.note_end(error);
+                self.fail_waiters(now, error);
+            }
+            State::Idle(_) => self.note_end(error),
+            State::Prompting(Prompting { turn, held, cancelling, .. }) => {
+                self.do_(Effect::Disarm);
+                self.release(held);
+                let outcome = if cancelling {
+                    TurnOutcome::Stopped(StopReason::cancelled())
+                } else {
+                    TurnOutcome::Failed(error.into())
+                };
+                self.end_turn(now, turn, outcome);
+                self.note_end(error);
+                self.start_if_needed();
+            }
+            State::Closing(turn) => {
+                self.cancelled(now, turn);
+                self.closed(now);
+            }
+            State::Ending(then) => {
+                self.state = State::Ending(then);
+                self.agent_ended(now);
+            }
+            other @ (State::Parked | State::Closed) => self.state = other,
+        }
+    }
+
+    pub(super) fn agent_ended(&mut self, now: Timestamp) {
+        let State::Ending(then) = self.state else { return };
+        self.state = State::Parked;
+        match then {
+            Then::Close => self.closed(now),
+            Then::Wake => self.start(),
+            Then::Park => {
+                self.do_(Effect::Parked(true));
+                self.start_if_needed();
+            }
+        }
+    }
+
+    pub(super) fn deadline(&mut self, now: Timestamp, deadline: Deadline) {
+        match (deadline, &self.state) {
+            (Deadline::Setup, State::Looking(_)) => self.unresponsive(now, "session/list"),
+            (Deadline::Setup, State::Creating(..)) => self.unresponsive(now, "session/new"),
+            (Deadline::Setup, State::Restoring(restore)) => {
+                let method = restore.rung.method();
+                self.unresponsive(now, method);
+            }
+            (Deadline::Cancel, State::Prompting(_)) => self.cancel_unanswered(now),
+            (Deadline::Close, State::Closing(_)) => self.close_answered(now),
+            _ => {}
+        }
+    }
+
+    fn unresponsive(&mut self, now: Timestamp, method: &str) {
+        let error = AgentError::Unresponsive { agent: self.agent.clone(), method: method.to_owned() };
+        self.give_up(now, &error);
+    }
+
+    /// The agent did not stop when it was told to: its process is stopped instead.
+    fn cancel_unanswered(&mut self, now: Timestamp) {
+        let State::Prompting(Prompting { turn, held, .. }) = self.take_state() else { return };
+        self.release(held);
+        self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
+        let how = "it did not answer session/cancel and was ended".to_owned();
+        self.do_(Effect::Fact(Fact::AgentEnded { how }));
+        self.end_process(if self.queue.is_empty() { Then::Park } else { Then::Wake });
+    }
+
+    fn start_if_needed(&mut self) {
+        if !self.queue.is_empty() {
+            self.start();
+        }
+    }
+
+    fn end_process(&mut self, then: Then) {
+        self.do_(Effect::Disarm);
+        self.do_(Effect::EndAgent);
+        self.state = State::Ending(then);
+    }
+
+    fn cancelled(&mut self, now: Timestamp, turn: Option<Turn>) {
+        if let Some(turn) = turn {
+            self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
+        }
+    }
+
+    fn cancel_all_queued(&mut self, now: Timestamp) {
+        for turn in std::mem::take(&mut self.queue) {
+            self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
+        }
+    }
+
+    fn closed(&mut self, now: Timestamp) {
+        if self.lineage.is_some() {
+            self.lifecycle = Lifecycle::Closed { at: now };
+            self.do_(Effect::SaveLifecycle(self.lifecycle));
+            self.do_(Effect::Fact(Fact::Closed {}));
+        }
+        self.state = State::Closed;
+        self.do_(Effect::Closed);
+    }
+
+    fn note_end(&mut self, error: &AgentError) {
+        if self.lineage.is_some() {
+            self.do_(Effect::Fact(Fact::AgentEnded { how: error.to_string() }));
+        }
+    }
+}

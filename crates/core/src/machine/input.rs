@@ -1,0 +1,141 @@
+//! Everything that can happen to a session.
+
+use std::sync::Arc;
+
+use crate::model::{
+    AcpSessionId, AgentError, AgentSessionId, Exchange, PermissionPolicy, Reading, RequestId, StopReason, Timestamp, ToolKind,
+    Turn, TurnId, Update,
+};
+
+/// One thing that happened. Time comes beside it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Input {
+    /// The turns that the last host left open, in order. Comes first, if at all.
+    Recover(Vec<Turn>),
+    /// A client wants the agent to have the session.
+    Wake(WakeOptions),
+    /// A client prompts.
+    Prompt {
+        /// Its name for the prompt.
+        request: RequestId,
+        /// The content blocks, a JSON array.
+        prompt: Arc<str>,
+        /// What the agent may do meanwhile.
+        policy: PermissionPolicy,
+    },
+    /// A client cancels the running turn, or a given one.
+    Cancel(Option<TurnId>),
+    /// A client closes the session.
+    Close,
+    /// Nobody needs the agent at the moment.
+    Park,
+    /// The agent has started and answered `initialize`.
+    AgentReady {
+        /// What it offers.
+        advertised: Advertised,
+        /// The conversation so far, for comparison with what it may replay.
+        exchanges: Vec<Exchange>,
+    },
+    /// The agent did not come that far; nothing of it is left.
+    StartFailed(AgentError),
+    /// The agent has gone without being asked.
+    AgentGone(AgentError),
+    /// The agent has gone as it was asked to.
+    AgentEnded,
+    /// `session/list` was looked through; when the agent last saw the session change, if it says so.
+    Listed(Option<Timestamp>),
+    /// `session/new` was answered.
+    Opened {
+        /// The new session.
+        session: AcpSessionId,
+        /// Its inner id, if told.
+        inner: Option<AgentSessionId>,
+    },
+    /// `session/resume` or `session/load` was answered.
+    Restored {
+        /// The inner id, if told.
+        inner: Option<AgentSessionId>,
+    },
+    /// `session/new`, `session/resume` or `session/load` was refused.
+    SetupRefused {
+        /// What the refusal means.
+        reading: Reading,
+        /// The refusal itself.
+        error: AgentError,
+    },
+    /// `session/prompt` was answered.
+    PromptAnswered(Result<StopReason, AgentError>),
+    /// `session/close` was answered, well or badly.
+    CloseAnswered,
+    /// The agent reports something.
+    Update {
+        /// What.
+        update: Update,
+        /// The line, to be kept.
+        body: Arc<str>,
+    },
+    /// The agent asks for permission.
+    Permission {
+        /// Its request.
+        ask: AskId,
+        /// What it wants to do.
+        kind: ToolKind,
+    },
+    /// The agent asks for anything else.
+    Request {
+        /// Its request.
+        ask: AskId,
+    },
+    /// A time that was armed is up.
+    Deadline(Deadline),
+}
+
+/// A request of the agent, as raw JSON-RPC id.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AskId(pub Box<str>);
+
+#[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
+/// What the agent advertised, as far as the ladder and the end of a session depend on it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Advertised {
+    /// `session/load`.
+    pub load: bool,
+    /// `session/resume`.
+    pub resume: bool,
+    /// `session/list`.
+    pub list: bool,
+    /// `session/close`.
+    pub close: bool,
+}
+
+/// How a session is to be brought back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WakeOptions {
+    /// What to do when the agent cannot restore it.
+    pub fallback: Fallback,
+    /// Whether a fresh session is told the conversation so far with its first prompt.
+    pub carry_history: bool,
+}
+
+/// What to do when the agent cannot restore a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Fallback {
+    /// Go on in a fresh ACP session, and say so.
+    #[default]
+    Fresh,
+    /// Fail; the record stays as it is.
+    Refuse,
+    /// Do not even try to restore: begin afresh on purpose.
+    Reset,
+}
+
+/// A time limit that the machine sets. How long each is, the engine knows.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Deadline {
+    /// For the answer to new, load, resume or list; each replayed update starts it again.
+    Setup,
+    /// For the turn to end after it was cancelled.
+    Cancel,
+    /// For the answer to `session/close`.
+    Close,
+}

@@ -1,0 +1,176 @@
+//! From a started agent to a live session: a new one, or the restore ladder.
+//!
+//! Resume if advertised, else load if advertised, each the other's second chance; then a fresh session,
+//! openly, if the options allow it. Load comes first when the agent's list shows a later change than ours:
+//! somebody went on elsewhere, and only load brings what they said. "Busy elsewhere" and "login needed" end
+//! the descent: the session is not lost.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::model::{
+    AcpSessionId, AgentError, AgentSessionId, Alignment, Exchange, Fact, InnerIdChange, Lineage, LineageReason,
+    Reading, ReplayStep, Timestamp, Update,
+};
+
+use super::state::{Ladder, Live, Reset, Restore, State, Then};
+use super::{Advertised, Awakening, Call, Deadline, Effect, Fallback, Rung, SessionMachine};
+
+/// Agents write a turn down a little after they have answered it; that is no change made elsewhere.
+const TAIL: Duration = Duration::from_secs(2);
+
+impl SessionMachine {
+    pub(super) fn agent_ready(&mut self, now: Timestamp, advertised: Advertised, exchanges: Vec<Exchange>) {
+        if !matches!(self.state, State::Starting) {
+            return;
+        }
+        if self.lineage.is_none() {
+            return self.create(advertised, None);
+        }
+        if self.options.fallback == Fallback::Reset {
+            let reset = Reset { reason: LineageReason::Reset, announced: self.answered };
+            return self.create(advertised, Some(reset));
+        }
+        let ladder = Ladder { advertised, exchanges, tried_resume: false, tried_load: false, lost: false };
+        if advertised.resume && advertised.load && advertised.list {
+            self.do_(Effect::Ask(Call::List));
+            self.do_(Effect::Arm(Deadline::Setup));
+            self.state = State::Looking(ladder);
+        } else {
+            self.descend(now, ladder, Rung::Resume);
+        }
+    }
+
+    pub(super) fn listed(&mut self, now: Timestamp, changed: Option<Timestamp>) {
+        let ladder = match self.take_state() {
+            State::Looking(ladder) => ladder,
+            other => return self.state = other,
+        };
+        let elsewhere = matches!((changed, self.updated_at), (Some(theirs), Some(ours)) if theirs.since(ours) > TAIL);
+        self.descend(now, ladder, if elsewhere { Rung::Load } else { Rung::Resume });
+    }
+
+    /// Takes the preferred rung if it is there and untried, else the other, else a fresh session.
+    fn descend(&mut self, now: Timestamp, mut ladder: Ladder, preferred: Rung) {
+        let resume = ladder.advertised.resume && !ladder.tried_resume;
+        let load = ladder.advertised.load && !ladder.tried_load;
+        let rung = match preferred {
+            Rung::Load if load => Rung::Load,
+            _ if resume => Rung::Resume,
+            _ if load => Rung::Load,
+            _ => return self.fresh(now, &ladder),
+        };
+        match rung {
+            Rung::Resume => ladder.tried_resume = true,
+            Rung::Load => ladder.tried_load = true,
+        }
+        self.do_(Effect::Ask(match rung {
+            Rung::Resume => Call::Resume,
+            Rung::Load => Call::Load,
+        }));
+        self.do_(Effect::Arm(Deadline::Setup));
+        let alignment = Alignment::new(ladder.exchanges.clone());
+        self.state = State::Restoring(Restore { ladder, rung, alignment });
+    }
+
+    /// The foot of the ladder.
+    fn fresh(&mut self, now: Timestamp, ladder: &Ladder) {
+        let reason = if !self.answered {
+            LineageReason::NotMaterialised
+        } else if ladder.lost || !(ladder.tried_load || ladder.tried_resume) {
+            LineageReason::AgentLost
+        } else {
+            LineageReason::LoadFailed
+        };
+        if self.answered && self.options.fallback == Fallback::Refuse {
+            let error = AgentError::NotRestored {
+                agent: self.agent.clone(),
+                session: self.current_session(),
+                reason: reason.as_str().to_owned(),
+            };
+            return self.give_up(now, &error);
+        }
+        self.create(ladder.advertised, Some(Reset { reason, announced: self.answered }));
+    }
+
+    fn create(&mut self, advertised: Advertised, reset: Option<Reset>) {
+        self.do_(Effect::Ask(Call::New));
+        self.do_(Effect::Arm(Deadline::Setup));
+        self.state = State::Creating(advertised, reset);
+    }
+
+    pub(super) fn opened(&mut self, now: Timestamp, session: AcpSessionId, inner: Option<AgentSessionId>) {
+        let State::Creating(advertised, reset) = self.state else { return };
+        let live = Live { advertised, owed: None };
+        let (Some(reset), Some(lineage)) = (reset, &mut self.lineage) else {
+            let lineage = Lineage::begin(session, inner, now);
+            self.lineage = Some(lineage.clone());
+            self.do_(Effect::SaveLineage(lineage));
+            return self.become_live(now, live, Awakening::Created);
+        };
+        let fact = Fact::SessionReset {
+            reason: reset.reason.as_str().to_owned(),
+            from_acpx_session_id: lineage.current().session.to_string(),
+            acpx_session_id: session.to_string(),
+            announced: reset.announced,
+        };
+        lineage.replace(session, inner, reset.reason, now);
+        let lineage = lineage.clone();
+        self.do_(Effect::SaveLineage(lineage));
+        self.do_(Effect::Fact(fact));
+        self.carry = self.options.carry_history && self.answered;
+        let how = Awakening::Fresh { reason: reset.reason, announced: reset.announced };
+        self.become_live(now, live, how);
+    }
+
+    pub(super) fn restored(&mut self, now: Timestamp, inner: Option<AgentSessionId>) {
+        let Restore { ladder, rung, alignment } = match self.take_state() {
+            State::Restoring(restore) => restore,
+            other => return self.state = other,
+        };
+        if let Some(lineage) = &mut self.lineage
+            && lineage.tell_inner_id(inner, now) != InnerIdChange::None
+        {
+            let lineage = lineage.clone();
+            self.do_(Effect::SaveLineage(lineage));
+        }
+        let replay = alignment.verdict();
+        self.do_(Effect::Fact(Fact::Restored { by: rung.method().to_owned(), replay }));
+        // An agent that resumes as the protocol says replays nothing and owes nothing.
+        let owes = alignment.is_owed() && (rung == Rung::Load || replay.is_some());
+        let live = Live { advertised: ladder.advertised, owed: owes.then_some(alignment) };
+        self.become_live(now, live, Awakening::Restored { rung, replay });
+    }
+
+    pub(super) fn setup_refused(&mut self, now: Timestamp, reading: Reading, error: &AgentError) {
+        match self.take_state() {
+            State::Creating(..) => self.give_up(now, error),
+            State::Restoring(Restore { mut ladder, rung, .. }) => match reading {
+                Reading::BusyElsewhere | Reading::LoginNeeded => self.give_up(now, error),
+                Reading::Lost | Reading::NeverMaterialised | Reading::Broken => {
+                    ladder.lost |= reading == Reading::Lost;
+                    self.descend(now, ladder, rung);
+                }
+            },
+            other => self.state = other,
+        }
+    }
+
+    /// Takes an update that arrives while the agent brings the session back.
+    pub(super) fn replayed(&mut self, update: &Update, body: Arc<str>) {
+        let State::Restoring(restore) = &mut self.state else { return };
+        let step = if update.is_history() { restore.alignment.step(update) } else { ReplayStep::Keep };
+        if step == ReplayStep::Keep {
+            self.do_(Effect::Keep(body));
+        }
+        self.do_(Effect::Arm(Deadline::Setup));
+    }
+
+    /// The agent is there and will not give us the session.
+    pub(super) fn give_up(&mut self, now: Timestamp, error: &AgentError) {
+        self.do_(Effect::Disarm);
+        self.fail_waiters(now, error);
+        self.do_(Effect::EndAgent);
+        self.state = State::Ending(Then::Park);
+    }
+}

@@ -1,0 +1,272 @@
+//! What a session does, as a pure function: [`SessionMachine::handle`] takes what happened and returns what
+//! to do. No I/O, no clock, no async; every hard case is a table test.
+//!
+//! The rules it keeps: one turn at a time, prompts in the order they were accepted; a capability that was
+//! not advertised is never used; what an agent replays is never shown as new; a turn that was dispatched is
+//! never dispatched again; an ACP session that changes is a new lineage row, announced where there was
+//! something to forget.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use crate::model::{
+    AcpSessionId, AgentError, Fact, FactError, Lifecycle, Lineage, PermissionPolicy, Record, RequestId, StopReason,
+    Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, Update,
+};
+
+mod effect;
+mod ending;
+mod input;
+mod ladder;
+mod prompting;
+mod state;
+
+pub use effect::{Awakening, Call, Effect, Permit, Refusal, Rung};
+pub use input::{Advertised, AskId, Deadline, Fallback, Input, WakeOptions};
+
+use state::{Live, Prompting, State, Then};
+
+/// How many prompts may wait in one session.
+pub const MAX_QUEUED: usize = 256;
+
+/// One session.
+#[derive(Debug, Clone)]
+pub struct SessionMachine {
+    agent: String,
+    state: State,
+    queue: VecDeque<Turn>,
+    lineage: Option<Lineage>,
+    last_turn: Option<TurnId>,
+    /// Whether the agent ever answered a prompt in the current ACP session's conversation.
+    answered: bool,
+    /// When the record last changed, for comparison with the agent's list.
+    updated_at: Option<Timestamp>,
+    lifecycle: Lifecycle,
+    options: WakeOptions,
+    /// The next prompt carries the conversation so far.
+    carry: bool,
+    out: Vec<Effect>,
+}
+
+impl SessionMachine {
+    /// A session that does not exist yet.
+    pub fn new(agent: impl Into<String>) -> Self {
+        Self {
+            agent: agent.into(),
+            state: State::Parked,
+            queue: VecDeque::new(),
+            lineage: None,
+            last_turn: None,
+            answered: false,
+            updated_at: None,
+            lifecycle: Lifecycle::Open,
+            options: WakeOptions::default(),
+            carry: false,
+            out: Vec::new(),
+        }
+    }
+
+    /// A session that was kept.
+    pub fn of_record(record: &Record) -> Self {
+        Self {
+            lineage: Some(record.lineage.clone()),
+            last_turn: record.last_turn,
+            answered: record.answered_turns > 0,
+            updated_at: Some(record.updated_at),
+            lifecycle: record.lifecycle,
+            ..Self::new(record.agent.label())
+        }
+    }
+
+    /// What happened, and what to do about it, in order.
+    pub fn handle(&mut self, now: Timestamp, input: Input) -> Vec<Effect> {
+        match input {
+            Input::Recover(turns) => self.recover(now, turns),
+            Input::Wake(options) => self.wake(options),
+            Input::Prompt { request, prompt, policy } => self.accept(now, request, prompt, policy),
+            Input::Cancel(turn) => self.cancel(now, turn),
+            Input::Close => self.close(now),
+            Input::Park => self.park(),
+            Input::AgentReady { advertised, exchanges } => self.agent_ready(now, advertised, exchanges),
+            Input::StartFailed(error) => self.start_failed(now, &error),
+            Input::AgentGone(error) => self.agent_gone(now, &error),
+            Input::AgentEnded => self.agent_ended(now),
+            Input::Listed(changed) => self.listed(now, changed),
+            Input::Opened { session, inner } => self.opened(now, session, inner),
+            Input::Restored { inner } => self.restored(now, inner),
+            Input::SetupRefused { reading, error } => self.setup_refused(now, reading, &error),
+            Input::PromptAnswered(answer) => self.prompt_answered(now, answer),
+            Input::CloseAnswered => self.close_answered(now),
+            Input::Update { update, body } => self.update(&update, body),
+            Input::Permission { ask, kind } => self.permission(ask, kind),
+            Input::Request { ask } => self.out.push(Effect::Refuse(ask)),
+            Input::Deadline(deadline) => self.deadline(now, deadline),
+        }
+        std::mem::take(&mut self.out)
+    }
+
+    /// The turn whose lines arrive at the moment.
+    pub fn current_turn(&self) -> Option<TurnId> {
+        match &self.state {
+            State::Prompting(Prompting { turn, .. }) | State::Closing(Some(turn)) => Some(turn.id),
+            _ => None,
+        }
+    }
+
+    /// The record's ACP sessions, once there is one.
+    pub fn lineage(&self) -> Option<&Lineage> {
+        self.lineage.as_ref()
+    }
+
+    /// Whether the agent has the session.
+    pub fn is_live(&self) -> bool {
+        matches!(self.state, State::Idle(_) | State::Prompting(_))
+    }
+
+    /// Whether nothing runs, waits or is under way.
+    pub fn is_idle(&self) -> bool {
+        matches!(self.state, State::Idle(_) | State::Parked) && self.queue.is_empty()
+    }
+
+    fn take_state(&mut self) -> State {
+        std::mem::replace(&mut self.state, State::Parked)
+    }
+
+    fn do_(&mut self, effect: Effect) {
+        self.out.push(effect);
+    }
+
+    /// What the last host left: queued prompts stay queued, dispatched ones are never sent again.
+    fn recover(&mut self, now: Timestamp, turns: Vec<Turn>) {
+        for mut turn in turns {
+            match turn.state {
+                TurnState::Queued => self.queue.push_back(turn),
+                TurnState::Dispatched { .. } => {
+                    turn.state = TurnState::Interrupted { at: now };
+                    let message = "the host died while this turn ran; it was not sent again".to_owned();
+                    let error = FactError { code: "INTERRUPTED".to_owned(), message };
+                    let fact = Fact::TurnEnded { turn: turn.id.0, stop_reason: None, error: Some(error) };
+                    self.do_(Effect::SaveTurn(turn));
+                    self.do_(Effect::Fact(fact));
+                }
+                TurnState::Ended { .. } | TurnState::Interrupted { .. } => {}
+            }
+        }
+    }
+
+    fn wake(&mut self, options: WakeOptions) {
+        match &mut self.state {
+            State::Parked => {
+                self.options = options;
+                self.start();
+            }
+            State::Idle(_) | State::Prompting(_) => self.do_(Effect::Awake(Ok(Awakening::Live))),
+            State::Ending(then @ Then::Park) => {
+                self.options = options;
+                *then = Then::Wake;
+            }
+            State::Starting
+            | State::Looking(_)
+            | State::Creating(..)
+            | State::Restoring(_)
+            | State::Ending(Then::Wake) => self.options = options,
+            State::Closing(_) | State::Ending(Then::Close) | State::Closed => {
+                let error = self.gone_for_good();
+                self.do_(Effect::Awake(Err(error)));
+            }
+        }
+    }
+
+    fn accept(&mut self, now: Timestamp, request: RequestId, prompt: Arc<str>, policy: PermissionPolicy) {
+        if matches!(self.state, State::Closing(_) | State::Ending(Then::Close) | State::Closed) {
+            return self.do_(Effect::TurnRefused(request, Refusal::Closing));
+        }
+        if self.queue.len() >= MAX_QUEUED {
+            return self.do_(Effect::TurnRefused(request, Refusal::QueueFull));
+        }
+        let id = self.last_turn.map_or(TurnId::FIRST, TurnId::next);
+        self.last_turn = Some(id);
+        let turn = Turn { id, request: request.clone(), prompt, policy, queued_at: now, state: TurnState::Queued };
+        self.do_(Effect::SaveTurn(turn.clone()));
+        self.do_(Effect::TurnAccepted(request, id));
+        self.queue.push_back(turn);
+        match &mut self.state {
+            State::Parked => self.start(),
+            State::Idle(_) => self.dispatch_next(now),
+            State::Ending(then @ Then::Park) => *then = Then::Wake,
+            _ => {}
+        }
+    }
+
+    fn start(&mut self) {
+        self.state = State::Starting;
+        self.do_(Effect::StartAgent);
+    }
+
+    /// Everything that waited for the agent has waited in vain.
+    fn fail_waiters(&mut self, now: Timestamp, error: &AgentError) {
+        self.do_(Effect::Awake(Err(error.clone())));
+        for turn in std::mem::take(&mut self.queue) {
+            self.end_turn(now, turn, TurnOutcome::Failed(error.into()));
+        }
+    }
+
+    fn end_turn(&mut self, now: Timestamp, mut turn: Turn, outcome: TurnOutcome) {
+        let (stop_reason, error) = match &outcome {
+            TurnOutcome::Stopped(reason) => (Some(reason.as_str().to_owned()), None),
+            TurnOutcome::Failed(TurnError { code, message, .. }) => {
+                (None, Some(FactError { code: code.to_string(), message: message.to_string() }))
+            }
+        };
+        turn.state = TurnState::Ended { at: now, outcome };
+        self.updated_at = Some(now);
+        self.answered |= turn.is_answered();
+        self.do_(Effect::SaveTurn(turn.clone()));
+        self.do_(Effect::Fact(Fact::TurnEnded { turn: turn.id.0, stop_reason, error }));
+        self.do_(Effect::TurnOver(turn));
+    }
+
+    fn cancel_queued(&mut self, now: Timestamp, id: TurnId) {
+        if let Some(index) = self.queue.iter().position(|turn| turn.id == id)
+            && let Some(turn) = self.queue.remove(index)
+        {
+            self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
+        }
+    }
+
+    /// The session is live: whatever waits may go.
+    fn become_live(&mut self, now: Timestamp, live: Live, how: Awakening) {
+        self.do_(Effect::Disarm);
+        if self.lifecycle != Lifecycle::Open {
+            self.lifecycle = Lifecycle::Open;
+            self.do_(Effect::SaveLifecycle(Lifecycle::Open));
+        }
+        self.do_(Effect::Awake(Ok(how)));
+        self.state = State::Idle(live);
+        self.dispatch_next(now);
+    }
+
+    fn gone_for_good(&self) -> AgentError {
+        AgentError::NotRestored {
+            agent: self.agent.clone(),
+            session: self.current_session(),
+            reason: "the session is being closed".to_owned(),
+        }
+    }
+
+    fn current_session(&self) -> AcpSessionId {
+        match &self.lineage {
+            Some(lineage) => lineage.current().session.clone(),
+            None => AcpSessionId::new("(none yet)").expect("the text is not empty"),
+        }
+    }
+
+    fn note_title(&mut self, update: &Update) {
+        if let Update::Title(title) = update {
+            self.do_(Effect::SaveTitle(title.clone()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

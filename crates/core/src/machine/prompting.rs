@@ -1,0 +1,139 @@
+//! Turns: sent one at a time, cancelled, answered; and what the agent says and asks meanwhile.
+
+use std::sync::Arc;
+
+use crate::model::{
+    AgentError, Decision, Fact, LateStep, StopReason, Timestamp, ToolKind, TurnId, TurnOutcome, TurnState, Update,
+};
+
+use super::state::{Live, Prompting, State};
+use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine};
+
+impl SessionMachine {
+    /// Sends the next prompt, if the session is idle and one waits.
+    pub(super) fn dispatch_next(&mut self, now: Timestamp) {
+        if self.queue.is_empty() {
+            return;
+        }
+        let live = match self.take_state() {
+            State::Idle(live) => live,
+            other => return self.state = other,
+        };
+        let Some(mut turn) = self.queue.pop_front() else { return self.state = State::Idle(live) };
+        turn.state = TurnState::Dispatched { at: now };
+        self.do_(Effect::SaveTurn(turn.clone()));
+        self.do_(Effect::Fact(Fact::TurnStarted { turn: turn.id.0, request_id: turn.request.to_string() }));
+        let carry_history = std::mem::take(&mut self.carry);
+        self.do_(Effect::Ask(Call::Prompt { turn: turn.id, prompt: turn.prompt.clone(), carry_history }));
+        self.state = State::Prompting(Prompting { live, turn, cancelling: false, held: Vec::new(), rest_came: false });
+    }
+
+    pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<StopReason, AgentError>) {
+        match self.take_state() {
+            State::Prompting(prompting) => {
+                let Prompting { live, turn, cancelling, held, .. } = prompting;
+                self.release(held);
+                let outcome = match answer {
+                    Ok(reason) => TurnOutcome::Stopped(reason),
+                    // The protocol wants `cancelled` here, and some agents say it with an error.
+                    Err(_) if cancelling => TurnOutcome::Stopped(StopReason::cancelled()),
+                    Err(error) => TurnOutcome::Failed((&error).into()),
+                };
+                self.do_(Effect::Disarm);
+                self.end_turn(now, turn, outcome);
+                self.state = State::Idle(live);
+                self.dispatch_next(now);
+            }
+            State::Closing(Some(turn)) => {
+                let reason = answer.unwrap_or_else(|_| StopReason::cancelled());
+                self.end_turn(now, turn, TurnOutcome::Stopped(reason));
+                self.state = State::Closing(None);
+            }
+            other => self.state = other,
+        }
+    }
+
+    pub(super) fn cancel(&mut self, now: Timestamp, wanted: Option<TurnId>) {
+        let State::Prompting(prompting) = &mut self.state else {
+            if let Some(id) = wanted {
+                self.cancel_queued(now, id);
+            }
+            return;
+        };
+        match wanted {
+            Some(id) if id != prompting.turn.id => self.cancel_queued(now, id),
+            _ if prompting.cancelling => {}
+            _ => {
+                prompting.cancelling = true;
+                self.do_(Effect::Ask(Call::Cancel));
+                self.do_(Effect::Arm(Deadline::Cancel));
+            }
+        }
+    }
+
+    pub(super) fn update(&mut self, update: &Update, body: Arc<str>) {
+        // Before there is a session, and after its process is gone, nothing said belongs to it.
+        if matches!(self.state, State::Parked | State::Starting | State::Closed) {
+            return;
+        }
+        self.note_title(update);
+        match &mut self.state {
+            State::Restoring(_) => self.replayed(update, body),
+            State::Idle(live) => {
+                if !owed(live, update) {
+                    self.do_(Effect::Keep(body));
+                }
+            }
+            State::Prompting(_) => self.said_in_a_turn(update, body),
+            _ => self.do_(Effect::Keep(body)),
+        }
+    }
+
+    /// In a turn, what continues a late replay is held back until it is sure: an answer that only begins
+    /// like an old one must not be lost. It is sure once the whole rest has come and more follows.
+    fn said_in_a_turn(&mut self, update: &Update, body: Arc<str>) {
+        let State::Prompting(prompting) = &mut self.state else { return };
+        if owed(&mut prompting.live, update) {
+            prompting.held.push(body);
+            prompting.rest_came = prompting.live.owed.is_none();
+            return;
+        }
+        if update.is_history() {
+            let held = std::mem::take(&mut prompting.held);
+            if !prompting.rest_came {
+                self.release(held);
+            }
+        }
+        self.do_(Effect::Keep(body));
+    }
+
+    /// Shows held lines after all.
+    pub(super) fn release(&mut self, held: Vec<Arc<str>>) {
+        self.out.extend(held.into_iter().map(Effect::Keep));
+    }
+
+    pub(super) fn permission(&mut self, ask: AskId, kind: ToolKind) {
+        let permit = match &self.state {
+            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(_) | State::Ending(_) => {
+                Permit::Cancelled
+            }
+            State::Prompting(Prompting { turn, .. }) => match turn.policy.decide(kind) {
+                Decision::Approve => Permit::Approve,
+                Decision::Reject => Permit::Reject,
+            },
+            // Outside a turn nobody has allowed anything.
+            _ => Permit::Reject,
+        };
+        self.do_(Effect::Permit(ask, permit));
+    }
+}
+
+/// Whether an update is the rest of a replay; once something is not, nothing is any more.
+fn owed(live: &mut Live, update: &Update) -> bool {
+    let Some(alignment) = &mut live.owed else { return false };
+    let step = alignment.late(update);
+    if !alignment.is_owed() {
+        live.owed = None;
+    }
+    step == LateStep::Owed
+}

@@ -1,0 +1,90 @@
+//! Where a session stands. Each state carries what that state needs and nothing else.
+
+use std::sync::Arc;
+
+use crate::model::{Alignment, Exchange, LineageReason, Turn};
+
+use super::{Advertised, Rung};
+
+/// Where a session stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum State {
+    /// No agent.
+    Parked,
+    /// The agent's process is coming up.
+    Starting,
+    /// The agent is looking for the session in its list.
+    Looking(Ladder),
+    /// The agent is making a session.
+    Creating(Advertised, Option<Reset>),
+    /// The agent is bringing the session back. What it replays is compared, not shown.
+    Restoring(Restore),
+    /// The agent has the session and nothing runs.
+    Idle(Live),
+    /// A turn runs.
+    Prompting(Prompting),
+    /// `session/close` is under way, perhaps over a running turn.
+    Closing(Option<Turn>),
+    /// The process is being ended.
+    Ending(Then),
+    /// The end.
+    Closed,
+}
+
+/// A fresh session about to take over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Reset {
+    pub(super) reason: LineageReason,
+    pub(super) announced: bool,
+}
+
+/// How far down the ladder we are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Ladder {
+    pub(super) advertised: Advertised,
+    /// The conversation so far.
+    pub(super) exchanges: Vec<Exchange>,
+    pub(super) tried_resume: bool,
+    pub(super) tried_load: bool,
+    /// The agent said plainly that it no longer has the session.
+    pub(super) lost: bool,
+}
+
+/// One rung under way.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Restore {
+    pub(super) ladder: Ladder,
+    pub(super) rung: Rung,
+    pub(super) alignment: Alignment,
+}
+
+/// A session the agent has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Live {
+    pub(super) advertised: Advertised,
+    /// What a replay that was answered too early still owes.
+    pub(super) owed: Option<Alignment>,
+}
+
+/// A running turn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Prompting {
+    pub(super) live: Live,
+    pub(super) turn: Turn,
+    pub(super) cancelling: bool,
+    /// Lines that look like the rest of a late replay. They are shown after all if they were not.
+    pub(super) held: Vec<Arc<str>>,
+    /// Whether the held lines are all that the replay owed.
+    pub(super) rest_came: bool,
+}
+
+/// What follows when the process is gone.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Then {
+    /// The session can be brought back.
+    Park,
+    /// Somebody already wants it back.
+    Wake,
+    /// It is closed.
+    Close,
+}

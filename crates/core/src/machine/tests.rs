@@ -1,0 +1,101 @@
+//! The machine's whole behaviour: every state against every input as a published table, and the hard cases
+//! one by one. No I/O, no async.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::model::{
+    AgentSessionId, AgentSpec, ChunkContent, Exchange, LineageReason, MessageKind, Reading, RecordId, ToolKind, Verdict,
+};
+
+mod cases;
+mod table;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis).unwrap()
+}
+
+fn session(id: &str) -> AcpSessionId {
+    AcpSessionId::new(id).unwrap()
+}
+
+fn died() -> AgentError {
+    AgentError::Died { agent: "a".into(), how: "exit code 1".into(), said: Vec::new() }
+}
+
+fn refused(reading: Reading) -> Input {
+    let error = AgentError::Refused {
+        agent: "a".into(),
+        method: "m".into(),
+        code: -1,
+        message: "no".into(),
+        acp: Arc::from("{}"),
+        reading,
+    };
+    Input::SetupRefused { reading, error }
+}
+
+fn prompt(request: &str) -> Input {
+    Input::Prompt {
+        request: RequestId::new(request).unwrap(),
+        prompt: Arc::from(r#"[{"type":"text","text":"two"}]"#),
+        policy: PermissionPolicy::ApproveReads,
+    }
+}
+
+fn chunk(kind: MessageKind, text: &str) -> Input {
+    let update = Update::Chunk { kind, message_id: None, content: ChunkContent::Text(text.into()) };
+    Input::Update { update, body: Arc::from(text) }
+}
+
+fn ask() -> AskId {
+    AskId("7".into())
+}
+
+const ALL: Advertised = Advertised { load: true, resume: true, list: false, close: true };
+const NONE: Advertised = Advertised { load: false, resume: false, list: false, close: false };
+const LOAD: Advertised = Advertised { load: true, ..NONE };
+const RESUME: Advertised = Advertised { resume: true, ..NONE };
+
+fn ready(advertised: Advertised) -> Input {
+    let exchange = Exchange { prompt: "one".into(), answered: true, reply: "first".into() };
+    Input::AgentReady { advertised, exchanges: vec![exchange] }
+}
+
+/// A kept record whose agent answered `answered` prompts.
+fn kept(answered: u64) -> SessionMachine {
+    let record = Record {
+        id: RecordId::new("r").unwrap(),
+        agent: AgentSpec::new("a", [""; 0]),
+        cwd: crate::model::AbsolutePath::new("/w").unwrap(),
+        real_cwd: crate::model::AbsolutePath::new("/w").unwrap(),
+        mcp_servers: Vec::new(),
+        title: None,
+        lifecycle: Lifecycle::Open,
+        lineage: Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(1)),
+        created_at: at(1),
+        updated_at: at(100),
+        last_seq: None,
+        last_turn: (answered > 0).then_some(TurnId(answered)),
+        answered_turns: answered,
+    };
+    SessionMachine::of_record(&record)
+}
+
+/// Feeds inputs and returns the effects of the last.
+fn feed(machine: &mut SessionMachine, inputs: impl IntoIterator<Item = Input>) -> Vec<Effect> {
+    let mut effects = Vec::new();
+    for input in inputs {
+        effects = machine.handle(at(1000), input);
+    }
+    effects
+}
+
+/// A kept record, live again by resume.
+fn live(advertised: Advertised) -> SessionMachine {
+    let mut machine = kept(1);
+    let answer = Input::Restored { inner: None };
+    feed(&mut machine, [Input::Wake(WakeOptions::default()), ready(advertised), answer]);
+    assert!(machine.is_live(), "{:?}", machine.state);
+    machine
+}

@@ -1,0 +1,421 @@
+//! The hard cases, one by one.
+
+use super::*;
+
+fn calls(effects: &[Effect]) -> Vec<&Call> {
+    effects.iter().filter_map(|effect| if let Effect::Ask(call) = effect { Some(call) } else { None }).collect()
+}
+
+fn awakenings(effects: &[Effect]) -> Vec<Result<Awakening, &'static str>> {
+    let awakening = |effect: &Effect| match effect {
+        Effect::Awake(Ok(how)) => Some(Ok(*how)),
+        Effect::Awake(Err(error)) => Some(Err(error.code())),
+        _ => None,
+    };
+    effects.iter().filter_map(awakening).collect()
+}
+
+fn kept_lines(effects: &[Effect]) -> Vec<&str> {
+    effects.iter().filter_map(|effect| if let Effect::Keep(body) = effect { Some(&**body) } else { None }).collect()
+}
+
+fn ended(effects: &[Effect]) -> Vec<(u64, &TurnOutcome)> {
+    let mut list = Vec::new();
+    for effect in effects {
+        if let Effect::TurnOver(Turn { id, state: TurnState::Ended { outcome, .. }, .. }) = effect {
+            list.push((id.0, outcome));
+        }
+    }
+    list
+}
+
+fn wake(fallback: Fallback) -> Input {
+    Input::Wake(WakeOptions { fallback, carry_history: false })
+}
+
+/// One descent: what was advertised, how each request was answered, what was sent in order, how it ended.
+struct Descent {
+    name: &'static str,
+    answered: u64,
+    fallback: Fallback,
+    advertised: Advertised,
+    answers: Vec<Input>,
+    sent: Vec<Call>,
+    end: Result<Awakening, &'static str>,
+}
+
+#[test]
+fn every_rung_of_the_ladder_and_every_way_down_it() {
+    for descent in descents() {
+        let mut machine = kept(descent.answered);
+        let mut sent = Vec::new();
+        let mut told = Vec::new();
+        let inputs = [wake(descent.fallback), ready(descent.advertised)];
+        for input in inputs.into_iter().chain(descent.answers) {
+            let effects = machine.handle(at(1000), input);
+            sent.extend(calls(&effects).into_iter().cloned());
+            told.extend(awakenings(&effects));
+        }
+        assert_eq!(sent, descent.sent, "{}", descent.name);
+        assert_eq!(told, [descent.end], "{}", descent.name);
+        assert_eq!(machine.is_live(), descent.end.is_ok(), "{}", descent.name);
+    }
+}
+
+fn descents() -> Vec<Descent> {
+    let restored = || Input::Restored { inner: None };
+    let opened = || Input::Opened { session: session("s2"), inner: None };
+    let by = |rung| Ok(Awakening::Restored { rung, replay: None });
+    let fresh = |reason, announced| Ok(Awakening::Fresh { reason, announced });
+    let base = || Descent {
+        name: "",
+        answered: 1,
+        fallback: Fallback::Fresh,
+        advertised: ALL,
+        answers: Vec::new(),
+        sent: Vec::new(),
+        end: Ok(Awakening::Live),
+    };
+    vec![
+        Descent { name: "resume", answers: vec![restored()], sent: vec![Call::Resume], end: by(Rung::Resume), ..base() },
+        Descent {
+            name: "load, where resume is not advertised",
+            advertised: LOAD,
+            answers: vec![restored()],
+            sent: vec![Call::Load],
+            end: by(Rung::Load),
+            ..base()
+        },
+        Descent {
+            name: "load after a failed resume",
+            answers: vec![refused(Reading::Broken), restored()],
+            sent: vec![Call::Resume, Call::Load],
+            end: by(Rung::Load),
+            ..base()
+        },
+        Descent {
+            name: "load first, when the list shows a later change",
+            advertised: Advertised { list: true, ..ALL },
+            answers: vec![Input::Listed(Some(at(2101))), restored()],
+            sent: vec![Call::List, Call::Load],
+            end: by(Rung::Load),
+            ..base()
+        },
+        Descent {
+            name: "resume after that load failed",
+            advertised: Advertised { list: true, ..ALL },
+            answers: vec![Input::Listed(Some(at(2101))), refused(Reading::Broken), restored()],
+            sent: vec![Call::List, Call::Load, Call::Resume],
+            end: by(Rung::Resume),
+            ..base()
+        },
+        Descent {
+            name: "resume, when the list does not know better",
+            advertised: Advertised { list: true, ..ALL },
+            answers: vec![Input::Listed(None), restored()],
+            sent: vec![Call::List, Call::Resume],
+            end: by(Rung::Resume),
+            ..base()
+        },
+        Descent {
+            name: "fresh, both lost",
+            answers: vec![refused(Reading::Lost), refused(Reading::Lost), opened()],
+            sent: vec![Call::Resume, Call::Load, Call::New],
+            end: fresh(LineageReason::AgentLost, true),
+            ..base()
+        },
+        Descent {
+            name: "fresh, both broken",
+            answers: vec![refused(Reading::Broken), refused(Reading::Broken), opened()],
+            sent: vec![Call::Resume, Call::Load, Call::New],
+            end: fresh(LineageReason::LoadFailed, true),
+            ..base()
+        },
+        Descent {
+            name: "fresh, where nothing is advertised",
+            advertised: NONE,
+            answers: vec![opened()],
+            sent: vec![Call::New],
+            end: fresh(LineageReason::AgentLost, true),
+            ..base()
+        },
+        Descent {
+            name: "fresh in silence, nothing was ever answered",
+            answered: 0,
+            advertised: RESUME,
+            answers: vec![refused(Reading::NeverMaterialised), opened()],
+            sent: vec![Call::Resume, Call::New],
+            end: fresh(LineageReason::NotMaterialised, false),
+            ..base()
+        },
+        Descent {
+            name: "fresh in silence even where a fallback is refused",
+            answered: 0,
+            fallback: Fallback::Refuse,
+            advertised: NONE,
+            answers: vec![opened()],
+            sent: vec![Call::New],
+            end: fresh(LineageReason::NotMaterialised, false),
+        },
+        Descent {
+            name: "no fallback wanted",
+            fallback: Fallback::Refuse,
+            advertised: LOAD,
+            answers: vec![refused(Reading::Lost)],
+            sent: vec![Call::Load],
+            end: Err("SESSION_NOT_RESTORED"),
+            ..base()
+        },
+        Descent {
+            name: "a reset on purpose",
+            fallback: Fallback::Reset,
+            answers: vec![opened()],
+            sent: vec![Call::New],
+            end: fresh(LineageReason::Reset, true),
+            ..base()
+        },
+        Descent {
+            name: "busy elsewhere is not lost",
+            answers: vec![refused(Reading::BusyElsewhere)],
+            sent: vec![Call::Resume],
+            end: Err("SESSION_BUSY_ELSEWHERE"),
+            ..base()
+        },
+        Descent {
+            name: "login needed is not lost",
+            answers: vec![refused(Reading::Lost), refused(Reading::LoginNeeded)],
+            sent: vec![Call::Resume, Call::Load],
+            end: Err("AUTH_REQUIRED"),
+            ..base()
+        },
+        Descent {
+            name: "the agent dies on the way",
+            answers: vec![Input::AgentGone(died())],
+            sent: vec![Call::Resume],
+            end: Err("AGENT_DIED"),
+            ..base()
+        },
+        Descent {
+            name: "the agent does not answer",
+            answers: vec![Input::Deadline(Deadline::Setup)],
+            sent: vec![Call::Resume],
+            end: Err("AGENT_UNRESPONSIVE"),
+            ..base()
+        },
+        Descent {
+            name: "even the fresh session is refused",
+            advertised: NONE,
+            answers: vec![refused(Reading::LoginNeeded)],
+            sent: vec![Call::New],
+            end: Err("AUTH_REQUIRED"),
+            ..base()
+        },
+    ]
+}
+
+#[test]
+fn fallback_keeps_the_lineage_and_its_inner_ids_apart() {
+    let mut machine = kept(1);
+    let opened = Input::Opened { session: session("s2"), inner: None };
+    feed(&mut machine, [wake(Fallback::Fresh), ready(NONE), opened]);
+    let rows: Vec<_> = machine.lineage().unwrap().rows().iter().map(|row| (&row.session, &row.agent_session)).collect();
+    let inner = AgentSessionId::from_agent("inner");
+    assert_eq!(rows, [(&session("s1"), &inner), (&session("s2"), &None)]);
+}
+
+#[test]
+fn the_history_is_carried_by_the_first_prompt_after_a_fallback_and_by_no_other() {
+    let mut machine = kept(1);
+    let options = WakeOptions { fallback: Fallback::Fresh, carry_history: true };
+    let opened = Input::Opened { session: session("s2"), inner: None };
+    feed(&mut machine, [Input::Wake(options), ready(NONE), opened]);
+    let carried = |effects: &[Effect]| match calls(effects)[..] {
+        [Call::Prompt { carry_history, .. }] => *carry_history,
+        ref other => panic!("not one prompt: {other:?}"),
+    };
+    assert!(carried(&feed(&mut machine, [prompt("p")])));
+    feed(&mut machine, [Input::PromptAnswered(Ok(StopReason::new("end_turn")))]);
+    assert!(!carried(&feed(&mut machine, [prompt("q")])));
+}
+
+#[test]
+fn prompts_run_one_at_a_time_in_the_order_they_were_accepted() {
+    let mut machine = live(ALL);
+    let first = feed(&mut machine, [prompt("p")]);
+    let second = feed(&mut machine, [prompt("q")]);
+    assert_eq!((calls(&first).len(), calls(&second).len()), (1, 0));
+    let effects = feed(&mut machine, [Input::PromptAnswered(Ok(StopReason::new("end_turn")))]);
+    assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::new("end_turn")))]);
+    assert!(matches!(calls(&effects)[..], [Call::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
+}
+
+#[test]
+fn a_turn_is_saved_as_dispatched_before_it_is_sent() {
+    let effects = feed(&mut live(ALL), [prompt("p")]);
+    let saved = |wanted: fn(&TurnState) -> bool| {
+        effects.iter().position(|effect| matches!(effect, Effect::SaveTurn(turn) if wanted(&turn.state)))
+    };
+    let sent = effects.iter().position(|effect| matches!(effect, Effect::Ask(Call::Prompt { .. })));
+    let order = [saved(|state| *state == TurnState::Queued), saved(|state| matches!(state, TurnState::Dispatched { .. })), sent];
+    assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{effects:#?}");
+}
+
+#[test]
+fn a_full_queue_refuses_the_next_prompt() {
+    let mut machine = live(ALL);
+    for number in 0..=MAX_QUEUED {
+        let effects = feed(&mut machine, [prompt(&format!("p{number}"))]);
+        assert!(effects.iter().any(|effect| matches!(effect, Effect::TurnAccepted(..))), "{number}");
+    }
+    let request = RequestId::new("more").unwrap();
+    assert_eq!(feed(&mut machine, [prompt("more")]), [Effect::TurnRefused(request, Refusal::QueueFull)]);
+}
+
+#[test]
+fn a_crash_leaves_queued_prompts_queued_and_never_sends_a_dispatched_one_again() {
+    let mut machine = kept(1);
+    let turn = |id, state| Turn {
+        id: TurnId(id),
+        request: RequestId::new(format!("p{id}")).unwrap(),
+        prompt: Arc::from("[]"),
+        policy: PermissionPolicy::DenyAll,
+        queued_at: at(5),
+        state,
+    };
+    let turns = vec![turn(2, TurnState::Dispatched { at: at(6) }), turn(3, TurnState::Queued)];
+    let effects = feed(&mut machine, [Input::Recover(turns)]);
+    assert_eq!(effects[0], Effect::SaveTurn(turn(2, TurnState::Interrupted { at: at(1000) })));
+    let effects = feed(&mut machine, [wake(Fallback::Fresh), ready(RESUME), Input::Restored { inner: None }]);
+    assert!(matches!(calls(&effects)[..], [Call::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
+}
+
+#[test]
+fn cancel_during_replay_ends_the_waiting_turn_and_the_restore_goes_on() {
+    let mut machine = kept(1);
+    feed(&mut machine, [prompt("p"), ready(LOAD), chunk(MessageKind::User, "one")]);
+    let effects = feed(&mut machine, [Input::Cancel(Some(TurnId(2)))]);
+    assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
+    let effects = feed(&mut machine, [Input::Restored { inner: None }]);
+    assert!(machine.is_live() && calls(&effects).is_empty(), "{effects:?}");
+}
+
+#[test]
+fn an_agent_that_dies_in_a_turn_fails_it_and_is_restored_for_the_next() {
+    let mut machine = live(ALL);
+    feed(&mut machine, [prompt("p"), prompt("q")]);
+    let effects = feed(&mut machine, [Input::AgentGone(died())]);
+    assert_eq!(ended(&effects), [(2, &TurnOutcome::Failed((&died()).into()))]);
+    assert_eq!(effects.last(), Some(&Effect::StartAgent));
+    let effects = feed(&mut machine, [ready(RESUME), Input::Restored { inner: None }]);
+    assert!(matches!(calls(&effects)[..], [Call::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
+}
+
+#[test]
+fn an_agent_that_cannot_start_fails_every_prompt_that_waits() {
+    let mut machine = kept(1);
+    feed(&mut machine, [prompt("p"), prompt("q")]);
+    let error = AgentError::NotFound { program: "a".into() };
+    let effects = feed(&mut machine, [Input::StartFailed(error.clone())]);
+    let failed = TurnOutcome::Failed((&error).into());
+    assert_eq!(ended(&effects), [(2, &failed), (3, &failed)]);
+    assert!(machine.is_idle());
+}
+
+#[test]
+fn after_cancel_permissions_are_answered_cancelled_and_an_error_counts_as_cancelled() {
+    let mut machine = live(ALL);
+    feed(&mut machine, [prompt("p")]);
+    let permission = || Input::Permission { ask: ask(), kind: ToolKind::Reads };
+    assert_eq!(feed(&mut machine, [permission()]), [Effect::Permit(ask(), Permit::Approve)]);
+    let effects = feed(&mut machine, [Input::Cancel(None)]);
+    assert_eq!(effects, [Effect::Ask(Call::Cancel), Effect::Arm(Deadline::Cancel)]);
+    assert_eq!(feed(&mut machine, [Input::Cancel(None)]), []);
+    assert_eq!(feed(&mut machine, [permission()]), [Effect::Permit(ask(), Permit::Cancelled)]);
+    let effects = feed(&mut machine, [Input::PromptAnswered(Err(died()))]);
+    assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
+}
+
+#[test]
+fn an_agent_that_ignores_cancel_is_ended_and_the_turn_with_it() {
+    let mut machine = live(ALL);
+    feed(&mut machine, [prompt("p"), Input::Cancel(None)]);
+    let effects = feed(&mut machine, [Input::Deadline(Deadline::Cancel)]);
+    assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
+    assert!(effects.contains(&Effect::EndAgent));
+}
+
+#[test]
+fn close_without_the_capability_cancels_and_ends_the_process() {
+    let mut machine = live(RESUME);
+    feed(&mut machine, [prompt("p")]);
+    let effects = feed(&mut machine, [Input::Close]);
+    assert_eq!(calls(&effects), [&Call::Cancel]);
+    assert!(effects.contains(&Effect::EndAgent));
+    let effects = feed(&mut machine, [Input::AgentEnded]);
+    assert_eq!(effects.last(), Some(&Effect::Closed));
+}
+
+#[test]
+fn a_closed_record_opens_again_when_it_is_restored() {
+    let mut machine = kept(1);
+    machine.lifecycle = Lifecycle::Closed { at: at(50) };
+    let effects = feed(&mut machine, [wake(Fallback::Fresh), ready(RESUME), Input::Restored { inner: None }]);
+    assert!(effects.contains(&Effect::SaveLifecycle(Lifecycle::Open)), "{effects:?}");
+}
+
+#[test]
+fn a_replay_is_never_shown_and_only_what_is_new_is_kept() {
+    let mut machine = kept(1);
+    feed(&mut machine, [wake(Fallback::Fresh), ready(LOAD)]);
+    let shown: Vec<_> = [
+        chunk(MessageKind::User, "one"),
+        chunk(MessageKind::Agent, "first"),
+        chunk(MessageKind::User, "elsewhere"),
+        chunk(MessageKind::Agent, "second"),
+        Input::Update { update: Update::State, body: Arc::from("state") },
+    ]
+    .into_iter()
+    .flat_map(|input| feed(&mut machine, [input]))
+    .filter(|effect| matches!(effect, Effect::Keep(_)))
+    .collect();
+    assert_eq!(kept_lines(&shown), ["elsewhere", "second", "state"]);
+    let effects = feed(&mut machine, [Input::Restored { inner: None }]);
+    let restored = Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Longer) };
+    assert_eq!(awakenings(&effects), [Ok(restored)]);
+}
+
+/// A session whose load was answered before the replay of its one exchange was out.
+fn answered_early() -> SessionMachine {
+    let mut machine = kept(1);
+    let user = chunk(MessageKind::User, "one");
+    feed(&mut machine, [wake(Fallback::Fresh), ready(LOAD), user, Input::Restored { inner: None }]);
+    machine
+}
+
+#[test]
+fn a_late_replay_is_not_shown_outside_a_turn() {
+    let mut machine = answered_early();
+    assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "first")]), []);
+    assert_eq!(kept_lines(&feed(&mut machine, [chunk(MessageKind::Agent, "more")])), ["more"]);
+}
+
+#[test]
+fn a_late_replay_within_a_turn_is_held_and_dropped_once_it_is_whole_and_more_follows() {
+    let mut machine = answered_early();
+    feed(&mut machine, [prompt("p")]);
+    assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "fir")]), []);
+    assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "st")]), []);
+    assert_eq!(kept_lines(&feed(&mut machine, [chunk(MessageKind::Agent, "new")])), ["new"]);
+}
+
+#[test]
+fn an_answer_that_only_begins_like_an_old_one_is_not_lost() {
+    let mut machine = answered_early();
+    feed(&mut machine, [prompt("p"), chunk(MessageKind::Agent, "fir")]);
+    assert_eq!(kept_lines(&feed(&mut machine, [chunk(MessageKind::Agent, "ework")])), ["fir", "ework"]);
+
+    let mut machine = answered_early();
+    feed(&mut machine, [prompt("p"), chunk(MessageKind::Agent, "first")]);
+    let effects = feed(&mut machine, [Input::PromptAnswered(Ok(StopReason::new("end_turn")))]);
+    assert_eq!(kept_lines(&effects), ["first"]);
+}

@@ -1,0 +1,199 @@
+//! Every state against every input. The table is `docs/session-machine.md`; this test keeps it true. To
+//! change the machine on purpose, run it with `ACPX_WRITE_TABLE=1` and read the difference.
+
+use super::*;
+
+fn states() -> Vec<(&'static str, SessionMachine)> {
+    let wake = || Input::Wake(WakeOptions::default());
+    let after = |mut machine: SessionMachine, inputs: Vec<Input>| {
+        feed(&mut machine, inputs);
+        machine
+    };
+    let restoring = |advertised| after(kept(1), vec![wake(), ready(advertised)]);
+    let listing = Advertised { list: true, ..ALL };
+    vec![
+        ("parked", kept(1)),
+        ("starting", after(kept(1), vec![wake()])),
+        ("looking", restoring(listing)),
+        ("creating", after(SessionMachine::new("a"), vec![wake(), ready(ALL)])),
+        ("resuming", restoring(ALL)),
+        ("loading", restoring(LOAD)),
+        ("falling back", restoring(NONE)),
+        ("idle", live(ALL)),
+        ("prompting", after(live(ALL), vec![prompt("p")])),
+        ("prompting, one queued", after(live(ALL), vec![prompt("p"), prompt("q")])),
+        ("cancelling", after(live(ALL), vec![prompt("p"), Input::Cancel(None)])),
+        ("closing", after(live(ALL), vec![Input::Close])),
+        ("closing over a turn", after(live(ALL), vec![prompt("p"), Input::Close])),
+        ("ending to park", after(live(ALL), vec![Input::Park])),
+        ("ending to wake", after(live(ALL), vec![Input::Park, wake()])),
+        ("ending to close", after(live(RESUME), vec![Input::Close])),
+        ("closed", after(kept(1), vec![Input::Close])),
+    ]
+}
+
+fn inputs() -> Vec<(&'static str, Input)> {
+    vec![
+        ("wake", Input::Wake(WakeOptions::default())),
+        ("prompt", prompt("new")),
+        ("cancel", Input::Cancel(None)),
+        ("cancel turn 3", Input::Cancel(Some(TurnId(3)))),
+        ("close", Input::Close),
+        ("park", Input::Park),
+        ("agent ready", ready(ALL)),
+        ("start failed", Input::StartFailed(AgentError::NotFound { program: "a".into() })),
+        ("agent gone", Input::AgentGone(died())),
+        ("agent ended", Input::AgentEnded),
+        ("listed, unchanged", Input::Listed(Some(at(100)))),
+        ("listed, changed since", Input::Listed(Some(at(2101)))),
+        ("opened", Input::Opened { session: session("s2"), inner: None }),
+        ("restored", Input::Restored { inner: AgentSessionId::from_agent("other") }),
+        ("refused: lost", refused(Reading::Lost)),
+        ("refused: never materialised", refused(Reading::NeverMaterialised)),
+        ("refused: broken", refused(Reading::Broken)),
+        ("refused: busy elsewhere", refused(Reading::BusyElsewhere)),
+        ("refused: login needed", refused(Reading::LoginNeeded)),
+        ("prompt answered", Input::PromptAnswered(Ok(StopReason::new("end_turn")))),
+        ("prompt failed", Input::PromptAnswered(Err(died()))),
+        ("close answered", Input::CloseAnswered),
+        ("agent text", chunk(MessageKind::Agent, "text")),
+        ("title", Input::Update { update: Update::Title(Some("t".into())), body: Arc::from("title") }),
+        ("permission to read", Input::Permission { ask: ask(), kind: ToolKind::Reads }),
+        ("permission to change", Input::Permission { ask: ask(), kind: ToolKind::Other }),
+        ("other request", Input::Request { ask: ask() }),
+        ("setup deadline", Input::Deadline(Deadline::Setup)),
+        ("cancel deadline", Input::Deadline(Deadline::Cancel)),
+        ("close deadline", Input::Deadline(Deadline::Close)),
+    ]
+}
+
+#[test]
+fn every_state_and_input_does_what_the_published_table_says() {
+    let table = render();
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/session-machine.md");
+    if std::env::var_os("ACPX_WRITE_TABLE").is_some() {
+        std::fs::write(path, &table).unwrap();
+    }
+    let published = std::fs::read_to_string(path).unwrap();
+    let changed: Vec<_> = table.lines().zip(published.lines()).filter(|(now, then)| now != then).collect();
+    assert!(table == published, "the machine no longer does what docs/session-machine.md says: {changed:#?}");
+}
+
+fn render() -> String {
+    let mut table = String::from(
+        "# The session machine\n\n\
+         Every state of a session against every input: what it does, and the state it is in afterwards.\n\
+         A test generates this page from the machine and fails when the two differ.\n\
+         An input that a state does not list changes nothing and does nothing.\n",
+    );
+    for (name, machine) in states() {
+        table.push_str(&format!("\n## {name}\n\n| input | effects | then |\n|---|---|---|\n"));
+        for (input_name, input) in inputs() {
+            let mut machine = machine.clone();
+            let before = machine.state.clone();
+            let effects = machine.handle(at(1000), input);
+            if effects.is_empty() && machine.state == before {
+                continue;
+            }
+            let effects: Vec<_> = effects.iter().map(words).collect();
+            let then = if machine.state == before { "the same" } else { state_name(&machine.state) };
+            table.push_str(&format!("| {input_name} | {} | {then} |\n", effects.join(" · ")));
+        }
+    }
+    table
+}
+
+fn state_name(state: &State) -> &'static str {
+    match state {
+        State::Parked => "parked",
+        State::Starting => "starting",
+        State::Looking(_) => "looking",
+        State::Creating(_, None) => "creating",
+        State::Creating(_, Some(_)) => "falling back",
+        State::Restoring(restore) if restore.rung == Rung::Resume => "resuming",
+        State::Restoring(_) => "loading",
+        State::Idle(_) => "idle",
+        State::Prompting(Prompting { cancelling: true, .. }) => "cancelling",
+        State::Prompting(_) => "prompting",
+        State::Closing(None) => "closing",
+        State::Closing(Some(_)) => "closing over a turn",
+        State::Ending(Then::Park) => "ending to park",
+        State::Ending(Then::Wake) => "ending to wake",
+        State::Ending(Then::Close) => "ending to close",
+        State::Closed => "closed",
+    }
+}
+
+fn words(effect: &Effect) -> String {
+    match effect {
+        Effect::StartAgent => "start the agent".into(),
+        Effect::EndAgent => "end the agent".into(),
+        Effect::Ask(call) => format!("send {}", call_name(call)),
+        Effect::Permit(_, permit) => format!("answer: {permit:?}").to_lowercase(),
+        Effect::Refuse(_) => "answer: no such method".into(),
+        Effect::Keep(_) => "keep it".into(),
+        Effect::Fact(fact) => format!("note {}", fact_name(fact)),
+        Effect::SaveTurn(turn) => format!("save turn {}: {}", turn.id, turn_state(turn)),
+        Effect::SaveLineage(lineage) => {
+            let row = lineage.current();
+            format!("save lineage: {} ({})", row.session, row.reason.as_str())
+        }
+        Effect::SaveTitle(_) => "save the title".into(),
+        Effect::SaveLifecycle(Lifecycle::Open) => "save: open".into(),
+        Effect::SaveLifecycle(Lifecycle::Closed { .. }) => "save: closed".into(),
+        Effect::Arm(deadline) => format!("arm {deadline:?}").to_lowercase(),
+        Effect::Disarm => "disarm".into(),
+        Effect::Awake(Ok(how)) => format!("tell: awake ({})", awakening(*how)),
+        Effect::Awake(Err(error)) => format!("tell: not awake ({})", error.code()),
+        Effect::TurnAccepted(_, turn) => format!("tell: turn {turn} accepted"),
+        Effect::TurnRefused(_, why) => format!("tell: turn refused ({why:?})").to_lowercase(),
+        Effect::TurnOver(turn) => format!("tell: turn {} over", turn.id),
+        Effect::Parked(true) => "tell: parked".into(),
+        Effect::Parked(false) => "tell: not parked".into(),
+        Effect::Closed => "tell: closed".into(),
+    }
+}
+
+fn call_name(call: &Call) -> &'static str {
+    match call {
+        Call::New => "session/new",
+        Call::Resume => "session/resume",
+        Call::Load => "session/load",
+        Call::List => "session/list",
+        Call::Prompt { .. } => "session/prompt",
+        Call::Cancel => "session/cancel",
+        Call::Close => "session/close",
+    }
+}
+
+fn fact_name(fact: &Fact) -> &'static str {
+    match fact {
+        Fact::TurnStarted { .. } => "turn started",
+        Fact::TurnEnded { .. } => "turn ended",
+        Fact::Restored { .. } => "restored",
+        Fact::SessionReset { announced: true, .. } => "reset, announced",
+        Fact::SessionReset { .. } => "reset, in silence",
+        Fact::McpServersLeftOut { .. } => "servers left out",
+        Fact::AgentEnded { .. } => "agent ended",
+        Fact::Closed {} => "closed",
+    }
+}
+
+fn turn_state(turn: &Turn) -> String {
+    match &turn.state {
+        TurnState::Queued => "queued".into(),
+        TurnState::Dispatched { .. } => "dispatched".into(),
+        TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => reason.as_str().into(),
+        TurnState::Ended { outcome: TurnOutcome::Failed(error), .. } => error.code.to_string(),
+        TurnState::Interrupted { .. } => "interrupted".into(),
+    }
+}
+
+fn awakening(how: Awakening) -> String {
+    match how {
+        Awakening::Live => "live".into(),
+        Awakening::Created => "created".into(),
+        Awakening::Restored { rung, .. } => rung.method().into(),
+        Awakening::Fresh { reason, .. } => format!("fresh: {}", reason.as_str()),
+    }
+}

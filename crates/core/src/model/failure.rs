@@ -1,0 +1,207 @@
+//! What can go wrong with an agent, as plain values: the machine decides on them, a turn keeps them, and the
+//! one printer shows them. Every variant names its subject.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::AcpSessionId;
+
+/// What an agent did instead of what it was asked.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum AgentError {
+    /// There is no such program.
+    #[error("the agent command {program:?} was not found")]
+    NotFound {
+        /// The program.
+        program: String,
+    },
+    /// The program is there and may not be run.
+    #[error("the agent command {program:?} is not executable")]
+    NotExecutable {
+        /// The program.
+        program: String,
+    },
+    /// The system refused to start it.
+    #[error("the agent command {program:?} could not be started: {reason}")]
+    NotStarted {
+        /// The program.
+        program: String,
+        /// The system's words.
+        reason: String,
+    },
+    /// It did not answer `initialize` in time.
+    #[error("the agent {agent:?} did not answer initialize within {} s{}", limit.as_secs_f32(), last_words(said))]
+    SlowStart {
+        /// The agent.
+        agent: String,
+        /// How long it was given.
+        limit: Duration,
+        /// Its last lines on stderr, or the garbage it printed on stdout.
+        said: Vec<String>,
+    },
+    /// It ended before it answered `initialize`.
+    #[error("the agent {agent:?} ended before it answered initialize ({how}){}", last_words(said))]
+    ExitedAtOnce {
+        /// The agent.
+        agent: String,
+        /// Its exit code or signal.
+        how: String,
+        /// Its last lines on stderr, or the garbage it printed on stdout.
+        said: Vec<String>,
+    },
+    /// It speaks a protocol version that we do not.
+    #[error("the agent {agent:?} answered protocol version {answered}, and this acpx speaks 1")]
+    Version {
+        /// The agent.
+        agent: String,
+        /// What it answered.
+        answered: String,
+    },
+    /// It ended while it was needed.
+    #[error("the agent {agent:?} died ({how}){}", last_words(said))]
+    Died {
+        /// The agent.
+        agent: String,
+        /// Its exit code or signal.
+        how: String,
+        /// Its last lines on stderr.
+        said: Vec<String>,
+    },
+    /// It sends without end.
+    #[error("the agent {agent:?} sent more than {limit} bytes {during} and was stopped")]
+    Flooded {
+        /// The agent.
+        agent: String,
+        /// How much it may send.
+        limit: u64,
+        /// When.
+        during: String,
+    },
+    /// It left a request unanswered.
+    #[error("the agent {agent:?} did not answer {method} in time")]
+    Unresponsive {
+        /// The agent.
+        agent: String,
+        /// The request.
+        method: String,
+    },
+    /// Its answer is not of the protocol's shape.
+    #[error("the agent {agent:?} answered {method} with something else than the protocol says: {problem}")]
+    BadAnswer {
+        /// The agent.
+        agent: String,
+        /// The request.
+        method: String,
+        /// What is wrong with the answer.
+        problem: String,
+    },
+    /// It named a new session like one that is live.
+    #[error("the agent {agent:?} answered session/new with the id {session} of a session that is live")]
+    SessionIdTaken {
+        /// The agent.
+        agent: String,
+        /// The id.
+        session: AcpSessionId,
+    },
+    /// It answered with an error.
+    #[error("the agent {agent:?} refused {method}: {message} ({code})")]
+    Refused {
+        /// The agent.
+        agent: String,
+        /// The request.
+        method: String,
+        /// The error's code.
+        code: i64,
+        /// The error's message and what its data says, in one line.
+        message: String,
+        /// The error object as received.
+        acp: Arc<str>,
+        /// What the error means for a session.
+        reading: Reading,
+    },
+    /// It cannot bring the session back, and a fresh one was not wanted.
+    #[error("the agent {agent:?} cannot restore the session {session} ({reason})")]
+    NotRestored {
+        /// The agent.
+        agent: String,
+        /// The session that is lost.
+        session: AcpSessionId,
+        /// Why.
+        reason: String,
+    },
+    /// It cannot take an MCP server it would be given. Nothing was sent.
+    #[error("the agent {agent:?} cannot take the MCP server {server:?}: it does not advertise mcpCapabilities.{capability}")]
+    McpUnsupported {
+        /// The agent.
+        agent: String,
+        /// The server.
+        server: String,
+        /// The capability it lacks.
+        capability: &'static str,
+    },
+}
+
+/// What an agent's error means for the session it was about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reading {
+    /// The agent no longer has the session.
+    Lost,
+    /// The agent never wrote the session down, since nothing had been said in it.
+    NeverMaterialised,
+    /// Another process holds the session. It is not lost.
+    BusyElsewhere,
+    /// The agent wants a login first. The session is not lost.
+    LoginNeeded,
+    /// Anything else.
+    Broken,
+}
+
+impl AgentError {
+    /// The stable code of this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotFound { .. } => "AGENT_NOT_FOUND",
+            Self::NotExecutable { .. } => "AGENT_NOT_EXECUTABLE",
+            Self::NotStarted { .. } => "AGENT_NOT_STARTED",
+            Self::SlowStart { .. } => "AGENT_START_TIMEOUT",
+            Self::ExitedAtOnce { .. } => "AGENT_EXITED_AT_START",
+            Self::Version { .. } => "AGENT_PROTOCOL_VERSION",
+            Self::Died { .. } => "AGENT_DIED",
+            Self::Flooded { .. } => "AGENT_FLOODED",
+            Self::Unresponsive { .. } => "AGENT_UNRESPONSIVE",
+            Self::BadAnswer { .. } => "AGENT_BAD_ANSWER",
+            Self::SessionIdTaken { .. } => "AGENT_SESSION_ID_TAKEN",
+            Self::Refused { reading: Reading::BusyElsewhere, .. } => "SESSION_BUSY_ELSEWHERE",
+            Self::Refused { reading: Reading::LoginNeeded, .. } => "AUTH_REQUIRED",
+            Self::Refused { .. } => "AGENT_REFUSED",
+            Self::NotRestored { .. } => "SESSION_NOT_RESTORED",
+            Self::McpUnsupported { .. } => "MCP_UNSUPPORTED",
+        }
+    }
+
+    /// What a person can do next.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NotFound { .. } => Some("check the spelling, install the agent, or give its full path"),
+            Self::NotExecutable { .. } => Some("make it executable (chmod +x), or name the program that runs it"),
+            Self::SlowStart { .. } => Some("a first start may download a package; give the agent more time"),
+            Self::ExitedAtOnce { .. } => Some("run the agent's command by hand to see what it wants"),
+            Self::Died { .. } | Self::Unresponsive { .. } => Some("the conversation is kept; the next prompt restores it"),
+            Self::Refused { reading: Reading::BusyElsewhere, .. } => Some("close the session where it is open, then try again"),
+            Self::Refused { reading: Reading::LoginNeeded, .. } => Some("log in with the agent's own program, then try again"),
+            Self::NotRestored { .. } => Some("allow a fresh session; the conversation so far stays readable here"),
+            Self::McpUnsupported { .. } => Some("leave the server out, or use a stdio one"),
+            Self::NotStarted { .. }
+            | Self::Version { .. }
+            | Self::Flooded { .. }
+            | Self::BadAnswer { .. }
+            | Self::SessionIdTaken { .. }
+            | Self::Refused { .. } => None,
+        }
+    }
+}
+
+fn last_words(said: &[String]) -> String {
+    if said.is_empty() { String::new() } else { format!("; it said: {}", said.join(" | ")) }
+}

@@ -1,0 +1,95 @@
+//! How far a record has come, and the rules every store applies before it writes: events are numbered without
+//! gaps, answered turns are counted, a lineage only grows.
+//!
+//! The stores differ in where they keep things. What is right to keep is decided here, once.
+
+use super::StoreError;
+use crate::model::{Event, Lifecycle, Lineage, LineageRow, RecordId, Seq, Timestamp, Turn, TurnId};
+
+/// The part of a record that follows from its changes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) last_seq: Option<Seq>,
+    pub(super) last_turn: Option<TurnId>,
+    pub(super) answered_turns: u64,
+    pub(super) updated_at: Timestamp,
+    /// Once an event has set the time, other changes of the same append do not move it.
+    event_seen: bool,
+}
+
+impl Progress {
+    /// A record with no events and no turns.
+    pub(super) fn new(updated_at: Timestamp) -> Self {
+        Self::resume(None, None, 0, updated_at)
+    }
+
+    /// A record as it was left.
+    pub(super) fn resume(
+        last_seq: Option<Seq>,
+        last_turn: Option<TurnId>,
+        answered_turns: u64,
+        updated_at: Timestamp,
+    ) -> Self {
+        Self { last_seq, last_turn, answered_turns, updated_at, event_seen: false }
+    }
+
+    /// Counts an event, if it is the next one.
+    pub(super) fn event(&mut self, record: &RecordId, event: &Event) -> Result<(), StoreError> {
+        let last = self.last_seq.map_or(0, |seq| seq.0);
+        if last.checked_add(1) != Some(event.seq.0) {
+            return Err(StoreError::OutOfOrder { record: record.clone(), last, found: event.seq });
+        }
+        self.last_seq = Some(event.seq);
+        self.updated_at = event.at;
+        self.event_seen = true;
+        Ok(())
+    }
+
+    /// Counts a turn that takes the place of `before`.
+    pub(super) fn turn(&mut self, before: Option<&Turn>, now: &Turn) {
+        self.last_turn = self.last_turn.max(Some(now.id));
+        match (before.is_some_and(Turn::is_answered), now.is_answered()) {
+            (false, true) => self.answered_turns += 1,
+            (true, false) => self.answered_turns = self.answered_turns.saturating_sub(1),
+            (true, true) | (false, false) => {}
+        }
+    }
+
+    /// Takes note of a lineage that takes the place of `before`, if it continues it.
+    pub(super) fn lineage(
+        &mut self,
+        record: &RecordId,
+        before: &Lineage,
+        now: &Lineage,
+    ) -> Result<(), StoreError> {
+        let grows = before.rows().len() <= now.rows().len();
+        if !grows || !before.rows().iter().zip(now.rows()).all(|(before, now)| completes(before, now)) {
+            return Err(StoreError::LineageRewritten(record.clone()));
+        }
+        self.touch(now.current().from);
+        Ok(())
+    }
+
+    /// Takes note of a change of lifecycle.
+    pub(super) fn lifecycle(&mut self, lifecycle: Lifecycle) {
+        match lifecycle {
+            Lifecycle::Closed { at } => self.touch(at),
+            Lifecycle::Open => {}
+        }
+    }
+
+    fn touch(&mut self, at: Timestamp) {
+        if !self.event_seen {
+            self.updated_at = self.updated_at.max(at);
+        }
+    }
+}
+
+/// Whether a row says all that it said before, and perhaps more.
+fn completes(before: &LineageRow, now: &LineageRow) -> bool {
+    before.session == now.session
+        && before.from == now.from
+        && before.reason == now.reason
+        && (before.agent_session.is_none() || before.agent_session == now.agent_session)
+        && (before.to.is_none() || before.to == now.to)
+}

@@ -1,0 +1,102 @@
+//! From SQLite's errors to the store's: the one place that knows what a result code means to a caller.
+
+use std::io;
+use std::num::TryFromIntError;
+use std::path::Path;
+use std::sync::Arc;
+
+use rusqlite::ErrorCode;
+
+use crate::store::StoreError;
+
+/// Why a statement or a request failed, before it is known for which file.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// The request goes against the contract; the store is well.
+    Refused(StoreError),
+    /// SQLite's own.
+    Sql(rusqlite::Error),
+    /// What was read cannot have been written by us.
+    Damaged(String),
+    /// A number is larger than a column or a key can hold.
+    TooLarge(TryFromIntError),
+}
+
+impl From<rusqlite::Error> for Fault {
+    fn from(error: rusqlite::Error) -> Self {
+        Self::Sql(error)
+    }
+}
+
+impl From<StoreError> for Fault {
+    fn from(error: StoreError) -> Self {
+        Self::Refused(error)
+    }
+}
+
+impl From<TryFromIntError> for Fault {
+    fn from(error: TryFromIntError) -> Self {
+        Self::TooLarge(error)
+    }
+}
+
+impl Fault {
+    /// The fault as the caller sees it.
+    pub(super) fn into_error(self, operation: &'static str, path: &Path) -> StoreError {
+        match self {
+            Self::Refused(error) => error,
+            Self::Sql(error) => sql_error(&Arc::new(error), operation, path),
+            Self::Damaged(problem) => StoreError::Corrupt { path: path.to_owned(), problem },
+            Self::TooLarge(source) => {
+                StoreError::Failed { operation, path: path.to_owned(), source: Box::new(source) }
+            }
+        }
+    }
+}
+
+/// One of SQLite's errors as the caller sees it. It is shared because a commit that fails is the answer to
+/// every request in it.
+pub(super) fn sql_error(error: &Arc<rusqlite::Error>, operation: &'static str, path: &Path) -> StoreError {
+    let path = path.to_owned();
+    if is_damage(error) {
+        return StoreError::Corrupt { path, problem: error.to_string() };
+    }
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => StoreError::Locked { path },
+        Some(ErrorCode::DiskFull) => StoreError::Full { path },
+        Some(ErrorCode::CannotOpen | ErrorCode::PermissionDenied | ErrorCode::ReadOnly) => {
+            let source = reason_not_opened(&path).unwrap_or_else(|| io::Error::other(Arc::clone(error)));
+            StoreError::Open { path, source }
+        }
+        _ => StoreError::Failed { operation, path, source: Box::new(Arc::clone(error)) },
+    }
+}
+
+/// Whether what was read cannot have been written by us.
+fn is_damage(error: &rusqlite::Error) -> bool {
+    match error {
+        rusqlite::Error::FromSqlConversionFailure(..)
+        | rusqlite::Error::IntegralValueOutOfRange(..)
+        | rusqlite::Error::InvalidColumnType(..)
+        | rusqlite::Error::Utf8Error(..) => true,
+        rusqlite::Error::SqliteFailure(failure, message) => match failure.code {
+            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => true,
+            // Our statements are fixed, so a table they do not find is one that was lost. The variant for a
+            // statement that does not compile has another shape, below.
+            ErrorCode::Unknown => message.as_deref().is_some_and(names_a_lost_table),
+            _ => false,
+        },
+        rusqlite::Error::SqlInputError { msg, .. } => names_a_lost_table(msg),
+        _ => false,
+    }
+}
+
+fn names_a_lost_table(message: &str) -> bool {
+    message.starts_with("no such ")
+}
+
+/// SQLite keeps the system's own reason to itself, so ask the system again.
+fn reason_not_opened(path: &Path) -> Option<io::Error> {
+    let wanted = rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK;
+    rustix::fs::access(path, wanted).err().map(io::Error::from)
+}

@@ -1,0 +1,140 @@
+//! Opening the file: made private if it is new, looked at before anything is written, and left byte for byte
+//! as it was if it is not ours or is damaged.
+//!
+//! Nothing but SQLite opens a store that is there. When a process closes any descriptor of a file, the kernel
+//! drops all its locks on it, SQLite's among them.
+
+use std::ffi::OsString;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+
+use rusqlite::config::DbConfig;
+use rusqlite::{Connection, OpenFlags};
+
+use super::fault::Fault;
+use super::schema::{self, Found};
+use super::{SqliteOptions, filesystem};
+use crate::store::StoreError;
+
+/// How many prepared statements a connection keeps; more than there are.
+const STATEMENTS: usize = 64;
+/// The log is copied into the file at the latest when it has this many pages (16 MiB).
+const LOG_PAGES: i64 = 4096;
+/// A log that once grew beyond this is cut back to it.
+const LOG_BYTES: i64 = 64 * 1024 * 1024;
+
+/// Between the making of a file and its closing no connection of this process may lock it.
+static MAKING: Mutex<()> = Mutex::new(());
+
+/// Opens a store to write to it, and makes it if there is none.
+pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
+    filesystem::refuse_network(path)?;
+    let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    make(path).map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+    refuse_lost_file(path)?;
+    let opened = prepare_writer(path, options);
+    drop(making);
+    opened.map_err(|fault| fault.into_error("open", path))
+}
+
+fn prepare_writer(path: &Path, options: &SqliteOptions) -> Result<Connection, Fault> {
+    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, options)?;
+    // SQLite quietly opens a file that is write-protected for reading.
+    if connection.is_readonly("main")? {
+        let source = io::Error::from(io::ErrorKind::PermissionDenied);
+        return Err(StoreError::Open { path: path.to_owned(), source }.into());
+    }
+    // Until the file is known to be ours, closing it must not move its log into it.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+    schema::migrate(&mut connection, path)?;
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+    // On macOS a plain fsync does not reach the medium. Elsewhere these change nothing.
+    connection.pragma_update(None, "fullfsync", true)?;
+    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+    if let Some(limit) = options.size_limit {
+        let page: u64 = connection.pragma_query_value(None, "page_size", |row| row.get::<_, u32>(0))?.into();
+        connection.pragma_update(None, "max_page_count", i64::try_from(limit / page)?.max(1))?;
+    }
+    Ok(connection)
+}
+
+/// Opens a store to read it. A missing one stays missing.
+pub(super) fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
+    filesystem::refuse_network(path)?;
+    fs::metadata(path).map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+    refuse_lost_file(path)?;
+    prepare_reader(path, options).map_err(|fault| fault.into_error("open", path))
+}
+
+fn prepare_reader(path: &Path, options: &SqliteOptions) -> Result<Connection, Fault> {
+    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
+    match schema::inspect(&connection)? {
+        Found::Older | Found::Current | Found::Newer { .. } => Ok(connection),
+        // To a reader a store that has yet to be made is one that is not there.
+        Found::Unfinished => {
+            let source = io::Error::new(io::ErrorKind::NotFound, "the file is empty");
+            Err(StoreError::Open { path: path.to_owned(), source }.into())
+        }
+    }
+}
+
+fn connect(path: &Path, access: OpenFlags, options: &SqliteOptions) -> Result<Connection, Fault> {
+    // Each connection has one thread, so SQLite need not guard it.
+    let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+    connection.busy_timeout(options.busy_timeout)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // A file may have been written by someone else: nothing in its schema is run, and pages are looked over
+    // as they come in.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    connection.pragma_update(None, "cell_size_check", true)?;
+    Ok(connection)
+}
+
+/// Makes the directory and the file, for their owner alone, where they are missing.
+fn make(path: &Path) -> io::Result<()> {
+    if path.try_exists()? {
+        return Ok(());
+    }
+    if let Some(directory) = path.parent() {
+        make_directory(directory)?;
+    }
+    match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+/// Makes a directory and what leads to it, and syncs their entries: what is in them is no safer than they are.
+fn make_directory(directory: &Path) -> io::Result<()> {
+    let missing: Vec<&Path> = directory.ancestors().take_while(|place| !place.exists()).collect();
+    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
+    for made in missing {
+        if let Some(parent) = made.parent() {
+            File::open(parent)?.sync_all()?;
+        }
+    }
+    Ok(())
+}
+
+/// A file without a byte is a new store, unless a log beside it says that there was one: SQLite would throw
+/// the log away.
+fn refuse_lost_file(path: &Path) -> Result<(), StoreError> {
+    let size = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
+    let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
+    if size(&real) == 0 && size(&log_of(&real)) > 0 {
+        let problem = "it is empty, but its log is not".to_owned();
+        return Err(StoreError::Corrupt { path: path.to_owned(), problem });
+    }
+    Ok(())
+}
+
+fn log_of(path: &Path) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push("-wal");
+    name.into()
+}

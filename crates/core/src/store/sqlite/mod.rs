@@ -1,0 +1,194 @@
+//! The store in one SQLite file. It outlives its process at every point, and several processes may have it
+//! open at once: any number that read, and hosts that write under their leases.
+//!
+//! The format is described in `docs/store-format.md`.
+
+mod body;
+mod fault;
+mod file;
+mod filesystem;
+mod read;
+mod rows;
+mod schema;
+mod threads;
+mod write;
+
+use std::path::{Path, PathBuf};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+use std::{fmt, io};
+
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use self::fault::Fault;
+use self::threads::{QUEUE, ReadRequest, WriteRequest, Writer};
+use self::write::Write;
+use super::{Change, Durability, Lease, Store, StoreError, StoreFuture};
+use crate::model::{Event, HostId, Record, RecordId, RequestId, Seq, Timestamp, Turn};
+
+/// What a store is opened for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Access {
+    /// Reading and writing. A store that is missing is made.
+    ReadWrite,
+    /// Reading alone. Nothing is made, and every write is [`StoreError::ReadOnly`].
+    ReadOnly,
+}
+
+/// How a store is opened.
+#[derive(Debug, Clone)]
+pub struct SqliteOptions {
+    /// What for.
+    pub access: Access,
+    /// How long to wait for another process before the store is [`StoreError::Locked`].
+    pub busy_timeout: Duration,
+    /// The most bytes the file may have; `None` for as many as the disk has.
+    pub size_limit: Option<u64>,
+}
+
+impl SqliteOptions {
+    /// The usual patience, and no limit.
+    pub fn new(access: Access) -> Self {
+        Self { access, busy_timeout: Duration::from_secs(5), size_limit: None }
+    }
+}
+
+/// Records in one SQLite file.
+///
+/// Dropping it finishes the writes that are queued and waits for them.
+pub struct SqliteStore {
+    path: PathBuf,
+    // Dropped first: the connection that closes last empties the log, and only the writer's can.
+    reader: Worker<ReadRequest>,
+    writer: Option<Worker<WriteRequest>>,
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+impl SqliteStore {
+    /// Opens the store at `path`.
+    pub fn open(path: &Path, access: Access) -> Result<Self, StoreError> {
+        Self::open_with(path, &SqliteOptions::new(access))
+    }
+
+    /// Opens the store at `path` with other options than the usual ones.
+    pub fn open_with(path: &Path, options: &SqliteOptions) -> Result<Self, StoreError> {
+        let not_opened = |source| StoreError::Open { path: path.to_owned(), source };
+        // SQLite gives some relative names a meaning of their own.
+        let path = std::path::absolute(path).map_err(not_opened)?;
+        let not_opened = |source| StoreError::Open { path: path.clone(), source };
+        let writer = match options.access {
+            Access::ReadOnly => None,
+            Access::ReadWrite => Some(Writer::new(file::open_writer(&path, options)?, path.clone())),
+        };
+        let connection = file::open_reader(&path, options)?;
+        let writer = writer.map(start_writer).transpose().map_err(not_opened)?;
+        let reader = Worker::start("acpx-store-read", move |queue| threads::serve_reads(&connection, queue))
+            .map_err(not_opened)?;
+        Ok(Self { path, reader, writer })
+    }
+
+    /// The file.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    async fn write(&self, write: Write) -> Result<Lease, StoreError> {
+        let Some(writer) = &self.writer else { return Err(StoreError::ReadOnly { path: self.path.clone() }) };
+        let (reply, answer) = oneshot::channel();
+        writer.send(WriteRequest { write, reply }).await.ok_or_else(|| self.closed())?;
+        answer.await.unwrap_or_else(|_| Err(self.closed()))
+    }
+
+    async fn read<T: Send + 'static>(
+        &self,
+        query: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
+    ) -> Result<T, StoreError> {
+        let (reply, answer) = oneshot::channel();
+        let path = self.path.clone();
+        let request = move |connection: &Connection| {
+            if !reply.is_closed() {
+                drop(reply.send(threads::read_once(connection, &path, query)));
+            }
+        };
+        self.reader.send(Box::new(request)).await.ok_or_else(|| self.closed())?;
+        answer.await.unwrap_or_else(|_| Err(self.closed()))
+    }
+
+    fn closed(&self) -> StoreError {
+        StoreError::Closed { path: self.path.clone() }
+    }
+}
+
+fn start_writer(writer: Writer) -> io::Result<Worker<WriteRequest>> {
+    let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
+    Worker::start("acpx-store-write", move |queue| writer.run(queue, &timer))
+}
+
+impl Store for SqliteStore {
+    fn create(&self, record: Record, changes: Vec<Change>, host: HostId) -> StoreFuture<'_, Lease> {
+        Box::pin(self.write(Write::Create { record: Box::new(record), changes, host }))
+    }
+
+    fn lease(&self, record: RecordId, host: HostId) -> StoreFuture<'_, Lease> {
+        Box::pin(self.write(Write::Lease { record, host }))
+    }
+
+    fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.write(Write::Append { lease, changes, durability }).await.map(drop) })
+    }
+
+    fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
+        Box::pin(self.read(move |connection| read::record(connection, &id)))
+    }
+
+    fn records(&self, after: Option<(Timestamp, RecordId)>, limit: usize) -> StoreFuture<'_, Vec<Record>> {
+        Box::pin(self.read(move |connection| read::records(connection, after.as_ref(), limit)))
+    }
+
+    fn events(&self, record: RecordId, from: Seq, limit: usize) -> StoreFuture<'_, Vec<Event>> {
+        Box::pin(self.read(move |connection| read::events(connection, &record, from, limit)))
+    }
+
+    fn open_turns(&self, record: RecordId) -> StoreFuture<'_, Vec<Turn>> {
+        Box::pin(self.read(move |connection| read::open_turns(connection, &record)))
+    }
+
+    fn turn(&self, record: RecordId, request: RequestId) -> StoreFuture<'_, Option<Turn>> {
+        Box::pin(self.read(move |connection| read::turn_by_request(connection, &record, &request)))
+    }
+}
+
+/// A thread and the queue it serves. Dropping it lets the thread finish what is queued and waits for it.
+struct Worker<T> {
+    queue: Option<mpsc::Sender<T>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl<T: Send + 'static> Worker<T> {
+    fn start(name: &str, serve: impl FnOnce(mpsc::Receiver<T>) + Send + 'static) -> io::Result<Self> {
+        let (queue, requests) = mpsc::channel(QUEUE);
+        let thread = thread::Builder::new().name(name.to_owned()).spawn(move || serve(requests))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Queues a request, when there is room; `None` if nobody will serve it.
+    async fn send(&self, request: T) -> Option<()> {
+        self.queue.as_ref()?.send(request).await.ok()
+    }
+}
+
+impl<T> Drop for Worker<T> {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take() {
+            // A thread that panicked has said so on its own.
+            drop(thread.join());
+        }
+    }
+}

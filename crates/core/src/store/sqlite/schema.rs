@@ -1,0 +1,100 @@
+//! The file's format: how it is marked as ours, which version it has, and the migrations from one to the next.
+//!
+//! A migration is never edited. All that a file needs run in one transaction, so a file is of one version or
+//! of another and never between two.
+
+use std::path::Path;
+
+use rusqlite::{Connection, TransactionBehavior};
+
+use super::fault::Fault;
+use crate::store::StoreError;
+
+/// "acpx" as a number: what `file` and other programs see in the header.
+const APPLICATION_ID: i32 = i32::from_be_bytes(*b"acpx");
+
+/// The versions in order, each with what leads to it from the one before; the first from an empty file.
+const MIGRATIONS: [(i64, &str); 1] = [(1, include_str!("migrations/0001.sql"))];
+
+/// The version this program writes.
+const KNOWN: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
+
+/// What a file turned out to be. Finding out writes nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Found {
+    /// Nothing yet, or a store whose making was cut short.
+    Unfinished,
+    /// A store that needs migrations.
+    Older,
+    /// A store of the version we write.
+    Current,
+    /// A store of a version we only know in part.
+    Newer {
+        /// Which.
+        version: i64,
+    },
+}
+
+/// Looks at a file without changing it.
+pub(super) fn inspect(connection: &Connection) -> Result<Found, Fault> {
+    let application_id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let version = version(connection)?;
+    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    if application_id != APPLICATION_ID {
+        // The mark is the first thing ever written, so a file with pages and without it is not ours.
+        let new = pages == 0 && application_id == 0;
+        return if new {
+            Ok(Found::Unfinished)
+        } else {
+            Err(Fault::Damaged("it is not a store of acpx".to_owned()))
+        };
+    }
+    match version {
+        0 => Ok(Found::Unfinished),
+        version if version < 0 => Err(Fault::Damaged(format!("its format is {version}"))),
+        version if version < KNOWN => Ok(Found::Older),
+        version if version == KNOWN => Ok(Found::Current),
+        version => Ok(Found::Newer { version }),
+    }
+}
+
+/// Brings a file to the version we write, with its write-ahead log on.
+pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Fault> {
+    let found = inspect(connection)?;
+    if let Found::Newer { version: found } = found {
+        return Err(StoreError::Newer { path: path.to_owned(), found, known: KNOWN }.into());
+    }
+    if found == Found::Unfinished {
+        mark(connection)?;
+    }
+    turn_log_on(connection)?;
+    if found == Found::Current {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+    // Someone else may have been first while we waited for the lock.
+    let found = version(&transaction)?;
+    for (version, migration) in MIGRATIONS.iter().filter(|(version, _)| *version > found) {
+        transaction.execute_batch(migration)?;
+        transaction.pragma_update(None, "user_version", version)?;
+    }
+    Ok(transaction.commit()?)
+}
+
+/// Makes an empty file ours. The mark is committed before anything else, and before the write-ahead log comes
+/// in, so that no later state of the file is without it.
+fn mark(connection: &Connection) -> Result<(), Fault> {
+    // This only takes effect before the first page is written.
+    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
+    Ok(())
+}
+
+fn turn_log_on(connection: &Connection) -> Result<(), Fault> {
+    let mode: String = connection.pragma_update_and_check(None, "journal_mode", "WAL", |row| row.get(0))?;
+    if mode == "wal" { Ok(()) } else { Err(Fault::Damaged(format!("its journal mode stays {mode}"))) }
+}
+
+fn version(connection: &Connection) -> Result<i64, Fault> {
+    Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+}
