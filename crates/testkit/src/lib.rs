@@ -1,1 +1,15 @@
 //! Counterparts and faults for acpx's own tests.
+//!
+//! The scripted agent is a program that plays a [`Script`] over its stdin and stdout: whatever an agent can do
+//! wrong is a script, so no test needs an agent of its own. [`TempHome`] is a home that leaves nothing behind.
+
+mod command;
+mod home;
+pub mod player;
+mod script;
+mod step;
+
+pub use command::{children_of, received_lines, scripted_agent_command, starts_of};
+pub use home::TempHome;
+pub use script::Script;
+pub use step::Step;

@@ -1,0 +1,338 @@
+//! Every check, by the exact error object it makes.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+fn everything() -> Offer {
+    use Feature::{Audio, Close, Delete, EmbeddedContext, Image, List, Load, McpHttp, McpSse, Modes, Resume};
+    let features = [
+        Load,
+        Resume,
+        Close,
+        List,
+        Delete,
+        Modes,
+        McpHttp,
+        McpSse,
+        Image,
+        Audio,
+        EmbeddedContext,
+        Feature::AdditionalDirectories,
+    ];
+    Offer::new("test", "1", features)
+}
+
+fn restoring() -> Offer {
+    Offer::new("test", "1", [Feature::Load, Feature::Resume, Feature::List])
+}
+
+fn error(method: &str, params: &Value, offer: &Offer) -> Value {
+    let call = Call::read(method, Some(&params.to_string()), offer);
+    serde_json::to_value(call.unwrap_err().to_rpc()).unwrap()
+}
+
+fn invalid(field: &str, problem: &str) -> Value {
+    json!({
+        "code": -32602,
+        "message": format!("Invalid params: {field} {problem}"),
+        "data": { "field": field, "problem": problem },
+    })
+}
+
+fn path(text: &str) -> AbsolutePath {
+    AbsolutePath::new(text).unwrap()
+}
+
+fn session(text: &str) -> AcpSessionId {
+    AcpSessionId::new(text).unwrap()
+}
+
+#[test]
+fn a_wrong_parameter_of_session_new_is_named_by_its_path() {
+    let stdio = |command: Value| json!({ "cwd": "/w", "mcpServers": [{ "name": "a", "command": "/bin/a" }, command] });
+    let with = |name: &str, value: Value| {
+        let mut params = json!({ "cwd": "/w", "mcpServers": [] });
+        params[name] = value;
+        params
+    };
+    let table = [
+        (json!({ "mcpServers": [] }), "cwd", "is missing"),
+        (json!({ "cwd": "/w" }), "mcpServers", "is missing"),
+        (with("cwd", json!(7)), "cwd", "must be a string, not the number 7"),
+        (with("cwd", json!(null)), "cwd", "must be a string, not null"),
+        (with("cwd", json!("src")), "cwd", r#"must be an absolute path, not "src""#),
+        (with("cwd", json!("")), "cwd", r#"must be an absolute path, not """#),
+        (with("mcpServers", json!(null)), "mcpServers", "must be an array, not null"),
+        (with("mcpServers", json!({})), "mcpServers", "must be an array, not an object"),
+        (with("mcpServers", json!(["a"])), "mcpServers[0]", "must be an object, not a string"),
+        (stdio(json!({ "command": "/b" })), "mcpServers[1].name", "is missing"),
+        (stdio(json!({ "name": "b" })), "mcpServers[1].command", "is missing"),
+        (
+            stdio(json!({ "name": "b", "command": "node" })),
+            "mcpServers[1].command",
+            r#"must be an absolute path, not "node""#,
+        ),
+        (
+            stdio(json!({ "name": "b", "command": "/b", "args": [true] })),
+            "mcpServers[1].args[0]",
+            "must be a string, not a boolean",
+        ),
+        (
+            stdio(json!({ "name": "b", "command": "/b", "env": { "A": "1" } })),
+            "mcpServers[1].env",
+            "must be an array, not an object",
+        ),
+        (
+            stdio(json!({ "name": "b", "command": "/b", "env": [{ "name": "A" }] })),
+            "mcpServers[1].env[0].value",
+            "is missing",
+        ),
+        (
+            stdio(json!({ "name": "b", "type": "pigeon" })),
+            "mcpServers[1].type",
+            r#"is "pigeon", which is no transport of ACP v1"#,
+        ),
+        (
+            with("additionalDirectories", json!(["x"])),
+            "additionalDirectories[0]",
+            "must be an absolute path, not \"x\"",
+        ),
+    ];
+    for (params, field, problem) in table {
+        assert_eq!(error("session/new", &params, &everything()), invalid(field, problem));
+    }
+}
+
+#[test]
+fn params_that_are_no_object_are_refused_as_a_whole() {
+    let array = error("session/new", &json!(["/w"]), &everything());
+    assert_eq!(array, invalid("params", "must be an object, not an array"));
+    let absent = Call::read("session/new", None, &everything()).unwrap_err();
+    assert_eq!(absent, AgentError::InvalidParams(ParamProblem::new("cwd", "is missing")));
+}
+
+#[test]
+fn a_server_over_http_or_sse_needs_the_capability_and_the_error_names_both() {
+    for (kind, capability) in [("http", "mcpCapabilities.http"), ("sse", "mcpCapabilities.sse")] {
+        let server = json!({ "type": kind, "name": "docs", "url": "https://d", "headers": [] });
+        let problem =
+            format!("is \"{kind}\" for the server \"docs\", and this agent does not advertise {capability}");
+        for method in ["session/new", "session/load", "session/resume"] {
+            let params = json!({ "sessionId": "s", "cwd": "/w", "mcpServers": [server] });
+            assert_eq!(error(method, &params, &restoring()), invalid("mcpServers[0].type", &problem));
+        }
+    }
+}
+
+#[test]
+fn extra_roots_need_the_capability() {
+    let params = json!({ "cwd": "/w", "mcpServers": [], "additionalDirectories": ["/x"] });
+    let problem = "is given, and this agent does not advertise sessionCapabilities.additionalDirectories";
+    assert_eq!(error("session/new", &params, &restoring()), invalid("additionalDirectories", problem));
+}
+
+#[test]
+fn a_good_session_new_is_read_whole_with_what_is_unknown_left_alone() {
+    let params = json!({
+        "cwd": "/w",
+        "additionalDirectories": ["/x"],
+        "mcpServers": [
+            { "name": "a", "command": "/bin/a", "args": ["-v"], "env": [{ "name": "K", "value": "v" }], "new": 1 },
+            { "type": "http", "name": "b", "url": "https://b", "headers": [{ "name": "H", "value": "h" }] },
+            { "type": "sse", "name": "c", "url": "https://c", "headers": [] },
+        ],
+        "_meta": { "a": 1 },
+        "fromTheFuture": [1],
+    });
+    let value = |name: &str, value: &str| NamedValue { name: name.into(), value: value.into() };
+    let expected = NewSession {
+        cwd: path("/w"),
+        additional_directories: vec![path("/x")],
+        mcp_servers: vec![
+            McpServer {
+                name: "a".into(),
+                transport: McpTransport::Stdio {
+                    command: path("/bin/a"),
+                    args: vec!["-v".into()],
+                    env: vec![value("K", "v")],
+                },
+            },
+            McpServer {
+                name: "b".into(),
+                transport: McpTransport::Http { url: "https://b".into(), headers: vec![value("H", "h")] },
+            },
+            McpServer {
+                name: "c".into(),
+                transport: McpTransport::Sse { url: "https://c".into(), headers: vec![] },
+            },
+        ],
+        meta: Some(r#"{"a":1}"#.into()),
+    };
+    let read = Call::read("session/new", Some(&params.to_string()), &everything());
+    assert_eq!(read, Ok(Call::New(expected)));
+}
+
+#[test]
+fn a_malformed_meta_is_tolerated() {
+    for meta in [json!(null), json!("x"), json!([1]), json!(7)] {
+        let params = json!({ "sessionId": "s", "prompt": [], "_meta": meta });
+        let call = PromptCall { session: session("s"), blocks: vec![], text: String::new(), meta: None };
+        let read = Call::read("session/prompt", Some(&params.to_string()), &everything());
+        assert_eq!(read, Ok(Call::Prompt(call)));
+    }
+}
+
+#[test]
+fn load_needs_the_servers_and_resume_may_leave_them_out() {
+    let params = json!({ "sessionId": "s", "cwd": "/w" });
+    assert_eq!(error("session/load", &params, &restoring()), invalid("mcpServers", "is missing"));
+    let resumed = RestoreSession {
+        session: session("s"),
+        cwd: path("/w"),
+        additional_directories: vec![],
+        mcp_servers: vec![],
+        meta: None,
+    };
+    let read = Call::read("session/resume", Some(&params.to_string()), &restoring());
+    assert_eq!(read, Ok(Call::Resume(resumed)));
+}
+
+#[test]
+fn restoring_needs_a_session_and_a_directory() {
+    for method in ["session/load", "session/resume"] {
+        let table = [
+            (json!({ "cwd": "/w", "mcpServers": [] }), "sessionId", "is missing"),
+            (
+                json!({ "sessionId": 7, "cwd": "/w", "mcpServers": [] }),
+                "sessionId",
+                "must be a string, not the number 7",
+            ),
+            (json!({ "sessionId": "", "cwd": "/w", "mcpServers": [] }), "sessionId", "must not be empty"),
+            (json!({ "sessionId": "s", "mcpServers": [] }), "cwd", "is missing"),
+            (
+                json!({ "sessionId": "s", "cwd": "w", "mcpServers": [] }),
+                "cwd",
+                r#"must be an absolute path, not "w""#,
+            ),
+        ];
+        for (params, field, problem) in table {
+            assert_eq!(error(method, &params, &restoring()), invalid(field, problem));
+        }
+    }
+}
+
+#[test]
+fn a_wrong_prompt_is_named_by_its_block() {
+    let blocks = |blocks: Value| json!({ "sessionId": "s", "prompt": blocks });
+    let table = [
+        (json!({ "prompt": [] }), "sessionId", "is missing"),
+        (json!({ "sessionId": "s" }), "prompt", "is missing"),
+        (blocks(json!("hi")), "prompt", "must be an array, not a string"),
+        (blocks(json!(["hi"])), "prompt[0]", "must be an object, not a string"),
+        (blocks(json!([{ "text": "hi" }])), "prompt[0].type", "is missing"),
+        (blocks(json!([{ "type": "text" }])), "prompt[0].text", "is missing"),
+        (
+            blocks(json!([{ "type": "text", "text": "a" }, { "type": "smell" }])),
+            "prompt[1].type",
+            r#"is "smell", which is no content type of ACP v1"#,
+        ),
+        (blocks(json!([{ "type": "resource_link", "name": "n" }])), "prompt[0].uri", "is missing"),
+        (
+            blocks(json!([{ "type": "image", "data": "", "mimeType": "image/png" }])),
+            "prompt[0].type",
+            r#"is "image", and this agent does not advertise promptCapabilities.image"#,
+        ),
+        (
+            blocks(json!([{ "type": "audio", "data": "", "mimeType": "audio/wav" }])),
+            "prompt[0].type",
+            r#"is "audio", and this agent does not advertise promptCapabilities.audio"#,
+        ),
+        (
+            blocks(json!([{ "type": "resource", "resource": { "uri": "u", "text": "t" } }])),
+            "prompt[0].type",
+            r#"is "resource", and this agent does not advertise promptCapabilities.embeddedContext"#,
+        ),
+    ];
+    for (params, field, problem) in table {
+        assert_eq!(error("session/prompt", &params, &restoring()), invalid(field, problem));
+    }
+    let empty = blocks(json!([{ "type": "resource", "resource": { "uri": "u" } }]));
+    let expected = invalid("prompt[0].resource", "must have a text or a blob");
+    assert_eq!(error("session/prompt", &empty, &everything()), expected);
+}
+
+#[test]
+fn a_prompt_keeps_its_blocks_byte_for_byte() {
+    let params = r#"{"sessionId":"s","prompt":[{"type":"text", "text":"a"},{"uri":"file:///x","type":"resource_link","name":"n","size":1.50},{"text":"b","type":"text"}]}"#;
+    let expected = PromptCall {
+        session: session("s"),
+        blocks: vec![
+            r#"{"type":"text", "text":"a"}"#.into(),
+            r#"{"uri":"file:///x","type":"resource_link","name":"n","size":1.50}"#.into(),
+            r#"{"text":"b","type":"text"}"#.into(),
+        ],
+        text: "a\nb".into(),
+        meta: None,
+    };
+    assert_eq!(Call::read("session/prompt", Some(params), &restoring()), Ok(Call::Prompt(expected)));
+}
+
+#[test]
+fn a_method_that_is_unknown_or_not_offered_is_not_found() {
+    let bare = Offer::new("test", "1", []);
+    let methods = [
+        "session/load",
+        "session/resume",
+        "session/list",
+        "session/close",
+        "session/delete",
+        "session/set_mode",
+        "session/set_config_option",
+        "session/fork",
+        "authenticate",
+        "logout",
+        "_vendor/thing",
+        "",
+    ];
+    for method in methods {
+        let expected = json!({ "code": -32601, "message": "Method not found", "data": { "method": method } });
+        assert_eq!(error(method, &json!({}), &bare), expected);
+    }
+}
+
+#[test]
+fn every_field_of_a_list_may_be_left_out() {
+    let nothing = ListSessions { cwd: None, cursor: None, meta: None };
+    assert_eq!(Call::read("session/list", None, &restoring()), Ok(Call::List(nothing.clone())));
+    let nulls = r#"{"cwd":null,"cursor":null}"#;
+    assert_eq!(Call::read("session/list", Some(nulls), &restoring()), Ok(Call::List(nothing)));
+    let both = ListSessions { cwd: Some(path("/w")), cursor: Some("c".into()), meta: None };
+    let text = r#"{"cwd":"/w","cursor":"c"}"#;
+    assert_eq!(Call::read("session/list", Some(text), &restoring()), Ok(Call::List(both)));
+    assert_eq!(
+        error("session/list", &json!({ "cwd": "w" }), &restoring()),
+        invalid("cwd", r#"must be an absolute path, not "w""#)
+    );
+}
+
+#[test]
+fn any_version_number_may_be_asked_for_and_nothing_else() {
+    for version in [0, 1, 2, 65_535] {
+        assert_eq!(check_initialize(Some(&format!(r#"{{"protocolVersion":{version}}}"#))), Ok(()));
+    }
+    let table = [
+        ("{}", "is missing"),
+        (r#"{"protocolVersion":"1"}"#, "must be a whole number from 0 to 65535, not a string"),
+        (r#"{"protocolVersion":null}"#, "must be a whole number from 0 to 65535, not null"),
+        (r#"{"protocolVersion":1.5}"#, "must be a whole number from 0 to 65535, not the number 1.5"),
+        (r#"{"protocolVersion":-1}"#, "must be a whole number from 0 to 65535, not the number -1"),
+        (r#"{"protocolVersion":65536}"#, "must be a whole number from 0 to 65535, not the number 65536"),
+    ];
+    for (params, problem) in table {
+        assert_eq!(check_initialize(Some(params)), Err(ParamProblem::new("protocolVersion", problem)));
+    }
+    assert_eq!(check_initialize(None), Err(ParamProblem::new("protocolVersion", "is missing")));
+    let strange = r#"{"protocolVersion":1,"clientCapabilities":7,"clientInfo":[],"_meta":"x"}"#;
+    assert_eq!(check_initialize(Some(strange)), Ok(()));
+}

@@ -1,0 +1,35 @@
+//! The agent side of ACP v1: a dispatcher that turns a connection's messages into calls of a service.
+//!
+//! [`serve`] owns what every agent must get right and no agent should write twice: `initialize` comes first,
+//! parameters are checked before any handler runs, a turn runs beside other requests and ends exactly once,
+//! a cancelled turn is never an error, updates go out before the answer they belong to. What the agent *does*
+//! is an [`AgentService`]; it sees plain values and never the protocol's own types.
+
+mod call;
+mod error;
+mod link;
+mod offer;
+mod params;
+mod permission;
+mod serve;
+mod service;
+mod sessions;
+mod setup;
+mod turn;
+mod update;
+mod worker;
+
+pub use call::{ListSessions, NewSession, PromptCall, RestoreSession, SetMode};
+pub use error::AgentError;
+pub use link::{AskError, ClientLink};
+pub use offer::{Feature, Offer};
+pub use params::ParamProblem;
+pub use permission::{PermissionAsk, PermissionOption, PermissionOptionKind, PermissionOutcome};
+pub use serve::serve;
+pub use service::AgentService;
+pub use setup::{Mode, Modes, SessionPage, SessionSetup, SessionSummary};
+pub use turn::{CancelCause, Cancellation};
+pub use update::{
+    Command, NotAnUpdate, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport,
+    UpdateBody,
+};

@@ -1,0 +1,227 @@
+//! The dispatcher: one loop that reads, checks and starts work, and never waits for any of it.
+//!
+//! Every request becomes a task of the loop's own; the loop itself writes only the answer to `initialize`,
+//! before which nothing else may happen, and refusals to a client that floods it. So a cancellation is read
+//! while turns run, whatever they wait for.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use tokio::task::{Id, JoinError, JoinSet};
+use tokio::time::timeout;
+
+use super::call::{self, Call};
+use super::error::AgentError;
+use super::link::ClientLink;
+use super::offer::Offer;
+use super::service::AgentService;
+use super::sessions::Sessions;
+use super::setup::to_json;
+use super::turn::{CancelCause, CancelSignal};
+use super::worker::Worker;
+use crate::wire::{Inbound, Incoming, Message, Peer, RpcId};
+
+/// Requests under way at once on one connection. More are refused, so that a client cannot make us grow.
+const MAX_REQUESTS: usize = 1024;
+
+/// Serves one client until it is gone. Requests under way then have `grace` to end, turns being told so; what
+/// they answered is still written, within another `grace`.
+pub async fn serve<S: AgentService>(
+    peer: Peer,
+    mut incoming: Incoming,
+    service: Arc<S>,
+    offer: Offer,
+    grace: Duration,
+) {
+    let mut server = Server::new(peer, service, offer);
+    loop {
+        tokio::select! {
+            inbound = incoming.recv() => match inbound {
+                Some(inbound) => server.take(inbound).await,
+                None => break,
+            },
+            Some(joined) = server.tasks.join_next_with_id() => server.joined(&joined),
+        }
+    }
+    server.end(grace).await;
+}
+
+struct Server<S> {
+    worker: Worker<S>,
+    offer: Offer,
+    initialized: bool,
+    tasks: JoinSet<()>,
+    requests: HashMap<Id, UnderWay>,
+}
+
+/// A request that has not been answered yet.
+struct UnderWay {
+    request: RpcId,
+    withdrawal: Withdrawal,
+}
+
+/// What `$/cancel_request` does to a request.
+enum Withdrawal {
+    /// Nothing: it changes something and must be seen through.
+    No,
+    /// It is dropped and answered with -32800.
+    Drop(oneshot::Sender<()>),
+    /// It is cancelled as by `session/cancel`, and ends as a turn does.
+    Turn(Arc<CancelSignal>),
+}
+
+impl<S: AgentService> Server<S> {
+    fn new(peer: Peer, service: Arc<S>, offer: Offer) -> Self {
+        let link = ClientLink::new(peer.clone());
+        let worker = Worker { peer, link, service, sessions: Arc::new(Sessions::default()) };
+        Self { worker, offer, initialized: false, tasks: JoinSet::new(), requests: HashMap::new() }
+    }
+
+    async fn take(&mut self, inbound: Inbound) {
+        match inbound {
+            Inbound::Request { id, message } => self.request(id, &message).await,
+            Inbound::Notification(message) => self.notification(&message),
+            Inbound::Response { id, message, .. } => self.worker.link.answered(&id, message),
+            Inbound::Stray(_) => {}
+        }
+    }
+
+    async fn request(&mut self, id: RpcId, message: &Message) {
+        let method = message.method().unwrap_or_default();
+        if self.tasks.len() >= MAX_REQUESTS {
+            self.worker.clone().refuse(id, AgentError::TooManyRequests(MAX_REQUESTS)).await;
+        } else if method == "initialize" {
+            self.initialize(id, message.params()).await;
+        } else if self.initialized {
+            match Call::read(method, message.params(), &self.offer) {
+                Ok(call) => self.start(id, call),
+                Err(error) => self.refuse(id, error),
+            }
+        } else {
+            self.refuse(id, AgentError::NotInitialized(method.into()));
+        }
+    }
+
+    /// Answered before anything else is read, so whatever follows comes after the answer. A client may ask
+    /// again; the answer is the same.
+    async fn initialize(&mut self, id: RpcId, params: Option<&str>) {
+        match call::check_initialize(params) {
+            Ok(()) => {
+                self.initialized = true;
+                self.worker.clone().answer(id, Ok(to_json(&self.offer.answer()))).await;
+            }
+            Err(problem) => self.worker.clone().refuse(id, problem.into()).await,
+        }
+    }
+
+    fn notification(&mut self, message: &Message) {
+        match message.method() {
+            Some("session/cancel") => {
+                if let Ok(session) = call::cancelled_session(message.params()) {
+                    self.worker.sessions.cancel(&session);
+                }
+            }
+            Some("$/cancel_request") => {
+                if let Some(request) = call::withdrawn_request(message.params()) {
+                    self.withdraw(&request);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn withdraw(&mut self, request: &RpcId) {
+        let under_way = self.requests.values_mut().find(|under_way| under_way.request == *request);
+        let Some(under_way) = under_way else { return };
+        match std::mem::replace(&mut under_way.withdrawal, Withdrawal::No) {
+            Withdrawal::No => {}
+            // The request may just have ended; then it has its answer.
+            Withdrawal::Drop(signal) => drop(signal.send(())),
+            Withdrawal::Turn(signal) => signal.give(CancelCause::Asked),
+        }
+    }
+
+    fn start(&mut self, id: RpcId, call: Call) {
+        let worker = self.worker.clone();
+        let request = id.clone();
+        match call {
+            Call::New(call) => self.spawn(request, Withdrawal::No, worker.new_session(id, call)),
+            Call::Load(call) => {
+                let (withdrawal, withdrawn) = droppable();
+                self.spawn(request, withdrawal, worker.load_session(id, call, withdrawn));
+            }
+            Call::Resume(call) => {
+                let (withdrawal, withdrawn) = droppable();
+                self.spawn(request, withdrawal, worker.resume_session(id, call, withdrawn));
+            }
+            Call::List(call) => {
+                let (withdrawal, withdrawn) = droppable();
+                self.spawn(request, withdrawal, worker.list_sessions(id, call, withdrawn));
+            }
+            Call::Prompt(call) => match worker.sessions.begin_turn(&call.session) {
+                Ok(turn) => {
+                    let withdrawal = Withdrawal::Turn(Arc::clone(&turn.signal));
+                    self.spawn(request, withdrawal, worker.turn(id, call, turn));
+                }
+                Err(error) => self.refuse(id, error),
+            },
+            Call::SetMode(call) => self.spawn(request, Withdrawal::No, worker.set_mode(id, call)),
+            Call::Close(session) => {
+                let ended = worker.sessions.deactivate(&session);
+                self.spawn(request, Withdrawal::No, worker.close_session(id, session, ended));
+            }
+            Call::Delete(session) => {
+                let ended = worker.sessions.deactivate(&session);
+                self.spawn(request, Withdrawal::No, worker.delete_session(id, session, ended));
+            }
+        }
+    }
+
+    fn refuse(&mut self, id: RpcId, error: AgentError) {
+        let refusal = self.worker.clone().refuse(id.clone(), error);
+        self.spawn(id, Withdrawal::No, refusal);
+    }
+
+    fn spawn(
+        &mut self,
+        request: RpcId,
+        withdrawal: Withdrawal,
+        work: impl Future<Output = ()> + Send + 'static,
+    ) {
+        let task = self.tasks.spawn(work).id();
+        self.requests.insert(task, UnderWay { request, withdrawal });
+    }
+
+    /// A handler that panicked still owes its client an answer.
+    fn joined(&mut self, joined: &Result<(Id, ()), JoinError>) {
+        let task = match joined {
+            Ok((task, ())) => *task,
+            Err(error) => error.id(),
+        };
+        let Some(ended) = self.requests.remove(&task) else { return };
+        if joined.is_err() {
+            self.refuse(ended.request, AgentError::Internal("the request's handler has failed".into()));
+        }
+    }
+
+    async fn end(mut self, grace: Duration) {
+        self.worker.sessions.disconnected();
+        self.worker.link.disconnected();
+        let ended = async { while self.tasks.join_next().await.is_some() {} };
+        // Whatever has not ended by then is dropped, and a client that does not read gets no more.
+        timeout(grace, ended).await.ok();
+        self.tasks.shutdown().await;
+        timeout(grace, self.worker.peer.close()).await.ok();
+    }
+}
+
+fn droppable() -> (Withdrawal, oneshot::Receiver<()>) {
+    let (signal, withdrawn) = oneshot::channel();
+    (Withdrawal::Drop(signal), withdrawn)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,488 @@
+//! The dispatcher as a client sees it: whole exchanges over an in-memory connection.
+
+use std::sync::Mutex;
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::*;
+use crate::acp::agent::{
+    Cancellation, Feature, ListSessions, Modes, NewSession, ParamProblem, PermissionAsk, PermissionOption,
+    PermissionOptionKind, PermissionOutcome, PromptCall, RestoreSession, SessionPage, SessionSetup,
+    SessionSummary, SetMode, ToolReport, UpdateBody,
+};
+use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
+use crate::wire::{Limits, RpcError, memory};
+
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Begins sessions `s1`, `s2`, …; a prompt's text says what the turn does.
+#[derive(Default)]
+struct Toy {
+    begun: Mutex<u32>,
+}
+
+impl AgentService for Toy {
+    async fn new_session(&self, call: NewSession, _: ClientLink) -> Result<SessionSetup, AgentError> {
+        if call.cwd.as_str() == "/panic" {
+            panic!("a handler may fail in ways nobody thought of");
+        }
+        let number = {
+            let mut begun = self.begun.lock().unwrap();
+            *begun += 1;
+            *begun
+        };
+        let mut setup = SessionSetup::new(session(&format!("s{number}")));
+        if call.cwd.as_str() == "/all" {
+            setup.agent_session = AgentSessionId::from_agent("inner");
+            setup.modes = Some(Modes {
+                current: "ask".into(),
+                available: vec![crate::acp::agent::Mode { id: "ask".into(), name: "Ask".into() }],
+            });
+            setup.afterwards = vec![UpdateBody::current_mode("ask")];
+        }
+        Ok(setup)
+    }
+
+    async fn load_session(&self, call: RestoreSession, link: ClientLink) -> Result<SessionSetup, AgentError> {
+        match call.session.as_str() {
+            "never" => std::future::pending().await,
+            "kept" => {
+                for text in ["one", "two"] {
+                    link.update(&call.session, &UpdateBody::agent_text(text)).await.unwrap();
+                }
+                Ok(SessionSetup::new(call.session))
+            }
+            _ => Err(AgentError::UnknownSession(call.session)),
+        }
+    }
+
+    async fn resume_session(&self, call: RestoreSession, _: ClientLink) -> Result<SessionSetup, AgentError> {
+        Err(AgentError::PassedOn(RpcError::new(-31002, format!("Session {} is already open", call.session))))
+    }
+
+    async fn list_sessions(&self, call: ListSessions) -> Result<SessionPage, AgentError> {
+        if call.cursor.is_some() {
+            return Err(ParamProblem::new("cursor", "is unknown").into());
+        }
+        let row = SessionSummary {
+            session: session("kept"),
+            cwd: AbsolutePath::new("/w").unwrap(),
+            title: Some("Kept".into()),
+            updated_at: Some(Timestamp::from_millis(0).unwrap()),
+        };
+        Ok(SessionPage { sessions: vec![row], next_cursor: Some("more".into()) })
+    }
+
+    async fn delete_session(&self, session: AcpSessionId) -> Result<(), AgentError> {
+        Err(AgentError::UnknownSession(session))
+    }
+
+    async fn set_mode(&self, call: SetMode) -> Result<(), AgentError> {
+        if call.mode == "ask" { Ok(()) } else { Err(ParamProblem::new("modeId", "is unknown").into()) }
+    }
+
+    async fn prompt(
+        &self,
+        call: PromptCall,
+        mut cancellation: Cancellation,
+        link: ClientLink,
+    ) -> Result<StopReason, AgentError> {
+        let say = async |text: &str| link.update(&call.session, &UpdateBody::agent_text(text)).await.unwrap();
+        match call.text.as_str() {
+            "wait" => {
+                say("waiting").await;
+                cancellation.requested().await;
+                say("stopping").await;
+                Ok(StopReason::cancelled())
+            }
+            "fail when cancelled" => {
+                cancellation.requested().await;
+                Err(AgentError::Internal("torn".into()))
+            }
+            "panic" => panic!("a turn may fail in ways nobody thought of"),
+            "fail" => Err(AgentError::Internal("broken".into())),
+            "ask" => {
+                let outcome = link.request_permission(&ask(&call.session), &mut cancellation).await;
+                match outcome.unwrap() {
+                    PermissionOutcome::Selected(id) => say(&id).await,
+                    PermissionOutcome::Cancelled => return Ok(StopReason::cancelled()),
+                }
+                Ok(StopReason::new("end_turn"))
+            }
+            text => {
+                say(text).await;
+                Ok(StopReason::new("end_turn"))
+            }
+        }
+    }
+}
+
+fn ask(session: &AcpSessionId) -> PermissionAsk {
+    let option =
+        PermissionOption { id: "yes".into(), name: "Yes".into(), kind: PermissionOptionKind::AllowOnce };
+    PermissionAsk {
+        session: session.clone(),
+        tool_call: ToolReport::new("t1").title("Edit"),
+        options: vec![option],
+    }
+}
+
+fn session(text: &str) -> AcpSessionId {
+    AcpSessionId::new(text).unwrap()
+}
+
+/// A client that sees raw lines.
+struct Client {
+    peer: Peer,
+    incoming: Incoming,
+    served: JoinHandle<()>,
+}
+
+impl Client {
+    fn bare() -> Self {
+        use Feature::{Close, Delete, List, Load, Modes, Resume};
+        let ((peer, incoming), (agent, requests)) = memory(Limits::default());
+        let offer = Offer::new("toy", "0.1", [Load, Resume, Close, Delete, List, Modes]);
+        let served = tokio::spawn(serve(agent, requests, Arc::new(Toy::default()), offer, GRACE));
+        Self { peer, incoming, served }
+    }
+
+    async fn initialized() -> Self {
+        let mut client = Self::bare();
+        client.call("initialize", json!({ "protocolVersion": 1 })).await;
+        client
+    }
+
+    async fn with_session() -> Self {
+        let mut client = Self::initialized().await;
+        client.call("session/new", json!({ "cwd": "/w", "mcpServers": [] })).await;
+        client
+    }
+
+    async fn send(&self, method: &str, params: Value) -> RpcId {
+        self.peer.request(method, &params.to_string()).await.unwrap()
+    }
+
+    async fn notify(&self, method: &str, params: Value) {
+        self.peer.notify(method, &params.to_string()).await.unwrap();
+    }
+
+    async fn prompt(&self, session: &str, text: &str) -> RpcId {
+        let prompt = json!([{ "type": "text", "text": text }]);
+        self.send("session/prompt", json!({ "sessionId": session, "prompt": prompt })).await
+    }
+
+    async fn next(&mut self) -> Value {
+        let inbound = self.incoming.recv().await.expect("the agent is there");
+        let mut line: Value = serde_json::from_str(inbound.message().line()).unwrap();
+        line.as_object_mut().unwrap().remove("jsonrpc");
+        line
+    }
+
+    /// Sends a request and takes everything up to its answer, which must be all there is.
+    async fn call(&mut self, method: &str, params: Value) -> Value {
+        let id = self.send(method, params).await;
+        let mut answer = self.next().await;
+        assert_eq!(answer["id"].to_string(), id.as_str());
+        answer.as_object_mut().unwrap().remove("id");
+        answer
+    }
+}
+
+fn said(session: &str, text: &str) -> Value {
+    let update =
+        json!({ "sessionUpdate": "agent_message_chunk", "content": { "type": "text", "text": text } });
+    json!({ "method": "session/update", "params": { "sessionId": session, "update": update } })
+}
+
+fn result(id: &RpcId, result: Value) -> Value {
+    json!({ "id": serde_json::from_str::<Value>(id.as_str()).unwrap(), "result": result })
+}
+
+fn failure(id: &RpcId, code: i64, message: &str, data: Value) -> Value {
+    let id: Value = serde_json::from_str(id.as_str()).unwrap();
+    json!({ "id": id, "error": { "code": code, "message": message, "data": data } })
+}
+
+#[tokio::test]
+async fn nothing_comes_before_initialize() {
+    let mut client = Client::bare();
+    let early = client.call("session/new", json!({ "cwd": "/w", "mcpServers": [] })).await;
+    let error = json!({
+        "code": -32600,
+        "message": "Invalid request: initialize comes first",
+        "data": { "method": "session/new" },
+    });
+    assert_eq!(early, json!({ "error": error }));
+    let bad = client.call("initialize", json!({})).await;
+    assert_eq!(bad["error"]["data"], json!({ "field": "protocolVersion", "problem": "is missing" }));
+    assert_eq!(client.call("session/list", json!({})).await["error"]["code"], -32600);
+}
+
+#[tokio::test]
+async fn initialize_answers_version_1_and_what_is_offered_whatever_is_asked() {
+    let answer = json!({ "result": {
+        "protocolVersion": 1,
+        "agentCapabilities": {
+            "loadSession": true,
+            "promptCapabilities": { "image": false, "audio": false, "embeddedContext": false },
+            "mcpCapabilities": { "http": false, "sse": false },
+            "sessionCapabilities": { "list": {}, "delete": {}, "resume": {}, "close": {} },
+            "auth": {},
+        },
+        "authMethods": [],
+        "agentInfo": { "name": "toy", "version": "0.1" },
+    }});
+    let mut client = Client::bare();
+    for version in [0, 1, 2, 999] {
+        assert_eq!(client.call("initialize", json!({ "protocolVersion": version })).await, answer);
+    }
+}
+
+#[tokio::test]
+async fn a_setup_tells_inner_id_and_modes_and_sends_the_rest_afterwards() {
+    let mut client = Client::initialized().await;
+    let plain = client.call("session/new", json!({ "cwd": "/w", "mcpServers": [] })).await;
+    assert_eq!(plain, json!({ "result": { "sessionId": "s1" } }));
+    let full = client.call("session/new", json!({ "cwd": "/all", "mcpServers": [] })).await;
+    let modes = json!({ "currentModeId": "ask", "availableModes": [{ "id": "ask", "name": "Ask" }] });
+    let expected = json!({ "sessionId": "s2", "modes": modes, "_meta": { "agentSessionId": "inner" } });
+    assert_eq!(full, json!({ "result": expected }));
+    let update = json!({ "sessionUpdate": "current_mode_update", "currentModeId": "ask" });
+    let params = json!({ "sessionId": "s2", "update": update });
+    assert_eq!(client.next().await, json!({ "method": "session/update", "params": params }));
+}
+
+#[tokio::test]
+async fn load_is_answered_after_the_replay_with_an_object() {
+    let mut client = Client::initialized().await;
+    let params = json!({ "sessionId": "kept", "cwd": "/w", "mcpServers": [] });
+    let id = client.send("session/load", params).await;
+    assert_eq!(client.next().await, said("kept", "one"));
+    assert_eq!(client.next().await, said("kept", "two"));
+    assert_eq!(client.next().await, result(&id, json!({})));
+    let id = client.prompt("kept", "go on").await;
+    assert_eq!(client.next().await, said("kept", "go on"));
+    assert_eq!(client.next().await, result(&id, json!({ "stopReason": "end_turn" })));
+}
+
+#[tokio::test]
+async fn an_unknown_session_is_not_found_by_its_id() {
+    let mut client = Client::initialized().await;
+    let workspace = json!({ "sessionId": "x", "cwd": "/w", "mcpServers": [] });
+    let prompt = json!({ "sessionId": "x", "prompt": [] });
+    let mode = json!({ "sessionId": "x", "modeId": "ask" });
+    let error = json!({ "code": -32002, "message": "Resource not found", "data": { "sessionId": "x" } });
+    let calls = [("session/load", workspace), ("session/prompt", prompt), ("session/set_mode", mode)];
+    for (method, params) in calls {
+        assert_eq!(client.call(method, params).await, json!({ "error": error }));
+    }
+}
+
+#[tokio::test]
+async fn closing_or_deleting_an_unknown_session_succeeds() {
+    let mut client = Client::initialized().await;
+    for method in ["session/close", "session/delete"] {
+        assert_eq!(client.call(method, json!({ "sessionId": "x" })).await, json!({ "result": {} }));
+    }
+}
+
+#[tokio::test]
+async fn an_error_of_someone_else_is_passed_on_as_it_is() {
+    let mut client = Client::initialized().await;
+    let resumed = client.call("session/resume", json!({ "sessionId": "x", "cwd": "/w" })).await;
+    assert_eq!(resumed, json!({ "error": { "code": -31002, "message": "Session x is already open" } }));
+}
+
+#[tokio::test]
+async fn a_list_has_its_rows_and_its_cursor() {
+    let mut client = Client::initialized().await;
+    let row = json!({
+        "sessionId": "kept",
+        "cwd": "/w",
+        "title": "Kept",
+        "updatedAt": "1970-01-01T00:00:00.000Z",
+    });
+    let page = json!({ "result": { "sessions": [row], "nextCursor": "more" } });
+    assert_eq!(client.call("session/list", json!({})).await, page);
+    let refused = client.call("session/list", json!({ "cursor": "?" })).await;
+    assert_eq!(refused["error"]["data"], json!({ "field": "cursor", "problem": "is unknown" }));
+}
+
+#[tokio::test]
+async fn cancel_sends_pending_updates_and_then_answers_cancelled() {
+    let mut client = Client::with_session().await;
+    let id = client.prompt("s1", "wait").await;
+    assert_eq!(client.next().await, said("s1", "waiting"));
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    assert_eq!(client.next().await, said("s1", "stopping"));
+    assert_eq!(client.next().await, result(&id, json!({ "stopReason": "cancelled" })));
+}
+
+#[tokio::test]
+async fn a_cancel_right_behind_its_prompt_is_not_lost_and_never_an_error() {
+    let mut client = Client::with_session().await;
+    let id = client.prompt("s1", "fail when cancelled").await;
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    assert_eq!(client.next().await, result(&id, json!({ "stopReason": "cancelled" })));
+    let id = client.prompt("s1", "fail").await;
+    let expected = failure(&id, -32603, "Internal error", json!({ "details": "broken" }));
+    assert_eq!(client.next().await, expected);
+}
+
+#[tokio::test]
+async fn cancelling_the_request_of_a_prompt_ends_its_turn_as_cancelled() {
+    let mut client = Client::with_session().await;
+    let id = client.prompt("s1", "wait").await;
+    assert_eq!(client.next().await, said("s1", "waiting"));
+    client.peer.cancel(&id);
+    assert_eq!(client.next().await, said("s1", "stopping"));
+    assert_eq!(client.next().await, result(&id, json!({ "stopReason": "cancelled" })));
+}
+
+#[tokio::test]
+async fn a_cancelled_load_is_dropped_and_says_so() {
+    let mut client = Client::initialized().await;
+    let params = json!({ "sessionId": "never", "cwd": "/w", "mcpServers": [] });
+    let id = client.send("session/load", params).await;
+    client.peer.cancel(&id);
+    let answer = client.next().await;
+    assert_eq!(
+        answer,
+        json!({ "id": answer["id"], "error": { "code": -32800, "message": "request cancelled" } })
+    );
+    assert_eq!(answer["id"].to_string(), id.as_str());
+}
+
+#[tokio::test]
+async fn a_second_prompt_in_a_running_turn_is_refused_by_name() {
+    let mut client = Client::with_session().await;
+    let first = client.prompt("s1", "wait").await;
+    assert_eq!(client.next().await, said("s1", "waiting"));
+    let second = client.prompt("s1", "hello").await;
+    let data = json!({ "sessionId": "s1", "reason": "turn_running" });
+    let message = "Invalid request: the session s1 has a running turn";
+    assert_eq!(client.next().await, failure(&second, -32600, message, data));
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    assert_eq!(client.next().await, said("s1", "stopping"));
+    assert_eq!(client.next().await, result(&first, json!({ "stopReason": "cancelled" })));
+    let third = client.prompt("s1", "hello").await;
+    assert_eq!(client.next().await, said("s1", "hello"));
+    assert_eq!(client.next().await, result(&third, json!({ "stopReason": "end_turn" })));
+}
+
+#[tokio::test]
+async fn sessions_run_beside_each_other() {
+    let mut client = Client::with_session().await;
+    client.call("session/new", json!({ "cwd": "/w", "mcpServers": [] })).await;
+    let waiting = client.prompt("s1", "wait").await;
+    assert_eq!(client.next().await, said("s1", "waiting"));
+    let other = client.prompt("s2", "hello").await;
+    assert_eq!(client.next().await, said("s2", "hello"));
+    assert_eq!(client.next().await, result(&other, json!({ "stopReason": "end_turn" })));
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    assert_eq!(client.next().await, said("s1", "stopping"));
+    assert_eq!(client.next().await, result(&waiting, json!({ "stopReason": "cancelled" })));
+}
+
+#[tokio::test]
+async fn close_and_delete_answer_after_the_turn_they_end_and_then_the_session_is_unknown() {
+    for method in ["session/close", "session/delete"] {
+        let mut client = Client::with_session().await;
+        let turn = client.prompt("s1", "wait").await;
+        assert_eq!(client.next().await, said("s1", "waiting"));
+        let ending = client.send(method, json!({ "sessionId": "s1" })).await;
+        assert_eq!(client.next().await, said("s1", "stopping"));
+        assert_eq!(client.next().await, result(&turn, json!({ "stopReason": "cancelled" })));
+        assert_eq!(client.next().await, result(&ending, json!({})));
+        let late = client.prompt("s1", "hello").await;
+        let expected = failure(&late, -32002, "Resource not found", json!({ "sessionId": "s1" }));
+        assert_eq!(client.next().await, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_permission_is_asked_and_its_choice_comes_back() {
+    let mut client = Client::with_session().await;
+    let turn = client.prompt("s1", "ask").await;
+    let asked = client.next().await;
+    let params = json!({
+        "sessionId": "s1",
+        "toolCall": { "toolCallId": "t1", "title": "Edit" },
+        "options": [{ "optionId": "yes", "name": "Yes", "kind": "allow_once" }],
+    });
+    assert_eq!(asked, json!({ "id": asked["id"], "method": "session/request_permission", "params": params }));
+    let id = RpcId::from_raw(&asked["id"].to_string()).unwrap();
+    client.peer.respond(&id, r#"{"outcome":{"outcome":"selected","optionId":"yes"}}"#).await.unwrap();
+    assert_eq!(client.next().await, said("s1", "yes"));
+    assert_eq!(client.next().await, result(&turn, json!({ "stopReason": "end_turn" })));
+}
+
+#[tokio::test]
+async fn an_open_permission_is_withdrawn_when_its_turn_is_cancelled() {
+    let mut client = Client::with_session().await;
+    let turn = client.prompt("s1", "ask").await;
+    let asked = client.next().await;
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    let expected = json!({ "method": "$/cancel_request", "params": { "requestId": asked["id"] } });
+    assert_eq!(client.next().await, expected);
+    assert_eq!(client.next().await, result(&turn, json!({ "stopReason": "cancelled" })));
+}
+
+#[tokio::test]
+async fn modes_are_set_on_active_sessions() {
+    let mut client = Client::with_session().await;
+    let known = client.call("session/set_mode", json!({ "sessionId": "s1", "modeId": "ask" })).await;
+    assert_eq!(known, json!({ "result": {} }));
+    let unknown = client.call("session/set_mode", json!({ "sessionId": "s1", "modeId": "fly" })).await;
+    assert_eq!(unknown["error"]["message"], "Invalid params: modeId is unknown");
+}
+
+#[tokio::test]
+async fn unknown_notifications_and_stray_answers_are_passed_over() {
+    let mut client = Client::with_session().await;
+    client.notify("session/cancel", json!({ "sessionId": "nobody" })).await;
+    client.notify("session/cancel", json!([])).await;
+    client.notify("$/cancel_request", json!({ "requestId": 4711 })).await;
+    client.notify("_vendor/thing", json!({})).await;
+    client.peer.respond(&RpcId::from_number(99), "{}").await.unwrap();
+    let id = client.prompt("s1", "hello").await;
+    assert_eq!(client.next().await, said("s1", "hello"));
+    assert_eq!(client.next().await, result(&id, json!({ "stopReason": "end_turn" })));
+}
+
+#[tokio::test]
+async fn a_handler_that_panics_still_answers() {
+    let mut client = Client::initialized().await;
+    let answer = client.call("session/new", json!({ "cwd": "/panic", "mcpServers": [] })).await;
+    let data = json!({ "details": "the request's handler has failed" });
+    assert_eq!(answer, json!({ "error": { "code": -32603, "message": "Internal error", "data": data } }));
+    client.call("session/new", json!({ "cwd": "/w", "mcpServers": [] })).await;
+    let torn = client.prompt("s1", "panic").await;
+    assert_eq!(client.next().await, failure(&torn, -32603, "Internal error", data));
+    let id = client.prompt("s1", "hello").await;
+    assert_eq!(client.next().await, said("s1", "hello"));
+    assert_eq!(client.next().await, result(&id, json!({ "stopReason": "end_turn" })));
+}
+
+#[tokio::test]
+async fn when_the_client_goes_turns_are_told_and_their_answers_are_still_written() {
+    let mut client = Client::with_session().await;
+    let turn = client.prompt("s1", "wait").await;
+    assert_eq!(client.next().await, said("s1", "waiting"));
+    client.peer.close().await.unwrap();
+    assert_eq!(client.next().await, said("s1", "stopping"));
+    assert_eq!(client.next().await, result(&turn, json!({ "stopReason": "cancelled" })));
+    client.served.await.unwrap();
+    assert!(client.incoming.recv().await.is_none());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_request_that_does_not_end_is_dropped_after_the_grace() {
+    let client = Client::initialized().await;
+    let params = json!({ "sessionId": "never", "cwd": "/w", "mcpServers": [] });
+    client.send("session/load", params).await;
+    client.peer.close().await.unwrap();
+    client.served.await.unwrap();
+}

@@ -1,0 +1,83 @@
+//! What an agent does, call by call.
+
+use std::future::{Future, ready};
+
+use super::call::{ListSessions, NewSession, PromptCall, RestoreSession, SetMode};
+use super::error::AgentError;
+use super::link::ClientLink;
+use super::setup::{SessionPage, SessionSetup};
+use super::turn::Cancellation;
+use crate::model::{AcpSessionId, StopReason};
+
+/// An agent behind one connection. Every call has been checked, and calls of different sessions, or of one
+/// session outside its turn, may run at the same time.
+///
+/// A session is active on a connection from the answer to new, load or resume until it is closed or deleted;
+/// [`prompt`](Self::prompt) and [`set_mode`](Self::set_mode) come for active sessions only, and there is one
+/// turn at a time in each. Methods with a default body belong to features that need not be offered.
+///
+/// A future is dropped when its request is cancelled (load, resume, list) or when the connection has been gone
+/// for a while.
+pub trait AgentService: Send + Sync + 'static {
+    /// Begins a session.
+    fn new_session(
+        &self,
+        call: NewSession,
+        link: ClientLink,
+    ) -> impl Future<Output = Result<SessionSetup, AgentError>> + Send;
+
+    /// Runs a turn. Once `cancellation` asks, the turn sends what it still has to say and returns
+    /// [`StopReason::cancelled`]; an error after that moment is answered as `cancelled` too.
+    fn prompt(
+        &self,
+        call: PromptCall,
+        cancellation: Cancellation,
+        link: ClientLink,
+    ) -> impl Future<Output = Result<StopReason, AgentError>> + Send;
+
+    /// Brings a session back and replays it: every update is sent through `link` before this returns.
+    fn load_session(
+        &self,
+        call: RestoreSession,
+        link: ClientLink,
+    ) -> impl Future<Output = Result<SessionSetup, AgentError>> + Send {
+        drop(link);
+        ready(Err(AgentError::UnknownSession(call.session)))
+    }
+
+    /// Brings a session back without a word.
+    fn resume_session(
+        &self,
+        call: RestoreSession,
+        link: ClientLink,
+    ) -> impl Future<Output = Result<SessionSetup, AgentError>> + Send {
+        drop(link);
+        ready(Err(AgentError::UnknownSession(call.session)))
+    }
+
+    /// Lists the sessions there are, active or not.
+    fn list_sessions(
+        &self,
+        call: ListSessions,
+    ) -> impl Future<Output = Result<SessionPage, AgentError>> + Send {
+        drop(call);
+        ready(Ok(SessionPage { sessions: Vec::new(), next_cursor: None }))
+    }
+
+    /// Frees what an active session holds. Its turn, if it had one, has ended and been answered.
+    fn close_session(&self, session: AcpSessionId) -> impl Future<Output = Result<(), AgentError>> + Send {
+        drop(session);
+        ready(Ok(()))
+    }
+
+    /// Takes a session, active or not, out of the list for good. An unknown one is gone already.
+    fn delete_session(&self, session: AcpSessionId) -> impl Future<Output = Result<(), AgentError>> + Send {
+        drop(session);
+        ready(Ok(()))
+    }
+
+    /// Puts an active session into a mode.
+    fn set_mode(&self, call: SetMode) -> impl Future<Output = Result<(), AgentError>> + Send {
+        ready(Err(AgentError::UnknownSession(call.session)))
+    }
+}

@@ -1,0 +1,117 @@
+//! What a service answers, as plain values, and the protocol's form of each. A result is an object, never null.
+
+use agent_client_protocol_schema::v1 as acp;
+use serde::Serialize;
+
+use super::update::UpdateBody;
+use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
+
+/// A session that is ready: the answer to new, load and resume.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionSetup {
+    /// The session.
+    pub session: AcpSessionId,
+    /// The harness's own id for it, if it has one: told as `_meta.agentSessionId`.
+    pub agent_session: Option<AgentSessionId>,
+    /// Its modes, if it has any.
+    pub modes: Option<Modes>,
+    /// Updates that go out right after the answer.
+    pub afterwards: Vec<UpdateBody>,
+}
+
+/// The modes of a session.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Modes {
+    /// The id of the one in force.
+    pub current: String,
+    /// All there are.
+    pub available: Vec<Mode>,
+}
+
+/// One way of working.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mode {
+    /// Its id.
+    pub id: String,
+    /// Its name, for a person.
+    pub name: String,
+}
+
+/// A page of `session/list`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionPage {
+    /// Its rows.
+    pub sessions: Vec<SessionSummary>,
+    /// Where the next page begins, if there is one.
+    pub next_cursor: Option<String>,
+}
+
+/// One row of `session/list`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionSummary {
+    /// The session.
+    pub session: AcpSessionId,
+    /// Where it works.
+    pub cwd: AbsolutePath,
+    /// What it is about.
+    pub title: Option<String>,
+    /// When it last changed.
+    pub updated_at: Option<Timestamp>,
+}
+
+impl SessionSetup {
+    /// A session of which there is nothing more to say.
+    pub fn new(session: AcpSessionId) -> Self {
+        Self { session, agent_session: None, modes: None, afterwards: Vec::new() }
+    }
+
+    pub(super) fn new_answer(&self) -> String {
+        let session = acp::SessionId::new(self.session.as_str());
+        to_json(&acp::NewSessionResponse::new(session).modes(self.acp_modes()).meta(self.meta()))
+    }
+
+    pub(super) fn load_answer(&self) -> String {
+        to_json(&acp::LoadSessionResponse::new().modes(self.acp_modes()).meta(self.meta()))
+    }
+
+    pub(super) fn resume_answer(&self) -> String {
+        to_json(&acp::ResumeSessionResponse::new().modes(self.acp_modes()).meta(self.meta()))
+    }
+
+    fn acp_modes(&self) -> Option<acp::SessionModeState> {
+        let modes = self.modes.as_ref()?;
+        let mode = |mode: &Mode| acp::SessionMode::new(mode_id(&mode.id), mode.name.clone());
+        let available = modes.available.iter().map(mode).collect();
+        Some(acp::SessionModeState::new(mode_id(&modes.current), available))
+    }
+
+    fn meta(&self) -> Option<acp::Meta> {
+        let inner = self.agent_session.as_ref()?;
+        Some(acp::Meta::from_iter([("agentSessionId".to_owned(), inner.as_str().into())]))
+    }
+}
+
+impl SessionPage {
+    pub(super) fn answer(&self) -> String {
+        let row = |row: &SessionSummary| {
+            acp::SessionInfo::new(acp::SessionId::new(row.session.as_str()), row.cwd.as_path())
+                .title(row.title.clone())
+                .updated_at(row.updated_at.map(|at| at.to_string()))
+        };
+        let rows = self.sessions.iter().map(row).collect();
+        to_json(&acp::ListSessionsResponse::new(rows).next_cursor(self.next_cursor.clone()))
+    }
+}
+
+/// The answer to a prompt. The set of reasons is open here: a service may pass on one we do not know.
+pub(super) fn prompt_answer(reason: &StopReason) -> String {
+    serde_json::json!({ "stopReason": reason.as_str() }).to_string()
+}
+
+pub(super) fn mode_id(id: &str) -> acp::SessionModeId {
+    acp::SessionModeId::new(id)
+}
+
+pub(super) fn to_json<T: Serialize>(answer: &T) -> String {
+    serde_json::to_string(answer).expect("an answer has only text, numbers and lists")
+}

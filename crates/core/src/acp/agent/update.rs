@@ -1,0 +1,265 @@
+//! The `update` object of `session/update`, built once and then only carried.
+//!
+//! An agent that keeps its conversation keeps these bytes and sends them again on load, so what is replayed is
+//! what was said.
+
+use agent_client_protocol_schema::v1 as acp;
+use serde_json::value::RawValue;
+
+use super::setup::mode_id;
+use crate::model::AbsolutePath;
+
+/// One `update` object, as JSON.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UpdateBody(Box<str>);
+
+/// JSON that is no object, so no update.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("an update must be a JSON object")]
+pub struct NotAnUpdate;
+
+/// A step of a plan.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlanItem {
+    /// What is to be done.
+    pub text: String,
+    /// How far it has come.
+    pub status: PlanStatus,
+}
+
+/// How far a step of a plan has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PlanStatus {
+    /// Not begun.
+    Pending,
+    /// Begun.
+    InProgress,
+    /// Done.
+    Completed,
+}
+
+/// A command that the agent understands in prompts.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Command {
+    /// The word after the slash.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+}
+
+/// What is told of a tool call; what is left out stays as it was told before.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ToolReport {
+    id: String,
+    title: Option<String>,
+    kind: Option<ToolCallKind>,
+    status: Option<ToolCallStatus>,
+    output: Option<ToolOutput>,
+}
+
+/// What sort of tool is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolCallKind {
+    /// Reads files or data.
+    Read,
+    /// Changes files or data.
+    Edit,
+}
+
+/// How far a tool call has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolCallStatus {
+    /// Not begun, or waiting for permission.
+    Pending,
+    /// Running.
+    InProgress,
+    /// Done.
+    Completed,
+    /// Not done.
+    Failed,
+}
+
+/// What a tool call produced.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolOutput {
+    /// Text.
+    Text(String),
+    /// A change to a file.
+    Diff {
+        /// The file.
+        path: AbsolutePath,
+        /// What it held; nothing for a new file.
+        old: Option<String>,
+        /// What it holds now.
+        new: String,
+    },
+}
+
+impl UpdateBody {
+    /// A piece of the user's message: a content block, as received.
+    pub fn user_block(block: &str) -> Result<Self, NotAnUpdate> {
+        Self::from_json(format!(r#"{{"sessionUpdate":"user_message_chunk","content":{block}}}"#))
+    }
+
+    /// A piece of the agent's answer.
+    pub fn agent_text(text: impl Into<String>) -> Self {
+        Self::of(&acp::SessionUpdate::AgentMessageChunk(text_chunk(text)))
+    }
+
+    /// A piece of the agent's thinking.
+    pub fn thought(text: impl Into<String>) -> Self {
+        Self::of(&acp::SessionUpdate::AgentThoughtChunk(text_chunk(text)))
+    }
+
+    /// The whole plan as it stands.
+    pub fn plan(items: impl IntoIterator<Item = PlanItem>) -> Self {
+        let entry = |item: PlanItem| {
+            let status = match item.status {
+                PlanStatus::Pending => acp::PlanEntryStatus::Pending,
+                PlanStatus::InProgress => acp::PlanEntryStatus::InProgress,
+                PlanStatus::Completed => acp::PlanEntryStatus::Completed,
+            };
+            acp::PlanEntry::new(item.text, acp::PlanEntryPriority::Medium, status)
+        };
+        Self::of(&acp::SessionUpdate::Plan(acp::Plan::new(items.into_iter().map(entry).collect())))
+    }
+
+    /// The first report of a tool call.
+    pub fn tool_call(report: ToolReport) -> Self {
+        let title = report.title.clone().unwrap_or_else(|| report.id.clone());
+        let mut call = acp::ToolCall::new(report.id, title);
+        if let Some(kind) = report.kind {
+            call = call.kind(kind.into());
+        }
+        if let Some(status) = report.status {
+            call = call.status(status.into());
+        }
+        if let Some(output) = report.output {
+            call = call.content(vec![output.into()]);
+        }
+        Self::of(&acp::SessionUpdate::ToolCall(call))
+    }
+
+    /// A later report of a tool call.
+    pub fn tool_call_update(report: ToolReport) -> Self {
+        Self::of(&acp::SessionUpdate::ToolCallUpdate(report.into()))
+    }
+
+    /// The agent changed the session's mode.
+    pub fn current_mode(mode: &str) -> Self {
+        Self::of(&acp::SessionUpdate::CurrentModeUpdate(acp::CurrentModeUpdate::new(mode_id(mode))))
+    }
+
+    /// The commands the agent understands.
+    pub fn available_commands(commands: impl IntoIterator<Item = Command>) -> Self {
+        let command = |command: Command| acp::AvailableCommand::new(command.name, command.description);
+        let update = acp::AvailableCommandsUpdate::new(commands.into_iter().map(command).collect());
+        Self::of(&acp::SessionUpdate::AvailableCommandsUpdate(update))
+    }
+
+    /// An update kept earlier, as JSON. Its kind is not looked at.
+    pub fn from_json(json: impl Into<Box<str>>) -> Result<Self, NotAnUpdate> {
+        let json = json.into();
+        let is_object = json.starts_with('{') && serde_json::from_str::<&RawValue>(&json).is_ok();
+        if is_object { Ok(Self(json)) } else { Err(NotAnUpdate) }
+    }
+
+    /// The update as JSON.
+    pub fn as_json(&self) -> &str {
+        &self.0
+    }
+
+    fn of(update: &acp::SessionUpdate) -> Self {
+        Self(serde_json::to_string(update).expect("an update has only text, numbers and lists").into())
+    }
+}
+
+impl ToolReport {
+    /// A report of the tool call with this id, saying nothing yet.
+    pub fn new(id: impl Into<String>) -> Self {
+        Self { id: id.into(), title: None, kind: None, status: None, output: None }
+    }
+
+    /// The tool call's id.
+    pub fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// What is being done, for a person.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.title = Some(title.into());
+        self
+    }
+
+    /// What sort of tool it is.
+    #[must_use]
+    pub fn kind(mut self, kind: ToolCallKind) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// How far it has come.
+    #[must_use]
+    pub fn status(mut self, status: ToolCallStatus) -> Self {
+        self.status = Some(status);
+        self
+    }
+
+    /// What it produced.
+    #[must_use]
+    pub fn output(mut self, output: ToolOutput) -> Self {
+        self.output = Some(output);
+        self
+    }
+}
+
+impl From<ToolReport> for acp::ToolCallUpdate {
+    fn from(report: ToolReport) -> Self {
+        let fields = acp::ToolCallUpdateFields::new()
+            .title(report.title)
+            .kind(report.kind.map(acp::ToolKind::from))
+            .status(report.status.map(acp::ToolCallStatus::from))
+            .content(report.output.map(|output| vec![output.into()]));
+        Self::new(report.id, fields)
+    }
+}
+
+impl From<ToolCallKind> for acp::ToolKind {
+    fn from(kind: ToolCallKind) -> Self {
+        match kind {
+            ToolCallKind::Read => Self::Read,
+            ToolCallKind::Edit => Self::Edit,
+        }
+    }
+}
+
+impl From<ToolCallStatus> for acp::ToolCallStatus {
+    fn from(status: ToolCallStatus) -> Self {
+        match status {
+            ToolCallStatus::Pending => Self::Pending,
+            ToolCallStatus::InProgress => Self::InProgress,
+            ToolCallStatus::Completed => Self::Completed,
+            ToolCallStatus::Failed => Self::Failed,
+        }
+    }
+}
+
+impl From<ToolOutput> for acp::ToolCallContent {
+    fn from(output: ToolOutput) -> Self {
+        match output {
+            ToolOutput::Text(text) => Self::Content(acp::Content::new(text_block(text))),
+            ToolOutput::Diff { path, old, new } => {
+                Self::Diff(acp::Diff::new(path.as_path(), new).old_text(old))
+            }
+        }
+    }
+}
+
+fn text_chunk(text: impl Into<String>) -> acp::ContentChunk {
+    acp::ContentChunk::new(text_block(text))
+}
+
+fn text_block(text: impl Into<String>) -> acp::ContentBlock {
+    acp::ContentBlock::Text(acp::TextContent::new(text))
+}
