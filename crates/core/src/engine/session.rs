@@ -72,6 +72,12 @@ impl Session {
         self.status.borrow().clone()
     }
 
+    /// Waits until the session stands so.
+    pub async fn wait_for(&self, mut condition: impl FnMut(&SessionStatus) -> bool) {
+        // A session that is gone changes no more; whoever waits asks it next, and is told.
+        drop(self.status.clone().wait_for(|status| condition(status)).await);
+    }
+
     /// The three ids as they stand. `None` only while the first `session/new` is under way.
     pub fn identity(&self) -> Option<SessionIdentity> {
         self.status.borrow().identity.clone()

@@ -216,11 +216,49 @@ fn reap(mut child: Child, group: Pid, grace: Grace, told: &watch::Sender<Phase>)
 
 fn group_is_gone_within(group: Pid, limit: Duration) -> bool {
     let deadline = Instant::now() + limit;
-    while test_kill_process_group(group).is_ok() {
+    while test_kill_process_group(group).is_ok() && has_living_members(group) {
         if Instant::now() >= deadline {
             return false;
         }
         std::thread::sleep(LOOK_AGAIN);
     }
     true
+}
+
+/// Whether anyone in a group is more than a zombie. Where nobody reaps orphans, as in many containers, the
+/// dead stay members of their group for good.
+#[cfg(target_os = "linux")]
+fn has_living_members(group: Pid) -> bool {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return true };
+    let stat = |entry: io::Result<std::fs::DirEntry>| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok();
+    processes.filter_map(stat).any(|stat| is_living_member(&stat, group))
+}
+
+#[cfg(not(target_os = "linux"))]
+fn has_living_members(_: Pid) -> bool {
+    true
+}
+
+/// Reads a line of `/proc/<pid>/stat`: after the name in brackets come state, parent and group.
+#[cfg(target_os = "linux")]
+fn is_living_member(stat: &str, group: Pid) -> bool {
+    let Some((_, facts)) = stat.rsplit_once(')') else { return false };
+    let mut facts = facts.split_ascii_whitespace();
+    let (state, member_of) = (facts.next(), facts.nth(1));
+    let is_dead = matches!(state, Some("Z" | "X"));
+    !is_dead && member_of.and_then(|text| text.parse().ok()).and_then(Pid::from_raw) == Some(group)
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_dead_are_no_living_members_whatever_they_are_called() {
+        let group = Pid::from_raw(7).unwrap();
+        assert!(is_living_member("9 (a) b) S 1 7 7 0", group));
+        assert!(!is_living_member("9 (sleep) Z 1 7 7 0", group));
+        assert!(!is_living_member("9 (sleep) S 1 8 7 0", group));
+        assert!(!is_living_member("", group));
+    }
 }

@@ -1,0 +1,169 @@
+//! Whatever an agent does wrong is one typed error with its subject, and loses nothing.
+
+use super::*;
+
+#[tokio::test]
+async fn a_command_that_is_not_there() {
+    let bench = Bench::new();
+    let new = bench.new_session(AgentSpec::new("no-such-agent-here", [""; 0]), Vec::new());
+    let error = bench.engine.open(new).await.err().unwrap();
+    let text = r#"the agent command "no-such-agent-here" was not found"#;
+    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_NOT_FOUND", text));
+    assert!(error.hint().is_some());
+}
+
+#[tokio::test]
+async fn a_command_that_may_not_be_run() {
+    let bench = Bench::new();
+    let file = bench.home.join("agent.txt");
+    std::fs::write(&file, "text").unwrap();
+    let new = bench.new_session(AgentSpec::new(file.to_str().unwrap(), [""; 0]), Vec::new());
+    assert_eq!(bench.engine.open(new).await.err().unwrap().code(), "AGENT_NOT_EXECUTABLE");
+}
+
+#[tokio::test]
+async fn a_directory_that_is_not_there() {
+    let bench = Bench::new();
+    let (agent, _) = bench.agent(&Script::new());
+    let mut new = bench.new_session(agent, Vec::new());
+    new.cwd = AbsolutePath::from_path(&bench.home.join("gone")).unwrap();
+    assert_eq!(bench.engine.open(new).await.err().unwrap().code(), "BAD_DIRECTORY");
+}
+
+#[tokio::test]
+async fn an_agent_that_exits_at_once_with_its_last_words() {
+    let bench = Bench::new();
+    let error = bench.open_error(&Script::new().stderr("first").stderr("no API key, giving up").exit(7)).await;
+    let text = r#"the agent "scripted" ended before it answered initialize (exit code 7); it said: first | no API key, giving up"#;
+    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_EXITED_AT_START", text));
+}
+
+#[tokio::test]
+async fn an_agent_that_prints_garbage_is_heard_all_the_same() {
+    let bench = Bench::new();
+    let script = Script::new().line("npm WARN deprecated").bytes(b"\xff\xfe\x00\n").line("{\"id\":").line("[1,2]");
+    let script = script.initialize(everything()).line("more noise").session_new("s1").prompt(|turn| turn.end("end_turn"));
+    let (session, _) = bench.open(&script).await;
+    assert_eq!(stop_reason(&prompt(&session, "hi").await), "end_turn");
+}
+
+#[tokio::test]
+async fn an_agent_that_prints_nothing_but_garbage_and_exits_is_quoted() {
+    let bench = Bench::new();
+    let error = bench.open_error(&Script::new().line("Usage: agent --acp").exit(2)).await;
+    let text = r#"the agent "scripted" ended before it answered initialize (exit code 2); it said: Usage: agent --acp"#;
+    assert_eq!(error.to_string(), text);
+}
+
+#[tokio::test]
+async fn an_agent_that_is_slow_to_answer_initialize() {
+    let bench = Bench::new();
+    let (agent, _) = bench.agent(&Script::new().stderr("downloading").hang());
+    let agent = agent.with_start_timeout(Duration::from_millis(300));
+    let error = bench.engine.open(bench.new_session(agent, Vec::new())).await.err().unwrap();
+    let text = r#"the agent "scripted" did not answer initialize within 0.3 s; it said: downloading"#;
+    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_START_TIMEOUT", text));
+}
+
+#[tokio::test]
+async fn an_agent_of_a_version_we_do_not_speak() {
+    for (version, text) in [(json!(2), "2"), (json!(99), "99"), (json!("1"), "\"1\""), (json!(1.5), "1.5")] {
+        let bench = Bench::new();
+        let error = bench.open_error(&Script::new().expect("initialize").reply(json!({"protocolVersion": version}))).await;
+        let expected = format!(r#"the agent "scripted" answered protocol version {text}, and this acpx speaks 1"#);
+        assert_eq!((error.code(), error.to_string()), ("AGENT_PROTOCOL_VERSION", expected));
+    }
+}
+
+#[tokio::test]
+async fn answers_of_the_wrong_shape() {
+    let bench = Bench::new();
+    let error = bench.open_error(&Script::new().expect("initialize").reply(json!({}))).await;
+    assert_eq!(error.code(), "AGENT_BAD_ANSWER");
+    let error = bench.open_error(&Script::new().initialize(json!({})).expect("session/new").reply(json!({"id": "s"}))).await;
+    assert_eq!(error.code(), "AGENT_BAD_ANSWER");
+    let script = Script::new().initialize(json!({})).session_new("s1").prompt(|turn| turn.reply(json!("done")));
+    let (session, _) = bench.open(&script).await;
+    assert_eq!(failure(&prompt(&session, "hi").await).0, "AGENT_BAD_ANSWER");
+}
+
+#[tokio::test]
+async fn a_login_that_is_needed() {
+    let bench = Bench::new();
+    let login = json!({"code": -32000, "message": "Authentication required", "data": {"authMethods": []}});
+    let error = bench.open_error(&Script::new().initialize(json!({})).refuse("session/new", login)).await;
+    assert_eq!(error.code(), "AUTH_REQUIRED");
+    assert!(error.hint().is_some());
+}
+
+#[tokio::test]
+async fn an_answer_to_nothing_and_an_answer_given_twice_are_kept_and_change_nothing() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| {
+            turn.line(r#"{"jsonrpc":"2.0","id":9999,"result":{"stopReason":"refusal"}}"#)
+                .line(r#"{"jsonrpc":"2.0","id":"1","result":{"stopReason":"refusal"}}"#)
+                .line(r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32700,"message":"x"}}"#)
+                .end("end_turn")
+                .end("refusal")
+        })
+        .prompt(|turn| turn.end("end_turn"));
+    let (session, _) = bench.open(&script).await;
+    assert_eq!(stop_reason(&prompt(&session, "one").await), "end_turn");
+    assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn");
+    let kept = bench.events(session.record_id()).await;
+    assert!(kept.iter().any(|event| event.body.contains("9999")));
+}
+
+#[tokio::test]
+async fn an_agent_that_dies_in_mid_turn_keeps_what_it_said_and_is_restored_by_the_next_prompt() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| turn.end("end_turn"))
+        .prompt(|turn| turn.say("half an ans").stderr("out of memory").exit(137))
+        .next_start()
+        .initialize(everything())
+        .session_resume()
+        .prompt(|turn| turn.end("end_turn"));
+    let (session, _) = bench.open(&script).await;
+    prompt(&session, "one").await;
+    let text = r#"the agent "scripted" died (exit code 137); it said: out of memory"#;
+    assert_eq!(failure(&prompt(&session, "two").await), ("AGENT_DIED", text));
+    assert!(bench.events(session.record_id()).await.iter().any(|event| event.body.contains("half an ans")));
+    assert_eq!(stop_reason(&prompt(&session, "three").await), "end_turn");
+}
+
+#[tokio::test]
+async fn an_agent_that_floods_without_end_is_stopped_and_the_session_goes_on() {
+    let bench = Bench::with(Settings { turn_bytes: 300_000, ..quick() });
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| turn.end("end_turn"))
+        .prompt(|turn| turn.flood(None))
+        .next_start()
+        .initialize(everything())
+        .session_resume()
+        .prompt(|turn| turn.end("end_turn"));
+    let (session, _) = bench.open(&script).await;
+    prompt(&session, "one").await;
+    let text = r#"the agent "scripted" sent more than 300000 bytes in turn 2 and was stopped"#;
+    assert_eq!(failure(&prompt(&session, "two").await), ("AGENT_FLOODED", text));
+    assert_eq!(stop_reason(&prompt(&session, "three").await), "end_turn");
+}
+
+#[tokio::test]
+async fn an_agent_that_sends_a_line_without_end_is_stopped() {
+    let wire = acpx_core::wire::Limits { line_bytes: 100_000, flood_bytes: 400_000, ..acpx_core::wire::Limits::default() };
+    let bench = Bench::with(Settings { wire, ..quick() });
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| turn.repeat(100, |noise| noise.bytes(&[b'x'; 10_000])).hang());
+    let (session, _) = bench.open(&script).await;
+    assert_eq!(failure(&prompt(&session, "one").await).0, "AGENT_FLOODED");
+}

@@ -1,0 +1,206 @@
+//! Session setup on the wire: order, shape, capabilities, servers, secrets.
+
+use acpx_core::model::{McpTransport, NamedValue};
+
+use super::*;
+
+fn stdio_server() -> McpServer {
+    McpServer {
+        name: "files".into(),
+        transport: McpTransport::Stdio {
+            command: AbsolutePath::new("/usr/bin/files").unwrap(),
+            args: vec!["--all".into()],
+            env: vec![NamedValue { name: "TOKEN".into(), value: "s3cret-env".into() }],
+        },
+    }
+}
+
+fn http_server() -> McpServer {
+    McpServer {
+        name: "web".into(),
+        transport: McpTransport::Http {
+            url: "http://127.0.0.1/mcp".into(),
+            headers: vec![NamedValue { name: "Authorization".into(), value: "s3cret-header".into() }],
+        },
+    }
+}
+
+#[tokio::test]
+async fn everything_exchanged_is_kept_in_order() {
+    let bench = Bench::new();
+    let (session, _) = bench.open(&faithful(everything())).await;
+    prompt(&session, "hi").await;
+    let story = [
+        "> initialize",
+        "< result",
+        "> session/new",
+        "< result",
+        "# turn_started",
+        "> session/prompt",
+        "< session/update agent_message_chunk",
+        "< result",
+        "# turn_ended",
+    ];
+    assert_eq!(bench.story(session.record_id()).await, story);
+    let events = bench.events(session.record_id()).await;
+    let turns: Vec<_> = events.iter().map(|event| event.turn.map(|turn| turn.0)).collect();
+    assert_eq!(turns, [None, None, None, None, Some(1), Some(1), Some(1), Some(1), Some(1)]);
+    let numbers: Vec<_> = events.iter().map(|event| event.seq.0).collect();
+    assert_eq!(numbers, (1..=9).collect::<Vec<_>>());
+}
+
+#[tokio::test]
+async fn nothing_is_sent_before_initialize_is_answered() {
+    let bench = Bench::new();
+    let (asked, answer) = (bench.home.join("asked"), bench.home.join("answer"));
+    let script = Script::new()
+        .expect("initialize")
+        .touch(&asked)
+        .await_file(&answer)
+        .reply(json!({"protocolVersion": 1}))
+        .session_new("s1");
+    let (agent, command) = bench.agent(&script);
+    let opening = tokio::spawn({
+        let (engine, new) = (bench.engine.clone(), bench.new_session(agent, Vec::new()));
+        async move { engine.open(new).await.map(|session| session.record_id().clone()) }
+    });
+    while !asked.exists() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(methods(&command), ["initialize"]);
+    std::fs::write(&answer, "").unwrap();
+    opening.await.unwrap().expect("the session opens");
+    assert_eq!(methods(&command), ["initialize", "session/new"]);
+}
+
+#[tokio::test]
+async fn initialize_offers_neither_files_nor_terminals_and_says_who_we_are() {
+    let bench = Bench::new();
+    let (_, command) = bench.open(&faithful(everything())).await;
+    let (_, params) = &received(&command)[0];
+    assert_eq!(params["protocolVersion"], 1);
+    assert_eq!(params["clientInfo"]["name"], "acpx");
+    let offers = &params["clientCapabilities"];
+    assert_ne!(offers["fs"]["readTextFile"], true);
+    assert_ne!(offers["fs"]["writeTextFile"], true);
+    assert_ne!(offers["terminal"], true);
+}
+
+#[tokio::test]
+async fn new_load_and_resume_carry_the_same_cwd_and_servers_byte_for_byte() {
+    let bench = Bench::new();
+    let capabilities = json!({"loadSession": true, "sessionCapabilities": {"resume": {}}});
+    let script = Script::new().initialize(capabilities).serve([
+        ("session/new", Script::new().reply(json!({"sessionId": "s1"}))),
+        ("session/prompt", Script::new().end("end_turn")),
+        ("session/resume", Script::new().reply_error(json!({"code": -32603, "message": "broken"}))),
+        ("session/load", Script::new().reply(json!({}))),
+    ]);
+    let (agent, command) = bench.agent(&script);
+    let odd = format!("{}/./", bench.home.path().display());
+    let mut new = bench.new_session(agent, vec![stdio_server()]);
+    new.cwd = AbsolutePath::new(odd.as_str()).unwrap();
+    let session = bench.engine.open(new).await.unwrap();
+    prompt(&session, "hi").await;
+    kill_agent(&session).await;
+    session.wake(restore()).await.unwrap();
+    let server = json!({"name": "files", "command": "/usr/bin/files", "args": ["--all"],
+        "env": [{"name": "TOKEN", "value": "s3cret-env"}]});
+    let setup: Vec<_> = received(&command).into_iter().filter(|(_, params)| params.get("cwd").is_some()).collect();
+    let expected = [
+        ("session/new".to_owned(), json!({"cwd": odd, "mcpServers": [server]})),
+        ("session/resume".to_owned(), json!({"sessionId": "s1", "cwd": odd, "mcpServers": [server]})),
+        ("session/load".to_owned(), json!({"sessionId": "s1", "cwd": odd, "mcpServers": [server]})),
+    ];
+    assert_eq!(setup, expected);
+    let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
+    assert_eq!((record.cwd.as_str(), record.real_cwd), (&*odd, bench.cwd()));
+}
+
+#[tokio::test]
+async fn mcp_servers_are_always_there_even_when_there_are_none() {
+    let bench = Bench::new();
+    let (_, command) = bench.open(&faithful(everything())).await;
+    assert_eq!(received(&command)[1].1["mcpServers"], json!([]));
+}
+
+#[tokio::test]
+async fn an_http_server_is_refused_by_name_before_anything_is_sent() {
+    let bench = Bench::new();
+    let (agent, command) = bench.agent(&faithful(json!({"mcpCapabilities": {"http": false}})));
+    let error = bench.engine.open(bench.new_session(agent, vec![stdio_server(), http_server()])).await.err().unwrap();
+    let text = r#"the agent "scripted" cannot take the MCP server "web": it does not advertise mcpCapabilities.http"#;
+    assert_eq!((error.code(), error.to_string().as_str()), ("MCP_UNSUPPORTED", text));
+    assert_eq!(methods(&command), ["initialize"]);
+}
+
+#[tokio::test]
+async fn an_http_server_goes_out_where_it_is_advertised_and_its_secrets_are_never_kept() {
+    let bench = Bench::new();
+    let (agent, command) = bench.agent(&faithful(json!({"mcpCapabilities": {"http": true}})));
+    let session = bench.engine.open(bench.new_session(agent, vec![stdio_server(), http_server()])).await.unwrap();
+    let sent = &received(&command)[1].1["mcpServers"][1];
+    let expected = json!({"type": "http", "name": "web", "url": "http://127.0.0.1/mcp",
+        "headers": [{"name": "Authorization", "value": "s3cret-header"}]});
+    assert_eq!(*sent, expected);
+    for event in bench.events(session.record_id()).await {
+        assert!(!event.body.contains("s3cret"), "{}", event.body);
+    }
+    let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
+    assert_eq!(record.mcp_servers, ["files", "web"]);
+}
+
+#[tokio::test]
+async fn servers_whose_values_cannot_be_had_are_left_out_and_named() {
+    let bench = Bench::new();
+    let (agent, command) = bench.agent(&faithful(everything()));
+    let session = bench.engine.open(bench.new_session(agent, vec![stdio_server()])).await.unwrap();
+    prompt(&session, "hi").await;
+    let record = session.record_id().clone();
+    bench.engine.shutdown().await;
+
+    let next = bench.next_host();
+    next.restore(&record, restore()).await.unwrap();
+    let (_, resumed) = received(&command).into_iter().find(|(method, _)| method == "session/resume").unwrap();
+    assert_eq!(resumed["mcpServers"], json!([]));
+    let facts: Vec<_> = bench.events(&record).await.into_iter().filter(|event| event.direction == Direction::Ours).collect();
+    let left_out = r#"{"fact":"mcp_servers_left_out","names":["files"]}"#;
+    assert!(facts.iter().any(|fact| &*fact.body == left_out), "{facts:?}");
+    next.shutdown().await;
+
+    let given = RestoreSession { mcp_servers: Some(vec![stdio_server()]), ..restore() };
+    let last = bench.next_host();
+    last.restore(&record, given).await.unwrap();
+    let (_, resumed) = received(&command).into_iter().rfind(|(method, _)| method == "session/resume").unwrap();
+    assert_eq!(resumed["mcpServers"][0]["env"][0]["value"], "s3cret-env");
+}
+
+#[tokio::test]
+async fn an_id_that_is_live_already_is_refused() {
+    let bench = Bench::new();
+    let (agent, _) = bench.agent(&faithful(everything()));
+    let _first = bench.engine.open(bench.new_session(agent.clone(), Vec::new())).await.unwrap();
+    let error = bench.engine.open(bench.new_session(agent, Vec::new())).await.err().unwrap();
+    let text = r#"the agent "scripted" answered session/new with the id s1 of a session that is live"#;
+    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_SESSION_ID_TAKEN", text));
+}
+
+#[tokio::test]
+async fn unknown_updates_requests_and_notifications_are_kept_as_they_came() {
+    let bench = Bench::new();
+    let script = Script::new().initialize(everything()).session_new("s1").prompt(|turn| {
+        turn.line(r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"from_the_future","n":1e3}}}"#)
+            .line(r#"{"jsonrpc":"2.0","method":"_vendor/note","params":{"x":[1,2]}}"#)
+            .line("not json")
+            .request("craft/drainMidTurnQueue", json!({"a": 1}))
+            .reply(json!({"stopReason": "end_turn", "later": true}))
+    });
+    let (session, command) = bench.open(&script).await;
+    prompt(&session, "hi").await;
+    let lines: Vec<_> = bench.events(session.record_id()).await.into_iter().map(|event| event.body.to_string()).collect();
+    let has = |text: &str| lines.iter().any(|line| line.contains(text));
+    assert!(has(r#""sessionUpdate":"from_the_future","n":1e3"#) && has("_vendor/note") && has("later"), "{lines:#?}");
+    let (_, refusal) = received(&command).into_iter().rfind(|(method, _)| method == "answer").unwrap();
+    assert_eq!((&refusal["code"], &refusal["data"]["method"]), (&json!(-32601), &json!("craft/drainMidTurnQueue")));
+    assert!(has("craft/drainMidTurnQueue") && has("-32601"), "{lines:#?}");
+}

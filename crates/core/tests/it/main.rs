@@ -1,0 +1,3 @@
+//! Every integration test of the library, linked once.
+
+mod engine;
