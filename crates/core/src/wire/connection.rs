@@ -264,3 +264,6 @@ impl Drop for Tasks {
         self.abort();
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -103,6 +103,10 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     /// Reads until there is nothing to read, or no reason to.
     pub(super) async fn run(mut self) {
         let end = self.read().await;
+        // Whoever only makes noise is not talked to any longer either.
+        if end == End::Flooded {
+            self.ending.outbox.close();
+        }
         self.ending.inbox.ended(end);
     }
 
