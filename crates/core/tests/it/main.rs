@@ -1,0 +1,3 @@
+//! The library's integration tests, in one binary so that they are linked once.
+
+mod wire;
