@@ -116,7 +116,7 @@ impl Peer {
 
     /// Writes what is queued and ends our half of the stream; senders that wait for room are refused.
     /// Reading goes on until the peer's own end. Waits for the peer to take it all: bound it in time, and
-    /// [`abort`](Self::abort) afterwards.
+    /// [`abort`](Self::abort) afterwards. An error means that not everything queued was written.
     pub async fn close(&self) -> Result<(), WireError> {
         self.0.outbox.close();
         let mut done = self.0.writing_done.clone();
@@ -124,6 +124,7 @@ impl Peer {
         drop(done.wait_for(|done| *done).await);
         match self.0.outbox.write_error() {
             Some(error) => Err(error),
+            None if self.0.inbox.is_aborted() => Err(WireError::Closed),
             None => Ok(()),
         }
     }
@@ -264,3 +265,6 @@ impl Drop for Tasks {
         self.abort();
     }
 }
+
+#[cfg(test)]
+mod tests;

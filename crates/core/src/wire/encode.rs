@@ -88,3 +88,6 @@ fn push_member(line: &mut String, name: &str, json: &str) {
     }
     line.push_str(rest);
 }
+
+#[cfg(test)]
+mod tests;

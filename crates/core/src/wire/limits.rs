@@ -5,7 +5,7 @@ const MIB: usize = 1024 * 1024;
 /// Above this a queue is no queue any more.
 const QUEUE_BYTES_AT_MOST: u32 = 256 << 20;
 
-/// The bounds of one connection. A value of 0 counts as 1 where nothing could pass otherwise.
+/// The bounds of one connection. A queue bound of 0 counts as 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The longest line, its end not counted. A longer one is dropped when read and refused when sent.

@@ -115,3 +115,6 @@ impl Lines {
         dropped.bytes += part.len() as u64;
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -327,3 +327,6 @@ impl Visitor<'_> for MemberVisitor {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

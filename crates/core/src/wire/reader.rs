@@ -78,10 +78,12 @@ impl Inbox {
 
 /// The reading task of one connection.
 pub(super) struct Reader<R> {
+    /// First, so that it is dropped before the queue is: whoever sees the queue end finds the reason there,
+    /// and can ask nothing more.
+    ending: Ending,
     source: R,
     lines: Lines,
     sink: Sink,
-    ending: Ending,
 }
 
 impl<R: AsyncRead + Unpin> Reader<R> {
@@ -93,16 +95,20 @@ impl<R: AsyncRead + Unpin> Reader<R> {
     ) -> Self {
         let limits = inbox.limits;
         Self {
+            ending: Ending { inbox: Arc::clone(&inbox), outbox: Arc::clone(&outbox) },
             source,
             lines: Lines::new(limits.line_bytes, limits.garbage_line_bytes),
-            sink: Sink { inbox: Arc::clone(&inbox), outbox: Arc::clone(&outbox), queue, since_message: 0 },
-            ending: Ending { inbox, outbox },
+            sink: Sink { inbox, outbox, queue, since_message: 0 },
         }
     }
 
     /// Reads until there is nothing to read, or no reason to.
     pub(super) async fn run(mut self) {
         let end = self.read().await;
+        // Whoever only makes noise is not talked to any longer either.
+        if end == End::Flooded {
+            self.ending.outbox.close();
+        }
         self.ending.inbox.ended(end);
     }
 

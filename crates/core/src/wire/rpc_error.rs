@@ -128,3 +128,6 @@ fn read_code(json: &str) -> Option<i64> {
     let text = json.trim_matches('"');
     text.parse().ok().or_else(|| text.strip_suffix(".0").and_then(|whole| whole.parse().ok()))
 }
+
+#[cfg(test)]
+mod tests;

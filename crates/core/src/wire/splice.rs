@@ -204,3 +204,6 @@ impl<'de, F: FnMut(&'de str)> Visitor<'de> for ElementsVisitor<F> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests;

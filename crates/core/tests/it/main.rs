@@ -1,3 +1,4 @@
-//! Every integration test of the library, linked once.
+//! The library's integration tests, in one binary so that they are linked once.
 
 mod engine;
+mod wire;
