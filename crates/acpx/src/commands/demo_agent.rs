@@ -12,11 +12,8 @@ use crate::error::CliError;
 use crate::home::acpx_home;
 
 /// Run a small agent that needs no model and no account
-///
-/// A complete ACP agent on stdin and stdout, to try acpx with and to test against. It keeps its sessions in
-/// ACPX_HOME/demo (default ~/.acpx/demo). The same prompts always get the same answers.
 #[derive(Debug, Args)]
-#[command(after_help = WORDS)]
+#[command(long_about = ABOUT, after_help = WORDS)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(crate) struct DemoAgentArgs {
     /// Do not offer session/load
@@ -70,6 +67,13 @@ pub(crate) struct DemoAgentArgs {
     #[arg(long, help_heading = "What it also does")]
     verbose: bool,
 }
+
+const ABOUT: &str = "\
+Run a small agent that needs no model and no account
+
+A complete ACP agent on stdin and stdout, to try acpx with and to test against. \
+It keeps its sessions in ACPX_HOME/demo (default ~/.acpx/demo). \
+The same prompts always get the same answers.";
 
 const WORDS: &str = "\
 Words in a prompt steer the answer, in the order they come:

@@ -18,7 +18,8 @@ pub(crate) enum Fault {
     NotFoundInternal,
     /// -32603 with "no rollout found for thread id …" in its details
     NoRollout,
-    /// -32603 "OpenCode service failure"
+    /// -32603 with the name of a service that failed
+    #[value(help = "-32603 \"OpenCode service failure\"")]
     ServiceFailure,
     /// -32602 for a session id it does not like
     InvalidParams,
