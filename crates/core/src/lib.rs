@@ -9,6 +9,7 @@
 //! mean), [`tools`] (processes) and [`engine`] (sessions that run).
 
 pub mod acp;
+pub mod engine;
 pub mod machine;
 pub mod model;
 pub mod store;

@@ -19,7 +19,9 @@ pub fn content(event: &Event) -> Content {
             Err(_) => Content::Nothing,
         },
         (Direction::ToAgent, EventKind::Request) => match Message::parse(event.body.clone()) {
-            Ok(message) if message.method() == Some("session/prompt") => prompt(message.params().unwrap_or("null")),
+            Ok(message) if message.method() == Some("session/prompt") => {
+                prompt(message.params().unwrap_or("null"))
+            }
             _ => Content::Nothing,
         },
         _ => Content::Nothing,
@@ -70,9 +72,11 @@ pub fn update(params: &str) -> Update {
         },
         "plan" => Update::Plan { fields: raw_update(params) },
         "session_info_update" => title(params),
-        "available_commands_update" | "current_mode_update" | "config_option_update" | "usage_update" | "notice" => {
-            Update::State
-        }
+        "available_commands_update"
+        | "current_mode_update"
+        | "config_option_update"
+        | "usage_update"
+        | "notice" => Update::State,
         _ => Update::Unknown,
     }
 }
@@ -128,7 +132,8 @@ fn prompt(params: &str) -> Content {
 /// The text of a prompt's text blocks, joined.
 pub fn prompt_text(blocks: &str) -> String {
     let blocks: Vec<&RawValue> = serde_json::from_str(blocks).unwrap_or_default();
-    let text = |block: &&RawValue| serde_json::from_str::<Block<'_>>(block.get()).ok().and_then(Block::into_text);
+    let text =
+        |block: &&RawValue| serde_json::from_str::<Block<'_>>(block.get()).ok().and_then(Block::into_text);
     blocks.iter().filter_map(text).map(String::from).collect()
 }
 
@@ -183,7 +188,8 @@ mod tests {
 
     #[test]
     fn the_text_of_a_prompt_is_that_of_its_text_blocks() {
-        let blocks = r#"[{"type":"text","text":"a"},{"type":"image","data":"x"},7,{"type":"text","text":"b"}]"#;
+        let blocks =
+            r#"[{"type":"text","text":"a"},{"type":"image","data":"x"},7,{"type":"text","text":"b"}]"#;
         assert_eq!(prompt_text(blocks), "ab");
         assert_eq!(prompt_text("not json"), "");
     }

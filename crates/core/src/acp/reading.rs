@@ -73,20 +73,38 @@ mod tests {
             (r#"{"code":-32002,"message":"Resource not found","data":{"uri":"x"}}"#, Reading::Lost),
             (r#"{"code":-32002,"message":"x","data":"Session not found"}"#, Reading::Lost),
             (r#"{"code":-32002,"message":"Session not found: x"}"#, Reading::Lost),
-            (r#"{"code":-32603,"message":"Internal error","data":{"details":"no rollout found for thread id x"}}"#, Reading::Lost),
-            (r#"{"code":-32603,"message":"Internal error","data":{"details":"Session not found"}}"#, Reading::Lost),
-            (r#"{"code":-32603,"message":"x","data":{"details":"No previous sessions found for this project."}}"#, Reading::Lost),
-            (r#"{"code":-32603,"message":"x","data":{"details":"Invalid session identifier \"x\""}}"#, Reading::Lost),
+            (
+                r#"{"code":-32603,"message":"Internal error","data":{"details":"no rollout found for thread id x"}}"#,
+                Reading::Lost,
+            ),
+            (
+                r#"{"code":-32603,"message":"Internal error","data":{"details":"Session not found"}}"#,
+                Reading::Lost,
+            ),
+            (
+                r#"{"code":-32603,"message":"x","data":{"details":"No previous sessions found for this project."}}"#,
+                Reading::Lost,
+            ),
+            (
+                r#"{"code":-32603,"message":"x","data":{"details":"Invalid session identifier \"x\""}}"#,
+                Reading::Lost,
+            ),
             (r#"{"code":-32603,"message":"OpenCode service failure"}"#, Reading::Broken),
             (r#"{"code":-32602,"message":"Invalid params"}"#, Reading::Broken),
-            (r#"{"code":-32600,"message":"Invalid request","data":{"reason":"thread_active_writer"}}"#, Reading::BusyElsewhere),
+            (
+                r#"{"code":-32600,"message":"Invalid request","data":{"reason":"thread_active_writer"}}"#,
+                Reading::BusyElsewhere,
+            ),
             (r#"{"code":-31002,"message":"Session is already open"}"#, Reading::BusyElsewhere),
             (r#"{"code":-32003,"message":"Session is active"}"#, Reading::BusyElsewhere),
             (r#"{"code":-32602,"message":"Session x is already loaded"}"#, Reading::BusyElsewhere),
             (r#"{"code":-32000,"message":"Authentication required"}"#, Reading::LoginNeeded),
             (r#"{"code":-32000,"message":"x","data":{"authMethods":[]}}"#, Reading::LoginNeeded),
             (r#"{"code":-32603,"message":"Internal error","data":"Missing provider"}"#, Reading::LoginNeeded),
-            (r#"{"code":-32603,"message":"Gemini API key is missing or not configured."}"#, Reading::LoginNeeded),
+            (
+                r#"{"code":-32603,"message":"Gemini API key is missing or not configured."}"#,
+                Reading::LoginNeeded,
+            ),
             (r#"{"code":400,"message":"bad"}"#, Reading::Broken),
         ];
         for (text, reading) in cases {
@@ -97,7 +115,10 @@ mod tests {
     #[test]
     fn a_session_nothing_was_said_in_was_never_materialised_but_may_be_busy() {
         let cases = [
-            (r#"{"code":-32603,"message":"x","data":{"details":"no rollout found"}}"#, Reading::NeverMaterialised),
+            (
+                r#"{"code":-32603,"message":"x","data":{"details":"no rollout found"}}"#,
+                Reading::NeverMaterialised,
+            ),
             (r#"{"code":-32602,"message":"Invalid params"}"#, Reading::NeverMaterialised),
             (r#"{"code":-32003,"message":"Session is active"}"#, Reading::BusyElsewhere),
             (r#"{"code":-32000,"message":"x"}"#, Reading::LoginNeeded),

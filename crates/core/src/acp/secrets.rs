@@ -25,7 +25,8 @@ pub(super) fn without_secrets(message: &Message) -> Arc<str> {
 }
 
 /// A line whose secrets cannot be told from the rest is not kept at all.
-const PLACEHOLDER_LINE: &str = r#"{"acpx":"a request with secret values of an unreadable shape was not kept"}"#;
+const PLACEHOLDER_LINE: &str =
+    r#"{"acpx":"a request with secret values of an unreadable shape was not kept"}"#;
 
 fn replace_values(line: &str, params_start: usize, list: &str) -> Option<Arc<str>> {
     let params = line.get(params_start..)?;

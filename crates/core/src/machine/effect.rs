@@ -2,9 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{
-    AgentError, Fact, Lifecycle, Lineage, LineageReason, RequestId, Turn, TurnId, Verdict,
-};
+use crate::model::{AgentError, Fact, Lifecycle, Lineage, LineageReason, RequestId, Turn, TurnId, Verdict};
 
 use super::{AskId, Deadline};
 

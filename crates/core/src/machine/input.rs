@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, Exchange, PermissionPolicy, Reading, RequestId, StopReason, Timestamp, ToolKind,
-    Turn, TurnId, Update,
+    AcpSessionId, AgentError, AgentSessionId, Exchange, PermissionPolicy, Reading, RequestId, StopReason,
+    Timestamp, ToolKind, Turn, TurnId, Update,
 };
 
 /// One thing that happened. Time comes beside it.
@@ -63,6 +63,8 @@ pub enum Input {
         /// The refusal itself.
         error: AgentError,
     },
+    /// `session/new`, `session/resume` or `session/load` could not even be sent.
+    SetupImpossible(AgentError),
     /// `session/prompt` was answered.
     PromptAnswered(Result<StopReason, AgentError>),
     /// `session/close` was answered, well or badly.

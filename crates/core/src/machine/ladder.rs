@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, Alignment, Exchange, Fact, InnerIdChange, Lineage, LineageReason,
-    Reading, ReplayStep, Timestamp, Update,
+    AcpSessionId, AgentError, AgentSessionId, Alignment, Exchange, Fact, InnerIdChange, Lineage,
+    LineageReason, Reading, ReplayStep, Timestamp, Update,
 };
 
 use super::state::{Ladder, Live, Reset, Restore, State, Then};
@@ -46,7 +46,8 @@ impl SessionMachine {
             State::Looking(ladder) => ladder,
             other => return self.state = other,
         };
-        let elsewhere = matches!((changed, self.updated_at), (Some(theirs), Some(ours)) if theirs.since(ours) > TAIL);
+        let elsewhere =
+            matches!((changed, self.updated_at), (Some(theirs), Some(ours)) if theirs.since(ours) > TAIL);
         self.descend(now, ladder, if elsewhere { Rung::Load } else { Rung::Resume });
     }
 
@@ -118,7 +119,7 @@ impl SessionMachine {
         let lineage = lineage.clone();
         self.do_(Effect::SaveLineage(lineage));
         self.do_(Effect::Fact(fact));
-        self.carry = self.options.carry_history && self.answered;
+        self.carry = self.carries_history();
         let how = Awakening::Fresh { reason: reset.reason, announced: reset.announced };
         self.become_live(now, live, how);
     }
@@ -153,6 +154,13 @@ impl SessionMachine {
                 }
             },
             other => self.state = other,
+        }
+    }
+
+    /// What we would have to send, this agent cannot take; another rung would have to send it too.
+    pub(super) fn setup_impossible(&mut self, now: Timestamp, error: &AgentError) {
+        if matches!(self.state, State::Creating(..) | State::Restoring(_)) {
+            self.give_up(now, error);
         }
     }
 

@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, Fact, FactError, Lifecycle, Lineage, PermissionPolicy, Record, RequestId, StopReason,
-    Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, Update,
+    AcpSessionId, AgentError, Fact, FactError, Lifecycle, Lineage, PermissionPolicy, Record, RequestId,
+    StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, Update,
 };
 
 mod effect;
@@ -95,6 +95,7 @@ impl SessionMachine {
             Input::Opened { session, inner } => self.opened(now, session, inner),
             Input::Restored { inner } => self.restored(now, inner),
             Input::SetupRefused { reading, error } => self.setup_refused(now, reading, &error),
+            Input::SetupImpossible(error) => self.setup_impossible(now, &error),
             Input::PromptAnswered(answer) => self.prompt_answered(now, answer),
             Input::CloseAnswered => self.close_answered(now),
             Input::Update { update, body } => self.update(&update, body),
@@ -116,6 +117,16 @@ impl SessionMachine {
     /// The record's ACP sessions, once there is one.
     pub fn lineage(&self) -> Option<&Lineage> {
         self.lineage.as_ref()
+    }
+
+    /// Whether the agent ever answered a prompt, so that there is something to remember.
+    pub fn was_answered(&self) -> bool {
+        self.answered
+    }
+
+    /// Whether a fresh session would be told the conversation so far.
+    pub fn carries_history(&self) -> bool {
+        self.options.carry_history && self.answered
     }
 
     /// Whether the agent has the session.
@@ -186,7 +197,8 @@ impl SessionMachine {
         }
         let id = self.last_turn.map_or(TurnId::FIRST, TurnId::next);
         self.last_turn = Some(id);
-        let turn = Turn { id, request: request.clone(), prompt, policy, queued_at: now, state: TurnState::Queued };
+        let turn =
+            Turn { id, request: request.clone(), prompt, policy, queued_at: now, state: TurnState::Queued };
         self.do_(Effect::SaveTurn(turn.clone()));
         self.do_(Effect::TurnAccepted(request, id));
         self.queue.push_back(turn);

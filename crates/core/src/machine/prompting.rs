@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Decision, Fact, LateStep, StopReason, Timestamp, ToolKind, TurnId, TurnOutcome, TurnState, Update,
+    AgentError, Decision, Fact, LateStep, StopReason, Timestamp, ToolKind, TurnId, TurnOutcome, TurnState,
+    Update,
 };
 
 use super::state::{Live, Prompting, State};
@@ -25,7 +26,8 @@ impl SessionMachine {
         self.do_(Effect::Fact(Fact::TurnStarted { turn: turn.id.0, request_id: turn.request.to_string() }));
         let carry_history = std::mem::take(&mut self.carry);
         self.do_(Effect::Ask(Call::Prompt { turn: turn.id, prompt: turn.prompt.clone(), carry_history }));
-        self.state = State::Prompting(Prompting { live, turn, cancelling: false, held: Vec::new(), rest_came: false });
+        self.state =
+            State::Prompting(Prompting { live, turn, cancelling: false, held: Vec::new(), rest_came: false });
     }
 
     pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<StopReason, AgentError>) {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
-    AgentSessionId, AgentSpec, ChunkContent, Exchange, LineageReason, MessageKind, Reading, RecordId, ToolKind, Verdict,
+    AgentSessionId, AgentSpec, ChunkContent, Exchange, LineageReason, MessageKind, Reading, RecordId,
+    ToolKind, Verdict,
 };
 
 mod cases;

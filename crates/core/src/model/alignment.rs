@@ -132,7 +132,9 @@ impl Alignment {
         }
         let owed = match update {
             Update::Chunk { kind: MessageKind::User, content, .. } => self.next_prompt(content),
-            Update::Chunk { kind: MessageKind::Agent, content, .. } => self.owes_reply() && self.reply(content),
+            Update::Chunk { kind: MessageKind::Agent, content, .. } => {
+                self.owes_reply() && self.reply(content)
+            }
             Update::Chunk { kind: MessageKind::Thought, .. } | Update::Tool { .. } | Update::Plan { .. } => {
                 self.seen && self.passed > 0
             }
@@ -182,7 +184,8 @@ impl Alignment {
     /// A whole prompt of ours that comes later means the agent has forgotten those between.
     fn skip_to_a_later_prompt(&mut self) -> ReplayStep {
         let partial = self.partial.trim();
-        let later = self.exchanges.iter().skip(self.passed).position(|exchange| exchange.prompt.trim() == partial);
+        let later =
+            self.exchanges.iter().skip(self.passed).position(|exchange| exchange.prompt.trim() == partial);
         match later {
             Some(offset) => {
                 self.pass(self.passed + offset);

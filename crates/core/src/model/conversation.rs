@@ -8,7 +8,8 @@
 use std::collections::HashMap;
 
 use super::{
-    ChunkContent, Content, Event, Exchange, Fact, LineageIndex, MessageKind, RecordId, Seq, Timestamp, TurnId, Update,
+    ChunkContent, Content, Event, Exchange, Fact, LineageIndex, MessageKind, RecordId, Seq, Timestamp,
+    TurnId, Update,
 };
 
 /// A conversation as it stands after the events applied to it.
@@ -89,13 +90,7 @@ pub struct ToolCall {
 impl Conversation {
     /// The conversation of a record before its first event.
     pub fn new(record: RecordId) -> Self {
-        Self {
-            record,
-            entries: Vec::new(),
-            tools: HashMap::new(),
-            messages: HashMap::new(),
-            open: None,
-        }
+        Self { record, entries: Vec::new(), tools: HashMap::new(), messages: HashMap::new(), open: None }
     }
 
     /// Everything so far, in order of first appearance.
@@ -168,7 +163,9 @@ impl Conversation {
         }
         let index = self.open?;
         match self.entries.get(index) {
-            Some(Entry::Message(message)) if message.kind == kind && message.turn == event.turn => Some(index),
+            Some(Entry::Message(message)) if message.kind == kind && message.turn == event.turn => {
+                Some(index)
+            }
             _ => None,
         }
     }

@@ -131,7 +131,9 @@ pub enum AgentError {
         reason: String,
     },
     /// It cannot take an MCP server it would be given. Nothing was sent.
-    #[error("the agent {agent:?} cannot take the MCP server {server:?}: it does not advertise mcpCapabilities.{capability}")]
+    #[error(
+        "the agent {agent:?} cannot take the MCP server {server:?}: it does not advertise mcpCapabilities.{capability}"
+    )]
     McpUnsupported {
         /// The agent.
         agent: String,
@@ -180,17 +182,35 @@ impl AgentError {
         }
     }
 
+    /// What the error means for the session it was about.
+    pub fn reading(&self) -> Reading {
+        match self {
+            Self::Refused { reading, .. } => *reading,
+            _ => Reading::Broken,
+        }
+    }
+
     /// What a person can do next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NotFound { .. } => Some("check the spelling, install the agent, or give its full path"),
-            Self::NotExecutable { .. } => Some("make it executable (chmod +x), or name the program that runs it"),
+            Self::NotExecutable { .. } => {
+                Some("make it executable (chmod +x), or name the program that runs it")
+            }
             Self::SlowStart { .. } => Some("a first start may download a package; give the agent more time"),
             Self::ExitedAtOnce { .. } => Some("run the agent's command by hand to see what it wants"),
-            Self::Died { .. } | Self::Unresponsive { .. } => Some("the conversation is kept; the next prompt restores it"),
-            Self::Refused { reading: Reading::BusyElsewhere, .. } => Some("close the session where it is open, then try again"),
-            Self::Refused { reading: Reading::LoginNeeded, .. } => Some("log in with the agent's own program, then try again"),
-            Self::NotRestored { .. } => Some("allow a fresh session; the conversation so far stays readable here"),
+            Self::Died { .. } | Self::Unresponsive { .. } => {
+                Some("the conversation is kept; the next prompt restores it")
+            }
+            Self::Refused { reading: Reading::BusyElsewhere, .. } => {
+                Some("close the session where it is open, then try again")
+            }
+            Self::Refused { reading: Reading::LoginNeeded, .. } => {
+                Some("log in with the agent's own program, then try again")
+            }
+            Self::NotRestored { .. } => {
+                Some("allow a fresh session; the conversation so far stays readable here")
+            }
             Self::McpUnsupported { .. } => Some("leave the server out, or use a stdio one"),
             Self::NotStarted { .. }
             | Self::Version { .. }

@@ -89,11 +89,7 @@ pub enum InnerIdChange {
 
 impl Lineage {
     /// The lineage of a new record.
-    pub fn begin(
-        session: AcpSessionId,
-        agent_session: Option<AgentSessionId>,
-        at: Timestamp,
-    ) -> Self {
+    pub fn begin(session: AcpSessionId, agent_session: Option<AgentSessionId>, at: Timestamp) -> Self {
         let row = LineageRow { session, agent_session, from: at, to: None, reason: LineageReason::Created };
         Self { rows: vec![row] }
     }

@@ -50,6 +50,8 @@ impl PermissionPolicy {
 
     /// Reads a stable name.
     pub fn parse(name: &str) -> Option<Self> {
-        [Self::ApproveAll, Self::ApproveReads, Self::DenyAll].into_iter().find(|policy| policy.as_str() == name)
+        [Self::ApproveAll, Self::ApproveReads, Self::DenyAll]
+            .into_iter()
+            .find(|policy| policy.as_str() == name)
     }
 }

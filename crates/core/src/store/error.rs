@@ -117,3 +117,47 @@ pub enum StoreError {
         path: PathBuf,
     },
 }
+
+impl StoreError {
+    /// The stable code of this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Open { .. } => "STORE_NOT_OPENED",
+            Self::Locked { .. } => "STORE_LOCKED",
+            Self::Corrupt { .. } => "STORE_CORRUPT",
+            Self::Newer { .. } => "STORE_NEWER",
+            Self::NetworkFileSystem { .. } => "STORE_ON_NETWORK",
+            Self::Full { .. } => "STORE_FULL",
+            Self::Failed { .. } => "STORE_FAILED",
+            Self::NoRecord(_) => "NO_SESSION",
+            Self::RecordExists(_) => "RECORD_EXISTS",
+            Self::LeaseLost { .. } => "LEASE_LOST",
+            Self::OutOfOrder { .. } => "STORE_OUT_OF_ORDER",
+            Self::RequestExists { .. } => "REQUEST_EXISTS",
+            Self::LineageRewritten(_) => "LINEAGE_REWRITTEN",
+            Self::ReadOnly { .. } => "STORE_READ_ONLY",
+            Self::Closed { .. } => "STORE_CLOSED",
+        }
+    }
+
+    /// What a person can do next.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Open { .. } => Some("check that the directory exists and is yours"),
+            Self::Locked { .. } => Some("end the other process, then try again"),
+            Self::Corrupt { .. } => Some("the file was left as it is; move it away to begin a new store"),
+            Self::Newer { .. } => Some("use the newer acpx; this one can only read the store"),
+            Self::NetworkFileSystem { .. } => Some("set ACPX_HOME to a directory on a local disk"),
+            Self::Full { .. } => Some("make room on the disk; what was acknowledged is safe"),
+            Self::LeaseLost { .. } => Some("the other host goes on with the session"),
+            Self::Failed { .. }
+            | Self::NoRecord(_)
+            | Self::RecordExists(_)
+            | Self::OutOfOrder { .. }
+            | Self::RequestExists { .. }
+            | Self::LineageRewritten(_)
+            | Self::ReadOnly { .. }
+            | Self::Closed { .. } => None,
+        }
+    }
+}

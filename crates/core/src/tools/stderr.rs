@@ -69,8 +69,9 @@ mod tests {
         }
         tail.push(b"\x1b[31mred\x1b[0m\xff\n");
         tail.push("x".repeat(1000).as_bytes());
-        let expected =
-            ["line 7", "line 8", "line 9", "red\u{fffd}", &"x".repeat(TOLD_CHARS)].map(str::to_owned).to_vec();
+        let expected = ["line 7", "line 8", "line 9", "red\u{fffd}", &"x".repeat(TOLD_CHARS)]
+            .map(str::to_owned)
+            .to_vec();
         assert_eq!(tail.last_lines(), expected);
     }
 

@@ -70,7 +70,10 @@ pub(super) fn read(agent: &str, method: &str, message: &Message, was_ever_answer
             reason.map(StopReason::new).ok_or_else(|| bad("there is no stopReason"))
         })),
         "session/list" => Answer::Listed(result().and_then(|result| {
-            let rows = result.get("sessions").and_then(Value::as_array).ok_or_else(|| bad("there is no sessions list"))?;
+            let rows = result
+                .get("sessions")
+                .and_then(Value::as_array)
+                .ok_or_else(|| bad("there is no sessions list"))?;
             let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             Ok(ListPage { sessions: rows.iter().filter_map(listed).collect(), next })
         })),
@@ -87,7 +90,11 @@ pub(super) fn result(
     message: &Message,
     was_ever_answered: bool,
 ) -> Result<Value, AgentError> {
-    let bad = |problem: String| AgentError::BadAnswer { agent: agent.to_owned(), method: method.to_owned(), problem };
+    let bad = |problem: String| AgentError::BadAnswer {
+        agent: agent.to_owned(),
+        method: method.to_owned(),
+        problem,
+    };
     if let Some(result) = message.result() {
         return serde_json::from_str(result).map_err(|error| bad(error.to_string()));
     }
@@ -125,7 +132,8 @@ fn listed(row: &Value) -> Option<ListedSession> {
 
 /// An error in one line: agents put what matters now in the message, now in the data.
 fn describe(error: &RpcError) -> String {
-    let data: Value = error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default();
+    let data: Value =
+        error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default();
     let details = ["details", "message", "error", "reason"].iter().find_map(|key| data.get(key)?.as_str());
     let text = match data.as_str().or(details) {
         Some(details) if !error.message.contains(details) => format!("{}: {details}", error.message),
@@ -178,17 +186,27 @@ mod tests {
                 assert_eq!(answer(method, &format!(r#""result":{result}"#)), Answer::Restored(Ok(None)));
             }
         }
-        assert!(matches!(answer("session/load", r#""result":[]"#), Answer::Restored(Err(AgentError::BadAnswer { .. }))));
+        assert!(matches!(
+            answer("session/load", r#""result":[]"#),
+            Answer::Restored(Err(AgentError::BadAnswer { .. }))
+        ));
     }
 
     #[test]
     fn an_answer_of_the_wrong_shape_names_agent_method_and_problem() {
-        let Answer::Opened(Err(error)) = answer("session/new", r#""result":{"sessionId":7}"#) else { panic!() };
-        let expected =
-            r#"the agent "a" answered session/new with something else than the protocol says: there is no sessionId"#;
+        let Answer::Opened(Err(error)) = answer("session/new", r#""result":{"sessionId":7}"#) else {
+            panic!()
+        };
+        let expected = r#"the agent "a" answered session/new with something else than the protocol says: there is no sessionId"#;
         assert_eq!(error.to_string(), expected);
-        assert!(matches!(answer("session/prompt", r#""result":null"#), Answer::Prompted(Err(AgentError::BadAnswer { .. }))));
-        assert!(matches!(answer("session/list", r#""result":null"#), Answer::Listed(Err(AgentError::BadAnswer { .. }))));
+        assert!(matches!(
+            answer("session/prompt", r#""result":null"#),
+            Answer::Prompted(Err(AgentError::BadAnswer { .. }))
+        ));
+        assert!(matches!(
+            answer("session/list", r#""result":null"#),
+            Answer::Listed(Err(AgentError::BadAnswer { .. }))
+        ));
     }
 
     #[test]
@@ -204,7 +222,8 @@ mod tests {
 
     #[test]
     fn a_refusal_says_what_the_agent_said_wherever_it_said_it() {
-        let error = r#""error":{"code":-32603,"message":"Internal error","data":{"details":"no rollout found"}}"#;
+        let error =
+            r#""error":{"code":-32603,"message":"Internal error","data":{"details":"no rollout found"}}"#;
         let Answer::Restored(Err(error)) = answer("session/load", error) else { panic!() };
         let expected = r#"the agent "a" refused session/load: Internal error: no rollout found (-32603)"#;
         assert_eq!(error.to_string(), expected);

@@ -2,7 +2,6 @@
 
 use agent_client_protocol_schema::v1 as acp;
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentError, Direction, EventKind, McpServer, McpTransport, NamedValue,
@@ -95,7 +94,8 @@ impl AgentConnection {
             self.check_transport(server)?;
         }
         let params = |secret: fn(&NamedValue) -> &str| {
-            let servers: Vec<_> = place.mcp_servers.iter().map(|server| wire_server(server, secret)).collect();
+            let servers: Vec<_> =
+                place.mcp_servers.iter().map(|server| wire_server(server, secret)).collect();
             json(&SetupParams { session_id: session, cwd: place.cwd, mcp_servers: servers })
         };
         let mut outgoing = Outgoing::request(&self.peer, method, &params(|variable| &variable.value));
@@ -189,8 +189,10 @@ struct ListParams<'a> {
 }
 
 fn wire_server(server: &McpServer, secret: fn(&NamedValue) -> &str) -> acp::McpServer {
-    let env = |values: &[NamedValue]| values.iter().map(|v| acp::EnvVariable::new(&v.name, secret(v))).collect();
-    let headers = |values: &[NamedValue]| values.iter().map(|v| acp::HttpHeader::new(&v.name, secret(v))).collect();
+    let env =
+        |values: &[NamedValue]| values.iter().map(|v| acp::EnvVariable::new(&v.name, secret(v))).collect();
+    let headers =
+        |values: &[NamedValue]| values.iter().map(|v| acp::HttpHeader::new(&v.name, secret(v))).collect();
     match &server.transport {
         McpTransport::Stdio { command, args, env: variables } => acp::McpServer::Stdio(
             acp::McpServerStdio::new(&server.name, command.as_path()).args(args.clone()).env(env(variables)),
@@ -210,9 +212,4 @@ fn session_params(session: &AcpSessionId) -> String {
 
 fn json(value: &impl Serialize) -> String {
     serde_json::to_string(value).expect("our parameters have only strings and lists of them")
-}
-
-/// Whether a text is a JSON array, as a prompt's blocks must be.
-pub(crate) fn is_array(text: &str) -> bool {
-    serde_json::from_str::<Vec<&RawValue>>(text).is_ok()
 }

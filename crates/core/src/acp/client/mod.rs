@@ -148,7 +148,8 @@ impl AgentConnection {
         let ask = AskId(id.as_str().into());
         match message.method() {
             Some("session/request_permission") => {
-                let known = |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, kind)| *kind);
+                let known =
+                    |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, kind)| *kind);
                 Meaning::Permission(ask, PermissionRequest::read(message.params().unwrap_or("null"), known))
             }
             method => Meaning::Request(ask, method.unwrap_or_default().into()),

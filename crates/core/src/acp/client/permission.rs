@@ -79,7 +79,8 @@ mod tests {
     fn request(kind: &str, options: &[(&str, &str)]) -> PermissionRequest {
         let options: Vec<_> =
             options.iter().map(|(id, kind)| json!({"optionId": id, "name": id, "kind": kind})).collect();
-        let params = json!({"sessionId": "s", "toolCall": {"toolCallId": "t", "kind": kind}, "options": options});
+        let params =
+            json!({"sessionId": "s", "toolCall": {"toolCallId": "t", "kind": kind}, "options": options});
         PermissionRequest::read(&params.to_string(), |_| None)
     }
 
@@ -111,7 +112,10 @@ mod tests {
         assert_eq!(request("search", &[]).kind, ToolKind::Reads);
         assert_eq!(request("execute", &[]).kind, ToolKind::Other);
         let untold = r#"{"toolCall":{"toolCallId":"t"},"options":[]}"#;
-        assert_eq!(PermissionRequest::read(untold, |id| (id == "t").then_some(ToolKind::Reads)).kind, ToolKind::Reads);
+        assert_eq!(
+            PermissionRequest::read(untold, |id| (id == "t").then_some(ToolKind::Reads)).kind,
+            ToolKind::Reads
+        );
         for unreadable in [untold, "null", "[]", r#"{"toolCall":7}"#] {
             assert_eq!(PermissionRequest::read(unreadable, |_| None).kind, ToolKind::Other);
         }

@@ -31,7 +31,11 @@ pub enum InitializeFailure {
 
 impl AgentConnection {
     /// Asks the agent to initialize and waits for its answer. How long, the caller decides.
-    pub async fn start(agent: &str, peer: Peer, mut incoming: Incoming) -> Result<Started, InitializeFailure> {
+    pub async fn start(
+        agent: &str,
+        peer: Peer,
+        mut incoming: Incoming,
+    ) -> Result<Started, InitializeFailure> {
         let outgoing = Outgoing::request(&peer, "initialize", &initialize_params());
         let mut lines = vec![outgoing.kept()];
         if let Some(id) = outgoing.id
@@ -45,7 +49,13 @@ impl AgentConnection {
                 Inbound::Response { message, .. } => {
                     let capabilities = read_answer(agent, &message).map_err(InitializeFailure::Agent)?;
                     let agent = agent.to_owned();
-                    let connection = Self { agent, peer, incoming, capabilities, tools: std::collections::VecDeque::new() };
+                    let connection = Self {
+                        agent,
+                        peer,
+                        incoming,
+                        capabilities,
+                        tools: std::collections::VecDeque::new(),
+                    };
                     return Ok(Started { connection, lines });
                 }
                 Inbound::Request { id, message } => refuse(&peer, &id, &message, &mut lines).await,
@@ -54,7 +64,11 @@ impl AgentConnection {
             if lines.len() > LINES_BEFORE_ANSWER {
                 let during = "before it answered initialize".to_owned();
                 let limit = lines.iter().map(|line| line.body.len() as u64).sum();
-                return Err(InitializeFailure::Agent(AgentError::Flooded { agent: agent.to_owned(), limit, during }));
+                return Err(InitializeFailure::Agent(AgentError::Flooded {
+                    agent: agent.to_owned(),
+                    limit,
+                    during,
+                }));
             }
         }
         Err(InitializeFailure::Ended)
@@ -81,9 +95,10 @@ fn read_answer(agent: &str, message: &Message) -> Result<Capabilities, AgentErro
     let result = answer::result(agent, "initialize", message, true)?;
     match result.get("protocolVersion") {
         Some(Value::Number(version)) if version.as_u64() == Some(1) => Ok(Capabilities::read(&result)),
-        Some(version) => {
-            Err(AgentError::Version { agent: agent.to_owned(), answered: version.to_string().chars().take(64).collect() })
-        }
+        Some(version) => Err(AgentError::Version {
+            agent: agent.to_owned(),
+            answered: version.to_string().chars().take(64).collect(),
+        }),
         None => Err(AgentError::BadAnswer {
             agent: agent.to_owned(),
             method: "initialize".to_owned(),

@@ -3,7 +3,10 @@
 use super::*;
 
 fn calls(effects: &[Effect]) -> Vec<&Call> {
-    effects.iter().filter_map(|effect| if let Effect::Ask(call) = effect { Some(call) } else { None }).collect()
+    effects
+        .iter()
+        .filter_map(|effect| if let Effect::Ask(call) = effect { Some(call) } else { None })
+        .collect()
 }
 
 fn awakenings(effects: &[Effect]) -> Vec<Result<Awakening, &'static str>> {
@@ -16,7 +19,10 @@ fn awakenings(effects: &[Effect]) -> Vec<Result<Awakening, &'static str>> {
 }
 
 fn kept_lines(effects: &[Effect]) -> Vec<&str> {
-    effects.iter().filter_map(|effect| if let Effect::Keep(body) = effect { Some(&**body) } else { None }).collect()
+    effects
+        .iter()
+        .filter_map(|effect| if let Effect::Keep(body) = effect { Some(&**body) } else { None })
+        .collect()
 }
 
 fn ended(effects: &[Effect]) -> Vec<(u64, &TurnOutcome)> {
@@ -77,7 +83,13 @@ fn descents() -> Vec<Descent> {
         end: Ok(Awakening::Live),
     };
     vec![
-        Descent { name: "resume", answers: vec![restored()], sent: vec![Call::Resume], end: by(Rung::Resume), ..base() },
+        Descent {
+            name: "resume",
+            answers: vec![restored()],
+            sent: vec![Call::Resume],
+            end: by(Rung::Resume),
+            ..base()
+        },
         Descent {
             name: "load, where resume is not advertised",
             advertised: LOAD,
@@ -218,7 +230,8 @@ fn fallback_keeps_the_lineage_and_its_inner_ids_apart() {
     let mut machine = kept(1);
     let opened = Input::Opened { session: session("s2"), inner: None };
     feed(&mut machine, [wake(Fallback::Fresh), ready(NONE), opened]);
-    let rows: Vec<_> = machine.lineage().unwrap().rows().iter().map(|row| (&row.session, &row.agent_session)).collect();
+    let rows: Vec<_> =
+        machine.lineage().unwrap().rows().iter().map(|row| (&row.session, &row.agent_session)).collect();
     let inner = AgentSessionId::from_agent("inner");
     assert_eq!(rows, [(&session("s1"), &inner), (&session("s2"), &None)]);
 }
@@ -256,7 +269,11 @@ fn a_turn_is_saved_as_dispatched_before_it_is_sent() {
         effects.iter().position(|effect| matches!(effect, Effect::SaveTurn(turn) if wanted(&turn.state)))
     };
     let sent = effects.iter().position(|effect| matches!(effect, Effect::Ask(Call::Prompt { .. })));
-    let order = [saved(|state| *state == TurnState::Queued), saved(|state| matches!(state, TurnState::Dispatched { .. })), sent];
+    let order = [
+        saved(|state| *state == TurnState::Queued),
+        saved(|state| matches!(state, TurnState::Dispatched { .. })),
+        sent,
+    ];
     assert!(order.iter().all(Option::is_some) && order.is_sorted(), "{effects:#?}");
 }
 

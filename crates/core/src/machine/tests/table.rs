@@ -53,6 +53,14 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("refused: broken", refused(Reading::Broken)),
         ("refused: busy elsewhere", refused(Reading::BusyElsewhere)),
         ("refused: login needed", refused(Reading::LoginNeeded)),
+        (
+            "setup impossible",
+            Input::SetupImpossible(AgentError::McpUnsupported {
+                agent: "a".into(),
+                server: "m".into(),
+                capability: "http",
+            }),
+        ),
         ("prompt answered", Input::PromptAnswered(Ok(StopReason::new("end_turn")))),
         ("prompt failed", Input::PromptAnswered(Err(died()))),
         ("close answered", Input::CloseAnswered),

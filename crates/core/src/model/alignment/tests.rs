@@ -48,7 +48,12 @@ fn a_replay_is_judged_on_its_prompts() {
         ("a summary first", TWO, &[user("summary"), user("two")], Some(Verdict::Different)),
         ("a prompt cut off", TWO, &[user("on"), agent("1")], Some(Verdict::Different)),
         ("output alone", TWO, &[agent("1"), tool()], Some(Verdict::Shorter)),
-        ("an interrupted one is gone", &[("one", true, ""), ("x", false, "")], &[user("one")], Some(Verdict::Same)),
+        (
+            "an interrupted one is gone",
+            &[("one", true, ""), ("x", false, "")],
+            &[user("one")],
+            Some(Verdict::Same),
+        ),
         (
             "an interrupted one is gone, later ones are there",
             &[("one", true, ""), ("x", false, ""), ("two", true, "")],

@@ -97,7 +97,10 @@ fn a_tool_call_stands_once_with_the_last_telling_of_each_field() {
     let expected = serde_json::json!({"toolCallId":"t","title":"read","status":"completed","new":1});
     let Entry::Tool(tool) = &fold.conversation.entries()[0] else { panic!("not a tool call") };
     assert_eq!(fold.conversation.entries().len(), 1);
-    assert_eq!((serde_json::Value::Object(tool.fields.clone()), tool.first, tool.last), (expected, Seq(1), Seq(2)));
+    assert_eq!(
+        (serde_json::Value::Object(tool.fields.clone()), tool.first, tool.last),
+        (expected, Seq(1), Seq(2))
+    );
 }
 
 #[test]

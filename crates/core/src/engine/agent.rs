@@ -1,0 +1,208 @@
+//! One running agent of a session: how it comes up, and what is said when it goes.
+
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::task::JoinHandle;
+
+use crate::acp::client::{AgentConnection, InitializeFailure, Line, Started};
+use crate::model::{AcpSessionId, AgentError, AgentSpec, McpServer, McpTransport};
+use crate::tools::{AgentProcess, Environment, Exit, Grace};
+use crate::wire::{self, End, Peer};
+
+use super::Settings;
+use super::task::Place;
+
+/// How long a process that closed its output may take to exit before we say so.
+const EXIT_LAG: Duration = Duration::from_millis(500);
+/// Shorter values are too common to be taken for secrets in an agent's words.
+const SECRET_CHARS: usize = 6;
+
+/// A running agent that has answered `initialize`.
+pub(super) struct LiveAgent {
+    pub(super) connection: AgentConnection,
+    pub(super) process: AgentProcess,
+}
+
+/// Starts an agent. When this fails, nothing of it is left.
+pub(super) async fn start(
+    place: Place,
+    settings: Arc<Settings>,
+    predecessor: Option<JoinHandle<()>>,
+) -> Result<(LiveAgent, Vec<Line>), AgentError> {
+    if let Some(predecessor) = predecessor {
+        // Two processes on one session are what agents refuse with "busy".
+        drop(predecessor.await);
+    }
+    let Place { agent, cwd, environment, .. } = &place;
+    let (mut process, pipes) = AgentProcess::spawn(agent, cwd, environment, settings.process)?;
+    let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
+    let initialize = AgentConnection::start(agent.label(), peer.clone(), incoming);
+    let error = match tokio::time::timeout(agent.start_timeout, initialize).await {
+        Ok(Ok(Started { connection, lines })) => return Ok((LiveAgent { connection, process }, lines)),
+        Ok(Err(InitializeFailure::Agent(error))) => error,
+        Ok(Err(InitializeFailure::Ended)) => {
+            let how = exit_words(process.exited_within(EXIT_LAG).await);
+            AgentError::ExitedAtOnce { agent: label(agent), how, said: place.censor(said(&process, &peer)) }
+        }
+        Err(_) => AgentError::SlowStart {
+            agent: label(agent),
+            limit: agent.start_timeout,
+            said: place.censor(said(&process, &peer)),
+        },
+    };
+    peer.abort();
+    process.end(settings.process).await;
+    Err(error)
+}
+
+impl LiveAgent {
+    /// Says how the agent went, and ends what is left of it in the background.
+    pub(super) async fn gone(mut self, place: &Place, grace: Grace) -> (AgentError, JoinHandle<()>) {
+        let error = match self.connection.end() {
+            Some(End::Flooded) => AgentError::Flooded {
+                agent: label(&place.agent),
+                limit: self.connection.peer().garbage().bytes,
+                during: "of garbage".to_owned(),
+            },
+            _ => AgentError::Died {
+                agent: label(&place.agent),
+                how: exit_words(self.process.exited_within(EXIT_LAG).await),
+                said: place.censor(self.process.last_words()),
+            },
+        };
+        (error, tokio::spawn(self.end(grace)))
+    }
+
+    /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
+    /// read and forgotten, so that it can finish.
+    pub(super) async fn end(self, grace: Grace) {
+        let Self { mut connection, process } = self;
+        let peer = connection.peer().clone();
+        let close = async {
+            if !matches!(tokio::time::timeout(grace.eof, peer.close()).await, Ok(Ok(()))) {
+                peer.abort();
+            }
+        };
+        let drain = async {
+            while connection.recv(true).await.is_some() {}
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            ((), ()) = async { tokio::join!(close, process.end(grace)) } => {}
+            () = drain => {}
+        }
+    }
+}
+
+impl Place {
+    /// An agent's words without the secret values it was given.
+    fn censor(&self, said: Vec<String>) -> Vec<String> {
+        let secrets = secrets(&self.environment, &self.mcp_servers);
+        let clean = |line: String| {
+            secrets
+                .iter()
+                .filter(|secret| line.contains(**secret))
+                .fold(line.clone(), |line, secret| line.replace(secret, "[secret]"))
+        };
+        said.into_iter().map(clean).collect()
+    }
+}
+
+/// Every value that must not be repeated to anyone.
+fn secrets<'a>(environment: &'a Environment, servers: &'a [McpServer]) -> Vec<&'a str> {
+    let looks_secret = |name: &str| {
+        let name = name.to_ascii_uppercase();
+        ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|word| name.contains(word))
+    };
+    let variables = environment
+        .iter()
+        .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
+        .filter_map(|(name, value)| looks_secret(name).then_some(value));
+    let given = servers.iter().flat_map(|server| match &server.transport {
+        McpTransport::Stdio { env, .. } => env,
+        McpTransport::Http { headers, .. } | McpTransport::Sse { headers, .. } => headers,
+    });
+    variables.chain(given.map(|value| &*value.value)).filter(|value| value.len() >= SECRET_CHARS).collect()
+}
+
+/// What the agent said that was no protocol: on stderr, or else as garbage on stdout.
+fn said(process: &AgentProcess, peer: &Peer) -> Vec<String> {
+    let words = process.last_words();
+    if words.is_empty() { peer.garbage().recent } else { words }
+}
+
+fn exit_words(exit: Option<Exit>) -> String {
+    exit.map_or_else(|| "it closed its output".to_owned(), |exit| exit.to_string())
+}
+
+fn label(agent: &AgentSpec) -> String {
+    agent.label().to_owned()
+}
+
+/// The ACP sessions that are live in this engine. An agent that gives one id twice has given us a stranger's.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LiveIds(Arc<Mutex<HashSet<LiveKey>>>);
+
+/// An agent's command line and the id it gave.
+type LiveKey = (Vec<String>, AcpSessionId);
+
+/// An id that is live as long as this value.
+pub(super) struct LiveId {
+    ids: LiveIds,
+    key: LiveKey,
+}
+
+impl LiveIds {
+    /// Takes an id, unless another session of the same agent has it.
+    pub(super) fn take(&self, agent: &AgentSpec, session: AcpSessionId) -> Option<LiveId> {
+        let command = std::iter::once(&agent.program).chain(&agent.args).cloned().collect();
+        let key = (command, session);
+        let new = self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone());
+        new.then(|| LiveId { ids: self.clone(), key })
+    }
+}
+
+impl Drop for LiveId {
+    fn drop(&mut self) {
+        self.ids.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.key);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{AbsolutePath, NamedValue};
+
+    #[test]
+    fn secret_values_are_taken_out_of_an_agents_words() {
+        let place = Place {
+            agent: AgentSpec::new("a", [""; 0]),
+            cwd: AbsolutePath::new("/").unwrap(),
+            environment: vec![("API_KEY".into(), "from-env".into()), ("HOME".into(), "/home/x".into())],
+            mcp_servers: vec![McpServer {
+                name: "m".into(),
+                transport: McpTransport::Http {
+                    url: "http://x".into(),
+                    headers: vec![NamedValue { name: "Authorization".into(), value: "Bearer t0ken".into() }],
+                },
+            }],
+            left_out: Vec::new(),
+        };
+        let said = vec!["key from-env, header Bearer t0ken, home /home/x".to_owned()];
+        assert_eq!(place.censor(said), ["key [secret], header [secret], home /home/x"]);
+    }
+
+    #[test]
+    fn an_id_is_live_once_and_only_while_it_is_held() {
+        let ids = LiveIds::default();
+        let agent = AgentSpec::new("a", ["x"]);
+        let session = || AcpSessionId::new("s").unwrap();
+        let held = ids.take(&agent, session());
+        assert!(held.is_some() && ids.take(&agent, session()).is_none());
+        assert!(ids.take(&AgentSpec::new("a", ["y"]), session()).is_some());
+        drop(held);
+        assert!(ids.take(&agent, session()).is_some());
+    }
+}

@@ -1,0 +1,94 @@
+//! What a session can answer instead of what it was asked.
+
+use std::sync::Arc;
+
+use crate::model::{AbsolutePath, AgentError, RecordId, RequestId};
+use crate::store::StoreError;
+
+use super::PromptProblem;
+
+/// Why a session could not do what was asked. What was kept stays kept.
+#[derive(Debug, Clone, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The agent did something else.
+    #[error(transparent)]
+    Agent(#[from] AgentError),
+    /// The store did not keep what had to be kept.
+    #[error(transparent)]
+    Store(Arc<StoreError>),
+    /// There is no such record.
+    #[error("there is no record {0}")]
+    NoRecord(RecordId),
+    /// The working directory cannot be used.
+    #[error("cannot work in {cwd}: {reason}")]
+    Directory {
+        /// The directory.
+        cwd: AbsolutePath,
+        /// Why.
+        reason: String,
+    },
+    /// The prompt cannot be sent.
+    #[error(transparent)]
+    Prompt(#[from] PromptProblem),
+    /// The record has had a prompt of this name.
+    #[error("the record {record} has had a prompt with the request id {request}")]
+    RequestExists {
+        /// The record.
+        record: RecordId,
+        /// The name.
+        request: RequestId,
+    },
+    /// Too many prompts wait already.
+    #[error("too many prompts wait for the record {0}")]
+    QueueFull(RecordId),
+    /// The session is being closed.
+    #[error("the record {0} is being closed")]
+    Closing(RecordId),
+    /// The session has a turn running or waiting.
+    #[error("the record {0} has work to do")]
+    Busy(RecordId),
+    /// The engine was shut down.
+    #[error("the session of the record {0} was shut down")]
+    ShutDown(RecordId),
+}
+
+impl SessionError {
+    /// The stable code of this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::Agent(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::NoRecord(_) => "NO_SESSION",
+            Self::Directory { .. } => "BAD_DIRECTORY",
+            Self::Prompt(_) => "BAD_PROMPT",
+            Self::RequestExists { .. } => "REQUEST_EXISTS",
+            Self::QueueFull(_) => "QUEUE_FULL",
+            Self::Closing(_) => "SESSION_CLOSING",
+            Self::Busy(_) => "SESSION_BUSY",
+            Self::ShutDown(_) => "SHUT_DOWN",
+        }
+    }
+
+    /// What a person can do next.
+    pub fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Agent(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Directory { .. } => Some("name a directory that exists"),
+            Self::RequestExists { .. } => Some("give each prompt a request id of its own"),
+            Self::QueueFull(_) | Self::Busy(_) => Some("wait for the running turn, or cancel it"),
+            Self::NoRecord(_) | Self::Prompt(_) | Self::Closing(_) | Self::ShutDown(_) => None,
+        }
+    }
+}
+
+impl From<StoreError> for SessionError {
+    fn from(error: StoreError) -> Self {
+        match error {
+            StoreError::NoRecord(record) => Self::NoRecord(record),
+            StoreError::RequestExists { record, request } => Self::RequestExists { record, request },
+            other => Self::Store(Arc::new(other)),
+        }
+    }
+}

@@ -1,0 +1,80 @@
+//! The conversation so far, read back from the store: to compare with a replay, and to carry into a fresh
+//! session.
+
+use std::fmt::Write;
+use std::sync::Arc;
+
+use crate::acp;
+use crate::model::{Conversation, Entry, MessageKind, RecordId, Seq};
+use crate::store::{Store, StoreError};
+
+/// How many events are folded at a time.
+const PAGE: usize = 4096;
+/// About how much text a fresh session is told at most. The newest part is kept.
+const CARRIED_CHARS: usize = 200_000;
+
+/// Folds a record's events.
+pub(super) async fn fold(store: &Arc<dyn Store>, record: &RecordId) -> Result<Conversation, StoreError> {
+    let mut conversation = Conversation::new(record.clone());
+    let mut from = Seq::FIRST;
+    loop {
+        let events = store.events(record.clone(), from, PAGE).await?;
+        let Some(last) = events.last() else { return Ok(conversation) };
+        from = last.seq.next();
+        for event in &events {
+            conversation.apply(event, acp::content(event));
+        }
+    }
+}
+
+/// The conversation as text, for an agent that does not remember it.
+pub(super) fn transcript(conversation: &Conversation) -> String {
+    let mut text = String::new();
+    for entry in conversation.entries() {
+        // Writing to a string cannot fail.
+        let _ = match entry {
+            Entry::Message(message) if message.kind == MessageKind::User => {
+                write!(text, "User: {}\n\n", message.text)
+            }
+            Entry::Message(message) if message.kind == MessageKind::Agent => {
+                write!(text, "You: {}\n\n", message.text)
+            }
+            Entry::Tool(tool) => {
+                let field = |name: &str| tool.fields.get(name).and_then(serde_json::Value::as_str);
+                let title = field("title").unwrap_or("a tool");
+                write!(text, "You used {title} ({}).\n\n", field("status").unwrap_or("unknown"))
+            }
+            Entry::Message(_) | Entry::Plan { .. } | Entry::TurnEnd { .. } | Entry::Reset { .. } => Ok(()),
+        };
+    }
+    let excess = text.len().saturating_sub(CARRIED_CHARS);
+    let start = (excess..=text.len()).find(|&index| text.is_char_boundary(index)).unwrap_or(text.len());
+    let cut = if start > 0 { "(the beginning is left out)\n\n" } else { "" };
+    format!(
+        "This session replaces one that was lost. The conversation so far, for your information:\n\n\
+         {cut}{}\
+         End of the conversation so far. What follows is the next prompt.",
+        text.get(start..).unwrap_or_default()
+    )
+}
+
+/// A prompt with a text put before it.
+pub(super) fn with_history(blocks: &str, history: &str) -> String {
+    let block = format!(r#"{{"type":"text","text":{}}}"#, serde_json::Value::from(history));
+    match blocks.trim_start().strip_prefix('[') {
+        Some(rest) => format!("[{block},{rest}"),
+        None => blocks.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_history_goes_before_the_blocks_and_leaves_them_as_they_are() {
+        let blocks = r#" [ {"type":"text","text":"x", "n":1e3} ]"#;
+        let expected = r#"[{"type":"text","text":"old"}, {"type":"text","text":"x", "n":1e3} ]"#;
+        assert_eq!(with_history(blocks, "old"), expected);
+    }
+}

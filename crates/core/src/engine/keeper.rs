@@ -1,0 +1,230 @@
+//! What a session's task has to keep, gathered and committed together.
+//!
+//! The keeper numbers the events. Until the agent has answered `session/new` there is no record, and what
+//! was exchanged so far waits here; the record is made with all of it.
+
+use std::sync::Arc;
+
+use crate::acp::client::Line;
+use crate::machine::Effect;
+use crate::model::{
+    AbsolutePath, AgentSpec, Direction, Event, EventKind, Fact, Lifecycle, Lineage, LineageIndex, Record,
+    RecordId, RequestId, Seq, Timestamp, TurnId,
+};
+use crate::store::{Change, Durability, SessionWriter, StoreError};
+
+use super::Shared;
+use super::follow::Tail;
+
+/// The protocol version our lines to and from agents are in.
+const PROTOCOL: u16 = 1;
+
+/// A record that does not exist yet.
+pub(super) struct Seed {
+    pub(super) id: RecordId,
+    pub(super) agent: AgentSpec,
+    pub(super) cwd: AbsolutePath,
+    pub(super) real_cwd: AbsolutePath,
+    pub(super) mcp_servers: Vec<String>,
+}
+
+pub(super) struct Keeper {
+    shared: Shared,
+    record: RecordId,
+    stage: Stage,
+    next: Seq,
+    lineage: LineageIndex,
+    changes: Vec<Change>,
+    durability: Durability,
+    /// Bytes of bodies in `changes`.
+    bytes: usize,
+    tail: Arc<Tail>,
+}
+
+enum Stage {
+    /// There is no record. It has a lineage once `session/new` was answered, and is made with this batch.
+    Unborn(Box<Seed>, Option<(Lineage, Timestamp)>),
+    /// There is one, and we are its writer.
+    Kept(SessionWriter),
+}
+
+impl Keeper {
+    pub(super) fn of_new(shared: Shared, seed: Seed, tail: Arc<Tail>) -> Self {
+        Self::new(
+            shared,
+            seed.id.clone(),
+            Stage::Unborn(Box::new(seed), None),
+            None,
+            LineageIndex::FIRST,
+            tail,
+        )
+    }
+
+    pub(super) fn of_record(shared: Shared, record: &Record, writer: SessionWriter, tail: Arc<Tail>) -> Self {
+        let lineage = record.lineage.current_index();
+        Self::new(shared, record.id.clone(), Stage::Kept(writer), record.last_seq, lineage, tail)
+    }
+
+    fn new(
+        shared: Shared,
+        record: RecordId,
+        stage: Stage,
+        last: Option<Seq>,
+        lineage: LineageIndex,
+        tail: Arc<Tail>,
+    ) -> Self {
+        Self {
+            shared,
+            record,
+            stage,
+            next: last.map_or(Seq::FIRST, Seq::next),
+            lineage,
+            changes: Vec::new(),
+            durability: Durability::Process,
+            bytes: 0,
+            tail,
+        }
+    }
+
+    pub(super) fn record(&self) -> &RecordId {
+        &self.record
+    }
+
+    /// Whether there is a record.
+    pub(super) fn has_record(&self) -> bool {
+        matches!(self.stage, Stage::Kept(_))
+    }
+
+    /// How many bytes wait to be committed.
+    pub(super) fn waiting_bytes(&self) -> usize {
+        self.bytes
+    }
+
+    pub(super) fn keep_line(&mut self, now: Timestamp, turn: Option<TurnId>, line: Line) {
+        let event = Event {
+            seq: self.next,
+            at: now,
+            turn,
+            lineage: self.lineage,
+            protocol: PROTOCOL,
+            direction: line.direction,
+            kind: line.kind,
+            body: line.body,
+        };
+        self.next = self.next.next();
+        self.bytes += event.body.len();
+        self.changes.push(Change::Event(event));
+    }
+
+    pub(super) fn keep_update(&mut self, now: Timestamp, turn: Option<TurnId>, body: Arc<str>) {
+        let line = Line { direction: Direction::FromAgent, kind: EventKind::Update, body };
+        self.keep_line(now, turn, line);
+    }
+
+    pub(super) fn keep_fact(&mut self, now: Timestamp, fact: &Fact) {
+        let turn = match fact {
+            Fact::TurnStarted { turn, .. } | Fact::TurnEnded { turn, .. } => Some(TurnId(*turn)),
+            _ => None,
+        };
+        let line = Line { direction: Direction::Ours, kind: EventKind::Fact, body: fact.to_body() };
+        self.keep_line(now, turn, line);
+    }
+
+    /// Keeps what an effect says is to be kept; any other effect is given back.
+    pub(super) fn keep_effect(&mut self, now: Timestamp, effect: Effect) -> Option<Effect> {
+        match effect {
+            Effect::Fact(fact) => self.keep_fact(now, &fact),
+            // What a client was promised, what may have reached the agent and what it answered are worth a
+            // sync, so a turn always is.
+            Effect::SaveTurn(turn) => {
+                self.durability = Durability::Machine;
+                self.changes.push(Change::Turn(turn));
+            }
+            Effect::SaveLineage(lineage) => self.keep_lineage(now, lineage),
+            Effect::SaveTitle(title) => self.changes.push(Change::Title(title.map(String::from))),
+            Effect::SaveLifecycle(lifecycle) => self.changes.push(Change::Lifecycle(lifecycle)),
+            other => return Some(other),
+        }
+        None
+    }
+
+    pub(super) fn keep_mcp_servers(&mut self, names: Vec<String>) {
+        match &mut self.stage {
+            Stage::Unborn(seed, _) => seed.mcp_servers = names,
+            Stage::Kept(_) => self.changes.push(Change::McpServers(names)),
+        }
+    }
+
+    fn keep_lineage(&mut self, now: Timestamp, lineage: Lineage) {
+        self.lineage = lineage.current_index();
+        self.durability = Durability::Machine;
+        match &mut self.stage {
+            Stage::Unborn(_, born) => *born = Some((lineage, now)),
+            Stage::Kept(_) => self.changes.push(Change::Lineage(lineage)),
+        }
+    }
+
+    /// Whether a client has used this name for a prompt before.
+    pub(super) async fn knows_request(&self, request: &RequestId) -> Result<bool, StoreError> {
+        if !self.has_record() {
+            return Ok(false);
+        }
+        Ok(self.shared.store.turn(self.record.clone(), request.clone()).await?.is_some())
+    }
+
+    /// Commits what was gathered and shows its events to those who follow.
+    pub(super) async fn commit(&mut self) -> Result<(), StoreError> {
+        let unborn = match &self.stage {
+            Stage::Unborn(_, None) => return Ok(()),
+            Stage::Unborn(seed, Some((lineage, born))) => Some(seed.record(lineage.clone(), *born)),
+            Stage::Kept(_) if self.changes.is_empty() => return Ok(()),
+            Stage::Kept(_) => None,
+        };
+        let (changes, events) = self.take_batch();
+        let durability = std::mem::replace(&mut self.durability, Durability::Process);
+        match (unborn, &self.stage) {
+            (Some(record), _) => {
+                let Shared { store, host, .. } = &self.shared;
+                let writer = SessionWriter::create(store.clone(), record, changes, host.clone()).await?;
+                self.stage = Stage::Kept(writer);
+            }
+            (None, Stage::Kept(writer)) => writer.append(changes, durability).await?,
+            (None, Stage::Unborn(..)) => {}
+        }
+        self.tail.publish(events);
+        Ok(())
+    }
+
+    fn take_batch(&mut self) -> (Vec<Change>, Vec<Event>) {
+        self.bytes = 0;
+        let changes = std::mem::take(&mut self.changes);
+        let event =
+            |change: &Change| if let Change::Event(event) = change { Some(event.clone()) } else { None };
+        let events = changes.iter().filter_map(event).collect();
+        (changes, events)
+    }
+
+    pub(super) fn close(&self) {
+        self.tail.close();
+    }
+}
+
+impl Seed {
+    fn record(&self, lineage: Lineage, born: Timestamp) -> Record {
+        Record {
+            id: self.id.clone(),
+            agent: self.agent.clone(),
+            cwd: self.cwd.clone(),
+            real_cwd: self.real_cwd.clone(),
+            mcp_servers: self.mcp_servers.clone(),
+            title: None,
+            lifecycle: Lifecycle::Open,
+            lineage,
+            created_at: born,
+            updated_at: born,
+            last_seq: None,
+            last_turn: None,
+            answered_turns: 0,
+        }
+    }
+}

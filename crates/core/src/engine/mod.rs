@@ -1,0 +1,253 @@
+//! Sessions that run: one task for each, which feeds the machine and performs what it says.
+//!
+//! The one rule of performing: what is to be kept is kept first. A task gathers what happened, commits it
+//! together, and only then sends, answers and shows. So nothing is shown before it is kept, and a prompt is
+//! on the disk before its bytes reach the agent.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+
+use crate::machine::{Awakening, Input, SessionMachine, WakeOptions};
+use crate::model::{AbsolutePath, AgentSpec, Conversation, HostId, McpServer, Record, RecordId, Seq};
+use crate::store::{SessionWriter, Store, StoreError};
+use crate::tools::Environment;
+
+mod agent;
+mod error;
+mod follow;
+mod history;
+mod keeper;
+mod perform;
+mod prompt;
+mod session;
+mod settings;
+mod task;
+mod waiters;
+
+pub use error::SessionError;
+pub use follow::Follower;
+pub use prompt::{Prompt, PromptProblem};
+pub use session::{Session, SessionStatus, TurnTicket};
+pub use settings::Settings;
+
+use agent::LiveIds;
+use follow::Tail;
+use keeper::{Keeper, Seed};
+use task::{Place, SessionTask};
+
+/// How many commands may wait for a session's task.
+const COMMANDS: usize = 64;
+
+/// Runs sessions over a store.
+#[derive(Clone)]
+pub struct Engine(Arc<Inner>);
+
+struct Inner {
+    shared: Shared,
+    running: tokio::sync::Mutex<HashMap<RecordId, Running>>,
+}
+
+struct Running {
+    session: Session,
+    task: JoinHandle<()>,
+}
+
+/// What every session of an engine has in common.
+#[derive(Clone)]
+pub(crate) struct Shared {
+    store: Arc<dyn Store>,
+    host: HostId,
+    settings: Arc<Settings>,
+    live_ids: LiveIds,
+}
+
+/// A session to be made.
+#[derive(Debug, Clone)]
+pub struct NewSession {
+    /// The agent to make it with.
+    pub agent: AgentSpec,
+    /// Where it works. Kept and sent again byte for byte.
+    pub cwd: AbsolutePath,
+    /// The agent's whole environment. It is never stored.
+    pub environment: Environment,
+    /// The servers the agent connects to. Only their names are stored.
+    pub mcp_servers: Vec<McpServer>,
+}
+
+/// A session to be brought back.
+#[derive(Debug, Clone, Default)]
+pub struct RestoreSession {
+    /// How.
+    pub options: WakeOptions,
+    /// The agent's whole environment, should it have to be started.
+    pub environment: Environment,
+    /// The servers the agent connects to; `None` leaves those in force, as far as their values are known.
+    pub mcp_servers: Option<Vec<McpServer>>,
+}
+
+impl Engine {
+    /// An engine that writes as `host`.
+    pub fn new(store: Arc<dyn Store>, host: HostId, settings: Settings) -> Self {
+        let shared = Shared { store, host, settings: Arc::new(settings), live_ids: LiveIds::default() };
+        Self(Arc::new(Inner { shared, running: tokio::sync::Mutex::default() }))
+    }
+
+    /// Starts an agent and opens a session with it. The record exists once the agent has answered.
+    pub async fn open(&self, new: NewSession) -> Result<Session, SessionError> {
+        let record = RecordId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
+        let real_cwd = real_path(&new.cwd)?;
+        let label = new.agent.label().to_owned();
+        let seed = Seed {
+            id: record.clone(),
+            agent: new.agent.clone(),
+            cwd: new.cwd.clone(),
+            real_cwd,
+            mcp_servers: names(&new.mcp_servers),
+        };
+        let tail = Arc::new(Tail::new(None));
+        let keeper = Keeper::of_new(self.0.shared.clone(), seed, tail.clone());
+        let place = Place {
+            agent: new.agent,
+            cwd: new.cwd,
+            environment: new.environment,
+            mcp_servers: new.mcp_servers,
+            left_out: Vec::new(),
+        };
+        let running = self.start(record.clone(), SessionMachine::new(label), keeper, place, tail);
+        let session = running.session.clone();
+        match session.wake(RestoreSession::default()).await {
+            Ok(_) => {
+                self.0.running.lock().await.insert(record, running);
+                Ok(session)
+            }
+            Err(error) => {
+                // Without a record there is nothing to come back to; the task ends by itself.
+                drop(running.task.await);
+                Err(error)
+            }
+        }
+    }
+
+    /// Brings a session back, whether it is live, parked or closed, and tells how that went.
+    pub async fn restore(
+        &self,
+        record: &RecordId,
+        restore: RestoreSession,
+    ) -> Result<(Session, Awakening), SessionError> {
+        let session = self.attach(record, &restore).await?;
+        let how = session.wake(restore).await?;
+        Ok((session, how))
+    }
+
+    /// The session of a record, whose agent need not run: the next prompt brings it back.
+    pub async fn attach(&self, record: &RecordId, restore: &RestoreSession) -> Result<Session, SessionError> {
+        let mut running = self.0.running.lock().await;
+        if let Some(known) = running.get(record)
+            && !known.task.is_finished()
+        {
+            return Ok(known.session.clone());
+        }
+        let begun = self.begin(record, restore).await?;
+        let session = begun.session.clone();
+        running.insert(record.clone(), begun);
+        Ok(session)
+    }
+
+    async fn begin(&self, record: &RecordId, restore: &RestoreSession) -> Result<Running, SessionError> {
+        let shared = &self.0.shared;
+        let kept = self.record(record).await?.ok_or_else(|| SessionError::NoRecord(record.clone()))?;
+        let writer = SessionWriter::lease(shared.store.clone(), record.clone(), shared.host.clone()).await?;
+        // Read again under the lease: the last writer may have gone on until now.
+        let kept = self.record(record).await?.unwrap_or(kept);
+        let open_turns = shared.store.open_turns(record.clone()).await?;
+        let tail = Arc::new(Tail::new(kept.last_seq));
+        let mut keeper = Keeper::of_record(shared.clone(), &kept, writer, tail.clone());
+        let mut machine = SessionMachine::of_record(&kept);
+        let now = (shared.settings.clock)();
+        for effect in machine.handle(now, Input::Recover(open_turns)) {
+            keeper.keep_effect(now, effect);
+        }
+        keeper.commit().await?;
+        let servers = restore.mcp_servers.clone().unwrap_or_default();
+        let left_out =
+            kept.mcp_servers.iter().filter(|name| !servers.iter().any(|server| server.name == **name));
+        let place = Place {
+            left_out: if restore.mcp_servers.is_none() { left_out.cloned().collect() } else { Vec::new() },
+            agent: kept.agent,
+            cwd: kept.cwd,
+            environment: restore.environment.clone(),
+            mcp_servers: servers,
+        };
+        Ok(self.start(record.clone(), machine, keeper, place, tail))
+    }
+
+    fn start(
+        &self,
+        record: RecordId,
+        machine: SessionMachine,
+        keeper: Keeper,
+        place: Place,
+        tail: Arc<Tail>,
+    ) -> Running {
+        let (commands, inbox) = mpsc::channel(COMMANDS);
+        let (session, told) = Session::new(record, commands, tail, self.0.shared.store.clone());
+        let task = SessionTask::new(self.0.shared.clone(), machine, keeper, place, inbox, told);
+        Running { session, task: tokio::spawn(task.run()) }
+    }
+
+    /// A record as it is kept.
+    pub async fn record(&self, id: &RecordId) -> Result<Option<Record>, SessionError> {
+        Ok(self.0.shared.store.record(id.clone()).await?)
+    }
+
+    /// The kept events of a record from `from` on, to its end as it is now.
+    pub fn replay(&self, record: &RecordId, from: Seq) -> Follower {
+        Follower::of_store(self.0.shared.store.clone(), record.clone(), from)
+    }
+
+    /// The whole conversation of a record, folded from its events.
+    pub async fn conversation(&self, record: &RecordId) -> Result<Conversation, SessionError> {
+        Ok(history::fold(&self.0.shared.store, record).await?)
+    }
+
+    /// Stops every session and ends every agent. What ran is interrupted; nothing kept is lost.
+    pub async fn shutdown(&self) {
+        let running = std::mem::take(&mut *self.0.running.lock().await);
+        for known in running.values() {
+            known.session.leave().await;
+        }
+        for known in running.into_values() {
+            drop(known.task.await);
+        }
+    }
+}
+
+fn names(servers: &[McpServer]) -> Vec<String> {
+    servers.iter().map(|server| server.name.clone()).collect()
+}
+
+fn real_path(cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
+    let problem = |reason: String| SessionError::Directory { cwd: cwd.clone(), reason };
+    let real = cwd.as_path().canonicalize().map_err(|error| problem(error.to_string()))?;
+    if !real.is_dir() {
+        return Err(problem("it is not a directory".to_owned()));
+    }
+    AbsolutePath::from_path(&real).map_err(|error| problem(error.to_string()))
+}
+
+/// Why a session's task ended early, for those who still ask it.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Fate(Arc<Mutex<Option<Arc<StoreError>>>>);
+
+impl Fate {
+    fn seal(&self, error: StoreError) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(error));
+    }
+
+    fn known(&self) -> Option<Arc<StoreError>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}

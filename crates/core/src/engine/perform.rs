@@ -1,0 +1,286 @@
+//! How a session's inputs become effects, and effects become deeds: kept first, done after the commit.
+
+use tokio::time::Instant;
+
+use crate::acp::client::{Answer, FromAgent, ListPage, Meaning, Outgoing, SessionPlace};
+use crate::machine::{AskId, Awakening, Call, Deadline, Effect, Input, Permit, Refusal};
+use crate::model::{AgentError, Fact, Reading, RequestId, Timestamp, Turn, TurnId};
+
+use super::agent;
+use super::history;
+use super::task::{Ask, SessionTask};
+
+/// How many pages of an agent's list are looked through for one session.
+const MAX_PAGES: usize = 20;
+/// How much may be exchanged before there is a record to keep it in.
+const UNBORN_BYTES: usize = 64 << 20;
+
+/// What is done once its cause is kept.
+pub(super) enum Outward {
+    Start,
+    End,
+    Send(Outgoing),
+    Awake(Result<Awakening, AgentError>),
+    Accepted(RequestId, TurnId),
+    Refused(RequestId, Refusal),
+    Over(Turn),
+    Parked(bool),
+    Closed,
+}
+
+impl SessionTask {
+    pub(super) fn now(&self) -> Timestamp {
+        (self.shared.settings.clock)()
+    }
+
+    /// Feeds the machine and gathers what it says.
+    pub(super) fn step(&mut self, input: Input) {
+        let now = self.now();
+        let turn = self.machine.current_turn();
+        for effect in self.machine.handle(now, input) {
+            if let Some(effect) = self.keeper.keep_effect(now, effect) {
+                self.gather(now, turn, effect);
+            }
+        }
+    }
+
+    /// `turn` is the turn that ran when the cause came in: its lines belong to it even if it ends by them.
+    fn gather(&mut self, now: Timestamp, turn: Option<TurnId>, effect: Effect) {
+        match effect {
+            Effect::Keep(body) => self.keeper.keep_update(now, turn, body),
+            Effect::Ask(call) => self.ask(now, turn, call),
+            Effect::Permit(ask, permit) => self.permit(now, turn, &ask, permit),
+            Effect::Refuse(ask) => self.refuse(now, turn, &ask),
+            Effect::Arm(deadline) => self.arm(deadline),
+            Effect::Disarm => self.deadline = None,
+            Effect::StartAgent => self.outward.push(Outward::Start),
+            Effect::EndAgent => self.outward.push(Outward::End),
+            Effect::Awake(news) => self.outward.push(Outward::Awake(news)),
+            Effect::TurnAccepted(request, turn) => self.outward.push(Outward::Accepted(request, turn)),
+            Effect::TurnRefused(request, refusal) => self.outward.push(Outward::Refused(request, refusal)),
+            Effect::TurnOver(turn) => {
+                self.received = 0;
+                self.outward.push(Outward::Over(turn));
+            }
+            Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
+            Effect::Closed => self.outward.push(Outward::Closed),
+            Effect::Fact(_)
+            | Effect::SaveTurn(_)
+            | Effect::SaveLineage(_)
+            | Effect::SaveTitle(_)
+            | Effect::SaveLifecycle(_) => {}
+        }
+    }
+
+    fn arm(&mut self, deadline: Deadline) {
+        let limit = match deadline {
+            Deadline::Setup => self.place.agent.start_timeout,
+            Deadline::Cancel => self.shared.settings.cancel_grace,
+            Deadline::Close => self.shared.settings.close_grace,
+        };
+        self.deadline = Some((deadline, Instant::now() + limit));
+    }
+
+    fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
+        let turn = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { turn };
+        if let Call::Prompt { .. } = &call {
+            self.received = 0;
+        }
+        match self.outgoing(call) {
+            Some(Ok(outgoing)) => self.send(now, turn, outgoing),
+            Some(Err(error)) => self.step(Input::SetupImpossible(error)),
+            // The machine asks only for what was advertised, and only while an agent runs.
+            None => {}
+        }
+    }
+
+    /// The line of a call; `None` if there is no agent or it has no such method.
+    fn outgoing(&mut self, call: Call) -> Option<Result<Outgoing, AgentError>> {
+        let connection = &self.agent.as_ref()?.connection;
+        let place = SessionPlace { cwd: &self.place.cwd, mcp_servers: &self.place.mcp_servers };
+        if call == Call::New {
+            return Some(connection.new_session(place));
+        }
+        let session = &self.machine.lineage()?.current().session;
+        match call {
+            Call::New => None,
+            Call::Resume => Some(connection.resume()?.request(session, place)),
+            Call::Load => Some(connection.load()?.request(session, place)),
+            Call::List => {
+                self.pages = 1;
+                Some(Ok(connection.list()?.request(&self.place.cwd, None)))
+            }
+            Call::Prompt { prompt, carry_history, .. } => {
+                let history = self.history.take().filter(|_| carry_history);
+                let carried = history.map(|history| history::with_history(&prompt, &history));
+                Some(Ok(connection.prompt(session, carried.as_deref().unwrap_or(&prompt))))
+            }
+            Call::Cancel => Some(Ok(connection.cancel(session))),
+            Call::Close => Some(Ok(connection.close()?.request(session))),
+        }
+    }
+
+    fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
+        self.keeper.keep_line(now, turn, outgoing.kept());
+        self.outward.push(Outward::Send(outgoing));
+    }
+
+    fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: Permit) {
+        if let (Some(Ask::Permission(request)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
+            let answer = agent.connection.permit(ask, &request, permit);
+            self.send(now, turn, answer);
+        }
+    }
+
+    fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId) {
+        if let (Some(Ask::Other(method)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
+            let answer = agent.connection.refusal(ask, &method);
+            self.send(now, turn, answer);
+        }
+    }
+
+    /// Takes one message of the agent.
+    pub(super) fn take_said(&mut self, said: FromAgent) {
+        let FromAgent { meaning, line, size } = said;
+        self.received += size as u64;
+        let unborn = !self.keeper.has_record() && self.keeper.waiting_bytes() > UNBORN_BYTES;
+        if self.received > self.shared.settings.turn_bytes || unborn {
+            return self.stop_flood();
+        }
+        if let Meaning::Update(update) = meaning {
+            return self.step(Input::Update { update, body: line.body });
+        }
+        let (now, turn) = (self.now(), self.machine.current_turn());
+        self.keeper.keep_line(now, turn, line);
+        match meaning {
+            Meaning::Permission(ask, request) => {
+                let kind = request.kind;
+                self.asks.insert(ask.clone(), Ask::Permission(request));
+                self.step(Input::Permission { ask, kind });
+            }
+            Meaning::Request(ask, method) => {
+                self.asks.insert(ask.clone(), Ask::Other(method));
+                self.step(Input::Request { ask });
+            }
+            Meaning::Answer(answer) => self.take_answer(answer),
+            Meaning::Update(_) | Meaning::Nothing => {}
+        }
+    }
+
+    fn take_answer(&mut self, answer: Answer) {
+        match answer {
+            Answer::Opened(Ok((session, inner))) => {
+                self.live_id = self.shared.live_ids.take(&self.place.agent, session.clone());
+                if self.live_id.is_some() {
+                    self.step(Input::Opened { session, inner });
+                } else {
+                    let agent = self.place.agent.label().to_owned();
+                    let error = AgentError::SessionIdTaken { agent, session };
+                    self.step(Input::SetupRefused { reading: Reading::Broken, error });
+                }
+            }
+            Answer::Restored(Ok(inner)) => {
+                let session = self.machine.lineage().map(|lineage| lineage.current().session.clone());
+                self.live_id = session.and_then(|id| self.shared.live_ids.take(&self.place.agent, id));
+                self.step(Input::Restored { inner });
+            }
+            Answer::Opened(Err(error)) | Answer::Restored(Err(error)) => {
+                self.step(Input::SetupRefused { reading: error.reading(), error });
+            }
+            Answer::Prompted(answer) => self.step(Input::PromptAnswered(answer)),
+            Answer::Closed(_) => self.step(Input::CloseAnswered),
+            Answer::Listed(page) => self.take_page(page.ok()),
+            Answer::Deleted(_) | Answer::Other => {}
+        }
+    }
+
+    /// Looks for this session on a page of the agent's list; a list that fails tells nothing.
+    fn take_page(&mut self, page: Option<ListPage>) {
+        let Some(ListPage { sessions, next }) = page else { return self.step(Input::Listed(None)) };
+        let wanted = self.machine.lineage().map(|lineage| &lineage.current().session);
+        if let Some(row) = sessions.iter().find(|row| Some(&row.session) == wanted) {
+            return self.step(Input::Listed(row.updated_at));
+        }
+        let list = self.agent.as_ref().and_then(|agent| agent.connection.list());
+        match (next, list) {
+            (Some(cursor), Some(list)) if self.pages < MAX_PAGES => {
+                let request = list.request(&self.place.cwd, Some(&cursor));
+                self.pages += 1;
+                let now = self.now();
+                self.send(now, None, request);
+            }
+            _ => self.step(Input::Listed(None)),
+        }
+    }
+
+    fn stop_flood(&mut self) {
+        let Some(agent) = self.agent.take() else { return };
+        agent.connection.peer().abort();
+        let limit = self.shared.settings.turn_bytes.min(self.received);
+        let during = match self.machine.current_turn() {
+            Some(turn) => format!("in turn {turn}"),
+            None => "outside any turn".to_owned(),
+        };
+        let error = AgentError::Flooded { agent: self.place.agent.label().to_owned(), limit, during };
+        self.leftover = Some(tokio::spawn(agent.end(self.shared.settings.process)));
+        self.forget_agent();
+        self.step(Input::AgentGone(error));
+    }
+
+    pub(super) async fn act(&mut self, outward: Outward) {
+        match outward {
+            Outward::Start => self.start_agent(),
+            Outward::End => self.end_agent(),
+            Outward::Send(outgoing) => self.send_now(outgoing).await,
+            Outward::Awake(news) => {
+                self.waiters.tell_awake(&news);
+                // A session that was never opened has nothing to come back to.
+                self.over |= news.is_err() && !self.keeper.has_record();
+            }
+            Outward::Accepted(request, turn) => self.waiters.tell_accepted(&request, turn),
+            Outward::Refused(request, refusal) => self.waiters.tell_refused(&request, refusal),
+            Outward::Over(turn) => self.waiters.tell_over(turn),
+            Outward::Parked(parked) => self.waiters.tell_parked(parked),
+            Outward::Closed => {
+                self.waiters.tell_closed();
+                self.over = true;
+            }
+        }
+    }
+
+    fn start_agent(&mut self) {
+        if self.keeper.has_record() {
+            let names: Vec<String> = super::names(&self.place.mcp_servers);
+            if self.place.left_out.is_empty() {
+                self.keeper.keep_mcp_servers(names);
+            } else {
+                let fact = Fact::McpServersLeftOut { names: self.place.left_out.clone() };
+                let now = self.now();
+                self.keeper.keep_fact(now, &fact);
+            }
+        }
+        let start = agent::start(self.place.clone(), self.shared.settings.clone(), self.leftover.take());
+        self.coming = Some(Box::pin(start));
+    }
+
+    fn end_agent(&mut self) {
+        let going = match (self.agent.take(), self.coming.take()) {
+            (Some(agent), _) => tokio::spawn(agent.end(self.shared.settings.process)),
+            // Dropping the start kills what it had started.
+            (None, coming) => tokio::spawn(async move { drop(coming) }),
+        };
+        self.going = Some(going);
+        self.forget_agent();
+    }
+
+    /// An agent that does not read what it is sent is as good as gone.
+    async fn send_now(&mut self, outgoing: Outgoing) {
+        let Some(agent) = &self.agent else { return };
+        let sent =
+            tokio::time::timeout(self.shared.settings.close_grace, agent.connection.send(outgoing)).await;
+        if !matches!(sent, Ok(Ok(()))) {
+            // The next receive sees the end and says how it came about.
+            agent.connection.peer().abort();
+        }
+    }
+}

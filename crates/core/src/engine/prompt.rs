@@ -1,0 +1,82 @@
+//! A prompt as a client gives it.
+
+use std::sync::Arc;
+
+use serde_json::json;
+use serde_json::value::RawValue;
+
+use crate::model::{PermissionPolicy, RequestId};
+
+/// What to say to the agent, and what it may do meanwhile.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Prompt {
+    pub(super) blocks: Arc<str>,
+    pub(super) policy: PermissionPolicy,
+    pub(super) request: RequestId,
+}
+
+/// Why something is no prompt.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum PromptProblem {
+    /// The protocol wants a list of content blocks.
+    #[error("the prompt is no JSON array of content blocks")]
+    NoBlocks,
+    /// There is nothing in it.
+    #[error("the prompt is empty")]
+    Empty,
+}
+
+impl Prompt {
+    /// A prompt of plain text.
+    pub fn text(text: &str) -> Result<Self, PromptProblem> {
+        if text.trim().is_empty() {
+            return Err(PromptProblem::Empty);
+        }
+        Self::blocks(json!([{"type": "text", "text": text}]).to_string())
+    }
+
+    /// A prompt of content blocks: a JSON array, sent as it is.
+    pub fn blocks(json: impl Into<Arc<str>>) -> Result<Self, PromptProblem> {
+        let blocks = json.into();
+        let list: Vec<&RawValue> = serde_json::from_str(&blocks).map_err(|_| PromptProblem::NoBlocks)?;
+        if list.is_empty() {
+            return Err(PromptProblem::Empty);
+        }
+        let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
+        Ok(Self { blocks, policy: PermissionPolicy::default(), request })
+    }
+
+    /// The same prompt under another permission policy.
+    #[must_use]
+    pub fn with_policy(mut self, policy: PermissionPolicy) -> Self {
+        self.policy = policy;
+        self
+    }
+
+    /// The same prompt under a name of the client's.
+    #[must_use]
+    pub fn with_request(mut self, request: RequestId) -> Self {
+        self.request = request;
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_no_list_of_blocks_is_refused() {
+        assert_eq!(Prompt::text(" \n").unwrap_err(), PromptProblem::Empty);
+        assert_eq!(Prompt::blocks("[]").unwrap_err(), PromptProblem::Empty);
+        for text in ["", "{}", "\"hello\"", "[1,", "[1] [2]"] {
+            assert_eq!(Prompt::blocks(text).unwrap_err(), PromptProblem::NoBlocks, "{text}");
+        }
+    }
+
+    #[test]
+    fn blocks_go_out_as_they_are() {
+        let text = r#"[{"type":"text" ,"text":"a","_meta":{"x":1e3}}]"#;
+        assert_eq!(&*Prompt::blocks(text).unwrap().blocks, text);
+    }
+}

@@ -1,0 +1,158 @@
+//! A client's hold on a session. Any number of them may hold one; dropping them all leaves it running.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::machine::{Awakening, Refusal};
+use crate::model::{RecordId, Seq, SessionIdentity, Turn, TurnId};
+use crate::store::Store;
+
+use super::follow::{Follower, Tail};
+use super::task::Command;
+use super::waiters::PromptWaiter;
+use super::{Fate, Prompt, RestoreSession, SessionError};
+
+/// A session of an engine.
+#[derive(Clone)]
+pub struct Session {
+    record: RecordId,
+    commands: mpsc::Sender<Command>,
+    status: watch::Receiver<SessionStatus>,
+    tail: Arc<Tail>,
+    store: Arc<dyn Store>,
+    fate: Fate,
+}
+
+/// How a session stands.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SessionStatus {
+    /// Its ids, once there is a record.
+    pub identity: Option<SessionIdentity>,
+    /// The process id of its agent, if one runs.
+    pub agent_pid: Option<u32>,
+}
+
+/// What a session's task tells its holders.
+pub(super) struct Told {
+    pub(super) status: watch::Sender<SessionStatus>,
+    pub(super) fate: Fate,
+}
+
+/// A prompt that was accepted: it is on the disk and will be sent.
+#[derive(Debug)]
+pub struct TurnTicket {
+    /// Its turn.
+    pub turn: TurnId,
+    over: oneshot::Receiver<Turn>,
+    record: RecordId,
+    fate: Fate,
+}
+
+impl Session {
+    pub(super) fn new(
+        record: RecordId,
+        commands: mpsc::Sender<Command>,
+        tail: Arc<Tail>,
+        store: Arc<dyn Store>,
+    ) -> (Self, Told) {
+        let (told, status) = watch::channel(SessionStatus::default());
+        let fate = Fate::default();
+        let told = Told { status: told, fate: fate.clone() };
+        (Self { record, commands, status, tail, store, fate }, told)
+    }
+
+    /// The record's id, which never changes.
+    pub fn record_id(&self) -> &RecordId {
+        &self.record
+    }
+
+    /// How the session stands at the moment.
+    pub fn status(&self) -> SessionStatus {
+        self.status.borrow().clone()
+    }
+
+    /// The three ids as they stand. `None` only while the first `session/new` is under way.
+    pub fn identity(&self) -> Option<SessionIdentity> {
+        self.status.borrow().identity.clone()
+    }
+
+    /// Sees to it that the agent has the session, and tells how that went.
+    pub async fn wake(&self, restore: RestoreSession) -> Result<Awakening, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        Ok(self.ask(Command::Wake(Box::new(restore), reply), answer).await??)
+    }
+
+    /// Prompts the agent, after those who prompted before. Returns when the prompt is kept.
+    pub async fn prompt(&self, prompt: Prompt) -> Result<TurnTicket, SessionError> {
+        let (accepted, answer) = oneshot::channel();
+        let (over, wait) = oneshot::channel();
+        let (known, is_known) = oneshot::channel();
+        let request = prompt.request.clone();
+        self.send(Command::Prompt { prompt, known, waiter: PromptWaiter { accepted, over } }).await?;
+        if is_known.await.is_ok() {
+            return Err(SessionError::RequestExists { record: self.record.clone(), request });
+        }
+        match answer.await {
+            Ok(Ok(turn)) => {
+                Ok(TurnTicket { turn, over: wait, record: self.record.clone(), fate: self.fate.clone() })
+            }
+            Ok(Err(Refusal::Closing)) => Err(SessionError::Closing(self.record.clone())),
+            Ok(Err(Refusal::QueueFull)) => Err(SessionError::QueueFull(self.record.clone())),
+            Err(_) => Err(gone(&self.fate, &self.record)),
+        }
+    }
+
+    /// Cancels the running turn, or a given one. A turn that is over stays as it is.
+    pub async fn cancel(&self, turn: Option<TurnId>) -> Result<(), SessionError> {
+        self.send(Command::Cancel(turn)).await
+    }
+
+    /// Closes the session: its turns are cancelled, its agent is told and ended, the record stays.
+    pub async fn close(&self) -> Result<(), SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::Close(reply), answer).await
+    }
+
+    /// Ends the agent and keeps the session, if nothing runs or waits. The next prompt brings it back.
+    pub async fn park(&self) -> Result<(), SessionError> {
+        let (reply, answer) = oneshot::channel();
+        let parked = self.ask(Command::Park(reply), answer).await?;
+        if parked { Ok(()) } else { Err(SessionError::Busy(self.record.clone())) }
+    }
+
+    /// Every event from `from` on: those that are kept, then those to come.
+    pub fn follow(&self, from: Seq) -> Follower {
+        Follower::of_session(self.store.clone(), self.record.clone(), from, self.tail.clone())
+    }
+
+    /// Stops the session's task. What ran is interrupted.
+    pub(super) async fn leave(&self) {
+        // A task that is gone has left.
+        drop(self.commands.send(Command::Leave).await);
+    }
+
+    async fn send(&self, command: Command) -> Result<(), SessionError> {
+        self.commands.send(command).await.map_err(|_| gone(&self.fate, &self.record))
+    }
+
+    async fn ask<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, SessionError> {
+        self.send(command).await?;
+        answer.await.map_err(|_| gone(&self.fate, &self.record))
+    }
+}
+
+impl TurnTicket {
+    /// Waits for the turn to end. Not waiting does not end it.
+    pub async fn over(self) -> Result<Turn, SessionError> {
+        self.over.await.map_err(|_| gone(&self.fate, &self.record))
+    }
+}
+
+/// Why a session no longer answers.
+fn gone(fate: &Fate, record: &RecordId) -> SessionError {
+    match fate.known() {
+        Some(error) => SessionError::Store(error),
+        None => SessionError::ShutDown(record.clone()),
+    }
+}

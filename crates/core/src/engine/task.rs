@@ -1,0 +1,334 @@
+//! One session's task: the only owner of its machine, its agent and its place in the store.
+//!
+//! It waits for one thing to happen, takes whatever else has happened meanwhile, and settles it all at once:
+//! commit, then act. Everything that can happen is a [`Happening`]; nothing else touches the session.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::pin::Pin;
+
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::Instant;
+
+use crate::acp::client::{FromAgent, Line, PermissionRequest};
+use crate::machine::{AskId, Awakening, Deadline, Input, SessionMachine};
+use crate::model::{AbsolutePath, AgentError, AgentSpec, McpServer, SessionIdentity, TurnId};
+use crate::store::StoreError;
+use crate::tools::Environment;
+
+use super::agent::{LiveAgent, LiveId};
+use super::keeper::Keeper;
+use super::perform::Outward;
+use super::session::{SessionStatus, Told};
+use super::waiters::{PromptWaiter, Waiters, tell};
+use super::{Prompt, RestoreSession, Shared, history};
+
+/// How many of the agent's messages are settled together at most, and about how many bytes of them.
+const BATCH_MESSAGES: usize = 512;
+const BATCH_BYTES: usize = 1024 * 1024;
+
+/// What a client asks of a session.
+pub(super) enum Command {
+    Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, AgentError>>),
+    /// `known` is told if the request id has been used, and dropped if not.
+    Prompt {
+        prompt: Prompt,
+        known: oneshot::Sender<()>,
+        waiter: PromptWaiter,
+    },
+    Cancel(Option<TurnId>),
+    Close(oneshot::Sender<()>),
+    Park(oneshot::Sender<bool>),
+    Leave,
+}
+
+/// Where a session's agent is started, and with what.
+#[derive(Clone)]
+pub(super) struct Place {
+    pub(super) agent: AgentSpec,
+    pub(super) cwd: AbsolutePath,
+    pub(super) environment: Environment,
+    pub(super) mcp_servers: Vec<McpServer>,
+    /// Servers of the record whose values nobody has told us.
+    pub(super) left_out: Vec<String>,
+}
+
+/// A request of the agent that waits for our answer.
+pub(super) enum Ask {
+    Permission(PermissionRequest),
+    Other(Box<str>),
+}
+
+type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<Line>), AgentError>> + Send>>;
+
+/// One thing that happened.
+enum Happening {
+    Command(Option<Command>),
+    Started(Result<(LiveAgent, Vec<Line>), AgentError>),
+    Ended,
+    Said(Option<FromAgent>),
+    Deadline(Deadline),
+}
+
+pub(super) struct SessionTask {
+    pub(super) shared: Shared,
+    pub(super) machine: SessionMachine,
+    pub(super) keeper: Keeper,
+    pub(super) place: Place,
+    commands: mpsc::Receiver<Command>,
+    told: Told,
+    pub(super) agent: Option<LiveAgent>,
+    pub(super) coming: Option<Coming>,
+    /// An agent that was asked to go.
+    pub(super) going: Option<JoinHandle<()>>,
+    /// An agent that went by itself, or what is left of it.
+    pub(super) leftover: Option<JoinHandle<()>>,
+    pub(super) deadline: Option<(Deadline, Instant)>,
+    pub(super) asks: HashMap<AskId, Ask>,
+    pub(super) waiters: Waiters,
+    pub(super) outward: Vec<Outward>,
+    pub(super) live_id: Option<LiveId>,
+    /// The conversation so far as text, while a fresh session may need it.
+    pub(super) history: Option<String>,
+    /// How many pages of the agent's list were looked through.
+    pub(super) pages: usize,
+    /// Bytes the agent has sent since the last turn began or ended.
+    pub(super) received: u64,
+    pub(super) over: bool,
+}
+
+impl SessionTask {
+    pub(super) fn new(
+        shared: Shared,
+        machine: SessionMachine,
+        keeper: Keeper,
+        place: Place,
+        commands: mpsc::Receiver<Command>,
+        told: Told,
+    ) -> Self {
+        Self {
+            shared,
+            machine,
+            keeper,
+            place,
+            commands,
+            told,
+            agent: None,
+            coming: None,
+            going: None,
+            leftover: None,
+            deadline: None,
+            asks: HashMap::new(),
+            waiters: Waiters::default(),
+            outward: Vec::new(),
+            live_id: None,
+            history: None,
+            pages: 0,
+            received: 0,
+            over: false,
+        }
+    }
+
+    pub(super) async fn run(mut self) {
+        self.tell_status();
+        if let Err(error) = self.serve().await {
+            self.told.fate.seal(error);
+        }
+        self.leave().await;
+    }
+
+    async fn serve(&mut self) -> Result<(), StoreError> {
+        while !self.over {
+            let happening = self.next().await;
+            self.take(happening).await?;
+            self.take_what_is_there().await?;
+            self.settle().await?;
+        }
+        Ok(())
+    }
+
+    async fn next(&mut self) -> Happening {
+        let was_answered = self.machine.was_answered();
+        let deadline = self.deadline;
+        tokio::select! {
+            command = self.commands.recv() => Happening::Command(command),
+            started = when(self.coming.as_mut()) => {
+                self.coming = None;
+                Happening::Started(started)
+            }
+            _ = when(self.going.as_mut()) => {
+                self.going = None;
+                Happening::Ended
+            }
+            said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(was_answered)))) => {
+                Happening::Said(said)
+            }
+            reached = when(deadline.map(|(name, at)| Box::pin(async move {
+                tokio::time::sleep_until(at).await;
+                name
+            }))) => {
+                self.deadline = None;
+                Happening::Deadline(reached)
+            }
+        }
+    }
+
+    async fn take(&mut self, happening: Happening) -> Result<(), StoreError> {
+        match happening {
+            Happening::Command(Some(command)) => self.take_command(command).await?,
+            Happening::Command(None) => self.over = true,
+            Happening::Started(Ok((agent, lines))) => self.take_agent(agent, lines).await?,
+            Happening::Started(Err(error)) => self.step(Input::StartFailed(error)),
+            Happening::Ended => self.step(Input::AgentEnded),
+            Happening::Said(Some(said)) => self.take_said(said),
+            Happening::Said(None) => self.take_end().await,
+            Happening::Deadline(deadline) => self.step(Input::Deadline(deadline)),
+        }
+        Ok(())
+    }
+
+    async fn take_command(&mut self, command: Command) -> Result<(), StoreError> {
+        match command {
+            Command::Wake(restore, reply) => {
+                self.waiters.awake.push(reply);
+                let RestoreSession { options, environment, mcp_servers } = *restore;
+                if self.agent.is_none() && self.coming.is_none() {
+                    self.place.renew(environment, mcp_servers);
+                }
+                self.step(Input::Wake(options));
+            }
+            Command::Prompt { prompt, known, waiter } => {
+                let Prompt { blocks, policy, request } = prompt;
+                if self.waiters.prompts.contains_key(&request) || self.keeper.knows_request(&request).await? {
+                    tell(known, ());
+                    return Ok(());
+                }
+                drop(known);
+                self.waiters.prompts.insert(request.clone(), waiter);
+                self.step(Input::Prompt { request, prompt: blocks, policy });
+            }
+            Command::Cancel(turn) => self.step(Input::Cancel(turn)),
+            Command::Close(reply) => {
+                self.waiters.closed.push(reply);
+                self.step(Input::Close);
+            }
+            Command::Park(reply) => {
+                self.waiters.parked.push(reply);
+                self.step(Input::Park);
+            }
+            Command::Leave => self.over = true,
+        }
+        Ok(())
+    }
+
+    async fn take_agent(&mut self, agent: LiveAgent, lines: Vec<Line>) -> Result<(), StoreError> {
+        let advertised = agent.connection.capabilities().sessions;
+        self.agent = Some(agent);
+        self.received = 0;
+        let now = self.now();
+        for line in lines {
+            self.keeper.keep_line(now, None, line);
+        }
+        let mut exchanges = Vec::new();
+        if self.keeper.has_record() {
+            let conversation = history::fold(&self.shared.store, self.keeper.record()).await?;
+            self.history = self.machine.carries_history().then(|| history::transcript(&conversation));
+            exchanges = conversation.exchanges();
+        }
+        self.step(Input::AgentReady { advertised, exchanges });
+        Ok(())
+    }
+
+    /// Takes the messages that have come meanwhile, so that they are committed together.
+    async fn take_what_is_there(&mut self) -> Result<(), StoreError> {
+        for _ in 0..BATCH_MESSAGES {
+            if self.keeper.waiting_bytes() > BATCH_BYTES || self.over {
+                break;
+            }
+            let was_answered = self.machine.was_answered();
+            let Some(agent) = &mut self.agent else { break };
+            let Some(said) = agent.connection.try_recv(was_answered) else { break };
+            self.take(Happening::Said(Some(said))).await?;
+        }
+        Ok(())
+    }
+
+    async fn take_end(&mut self) {
+        let Some(agent) = self.agent.take() else { return };
+        let (error, leftover) = agent.gone(&self.place, self.shared.settings.process).await;
+        self.leftover = Some(leftover);
+        self.forget_agent();
+        self.step(Input::AgentGone(error));
+    }
+
+    /// Commits what was gathered, then acts on it, until nothing is left to do.
+    async fn settle(&mut self) -> Result<(), StoreError> {
+        loop {
+            self.keeper.commit().await?;
+            if self.outward.is_empty() {
+                break;
+            }
+            for outward in std::mem::take(&mut self.outward) {
+                self.act(outward).await;
+            }
+        }
+        self.tell_status();
+        Ok(())
+    }
+
+    pub(super) fn forget_agent(&mut self) {
+        self.asks.clear();
+        self.live_id = None;
+        self.deadline = None;
+    }
+
+    fn tell_status(&self) {
+        let identity =
+            self.machine.lineage().filter(|_| self.keeper.has_record()).map(|lineage| SessionIdentity {
+                record: self.keeper.record().clone(),
+                session: lineage.current().session.clone(),
+                agent_session: lineage.current().agent_session.clone(),
+            });
+        let status =
+            SessionStatus { identity, agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()) };
+        self.told.status.send_if_modified(|told| {
+            let changed = *told != status;
+            *told = status;
+            changed
+        });
+    }
+
+    /// Leaves nothing behind.
+    async fn leave(mut self) {
+        self.keeper.close();
+        self.coming = None;
+        if let Some(agent) = self.agent.take() {
+            agent.end(self.shared.settings.process).await;
+        }
+        for handle in [self.going.take(), self.leftover.take()].into_iter().flatten() {
+            drop(handle.await);
+        }
+    }
+}
+
+impl Place {
+    /// Takes what the client that wants the agent started has given.
+    fn renew(&mut self, environment: Environment, mcp_servers: Option<Vec<McpServer>>) {
+        if !environment.is_empty() {
+            self.environment = environment;
+        }
+        if let Some(servers) = mcp_servers {
+            self.mcp_servers = servers;
+            self.left_out.clear();
+        }
+    }
+}
+
+/// A future if there is one; otherwise one that never comes.
+async fn when<F: Future + Unpin>(future: Option<F>) -> F::Output {
+    match future {
+        Some(future) => future.await,
+        None => std::future::pending().await,
+    }
+}

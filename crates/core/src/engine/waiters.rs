@@ -1,0 +1,67 @@
+//! Those who wait for a session to do something, and how they are told.
+
+use std::collections::HashMap;
+
+use tokio::sync::oneshot;
+
+use crate::machine::{Awakening, Refusal};
+use crate::model::{AgentError, RequestId, Turn, TurnId};
+
+/// Tells one waiter; one that no longer waits is not an error.
+pub(super) fn tell<T>(waiter: oneshot::Sender<T>, news: T) {
+    drop(waiter.send(news));
+}
+
+/// What a client that prompts waits for.
+pub(super) struct PromptWaiter {
+    pub(super) accepted: oneshot::Sender<Result<TurnId, Refusal>>,
+    pub(super) over: oneshot::Sender<Turn>,
+}
+
+#[derive(Default)]
+pub(super) struct Waiters {
+    pub(super) awake: Vec<oneshot::Sender<Result<Awakening, AgentError>>>,
+    pub(super) parked: Vec<oneshot::Sender<bool>>,
+    pub(super) closed: Vec<oneshot::Sender<()>>,
+    pub(super) prompts: HashMap<RequestId, PromptWaiter>,
+    over: HashMap<TurnId, oneshot::Sender<Turn>>,
+}
+
+impl Waiters {
+    pub(super) fn tell_awake(&mut self, news: &Result<Awakening, AgentError>) {
+        for waiter in self.awake.drain(..) {
+            tell(waiter, news.clone());
+        }
+    }
+
+    pub(super) fn tell_parked(&mut self, parked: bool) {
+        for waiter in self.parked.drain(..) {
+            tell(waiter, parked);
+        }
+    }
+
+    pub(super) fn tell_closed(&mut self) {
+        for waiter in self.closed.drain(..) {
+            tell(waiter, ());
+        }
+    }
+
+    pub(super) fn tell_accepted(&mut self, request: &RequestId, turn: TurnId) {
+        if let Some(PromptWaiter { accepted, over }) = self.prompts.remove(request) {
+            self.over.insert(turn, over);
+            tell(accepted, Ok(turn));
+        }
+    }
+
+    pub(super) fn tell_refused(&mut self, request: &RequestId, refusal: Refusal) {
+        if let Some(PromptWaiter { accepted, .. }) = self.prompts.remove(request) {
+            tell(accepted, Err(refusal));
+        }
+    }
+
+    pub(super) fn tell_over(&mut self, turn: Turn) {
+        if let Some(waiter) = self.over.remove(&turn.id) {
+            tell(waiter, turn);
+        }
+    }
+}
