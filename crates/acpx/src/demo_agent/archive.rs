@@ -74,8 +74,7 @@ impl Archive {
         let Some(path) = self.path(session) else { return Ok(()) };
         let failed = |source| ArchiveError::Io { path: path.clone(), source };
         fs::create_dir_all(&self.directory).map_err(failed)?;
-        let mut file =
-            OpenOptions::new().create(true).read(true).append(true).open(&path).map_err(failed)?;
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(&path).map_err(failed)?;
         let mut text = String::new();
         if repaired_length(&mut file).map_err(failed)? == 0 {
             text += &line(&Line::Session { cwd: cwd.as_str().into(), at: at.to_string() });

@@ -127,7 +127,11 @@ impl AgentService for DemoAgent {
         Ok(setup)
     }
 
-    async fn resume_session(&self, call: RestoreSession, link: ClientLink) -> Result<SessionSetup, AgentError> {
+    async fn resume_session(
+        &self,
+        call: RestoreSession,
+        link: ClientLink,
+    ) -> Result<SessionSetup, AgentError> {
         if let Some(fault) = self.settings.resume_fault {
             return Err(fault.error(&call.session));
         }

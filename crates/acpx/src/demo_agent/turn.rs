@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use acpx_core::acp::agent::{
     AgentError, CancelCause, Cancellation, ClientLink, PermissionAsk, PermissionOption, PermissionOptionKind,
-    PermissionOutcome, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport, UpdateBody,
+    PermissionOutcome, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport,
+    UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, StopReason};
 
