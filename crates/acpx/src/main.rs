@@ -1,3 +1,7 @@
-//! The program `acpx`.
+//! The program. Everything is in the library beside it, so that tests can call it.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    acpx::run()
+}

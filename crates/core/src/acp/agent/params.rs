@@ -41,9 +41,11 @@ pub(super) struct Field<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// The params of a message; left out, they have no members.
+    /// The params of a message; left out or null, they have no members.
     pub(super) fn of_params(params: Option<&'a str>) -> Result<Self, ParamProblem> {
-        let Some(text) = params else { return Ok(Self { path: String::new(), members: BTreeMap::new() }) };
+        let Some(text) = params.filter(|text| *text != "null") else {
+            return Ok(Self { path: String::new(), members: BTreeMap::new() });
+        };
         let unreadable = |_| ParamProblem::new("params", "must be an object");
         let raw = serde_json::from_str(text).map_err(unreadable)?;
         let params = Field { path: "params".into(), raw };
@@ -83,7 +85,14 @@ impl<'a> Field<'a> {
 
     /// The value as text.
     pub(super) fn string(&self) -> Result<String, ParamProblem> {
-        serde_json::from_str(self.json()).map_err(|_| self.must_be("a string"))
+        serde_json::from_str(self.json()).map_err(|_| {
+            // Half a surrogate pair can be written in JSON and is no text.
+            if self.json().starts_with('"') {
+                self.problem("is not valid text")
+            } else {
+                self.must_be("a string")
+            }
+        })
     }
 
     /// The value as a number of 16 bits, as protocol versions are.

@@ -113,6 +113,12 @@ fn params_that_are_no_object_are_refused_as_a_whole() {
 }
 
 #[test]
+fn half_a_surrogate_pair_is_no_text() {
+    let call = Call::read("session/close", Some(r#"{"sessionId":"\ud800"}"#), &everything());
+    assert_eq!(call, Err(AgentError::InvalidParams(ParamProblem::new("sessionId", "is not valid text"))));
+}
+
+#[test]
 fn a_server_over_http_or_sse_needs_the_capability_and_the_error_names_both() {
     for (kind, capability) in [("http", "mcpCapabilities.http"), ("sse", "mcpCapabilities.sse")] {
         let server = json!({ "type": kind, "name": "docs", "url": "https://d", "headers": [] });
@@ -305,6 +311,7 @@ fn a_method_that_is_unknown_or_not_offered_is_not_found() {
 fn every_field_of_a_list_may_be_left_out() {
     let nothing = ListSessions { cwd: None, cursor: None, meta: None };
     assert_eq!(Call::read("session/list", None, &restoring()), Ok(Call::List(nothing.clone())));
+    assert_eq!(Call::read("session/list", Some("null"), &restoring()), Ok(Call::List(nothing.clone())));
     let nulls = r#"{"cwd":null,"cursor":null}"#;
     assert_eq!(Call::read("session/list", Some(nulls), &restoring()), Ok(Call::List(nothing)));
     let both = ListSessions { cwd: Some(path("/w")), cursor: Some("c".into()), meta: None };

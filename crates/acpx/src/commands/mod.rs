@@ -1,0 +1,23 @@
+//! The commands, one file each: its arguments, its help text, its `run`.
+
+mod demo_agent;
+
+use std::process::ExitCode;
+
+use clap::Subcommand;
+
+use crate::error::CliError;
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    DemoAgent(demo_agent::DemoAgentArgs),
+}
+
+impl Command {
+    pub(crate) fn run(self) -> Result<ExitCode, CliError> {
+        match self {
+            Self::DemoAgent(args) => demo_agent::run(&args),
+        }
+    }
+}

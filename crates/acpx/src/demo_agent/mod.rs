@@ -1,0 +1,33 @@
+//! The built-in agent: a real ACP agent that needs no model, to try acpx with and to test against.
+//!
+//! It speaks through the agent side of `acpx-core` and keeps its own sessions, apart from acpx's: to the rest of
+//! the program it is an agent like any other. Stdout carries the protocol and nothing else.
+
+mod archive;
+mod fault;
+mod listing;
+mod service;
+mod settings;
+mod turn;
+mod words;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use acpx_core::acp::agent::{Offer, serve};
+use acpx_core::wire::{Limits, connect};
+
+pub(crate) use fault::Fault;
+pub(crate) use settings::{Quirk, Replay, Settings};
+
+use self::service::DemoAgent;
+
+/// How long turns may take to stop once stdin has ended.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// Serves one client on stdin and stdout until stdin ends.
+pub(crate) async fn serve_stdio(settings: Settings) {
+    let offer = Offer::new("acpx-demo", env!("CARGO_PKG_VERSION"), settings.features.iter().copied());
+    let (peer, incoming) = connect(tokio::io::stdin(), tokio::io::stdout(), Limits::default());
+    serve(peer, incoming, Arc::new(DemoAgent::new(settings)), offer, GRACE).await;
+}

@@ -1,0 +1,267 @@
+//! The demo agent as a service: sessions, their modes, and where they are kept.
+//!
+//! A session that was never prompted lives in memory alone, as with most real agents. Files are small and read
+//! in the handlers themselves: an agent with one client has nobody to keep waiting.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::io::{self, Write};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::SystemTime;
+
+use acpx_core::acp::agent::{
+    AgentError, AgentService, Cancellation, ClientLink, Command, ListSessions, Mode, Modes, NewSession,
+    ParamProblem, PromptCall, RestoreSession, SessionPage, SessionSetup, SetMode, UpdateBody,
+};
+use acpx_core::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
+use serde_json::value::RawValue;
+use uuid::Uuid;
+
+use super::archive::{Archive, ArchiveError, Kept, Line};
+use super::listing;
+use super::settings::{Quirk, Replay, Settings};
+use super::turn::Turn;
+use super::words::steps;
+
+/// The modes of every session; the first is the one it begins in.
+pub(super) const MODES: [&str; 2] = ["ask", "code"];
+
+/// The beginning of the year 9999; a clock that shows more is taken to show this.
+const LATEST_MILLIS: i64 = 253_370_764_800_000;
+
+/// The agent behind one connection.
+pub(super) struct DemoAgent {
+    settings: Settings,
+    archive: Archive,
+    live: Mutex<HashMap<AcpSessionId, Live>>,
+}
+
+/// What is known of an active session without looking into its file.
+#[derive(Debug, Clone)]
+struct Live {
+    cwd: AbsolutePath,
+    mode: String,
+}
+
+impl DemoAgent {
+    pub(super) fn new(settings: Settings) -> Self {
+        let archive = Archive::new(settings.directory.clone());
+        Self { settings, archive, live: Mutex::default() }
+    }
+
+    fn setup(&self, session: AcpSessionId, live: Live) -> SessionSetup {
+        let mode = |id: &&str| Mode { id: (*id).into(), name: capitalised(id) };
+        let modes = Modes { current: live.mode.clone(), available: MODES.iter().map(mode).collect() };
+        let inner = format!("inner-{session}");
+        let mut setup = SessionSetup::new(session.clone());
+        setup.modes = Some(modes);
+        if self.settings.has(Quirk::AgentSessionId) {
+            setup.agent_session = AgentSessionId::from_agent(&inner);
+        }
+        if self.settings.has(Quirk::LateCommands) {
+            let recall = Command { name: "recall".into(), description: "List every earlier prompt".into() };
+            setup.afterwards.push(UpdateBody::available_commands([recall]));
+        }
+        self.live().insert(session, live);
+        setup
+    }
+
+    fn restore(&self, kept: &Kept) -> SessionSetup {
+        let mode = kept.mode.clone().unwrap_or_else(|| MODES[0].into());
+        self.setup(kept.session.clone(), Live { cwd: kept.cwd.clone(), mode })
+    }
+
+    fn kept(&self, session: &AcpSessionId) -> Result<Kept, AgentError> {
+        self.archive.read(session)?.ok_or_else(|| AgentError::UnknownSession(session.clone()))
+    }
+
+    fn keep(&self, session: &AcpSessionId, lines: &[Line]) -> Result<(), AgentError> {
+        let live = self.known(session)?;
+        Ok(self.archive.append(session, &live.cwd, now(), lines)?)
+    }
+
+    fn known(&self, session: &AcpSessionId) -> Result<Live, AgentError> {
+        self.live().get(session).cloned().ok_or_else(|| AgentError::UnknownSession(session.clone()))
+    }
+
+    fn remember_mode(&self, session: &AcpSessionId, mode: &str) {
+        if let Some(live) = self.live().get_mut(session) {
+            live.mode = mode.into();
+        }
+    }
+
+    fn live(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Live>> {
+        // Nothing panics while it holds the lock, and every step leaves the map whole.
+        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn log(&self, line: fmt::Arguments<'_>) {
+        if self.settings.has(Quirk::Verbose) {
+            // Nobody can be told that stderr is gone.
+            writeln!(io::stderr(), "acpx demo-agent: {line}").ok();
+        }
+    }
+}
+
+impl AgentService for DemoAgent {
+    async fn new_session(&self, call: NewSession, _: ClientLink) -> Result<SessionSetup, AgentError> {
+        let id = Uuid::now_v7().to_string();
+        let session = AcpSessionId::new(id).map_err(|error| AgentError::Internal(error.to_string()))?;
+        if self.settings.has(Quirk::MaterialiseEarly) {
+            self.archive.append(&session, &call.cwd, now(), &[])?;
+        }
+        self.log(format_args!("new session {session} in {}", call.cwd));
+        Ok(self.setup(session, Live { cwd: call.cwd, mode: MODES[0].into() }))
+    }
+
+    async fn load_session(&self, call: RestoreSession, link: ClientLink) -> Result<SessionSetup, AgentError> {
+        if let Some(fault) = self.settings.load_fault {
+            return Err(fault.error(&call.session));
+        }
+        let kept = self.kept(&call.session)?;
+        let mut setup = self.restore(&kept);
+        let (before, after) = replay(kept, self.settings.replay);
+        self.log(format_args!("load {}: {} updates", call.session, before.len() + after.len()));
+        send(&link, &call.session, &before).await?;
+        setup.afterwards.splice(0..0, after);
+        Ok(setup)
+    }
+
+    async fn resume_session(
+        &self,
+        call: RestoreSession,
+        link: ClientLink,
+    ) -> Result<SessionSetup, AgentError> {
+        if let Some(fault) = self.settings.resume_fault {
+            return Err(fault.error(&call.session));
+        }
+        let kept = self.kept(&call.session)?;
+        let setup = self.restore(&kept);
+        self.log(format_args!("resume {}", call.session));
+        if self.settings.has(Quirk::ReplayOnResume) {
+            let (updates, _) = replay(kept, Replay::Full);
+            send(&link, &call.session, &updates).await?;
+        }
+        Ok(setup)
+    }
+
+    async fn list_sessions(&self, call: ListSessions) -> Result<SessionPage, AgentError> {
+        Ok(listing::page(self.archive.all()?, &call, self.settings.page_size)?)
+    }
+
+    async fn close_session(&self, session: AcpSessionId) -> Result<(), AgentError> {
+        self.log(format_args!("close {session}"));
+        self.live().remove(&session);
+        Ok(())
+    }
+
+    async fn delete_session(&self, session: AcpSessionId) -> Result<(), AgentError> {
+        self.log(format_args!("delete {session}"));
+        self.live().remove(&session);
+        Ok(self.archive.remove(&session)?)
+    }
+
+    async fn set_mode(&self, call: SetMode) -> Result<(), AgentError> {
+        if !MODES.contains(&call.mode.as_str()) {
+            let problem = format!("is {:?}, and this session has the modes {}", call.mode, MODES.join(", "));
+            return Err(ParamProblem::new("modeId", problem).into());
+        }
+        // A session that is not kept yet keeps its mode in memory, like the rest of it.
+        if self.archive.read(&call.session)?.is_some() {
+            self.keep(&call.session, &[Line::Mode { mode: call.mode.clone(), at: now().to_string() }])?;
+        }
+        self.remember_mode(&call.session, &call.mode);
+        Ok(())
+    }
+
+    async fn prompt(
+        &self,
+        call: PromptCall,
+        cancellation: Cancellation,
+        link: ClientLink,
+    ) -> Result<StopReason, AgentError> {
+        let live = self.known(&call.session)?;
+        let turns = self.archive.read(&call.session)?.map(|kept| kept.turns).unwrap_or_default();
+        self.keep(&call.session, &first_lines(&call, &live, turns.is_empty())?)?;
+        self.log(format_args!("prompt {}: {:?}", call.session, call.text));
+        let mut turn = Turn {
+            session: call.session.clone(),
+            cwd: live.cwd,
+            earlier: turns.into_iter().map(|turn| turn.text).collect(),
+            link,
+            cancellation,
+            said: Vec::new(),
+            mode: None,
+            tools: 0,
+            text: call.text,
+        };
+        let ended = turn.perform(&steps(&turn.text.clone())).await;
+        if let Some(mode) = &turn.mode {
+            self.remember_mode(&call.session, mode);
+        }
+        self.keep(&call.session, &last_lines(turn, ended.as_ref().ok())?)?;
+        ended
+    }
+}
+
+/// What is kept before a turn begins. With the first turn comes the mode, if it was changed before there was a
+/// file to keep it in.
+fn first_lines(call: &PromptCall, live: &Live, is_first: bool) -> Result<Vec<Line>, AgentError> {
+    let at = now().to_string();
+    let blocks = call.blocks.iter().map(|block| raw(block)).collect::<Result<_, _>>()?;
+    let changed = is_first && live.mode != MODES[0];
+    let mode = changed.then(|| Line::Mode { mode: live.mode.clone(), at: at.clone() });
+    let prompt = Line::Prompt { at, text: call.text.clone(), blocks };
+    Ok(mode.into_iter().chain([prompt]).collect())
+}
+
+/// What is kept when a turn has ended.
+fn last_lines(turn: Turn, reason: Option<&StopReason>) -> Result<Vec<Line>, AgentError> {
+    let at = now().to_string();
+    let said = turn.said.iter().map(|update| raw(update.as_json()).map(Line::Update));
+    let mut lines: Vec<Line> = said.collect::<Result<_, _>>()?;
+    lines.extend(turn.mode.map(|mode| Line::Mode { mode, at: at.clone() }));
+    lines.push(Line::End { at, stop_reason: reason.map(|reason| reason.as_str().into()) });
+    Ok(lines)
+}
+
+/// What goes out before the answer to a load, and what after it.
+fn replay(kept: Kept, how: Replay) -> (Vec<UpdateBody>, Vec<UpdateBody>) {
+    let mut turns = kept.turns;
+    match how {
+        Replay::Full | Replay::Late => {}
+        Replay::Partial => drop(turns.drain(..turns.len().saturating_sub(1))),
+        Replay::None => turns.clear(),
+    }
+    let mut updates: Vec<UpdateBody> = turns.into_iter().flat_map(|turn| turn.updates).collect();
+    let late = if how == Replay::Late { updates.split_off(updates.len() / 2) } else { Vec::new() };
+    (updates, late)
+}
+
+async fn send(link: &ClientLink, session: &AcpSessionId, updates: &[UpdateBody]) -> Result<(), AgentError> {
+    for update in updates {
+        link.update(session, update).await.map_err(|error| AgentError::Internal(error.to_string()))?;
+    }
+    Ok(())
+}
+
+fn raw(json: &str) -> Result<Box<RawValue>, AgentError> {
+    RawValue::from_string(json.to_owned()).map_err(|error| AgentError::Internal(error.to_string()))
+}
+
+fn capitalised(word: &str) -> String {
+    let mut letters = word.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().chain(letters).collect())
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let millis = i64::try_from(since.as_millis()).unwrap_or(LATEST_MILLIS).min(LATEST_MILLIS);
+    Timestamp::from_millis(millis).expect("the calendar has every moment from 1970 to 9999")
+}
+
+impl From<ArchiveError> for AgentError {
+    fn from(error: ArchiveError) -> Self {
+        Self::Internal(error.to_string())
+    }
+}

@@ -1,0 +1,51 @@
+//! How one run of the demo agent behaves.
+
+use std::collections::BTreeSet;
+use std::path::PathBuf;
+
+use acpx_core::acp::agent::Feature;
+use clap::ValueEnum;
+
+use super::fault::Fault;
+
+/// How one run of the demo agent behaves.
+#[derive(Debug)]
+pub(crate) struct Settings {
+    /// Where sessions are kept.
+    pub(crate) directory: PathBuf,
+    pub(crate) features: BTreeSet<Feature>,
+    pub(crate) page_size: usize,
+    pub(crate) load_fault: Option<Fault>,
+    pub(crate) resume_fault: Option<Fault>,
+    pub(crate) replay: Replay,
+    pub(crate) quirks: BTreeSet<Quirk>,
+}
+
+/// What `session/load` replays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Replay {
+    /// The whole conversation, before the answer
+    Full,
+    /// The first half before the answer, the rest after it
+    Late,
+    /// Only the last exchange
+    Partial,
+    /// Nothing
+    None,
+}
+
+/// Something this run does that another would not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Quirk {
+    ReplayOnResume,
+    MaterialiseEarly,
+    AgentSessionId,
+    LateCommands,
+    Verbose,
+}
+
+impl Settings {
+    pub(crate) fn has(&self, quirk: Quirk) -> bool {
+        self.quirks.contains(&quirk)
+    }
+}

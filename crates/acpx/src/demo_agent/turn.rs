@@ -1,0 +1,217 @@
+//! Performs the steps of one turn: says things, waits, asks, and remembers what was said.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use acpx_core::acp::agent::{
+    AgentError, CancelCause, Cancellation, ClientLink, PermissionAsk, PermissionOption, PermissionOptionKind,
+    PermissionOutcome, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport,
+    UpdateBody,
+};
+use acpx_core::model::{AbsolutePath, AcpSessionId, StopReason};
+
+use super::words::Step;
+
+/// The exit code of a crash that was asked for.
+const CRASHED: i32 = 70;
+/// How long a crash waits for the client to take the last chunk.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+/// The option that allows an edit.
+const ALLOW: &str = "allow";
+
+/// One turn under way.
+pub(super) struct Turn {
+    pub(super) session: AcpSessionId,
+    pub(super) cwd: AbsolutePath,
+    pub(super) text: String,
+    /// The prompts before this one.
+    pub(super) earlier: Vec<String>,
+    pub(super) link: ClientLink,
+    pub(super) cancellation: Cancellation,
+    /// What has been said, to be kept.
+    pub(super) said: Vec<UpdateBody>,
+    /// The mode the turn went into, to be kept.
+    pub(super) mode: Option<String>,
+    pub(super) tools: usize,
+}
+
+/// How a turn stops before its last step.
+enum Stop {
+    Because(StopReason),
+    Failed(AgentError),
+}
+
+impl Turn {
+    /// Performs the steps and says how the turn ended.
+    pub(super) async fn perform(&mut self, steps: &[Step]) -> Result<StopReason, AgentError> {
+        for step in steps {
+            // A client that is gone does not stop a turn that needs nothing from it.
+            if self.cancellation.cause() == Some(CancelCause::Asked) {
+                return Ok(StopReason::cancelled());
+            }
+            match self.step(step).await {
+                Ok(()) => {}
+                Err(Stop::Because(reason)) => return Ok(reason),
+                Err(Stop::Failed(error)) => return Err(error),
+            }
+        }
+        Ok(StopReason::new("end_turn"))
+    }
+
+    async fn step(&mut self, step: &Step) -> Result<(), Stop> {
+        match step {
+            Step::Echo => self.say(format!("You said: {}", self.text)).await,
+            Step::Chunks(count) => return self.chunks(*count).await,
+            Step::Think => self.tell(UpdateBody::thought(format!("Thinking about: {}", self.text))).await,
+            Step::Plan => self.plan().await,
+            Step::Tool => self.tool().await,
+            Step::Permission => return self.permission().await,
+            Step::Mode(mode) => self.go_into(mode).await,
+            Step::WaitUntilCancelled => {
+                self.say("Waiting until cancelled.\n").await;
+                self.cancellation.requested().await;
+                return Err(Stop::Because(StopReason::cancelled()));
+            }
+            Step::Wait(time) => return self.wait(*time).await,
+            Step::Recall => self.recall().await,
+            Step::Refuse => {
+                self.say("I will not do that.").await;
+                return Err(Stop::Because(StopReason::new("refusal")));
+            }
+            Step::Fail => {
+                return Err(Stop::Failed(AgentError::Internal("the prompt asked for a failure".into())));
+            }
+            Step::Crash => self.crash().await,
+        }
+        Ok(())
+    }
+
+    async fn chunks(&mut self, count: u32) -> Result<(), Stop> {
+        for number in 1..=count {
+            if self.cancellation.cause() == Some(CancelCause::Asked) {
+                return Err(Stop::Because(StopReason::cancelled()));
+            }
+            self.say(format!("chunk {number} of {count}\n")).await;
+        }
+        Ok(())
+    }
+
+    async fn plan(&mut self) {
+        let plan = |first, second| {
+            let item = |text: &str, status| PlanItem { text: text.into(), status };
+            UpdateBody::plan([item("Read the prompt", first), item("Answer it", second)])
+        };
+        self.tell(plan(PlanStatus::InProgress, PlanStatus::Pending)).await;
+        self.tell(plan(PlanStatus::Completed, PlanStatus::Completed)).await;
+    }
+
+    async fn tool(&mut self) {
+        let id = self.next_tool();
+        let report = || ToolReport::new(id.clone());
+        let call = report().title("Read notes.txt").kind(ToolCallKind::Read).status(ToolCallStatus::Pending);
+        self.tell(UpdateBody::tool_call(call)).await;
+        self.tell(UpdateBody::tool_call_update(report().status(ToolCallStatus::InProgress))).await;
+        let output = ToolOutput::Text("one note: all is well".into());
+        let done = report().status(ToolCallStatus::Completed).output(output);
+        self.tell(UpdateBody::tool_call_update(done)).await;
+    }
+
+    /// Nothing is edited: the tool is pretended, and its report is what a client has to deal with.
+    async fn permission(&mut self) -> Result<(), Stop> {
+        let id = self.next_tool();
+        let report = || ToolReport::new(id.clone());
+        let call = report().title("Edit notes.txt").kind(ToolCallKind::Edit).status(ToolCallStatus::Pending);
+        self.tell(UpdateBody::tool_call(call.clone())).await;
+        let option = |id: &str, name: &str, kind| PermissionOption { id: id.into(), name: name.into(), kind };
+        let ask = PermissionAsk {
+            session: self.session.clone(),
+            tool_call: call,
+            options: vec![
+                option(ALLOW, "Allow", PermissionOptionKind::AllowOnce),
+                option("reject", "Reject", PermissionOptionKind::RejectOnce),
+            ],
+        };
+        let outcome = self.link.request_permission(&ask, &mut self.cancellation).await;
+        let failed = UpdateBody::tool_call_update(report().status(ToolCallStatus::Failed));
+        match outcome {
+            Ok(PermissionOutcome::Selected(choice)) if choice == ALLOW => {
+                self.tell(UpdateBody::tool_call_update(report().status(ToolCallStatus::InProgress))).await;
+                let done = report().status(ToolCallStatus::Completed).output(self.edit());
+                self.tell(UpdateBody::tool_call_update(done)).await;
+                self.say("The edit was made.\n").await;
+            }
+            Ok(PermissionOutcome::Selected(_)) => {
+                self.tell(failed).await;
+                self.say("The edit was rejected.\n").await;
+            }
+            Ok(PermissionOutcome::Cancelled) => {
+                self.tell(failed).await;
+                return Err(Stop::Because(StopReason::cancelled()));
+            }
+            Err(error) => {
+                self.tell(failed).await;
+                self.say(format!("The edit was not made: {error}.\n")).await;
+            }
+        }
+        Ok(())
+    }
+
+    fn edit(&self) -> ToolOutput {
+        let path = format!("{}/notes.txt", self.cwd.as_str().trim_end_matches('/'));
+        let new = "one note: all is well\nanother note: it was edited\n".to_owned();
+        match AbsolutePath::new(path) {
+            Ok(path) => ToolOutput::Diff { path, old: Some("one note: all is well\n".into()), new },
+            Err(_) => ToolOutput::Text(new),
+        }
+    }
+
+    async fn go_into(&mut self, mode: &str) {
+        if !super::service::MODES.contains(&mode) {
+            return self.say(format!("There is no mode {mode}.\n")).await;
+        }
+        self.mode = Some(mode.into());
+        // A client that is gone misses it; the mode is kept with the session, not with what was said.
+        self.link.update(&self.session, &UpdateBody::current_mode(mode)).await.ok();
+    }
+
+    async fn wait(&mut self, time: Duration) -> Result<(), Stop> {
+        self.say(format!("Waiting {} ms.\n", time.as_millis())).await;
+        tokio::select! {
+            _ = self.cancellation.requested() => Err(Stop::Because(StopReason::cancelled())),
+            () = tokio::time::sleep(time) => Ok(()),
+        }
+    }
+
+    async fn recall(&mut self) {
+        if self.earlier.is_empty() {
+            return self.say("You said nothing before.").await;
+        }
+        let numbered = |(index, prompt): (usize, &String)| format!("\n{}. {prompt}", index + 1);
+        let list: String = self.earlier.iter().enumerate().map(numbered).collect();
+        self.say(format!("You said before:{list}")).await;
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "dying in mid-turn is what the prompt asked for")]
+    async fn crash(&mut self) {
+        self.say(format!("You said: {}", self.text)).await;
+        tokio::time::timeout(LAST_WORDS, self.link.close()).await.ok();
+        writeln!(io::stderr(), "acpx demo-agent: the prompt asked for a crash").ok();
+        std::process::exit(CRASHED);
+    }
+
+    async fn say(&mut self, text: impl Into<String>) {
+        self.tell(UpdateBody::agent_text(text)).await;
+    }
+
+    /// Sends and remembers. A client that is gone misses it; the conversation goes on without it.
+    async fn tell(&mut self, update: UpdateBody) {
+        self.link.update(&self.session, &update).await.ok();
+        self.said.push(update);
+    }
+
+    /// Ids are made from the turn's place in the session, so they are the same in every run.
+    fn next_tool(&mut self) -> String {
+        self.tools += 1;
+        format!("call-{}-{}", self.earlier.len() + 1, self.tools)
+    }
+}

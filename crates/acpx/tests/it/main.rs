@@ -1,0 +1,8 @@
+//! The program as its users meet it: real processes, real pipes.
+
+#![expect(clippy::unwrap_used, reason = "what is shared by tests fails like a test")]
+
+mod demo;
+mod demo_process;
+mod demo_restore;
+mod demo_with_sdk;
