@@ -232,9 +232,15 @@ impl Alignment {
         said
     }
 
+    /// The last reply of all is owed only if its turn ended: agents forget the half of an answer they were
+    /// killed in, and the next answer may well begin like it.
     fn owes_reply(&self) -> bool {
+        let is_last = self.passed == self.exchanges.len();
         let passed = self.passed.checked_sub(1).and_then(|index| self.exchanges.get(index));
-        matches!((passed, self.replied), (Some(exchange), Some(replied)) if replied < exchange.reply.len())
+        matches!(
+            (passed, self.replied),
+            (Some(exchange), Some(replied)) if replied < exchange.reply.len() && (exchange.answered || !is_last)
+        )
     }
 
     fn owes_a_prompt(&self) -> bool {

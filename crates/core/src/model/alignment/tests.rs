@@ -111,3 +111,20 @@ fn a_complete_replay_owes_nothing() {
     assert!(!alignment.is_owed());
     assert_eq!(alignment.late(&agent("first")), LateStep::New);
 }
+
+#[test]
+fn the_half_of_an_answer_that_was_cut_off_is_not_owed() {
+    let interrupted = &[("one", true, "1"), ("two", false, "tick0 ")];
+    let mut alignment = ours(interrupted);
+    replay(&mut alignment, &[user("one"), agent("1"), user("two")]);
+    assert_eq!(alignment.verdict(), Some(Verdict::Same));
+    assert!(!alignment.is_owed());
+    assert_eq!(alignment.late(&agent("tick0 ")), LateStep::New);
+
+    // One that others followed may come, and is known again.
+    let mut alignment = ours(&[("one", false, "tick0 "), ("two", true, "2")]);
+    replay(&mut alignment, &[user("one")]);
+    for update in [agent("tick0 "), user("two"), agent("2")] {
+        assert_eq!(alignment.late(&update), LateStep::Owed, "{update:?}");
+    }
+}
