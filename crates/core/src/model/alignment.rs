@@ -3,6 +3,10 @@
 //! Ours is the truth. A replay is never shown as new output; it only tells whether the agent remembers the
 //! same conversation, less of it, another one, or more (prompts made elsewhere), and only what is more is
 //! kept. The comparison runs while the replay arrives and holds none of it.
+//!
+//! Agents do not replay a prompt as it was sent. They change white space, put the content of a mentioned file
+//! between its blocks, and write notes of their own in the user's name. So a prompt is looked for within a
+//! whole user message, and a message that is none of ours is forgiven if ours go on after it.
 
 use serde::{Deserialize, Serialize};
 
@@ -51,18 +55,27 @@ pub enum LateStep {
     New,
 }
 
+/// How notes begin that agents write into a conversation in the user's name, without white space. They are
+/// nobody's prompts.
+const NOTES: &[&str] = &["[Requestinterruptedbyuser", "[FunctionResponse:", "<session_context>"];
+
 /// A comparison under way.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Alignment {
+    /// Ours, the prompts without white space.
     exchanges: Vec<Exchange>,
     /// How many exchanges have been passed.
     passed: usize,
-    /// Text of a replayed user message that is not yet one of our prompts.
-    partial: String,
+    /// The user message that is being replayed.
+    message: Option<UserMessage>,
     /// How much of the last passed exchange's reply has come again; `None` once it differs.
     replied: Option<usize>,
     place: Place,
     skipped: bool,
+    /// There were user messages that are none of ours.
+    met_strangers: bool,
+    /// The last user message was none of ours.
+    is_strange: bool,
     seen: bool,
 }
 
@@ -73,16 +86,38 @@ enum Place {
     Lost,
 }
 
+/// A replayed user message so far. Without an id it is the run of user chunks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct UserMessage {
+    id: Option<Box<str>>,
+    /// The prompt it has begun, and how much of that has come.
+    begun: Option<(usize, usize)>,
+    /// It is a prompt of ours, whole, or a note; what it still brings was added by the agent.
+    is_settled: bool,
+}
+
+/// What a piece of a user message is.
+enum Piece {
+    Ours,
+    Stranger,
+    Beyond,
+}
+
 impl Alignment {
     /// Begins a comparison with the conversation so far.
-    pub fn new(exchanges: Vec<Exchange>) -> Self {
+    pub fn new(mut exchanges: Vec<Exchange>) -> Self {
+        for exchange in &mut exchanges {
+            exchange.prompt = bare(&exchange.prompt);
+        }
         Self {
             exchanges,
             passed: 0,
-            partial: String::new(),
+            message: None,
             replied: None,
             place: Place::Within,
             skipped: false,
+            met_strangers: false,
+            is_strange: false,
             seen: false,
         }
     }
@@ -96,33 +131,38 @@ impl Alignment {
             Place::Within => {}
         }
         match update {
-            Update::Chunk { kind: MessageKind::User, content, .. } => self.user(content),
-            _ if !self.partial.is_empty() => self.lose(),
-            Update::Chunk { kind: MessageKind::Agent, content, .. } => {
-                self.reply(content);
-                ReplayStep::Drop
+            Update::Chunk { kind: MessageKind::User, message_id, content } => {
+                if let Piece::Beyond = self.user(message_id.as_deref(), content) {
+                    self.place = Place::Beyond;
+                    return ReplayStep::Keep;
+                }
             }
-            _ => ReplayStep::Drop,
+            Update::Chunk { kind: MessageKind::Agent, content, .. } => {
+                self.end_message();
+                self.reply(content);
+            }
+            _ => self.end_message(),
         }
+        ReplayStep::Drop
     }
 
     /// Ends the comparison; `None` if nothing was replayed.
     pub fn verdict(&self) -> Option<Verdict> {
-        if !self.seen {
-            return None;
-        }
-        Some(match self.place {
-            Place::Lost => Verdict::Different,
+        let is_missing = self.skipped || self.remaining().iter().any(Exchange::must_come);
+        let verdict = match self.place {
             Place::Beyond => Verdict::Longer,
-            Place::Within if !self.partial.is_empty() => Verdict::Different,
-            Place::Within if self.skipped || self.owes_a_prompt() => Verdict::Shorter,
+            Place::Lost => Verdict::Different,
+            Place::Within if self.is_strange || !self.message_is_whole() => Verdict::Different,
+            Place::Within if is_missing && self.met_strangers => Verdict::Different,
+            Place::Within if is_missing => Verdict::Shorter,
             Place::Within => Verdict::Same,
-        })
+        };
+        self.seen.then_some(verdict)
     }
 
     /// Whether the rest of the replay may still arrive late.
     pub fn is_owed(&self) -> bool {
-        self.place == Place::Within && (self.passed < self.exchanges.len() || self.owes_reply())
+        self.place == Place::Within && !self.is_strange && (!self.remaining().is_empty() || self.owes_reply())
     }
 
     /// Takes an update that came after the restore was answered.
@@ -131,12 +171,14 @@ impl Alignment {
             return LateStep::New;
         }
         let owed = match update {
-            Update::Chunk { kind: MessageKind::User, content, .. } => self.next_prompt(content),
+            Update::Chunk { kind: MessageKind::User, message_id, content } => {
+                matches!(self.user(message_id.as_deref(), content), Piece::Ours)
+            }
             Update::Chunk { kind: MessageKind::Agent, content, .. } => {
-                self.owes_reply() && self.reply(content)
+                self.message_is_whole() && self.owes_reply() && self.reply(content)
             }
             Update::Chunk { kind: MessageKind::Thought, .. } | Update::Tool { .. } | Update::Plan { .. } => {
-                self.seen && self.passed > 0
+                self.message_is_whole() && self.seen && self.passed > 0
             }
             Update::Title(_) | Update::State | Update::Unknown => return LateStep::New,
         };
@@ -149,75 +191,103 @@ impl Alignment {
         }
     }
 
-    fn user(&mut self, content: &ChunkContent) -> ReplayStep {
-        if self.next_prompt(content) {
-            return ReplayStep::Drop;
+    fn user(&mut self, id: Option<&str>, content: &ChunkContent) -> Piece {
+        let text = match content {
+            ChunkContent::Text(text) if text.trim().is_empty() => return Piece::Ours,
+            ChunkContent::Text(text) => bare(text),
+            ChunkContent::Block(_) => String::new(),
+        };
+        let has_same_id = self.message.as_ref().and_then(|message| Some(message.id.as_deref()? == id?));
+        if has_same_id == Some(false) {
+            self.end_message();
         }
-        if self.knows_the_last_prompt() && self.partial_is_new(content) {
-            self.place = Place::Beyond;
-            return ReplayStep::Keep;
-        }
-        self.skip_to_a_later_prompt()
+        let new = || UserMessage { id: id.map(Into::into), begun: None, is_settled: false };
+        let mut message = self.message.take().unwrap_or_else(new);
+        let piece = self.place(&mut message, &text, has_same_id == Some(true));
+        self.message = Some(message);
+        piece
     }
 
-    /// Whether the user text so far is the next prompt of ours, or begins it.
-    fn next_prompt(&mut self, content: &ChunkContent) -> bool {
-        let ChunkContent::Text(text) = content else { return self.passed < self.exchanges.len() };
-        self.partial.push_str(text);
-        let partial = self.partial.trim();
-        for (index, exchange) in self.exchanges.iter().enumerate().skip(self.passed) {
-            let prompt = exchange.prompt.trim();
-            if prompt == partial {
-                self.pass(index);
-                return true;
-            }
-            if prompt.starts_with(partial) {
-                return true;
-            }
-            if exchange.answered {
-                return false;
-            }
+    /// Finds the place of the next piece of a user message.
+    fn place(&mut self, message: &mut UserMessage, text: &str, is_surely_same: bool) -> Piece {
+        if let (Some((index, matched)), false) = (message.begun, message.is_settled) {
+            self.go_on(message, index, matched, text);
+            return Piece::Ours;
         }
-        false
+        if message.is_settled && (is_surely_same || text.is_empty()) {
+            return Piece::Ours;
+        }
+        if let Some(index) = self.candidate(text) {
+            message.is_settled = false;
+            self.go_on(message, index, 0, text);
+            return Piece::Ours;
+        }
+        // A prompt that was answered is followed by its answer, so whatever follows it sooner is part of it.
+        let last = self.passed.checked_sub(1).and_then(|index| self.exchanges.get(index));
+        let is_added = message.begun.is_some() && last.is_some_and(|exchange| exchange.answered);
+        if is_added || NOTES.iter().any(|note| text.starts_with(note)) {
+            message.is_settled = true;
+            return Piece::Ours;
+        }
+        // The delta is kept only after an exact match of the last prompt we know.
+        if self.passed > 0 && self.remaining().is_empty() { Piece::Beyond } else { Piece::Stranger }
     }
 
-    /// A whole prompt of ours that comes later means the agent has forgotten those between.
-    fn skip_to_a_later_prompt(&mut self) -> ReplayStep {
-        let partial = self.partial.trim();
-        let later =
-            self.exchanges.iter().skip(self.passed).position(|exchange| exchange.prompt.trim() == partial);
-        match later {
-            Some(offset) => {
-                self.pass(self.passed + offset);
-                self.skipped = true;
-                ReplayStep::Drop
-            }
-            None => self.lose(),
+    /// Advances in a prompt, if the text does; if not, the agent put it between.
+    fn go_on(&mut self, message: &mut UserMessage, index: usize, matched: usize, text: &str) {
+        let prompt = self.exchanges.get(index).map_or("", |exchange| &exchange.prompt);
+        let goes_on = prompt.get(matched..).is_some_and(|rest| rest.starts_with(text));
+        let matched = if goes_on { matched + text.len() } else { matched };
+        message.begun = Some((index, matched));
+        message.is_settled = matched == prompt.len();
+        if message.is_settled {
+            self.pass(index);
         }
+    }
+
+    /// The prompt that a text begins: the next one, or a later one if the agent has forgotten those between.
+    fn candidate(&self, text: &str) -> Option<usize> {
+        let fits = |index: &usize| {
+            let prompt = self.exchanges.get(*index).map_or("", |exchange| &exchange.prompt);
+            prompt.starts_with(text) && prompt.is_empty() == text.is_empty()
+        };
+        let rest = self.passed..self.exchanges.len();
+        let must_come = |index: &usize| self.exchanges.get(*index).is_some_and(Exchange::must_come);
+        let next = rest.clone().find(must_come).map_or(self.exchanges.len(), |index| index + 1);
+        (self.passed..next).find(fits).or_else(|| rest.clone().find(fits))
     }
 
     fn pass(&mut self, index: usize) {
+        let between = self.exchanges.get(self.passed..index).unwrap_or_default();
+        self.skipped |= between.iter().any(Exchange::must_come);
         self.passed = index + 1;
-        self.partial.clear();
         self.replied = Some(0);
+        self.is_strange = false;
     }
 
-    fn lose(&mut self) -> ReplayStep {
-        self.place = Place::Lost;
-        ReplayStep::Drop
+    /// A message that did not become one of our prompts is a stranger.
+    fn end_message(&mut self) {
+        let is_whole = self.message_is_whole();
+        self.met_strangers |= !is_whole;
+        self.is_strange |= !is_whole;
+        self.message = None;
     }
 
-    /// The delta is kept only after an exact match of the last prompt we know.
-    fn knows_the_last_prompt(&self) -> bool {
-        self.passed > 0 && self.passed == self.exchanges.len()
+    fn message_is_whole(&self) -> bool {
+        self.message.as_ref().is_none_or(|message| message.is_settled)
     }
 
-    /// Whether the text that did not match is only this chunk, not the tail of something begun earlier.
-    fn partial_is_new(&self, content: &ChunkContent) -> bool {
-        match content {
-            ChunkContent::Text(text) => *self.partial == **text,
-            ChunkContent::Block(_) => self.partial.is_empty(),
+    /// The exchanges still to come. Of a prompt that was cut off and given again, one stands for both.
+    fn remaining(&self) -> &[Exchange] {
+        let (passed, mut rest) = self.exchanges.split_at(self.passed);
+        let mut last = passed.last();
+        while let (Some(cut_off), Some((again, others))) = (last, rest.split_first())
+            && !cut_off.answered
+            && cut_off.prompt == again.prompt
+        {
+            (last, rest) = (Some(again), others);
         }
+        rest
     }
 
     /// Advances in the reply of the exchange just passed; false if the text is not what was said.
@@ -242,10 +312,19 @@ impl Alignment {
             (Some(exchange), Some(replied)) if replied < exchange.reply.len() && (exchange.answered || !is_last)
         )
     }
+}
 
-    fn owes_a_prompt(&self) -> bool {
-        self.exchanges.iter().skip(self.passed).any(|exchange| exchange.answered)
+impl Exchange {
+    /// Whether a whole replay brings this prompt. One that was not answered may be forgotten, and one
+    /// without text cannot be told.
+    fn must_come(&self) -> bool {
+        self.answered && !self.prompt.is_empty()
     }
+}
+
+/// A text without white space, which agents change at will.
+fn bare(text: &str) -> String {
+    text.split_whitespace().collect()
 }
 
 #[cfg(test)]

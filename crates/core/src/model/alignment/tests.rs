@@ -14,6 +14,18 @@ fn chunk(kind: MessageKind, text: &str) -> Update {
     Update::Chunk { kind, message_id: None, content: ChunkContent::Text(text.into()) }
 }
 
+fn identified(id: &str, content: ChunkContent) -> Update {
+    Update::Chunk { kind: MessageKind::User, message_id: Some(id.into()), content }
+}
+
+fn text(text: &str) -> ChunkContent {
+    ChunkContent::Text(text.into())
+}
+
+fn image() -> ChunkContent {
+    ChunkContent::Block(r#"{"type":"image"}"#.into())
+}
+
 fn tool() -> Update {
     Update::Tool { call: "t".into(), fields: "{}".into() }
 }
@@ -44,8 +56,8 @@ fn a_replay_is_judged_on_its_prompts() {
         ("only the first", TWO, &[user("one"), agent("1")], Some(Verdict::Shorter)),
         ("only the last", TWO, &[user("two"), agent("2")], Some(Verdict::Shorter)),
         ("more", TWO, &[user("one"), user("two"), agent("2"), user("three")], Some(Verdict::Longer)),
-        ("another", TWO, &[user("one"), user("other")], Some(Verdict::Different)),
-        ("a summary first", TWO, &[user("summary"), user("two")], Some(Verdict::Different)),
+        ("another", TWO, &[user("one"), agent("1"), user("other")], Some(Verdict::Different)),
+        ("a summary first", TWO, &[user("summary"), tool(), user("two")], Some(Verdict::Different)),
         ("a prompt cut off", TWO, &[user("on"), agent("1")], Some(Verdict::Different)),
         ("output alone", TWO, &[agent("1"), tool()], Some(Verdict::Shorter)),
         (
@@ -76,7 +88,7 @@ fn only_what_follows_an_exact_match_of_the_last_prompt_is_kept() {
     assert_eq!(replay(&mut alignment, &updates), [false, false, false, false, true, true, true]);
 
     let mut unmatched_last = ours(&[("one", true, ""), ("lost", false, "")]);
-    assert_eq!(replay(&mut unmatched_last, &[user("one"), user("three")]), [false, false]);
+    assert_eq!(replay(&mut unmatched_last, &[user("one"), tool(), user("three")]), [false; 3]);
     assert_eq!(unmatched_last.verdict(), Some(Verdict::Different));
 }
 
@@ -127,4 +139,74 @@ fn the_half_of_an_answer_that_was_cut_off_is_not_owed() {
     for update in [agent("tick0 "), user("two"), agent("2")] {
         assert_eq!(alignment.late(&update), LateStep::Owed, "{update:?}");
     }
+}
+
+#[test]
+fn what_agents_add_to_a_prompt_is_part_of_it() {
+    let ours_of = || ours(&[("see  please", true, "1"), ("two", true, "2")]);
+    let second = |updates: &mut Vec<Update>| updates.extend([agent("1"), user("two"), agent("2")]);
+    let cases = [
+        ("a file between", vec![user("see "), user("content"), user(" please")]),
+        ("a file after", vec![user("see  please"), user("content")]),
+        ("a block between", vec![user("see "), identified("m", image()), user(" please")]),
+        ("white space of its own", vec![user("\nsee\nplease\n\n")]),
+        ("an image first", vec![identified("m", image()), identified("m", text("see  please"))]),
+    ];
+    for (name, mut updates) in cases {
+        let mut alignment = ours_of();
+        second(&mut updates);
+        let dropped = vec![false; updates.len()];
+        assert_eq!(replay(&mut alignment, &updates), dropped, "{name}");
+        assert_eq!(alignment.verdict(), Some(Verdict::Same), "{name}");
+    }
+    // The last prompt is where something added could be taken for a prompt made elsewhere.
+    let mut alignment = ours(&[("two", false, "")]);
+    let added = [identified("m", text("two")), identified("m", text("content")), agent("2")];
+    assert_eq!(replay(&mut alignment, &added), [false; 3]);
+    assert_eq!(replay(&mut alignment, &[identified("n", text("content"))]), [true]);
+}
+
+#[test]
+fn messages_that_are_none_of_ours_are_forgiven_if_ours_go_on() {
+    let cases: &[(&str, &[Update], Verdict)] = &[
+        ("between", &[user("one"), agent("1"), user("x"), agent("?"), user("two")], Verdict::Same),
+        ("first", &[user("x"), tool(), user("one"), agent("1"), user("two")], Verdict::Same),
+        ("instead", &[user("one"), agent("1"), user("x"), agent("?")], Verdict::Different),
+        ("for one of ours", &[user("x"), agent("?"), user("two"), agent("2")], Verdict::Different),
+    ];
+    for (name, updates, verdict) in cases {
+        let mut alignment = ours(TWO);
+        assert_eq!(replay(&mut alignment, updates), vec![false; updates.len()], "{name}");
+        assert_eq!(alignment.verdict(), Some(*verdict), "{name}");
+    }
+}
+
+#[test]
+fn notes_of_the_agent_are_nobodys_prompts() {
+    for note in ["[Request interrupted by user]", "[Function Response: read]", "<session_context>\nx"] {
+        let mut alignment = ours(&[("one", false, "half")]);
+        replay(&mut alignment, &[user("one"), agent("half"), user(note)]);
+        assert_eq!(alignment.verdict(), Some(Verdict::Same), "{note}");
+        assert_eq!(replay(&mut alignment, &[agent("?"), user("two")]), [false, true], "{note}");
+    }
+}
+
+#[test]
+fn a_prompt_that_was_cut_off_and_given_again_may_be_remembered_once_or_twice() {
+    let again: &[(&str, bool, &str)] = &[("one", false, "ha"), ("one", true, "half")];
+    for updates in [vec![user("one"), agent("half")], vec![user("one"), user("one"), agent("half")]] {
+        let mut alignment = ours(again);
+        replay(&mut alignment, &updates);
+        assert_eq!(alignment.verdict(), Some(Verdict::Same), "{updates:?}");
+        assert_eq!(replay(&mut alignment, &[user("elsewhere")]), [true], "{updates:?}");
+    }
+}
+
+#[test]
+fn a_prompt_without_text_cannot_be_told_and_is_not_missed() {
+    let mut alignment = ours(&[("one", true, "1"), ("", true, "a cat")]);
+    replay(&mut alignment, &[user("one"), agent("1")]);
+    assert_eq!(alignment.verdict(), Some(Verdict::Same));
+    assert_eq!(replay(&mut alignment, &[identified("m", image()), agent("a cat")]), [false, false]);
+    assert_eq!(alignment.verdict(), Some(Verdict::Same));
 }
