@@ -262,19 +262,19 @@ impl SessionTask {
         self.step(Input::AgentGone(error));
     }
 
-    /// Commits what was gathered, then acts on it, until nothing is left to do.
+    /// Commits what was gathered, then acts on it, until nothing is left to do. The status is told first:
+    /// whoever is told that something happened finds the session as it left it.
     async fn settle(&mut self) -> Result<(), StoreError> {
         loop {
             self.keeper.commit().await?;
+            self.tell_status();
             if self.outward.is_empty() {
-                break;
+                return Ok(());
             }
             for outward in std::mem::take(&mut self.outward) {
                 self.act(outward).await;
             }
         }
-        self.tell_status();
-        Ok(())
     }
 
     pub(super) fn forget_agent(&mut self) {

@@ -41,6 +41,18 @@ async fn fallback_keeps_record_id_and_changes_session_id() {
     assert_eq!(&*reset.unwrap().body, expected);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_ids_are_there_as_soon_as_the_session_is() {
+    let bench = Bench::new();
+    // Whoever opens waits on a thread of its own, so that it may look before the task has gone on.
+    for _ in 0..50 {
+        let (session, _) = bench.open(&faithful(everything())).await;
+        let status = session.status();
+        assert!(status.identity.is_some() && status.agent_pid.is_some(), "{status:?}");
+    }
+    bench.engine.shutdown().await;
+}
+
 #[tokio::test]
 async fn everything_works_without_inner_id() {
     let bench = Bench::new();
