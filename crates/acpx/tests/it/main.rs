@@ -6,3 +6,4 @@ mod demo;
 mod demo_process;
 mod demo_restore;
 mod demo_with_sdk;
+mod restore_with_demo;

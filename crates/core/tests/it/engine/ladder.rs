@@ -232,3 +232,27 @@ async fn a_replay_that_comes_late_is_not_shown_as_new() {
         .collect();
     assert_eq!(said, ["first", "second"]);
 }
+
+#[tokio::test]
+async fn an_answer_that_begins_like_the_one_that_was_cut_off_is_shown_whole() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(load_only())
+        .session_new("s1")
+        .prompt(|turn| turn.say("tick ").hang())
+        .next_start()
+        .initialize(load_only())
+        .session_load(|replay| replay.user_said("go"))
+        .prompt(|turn| turn.say("tick ").say("tock").end("end_turn"));
+    let (session, _) = bench.open(&script).await;
+    let ticket = session.prompt(Prompt::text("go").unwrap()).await.unwrap();
+    let mut events = session.follow(Seq::FIRST);
+    while !events.next().await.unwrap().unwrap().body.contains("tick") {}
+    kill_agent(&session).await;
+    assert_eq!(failure(&ticket.over().await.unwrap()).0, "AGENT_DIED");
+    prompt(&session, "go").await;
+    let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
+    let message = |entry: &Entry| if let Entry::Message(message) = entry { Some(message.text.clone()) } else { None };
+    let said: Vec<_> = conversation.entries().iter().filter_map(message).collect();
+    assert_eq!(said, ["go", "tick ", "go", "tick tock"]);
+}

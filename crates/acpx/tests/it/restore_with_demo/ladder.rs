@@ -1,0 +1,218 @@
+//! Down the ladder: live, resume, load, fresh, and the errors that are no loss.
+
+use super::*;
+
+#[tokio::test]
+async fn a_live_session_is_attached_to_as_it_is() {
+    let bench = Bench::new("");
+    let session = bench.open().await;
+    let pid = session.status().agent_pid;
+    let (same, how) = bench.engine.restore(session.record_id(), bench.restore()).await.unwrap();
+    assert_eq!((how, same.status().agent_pid), (Awakening::Live, pid));
+}
+
+#[tokio::test]
+async fn after_a_kill_resume_brings_it_back_and_the_conversation_goes_on() {
+    let bench = Bench::new("");
+    let session = bench.killed().await;
+    let ids = session.identity();
+    assert_eq!(bench.wake(&session).await, RESUMED);
+    assert_eq!(bench.recalled(&session).await, "agent: You said before:\n1. one\n2. two");
+    assert_eq!(session.identity(), ids);
+    assert_eq!(bench.lineage(&session).await, [(session_id(&session), LineageReason::Created)]);
+}
+
+#[tokio::test]
+async fn the_next_prompt_brings_it_back_by_itself() {
+    let bench = Bench::new("");
+    let session = bench.killed().await;
+    assert_eq!(bench.recalled(&session).await, "agent: You said before:\n1. one\n2. two");
+    let restored = Fact::Restored { by: "session/resume".into(), replay: None };
+    assert!(bench.facts(&session).await.contains(&restored));
+}
+
+#[tokio::test]
+async fn where_resume_is_withheld_load_brings_it_back_and_its_replay_is_not_kept_again() {
+    let bench = Bench::new("--no-resume --late-commands");
+    let session = bench.killed().await;
+    assert_eq!(bench.wake(&session).await, loaded(Verdict::Same));
+    assert_eq!(bench.said(&session).await, [exchange("one"), exchange("two")].concat());
+    assert_eq!(bench.recalled(&session).await, "agent: You said before:\n1. one\n2. two");
+}
+
+/// What a failure of load or resume means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Means {
+    /// The agent no longer has the session.
+    Lost,
+    /// It does not say why.
+    Unclear,
+    /// The session is not lost: this is told instead.
+    Error(&'static str),
+}
+
+const FAILURES: [(&str, Means); 11] = [
+    ("not-found", Means::Lost),
+    ("not-found-plain", Means::Lost),
+    ("not-found-internal", Means::Lost),
+    ("no-rollout", Means::Lost),
+    ("service-failure", Means::Unclear),
+    ("invalid-params", Means::Unclear),
+    ("internal", Means::Unclear),
+    ("busy-active-writer", Means::Error("SESSION_BUSY_ELSEWHERE")),
+    ("busy-open", Means::Error("SESSION_BUSY_ELSEWHERE")),
+    ("busy-active", Means::Error("SESSION_BUSY_ELSEWHERE")),
+    ("auth", Means::Error("AUTH_REQUIRED")),
+];
+
+/// What becomes of a restore by an agent with these flags, and of the conversation afterwards.
+async fn assert_end(flags: &str, end: Result<Awakening, &'static str>) {
+    let bench = Bench::new("");
+    let session = bench.killed().await;
+    let (record, before) = (session.record_id().clone(), session_id(&session));
+    bench.set_flags(flags);
+    let how = session.wake(bench.restore()).await.map_err(|error| error.code());
+    assert_eq!(how, end, "{flags}");
+    // What an agent could not do today it may do tomorrow.
+    bench.set_flags("");
+    let created = (before.clone(), LineageReason::Created);
+    if let Ok(Awakening::Fresh { reason, .. }) = how {
+        assert_eq!(bench.recalled(&session).await, "agent: You said nothing before.", "{flags}");
+        assert_ne!(session_id(&session), before, "{flags}");
+        assert_eq!(bench.lineage(&session).await, [created, (session_id(&session), reason)], "{flags}");
+        let reset = Fact::SessionReset {
+            reason: reason.as_str().to_owned(),
+            from_acpx_session_id: before,
+            acpx_session_id: session_id(&session),
+            announced: true,
+        };
+        assert!(bench.facts(&session).await.contains(&reset), "{flags}");
+    } else {
+        assert_eq!(bench.recalled(&session).await, "agent: You said before:\n1. one\n2. two", "{flags}");
+        assert_eq!(bench.lineage(&session).await, [created], "{flags}");
+    }
+    assert_eq!(session.record_id(), &record);
+}
+
+#[tokio::test]
+async fn after_a_failed_resume_load_is_tried_unless_the_session_is_not_lost() {
+    for (kind, means) in FAILURES {
+        let end = match means {
+            Means::Lost | Means::Unclear => Ok(loaded(Verdict::Same)),
+            Means::Error(code) => Err(code),
+        };
+        assert_end(&format!("--resume-fails {kind}"), end).await;
+    }
+}
+
+#[tokio::test]
+async fn a_failed_load_is_a_fresh_session_with_its_reason_or_an_error_and_never_a_silent_loss() {
+    for (kind, means) in FAILURES {
+        let end = match means {
+            Means::Lost => Ok(fresh(LineageReason::AgentLost)),
+            Means::Unclear => Ok(fresh(LineageReason::LoadFailed)),
+            Means::Error(code) => Err(code),
+        };
+        assert_end(&format!("--no-resume --load-fails {kind}"), end).await;
+    }
+}
+
+#[tokio::test]
+async fn when_both_rungs_fail_the_clearer_word_decides() {
+    let table = [
+        ("internal", "internal", Ok(fresh(LineageReason::LoadFailed))),
+        ("internal", "no-rollout", Ok(fresh(LineageReason::AgentLost))),
+        ("not-found", "service-failure", Ok(fresh(LineageReason::AgentLost))),
+        ("not-found", "busy-open", Err("SESSION_BUSY_ELSEWHERE")),
+        ("invalid-params", "auth", Err("AUTH_REQUIRED")),
+    ];
+    for (resume, load, end) in table {
+        assert_end(&format!("--resume-fails {resume} --load-fails {load}"), end).await;
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_offers_neither_rung_gets_a_fresh_session_openly() {
+    assert_end("--no-resume --no-load", Ok(fresh(LineageReason::AgentLost))).await;
+}
+
+#[tokio::test]
+async fn a_session_nothing_was_said_in_is_made_again_in_silence_however_its_agent_says_so() {
+    let kinds = FAILURES.iter().filter(|(_, means)| !matches!(means, Means::Error(_)));
+    let flags = kinds.map(|(kind, _)| format!("--resume-fails {kind} --load-fails {kind}"));
+    let silent = Awakening::Fresh { reason: LineageReason::NotMaterialised, announced: false };
+    for flags in flags.chain(["".into(), "--no-resume --no-load".into()]) {
+        let bench = Bench::new(&flags);
+        let session = bench.open().await;
+        let first = (session_id(&session), LineageReason::Created);
+        kill(&session).await;
+        // Nothing is lost, so whoever allows no loss has nothing against it.
+        let how = session.wake(bench.restore_or_refuse()).await.unwrap();
+        assert_eq!(how, silent, "{flags}");
+        let second = (session_id(&session), LineageReason::NotMaterialised);
+        assert_eq!(bench.lineage(&session).await, [first, second], "{flags}");
+        say(&session, "one").await;
+        assert_eq!(bench.said(&session).await, exchange("one"), "{flags}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_keeps_a_session_from_its_first_moment_restores_it() {
+    let table = [
+        ("--materialise-early", RESUMED),
+        ("--materialise-early --no-resume", Awakening::Restored { rung: Rung::Load, replay: None }),
+    ];
+    for (flags, how) in table {
+        let bench = Bench::new(flags);
+        let session = bench.open().await;
+        kill(&session).await;
+        assert_eq!(bench.wake(&session).await, how, "{flags}");
+        assert_eq!(bench.lineage(&session).await.len(), 1, "{flags}");
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_lost_for_good_goes_on_afresh_under_the_same_record() {
+    for flags in ["", "--no-resume", "--no-load"] {
+        let bench = Bench::new(flags);
+        let session = bench.killed().await;
+        let before = session_id(&session);
+        fs::remove_file(bench.memory(&session)).unwrap();
+        assert_eq!(bench.wake(&session).await, fresh(LineageReason::AgentLost), "{flags}");
+        say(&session, "three").await;
+        let reset = ["reset: agent-lost".to_owned()];
+        let said = [&exchange("one")[..], &exchange("two"), &reset, &exchange("three")].concat();
+        assert_eq!(bench.said(&session).await, said, "{flags}");
+        let rows = [(before, LineageReason::Created), (session_id(&session), LineageReason::AgentLost)];
+        assert_eq!(bench.lineage(&session).await, rows, "{flags}");
+        // The fresh session is one like any other.
+        kill(&session).await;
+        assert_eq!(bench.recalled(&session).await, "agent: You said before:\n1. three", "{flags}");
+    }
+}
+
+#[tokio::test]
+async fn without_a_fallback_a_loss_is_an_error_and_what_comes_back_is_restored() {
+    let bench = Bench::new("");
+    let session = bench.killed().await;
+    let (memory, hidden) = (bench.memory(&session), bench.home.join("hidden"));
+    fs::rename(&memory, &hidden).unwrap();
+    let error = session.wake(bench.restore_or_refuse()).await.unwrap_err();
+    assert_eq!(error.code(), "SESSION_NOT_RESTORED");
+    assert_eq!(bench.lineage(&session).await, [(session_id(&session), LineageReason::Created)]);
+    fs::rename(&hidden, &memory).unwrap();
+    assert_eq!(session.wake(bench.restore_or_refuse()).await.unwrap(), RESUMED);
+    assert_eq!(bench.recalled(&session).await, "agent: You said before:\n1. one\n2. two");
+}
+
+#[tokio::test]
+async fn a_fresh_session_is_told_the_conversation_when_that_is_asked() {
+    let bench = Bench::new("");
+    let session = bench.killed().await;
+    fs::remove_file(bench.memory(&session)).unwrap();
+    let options = WakeOptions { fallback: Fallback::Fresh, carry_history: true };
+    session.wake(RestoreSession { options, ..bench.restore() }).await.unwrap();
+    say(&session, "three").await;
+    let recalled = bench.recalled(&session).await;
+    assert!(recalled.contains("User: one\n\nYou: You said: one\n\nUser: two"), "{recalled}");
+}
