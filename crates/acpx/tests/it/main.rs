@@ -1,6 +1,6 @@
 //! The program as its users meet it: real processes, real pipes.
 
-#![expect(clippy::unwrap_used, reason = "what is shared by tests fails like a test")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what is shared by tests fails like a test")]
 
 mod demo;
 mod demo_process;

@@ -71,12 +71,19 @@ pub struct Alignment {
     /// How much of the last passed exchange's reply has come again; `None` once it differs.
     replied: Option<usize>,
     place: Place,
+    strangers: Strangers,
     skipped: bool,
-    /// There were user messages that are none of ours.
-    met_strangers: bool,
-    /// The last user message was none of ours.
-    is_strange: bool,
     seen: bool,
+}
+
+/// User messages that are none of ours.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Strangers {
+    None,
+    /// Ours went on after them.
+    Forgiven,
+    /// The last user message was one.
+    Last,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,9 +122,8 @@ impl Alignment {
             message: None,
             replied: None,
             place: Place::Within,
+            strangers: Strangers::None,
             skipped: false,
-            met_strangers: false,
-            is_strange: false,
             seen: false,
         }
     }
@@ -152,8 +158,10 @@ impl Alignment {
         let verdict = match self.place {
             Place::Beyond => Verdict::Longer,
             Place::Lost => Verdict::Different,
-            Place::Within if self.is_strange || !self.message_is_whole() => Verdict::Different,
-            Place::Within if is_missing && self.met_strangers => Verdict::Different,
+            Place::Within if self.strangers == Strangers::Last || !self.message_is_whole() => {
+                Verdict::Different
+            }
+            Place::Within if is_missing && self.strangers == Strangers::Forgiven => Verdict::Different,
             Place::Within if is_missing => Verdict::Shorter,
             Place::Within => Verdict::Same,
         };
@@ -162,7 +170,9 @@ impl Alignment {
 
     /// Whether the rest of the replay may still arrive late.
     pub fn is_owed(&self) -> bool {
-        self.place == Place::Within && !self.is_strange && (!self.remaining().is_empty() || self.owes_reply())
+        self.place == Place::Within
+            && self.strangers != Strangers::Last
+            && (!self.remaining().is_empty() || self.owes_reply())
     }
 
     /// Takes an update that came after the restore was answered.
@@ -262,14 +272,16 @@ impl Alignment {
         self.skipped |= between.iter().any(Exchange::must_come);
         self.passed = index + 1;
         self.replied = Some(0);
-        self.is_strange = false;
+        if self.strangers == Strangers::Last {
+            self.strangers = Strangers::Forgiven;
+        }
     }
 
     /// A message that did not become one of our prompts is a stranger.
     fn end_message(&mut self) {
-        let is_whole = self.message_is_whole();
-        self.met_strangers |= !is_whole;
-        self.is_strange |= !is_whole;
+        if !self.message_is_whole() {
+            self.strangers = Strangers::Last;
+        }
         self.message = None;
     }
 

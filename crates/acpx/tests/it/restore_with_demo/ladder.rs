@@ -141,7 +141,7 @@ async fn a_session_nothing_was_said_in_is_made_again_in_silence_however_its_agen
     let kinds = FAILURES.iter().filter(|(_, means)| !matches!(means, Means::Error(_)));
     let flags = kinds.map(|(kind, _)| format!("--resume-fails {kind} --load-fails {kind}"));
     let silent = Awakening::Fresh { reason: LineageReason::NotMaterialised, announced: false };
-    for flags in flags.chain(["".into(), "--no-resume --no-load".into()]) {
+    for flags in flags.chain([String::new(), "--no-resume --no-load".into()]) {
         let bench = Bench::new(&flags);
         let session = bench.open().await;
         let first = (session_id(&session), LineageReason::Created);
