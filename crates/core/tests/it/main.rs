@@ -1,4 +1,6 @@
 //! The library's integration tests, in one binary so that they are linked once.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what is shared by tests fails like a test")]
+
 mod engine;
 mod wire;

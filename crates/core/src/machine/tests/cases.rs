@@ -68,6 +68,7 @@ fn every_rung_of_the_ladder_and_every_way_down_it() {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn descents() -> Vec<Descent> {
     let restored = || Input::Restored { inner: None };
     let opened = || Input::Opened { session: session("s2"), inner: None };

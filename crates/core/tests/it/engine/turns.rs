@@ -84,8 +84,8 @@ async fn a_queued_turn_can_be_cancelled_while_another_runs() {
         .prompt(|turn| turn.await_file(&go).end("end_turn"))
         .prompt(|turn| turn.end("end_turn"));
     let (session, command) = bench.open(&script).await;
-    let send = async |text: &str| session.prompt(Prompt::text(text).unwrap()).await.unwrap();
-    let (one, two, three) = (send("one").await, send("two").await, send("three").await);
+    let submit = async |text: &str| session.prompt(Prompt::text(text).unwrap()).await.unwrap();
+    let (one, two, three) = (submit("one").await, submit("two").await, submit("three").await);
     session.cancel(Some(two.turn)).await.unwrap();
     assert_eq!(stop_reason(&two.over().await.unwrap()), "cancelled");
     std::fs::write(&go, "").unwrap();
