@@ -13,6 +13,9 @@ use crate::store::StoreError;
 /// "acpx" as a number: what `file` and other programs see in the header.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"acpx");
 
+/// The size of the file's pages.
+pub(super) const PAGE_SIZE: u64 = 4096;
+
 /// The versions in order, each with what leads to it from the one before; the first from an empty file.
 const MIGRATIONS: [(i64, &str); 1] = [(1, include_str!("migrations/0001.sql"))];
 
@@ -59,8 +62,7 @@ pub(super) fn inspect(connection: &Connection) -> Result<Found, Fault> {
 }
 
 /// Brings a file to the version we write, with its write-ahead log on.
-pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Fault> {
-    let found = inspect(connection)?;
+pub(super) fn migrate(connection: &mut Connection, found: Found, path: &Path) -> Result<(), Fault> {
     if let Found::Newer { version: found } = found {
         return Err(StoreError::Newer { path: path.to_owned(), found, known: KNOWN }.into());
     }
@@ -84,7 +86,8 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Fa
 /// Makes an empty file ours. The mark is committed before anything else, and before the write-ahead log comes
 /// in, so that no later state of the file is without it.
 fn mark(connection: &Connection) -> Result<(), Fault> {
-    // This only takes effect before the first page is written.
+    // These two only take effect before the first page is written.
+    connection.pragma_update(None, "page_size", PAGE_SIZE.cast_signed())?;
     connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
     connection.pragma_update(None, "application_id", APPLICATION_ID)?;
     Ok(())
