@@ -1,4 +1,5 @@
 //! What every store promises, asked of each: one suite, run over memory and over SQLite.
+#![cfg(test)]
 
 mod equal;
 pub(crate) mod samples;

@@ -1,5 +1,6 @@
 //! The SQLite store as a file: who may read it, what becomes of one that is damaged, locked, full, newer or
 //! someone else's, and that many writers at once lose nothing.
+#![cfg(test)]
 
 use std::fs;
 use std::io;
@@ -11,6 +12,7 @@ use std::time::Duration;
 use acpx_core::model::{Event, Record, Seq, TurnState};
 use acpx_core::store::{Access, Change, Durability, SqliteOptions, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
+use rusqlite::types::Value;
 use tempfile::TempDir;
 
 use crate::store_contract::samples::{all_events, event, events, host, id, record, request, turn};
@@ -68,6 +70,18 @@ async fn a_new_store_is_for_its_owner_alone() {
     for beside in ["store.db-wal", "store.db-shm"] {
         assert_eq!(mode(&directory.join(beside)), 0o600, "{beside}");
     }
+}
+
+#[test]
+fn the_file_says_what_it_is() {
+    let (_home, path) = place();
+    drop(open(&path));
+    let file = Connection::open(&path).unwrap();
+    let pragma = |name| file.pragma_query_value(None, name, |row| row.get::<_, Value>(0)).unwrap();
+    let found = ["application_id", "user_version", "page_size", "auto_vacuum", "journal_mode"].map(pragma);
+    let expected = [0x6163_7078, 1, 4096, 2].map(Value::Integer);
+    assert_eq!(found[..4], expected);
+    assert_eq!(found[4], Value::Text("wal".to_owned()));
 }
 
 #[tokio::test]

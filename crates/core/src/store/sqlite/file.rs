@@ -10,6 +10,8 @@ use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -25,6 +27,9 @@ const STATEMENTS: usize = 64;
 const LOG_PAGES: i64 = 4096;
 /// A log that once grew beyond this is cut back to it.
 const LOG_BYTES: i64 = 64 * 1024 * 1024;
+
+/// How long to wait between two attempts where SQLite does not wait by itself.
+const RETRY: Duration = Duration::from_millis(5);
 
 /// Between the making of a file and its closing no connection of this process may lock it.
 static MAKING: Mutex<()> = Mutex::new(());
@@ -48,9 +53,11 @@ fn prepare_writer(path: &Path, options: &SqliteOptions) -> Result<Connection, Fa
     }
     // Until the file is known to be ours, closing it must not move its log into it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    let found = schema::inspect(&connection)?;
-    refuse_partial_page(path)?;
-    schema::migrate(&mut connection, found, path)?;
+    patiently(options.busy_timeout, || {
+        let found = schema::inspect(&connection)?;
+        refuse_partial_page(path)?;
+        schema::migrate(&mut connection, found, path)
+    })?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
@@ -62,6 +69,18 @@ fn prepare_writer(path: &Path, options: &SqliteOptions) -> Result<Connection, Fa
         connection.pragma_update(None, "max_page_count", pages.max(1))?;
     }
     Ok(connection)
+}
+
+/// Tries again while others are in the way. SQLite waits for most locks by itself, but not for the one that
+/// turns the log on.
+fn patiently<T>(patience: Duration, mut attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+    let begin = Instant::now();
+    loop {
+        match attempt() {
+            Err(fault) if fault.is_busy() && begin.elapsed() < patience => thread::sleep(RETRY),
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Opens a store to read it. A missing one stays missing.
@@ -78,7 +97,7 @@ fn prepare_reader(path: &Path, options: &SqliteOptions) -> Result<Connection, Fa
     let found = schema::inspect(&connection)?;
     refuse_partial_page(path)?;
     match found {
-        Found::Older | Found::Current | Found::Newer { .. } => Ok(connection),
+        Found::Current | Found::Newer { .. } => Ok(connection),
         // To a reader a store that has yet to be made is one that is not there.
         Found::Unfinished => {
             let source = io::Error::new(io::ErrorKind::NotFound, "the file is empty");

@@ -115,7 +115,7 @@ impl Side {
     async fn answer(&mut self, call: &Call) -> String {
         match call.clone() {
             Call::Create { name, time, changes } => {
-                let changes = self.changes(None, changes);
+                let changes = Self::changes(None, changes);
                 let new = Record { lineage: lineage(1, false), ..record(NAMES[name], time) };
                 let lease = self.store.create(new, changes, host("h")).await;
                 self.remember(name, lease)
@@ -129,7 +129,7 @@ impl Side {
                     return "no lease".to_owned();
                 };
                 let last = self.store.record(id(NAMES[name])).await.unwrap().and_then(|found| found.last_seq);
-                let changes = self.changes(last, changes);
+                let changes = Self::changes(last, changes);
                 text(self.store.append(lease, changes, durability).await)
             }
             Call::Record { name } => text(self.store.record(id(NAMES[name])).await),
@@ -154,7 +154,7 @@ impl Side {
         text(lease)
     }
 
-    fn changes(&self, last: Option<Seq>, steps: Vec<Step>) -> Vec<Change> {
+    fn changes(last: Option<Seq>, steps: Vec<Step>) -> Vec<Change> {
         let mut next = last.map_or(Seq::FIRST, Seq::next);
         let mut change = |step| match step {
             Step::Event { skew, time, turn, direction, kind, body } => {
