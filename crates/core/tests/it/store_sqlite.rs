@@ -119,6 +119,25 @@ async fn dropping_the_store_finishes_what_is_queued() {
 }
 
 #[tokio::test]
+async fn an_idle_store_copies_its_log_into_the_file() {
+    let (_home, path) = place();
+    let store = open(&path);
+    store.create(record("r", 5), events(1, 2000), host("h")).await.unwrap();
+    let size = || fs::metadata(&path).unwrap().len();
+    assert!(size() < 8192, "the events were not in the log to begin with");
+    let copied = async {
+        while size() < 100_000 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), copied).await.expect("the log was not copied");
+    // It goes on as before.
+    let lease = store.lease(id("r"), host("h")).await.unwrap();
+    store.append(lease, events(2001, 2001), Durability::Process).await.unwrap();
+    assert_eq!(all_events(&store, &id("r"), 1000).await.unwrap().len(), 2001);
+}
+
+#[tokio::test]
 async fn reading_makes_nothing_and_writes_nothing() {
     let (home, path) = place();
     let missing = home.path().join("not/there.db");
