@@ -20,7 +20,7 @@ use serde_json::value::RawValue;
 const UPDATES: u64 = 100_000;
 const ROUNDS: usize = 5;
 /// How many rows a bare program commits at a time.
-const GROUP: usize = 64;
+const GROUP: i64 = 64;
 
 fn main() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
@@ -56,7 +56,7 @@ fn best(mut round: impl FnMut() -> Duration) -> Duration {
 
 /// An update as agents send it, 280 bytes with its envelope.
 fn update() -> serde_json::Value {
-    let text = "The quick brown fox jumps over the lazy dog, again and again, until the dog wakes up and asks what this is all about.";
+    let text = "The quick brown fox jumps over the lazy dog, again and again, until the dog wakes up and asks what this is all about now, once.";
     json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
 }
 
@@ -151,7 +151,7 @@ fn bare_commit() -> Duration {
     database.execute_batch(BARE_SCHEMA).expect("a table");
     let line = line();
     let started = Instant::now();
-    for group in 0..UPDATES as usize / GROUP {
+    for group in 0..UPDATES.cast_signed() / GROUP {
         let transaction = database.transaction().expect("a transaction");
         let mut insert = transaction.prepare_cached("INSERT INTO events VALUES (?1, ?2)").expect("a statement");
         for row in 0..GROUP {
