@@ -3,6 +3,9 @@
 //! Absolute figures drift with the machine; the ratios are what counts. Each figure is the best of several
 //! rounds. `./bench` builds what is needed and runs this.
 
+#![expect(clippy::print_stdout, reason = "a report for people, not part of the program")]
+#![expect(clippy::cast_precision_loss, reason = "a rate is shown, not computed with")]
+
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -23,7 +26,11 @@ const ROUNDS: usize = 5;
 const GROUP: i64 = 64;
 
 fn main() {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()
+        .expect("a runtime");
     let kept = best(|| runtime.block_on(kept_and_passed_on()));
     let pipe = best(bare_pipe);
     let commit = best(bare_commit);
@@ -37,7 +44,11 @@ fn main() {
     row("  floor: the same agent through a bare pipe", pipe, &ratio(kept, pipe));
     row(&format!("  floor: the same lines, committed {GROUP} at a time"), commit, &ratio(kept, commit));
     println!();
-    row("replayed from the store to a sink", replayed, &format!("target: at most 2x the floor; {}", ratio(replayed, bare)));
+    row(
+        "replayed from the store to a sink",
+        replayed,
+        &format!("target: at most 2x the floor; {}", ratio(replayed, bare)),
+    );
     row("  floor: a bare loop over the same rows, parsed", bare, "");
 }
 
@@ -56,7 +67,7 @@ fn best(mut round: impl FnMut() -> Duration) -> Duration {
 
 /// An update as agents send it, 280 bytes with its envelope.
 fn update() -> serde_json::Value {
-    let text = "The quick brown fox jumps over the lazy dog, again and again, until the dog wakes up and asks what this is all about now, once.";
+    let text = "The quick brown fox jumps over the lazy dog, again and again, until the dog wakes up and asks what this is all about now.";
     json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
 }
 
@@ -66,9 +77,10 @@ fn line() -> String {
 }
 
 fn flooding_agent(home: &TempHome) -> Vec<String> {
-    let script = Script::new().initialize(json!({})).session_new("s1").prompt(|turn| {
-        turn.step(Step::Flood { update: update(), count: Some(UPDATES) }).end("end_turn")
-    });
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.step(Step::Flood { update: update(), count: Some(UPDATES) }).end("end_turn"));
     scripted_agent_command(&script, home)
 }
 
@@ -125,7 +137,8 @@ fn bare_pipe() -> Duration {
     let mut lines = BufReader::with_capacity(64 * 1024, agent.stdout.take().expect("a pipe"));
     let mut buffer = String::new();
     let mut ask = |id: u64, method: &str, params: serde_json::Value| {
-        writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})).expect("written");
+        writeln!(stdin, "{}", json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}))
+            .expect("written");
     };
     ask(0, "initialize", json!({"protocolVersion": 1}));
     ask(1, "session/new", json!({"cwd": "/", "mcpServers": []}));
@@ -153,7 +166,8 @@ fn bare_commit() -> Duration {
     let started = Instant::now();
     for group in 0..UPDATES.cast_signed() / GROUP {
         let transaction = database.transaction().expect("a transaction");
-        let mut insert = transaction.prepare_cached("INSERT INTO events VALUES (?1, ?2)").expect("a statement");
+        let mut insert =
+            transaction.prepare_cached("INSERT INTO events VALUES (?1, ?2)").expect("a statement");
         for row in 0..GROUP {
             insert.execute((group * GROUP + row, &line)).expect("a row");
         }

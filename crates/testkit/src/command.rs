@@ -71,9 +71,10 @@ fn unused_path(home: &TempHome) -> PathBuf {
 /// # Panics
 /// If it has not been built.
 pub fn built_program(name: &str) -> PathBuf {
-    let candidates = program_directories().into_iter().map(|directory| directory.join(name));
-    let found = candidates.clone().find(|program| program.exists());
-    found.unwrap_or_else(|| panic!("{name} is in none of {:?}: run cargo build --workspace first", candidates.collect::<Vec<_>>()))
+    let candidates: Vec<_> = program_directories().iter().map(|directory| directory.join(name)).collect();
+    let found = candidates.iter().find(|program| program.exists()).cloned();
+    assert!(found.is_some(), "none of {candidates:?} is there: run cargo build --workspace first");
+    found.unwrap_or_default()
 }
 
 /// A test binary lies in `target/<profile>/deps` and the programs of the workspace one above; cargo tells
