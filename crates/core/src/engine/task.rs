@@ -149,7 +149,7 @@ impl SessionTask {
     }
 
     async fn next(&mut self) -> Happening {
-        let was_answered = self.machine.was_answered();
+        let remembers = self.machine.remembers();
         let deadline = self.deadline;
         tokio::select! {
             command = self.commands.recv() => Happening::Command(command),
@@ -161,7 +161,7 @@ impl SessionTask {
                 self.going = None;
                 Happening::Ended
             }
-            said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(was_answered)))) => {
+            said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(remembers)))) => {
                 Happening::Said(said)
             }
             reached = when(deadline.map(|(name, at)| Box::pin(async move {
@@ -246,9 +246,9 @@ impl SessionTask {
             if self.keeper.waiting_bytes() > BATCH_BYTES || self.over {
                 break;
             }
-            let was_answered = self.machine.was_answered();
+            let remembers = self.machine.remembers();
             let Some(agent) = &mut self.agent else { break };
-            let Some(said) = agent.connection.try_recv(was_answered) else { break };
+            let Some(said) = agent.connection.try_recv(remembers) else { break };
             self.take(Happening::Said(Some(said))).await?;
         }
         Ok(())
@@ -266,15 +266,14 @@ impl SessionTask {
     async fn settle(&mut self) -> Result<(), StoreError> {
         loop {
             self.keeper.commit().await?;
+            self.tell_status();
             if self.outward.is_empty() {
-                break;
+                return Ok(());
             }
             for outward in std::mem::take(&mut self.outward) {
                 self.act(outward).await;
             }
         }
-        self.tell_status();
-        Ok(())
     }
 
     pub(super) fn forget_agent(&mut self) {

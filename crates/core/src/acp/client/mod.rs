@@ -98,17 +98,17 @@ impl AgentConnection {
 
     /// The next message of the agent; `None` when the connection has ended.
     ///
-    /// `was_ever_answered` says whether the agent ever answered a prompt of this session: it decides what
+    /// `remembers` says whether the agent has answered a prompt in this session: it decides what
     /// a failed restore means.
-    pub async fn recv(&mut self, was_ever_answered: bool) -> Option<FromAgent> {
+    pub async fn recv(&mut self, remembers: bool) -> Option<FromAgent> {
         let inbound = self.incoming.recv().await?;
-        Some(self.interpret(&inbound, was_ever_answered))
+        Some(self.interpret(&inbound, remembers))
     }
 
     /// The next message, if it is there already.
-    pub fn try_recv(&mut self, was_ever_answered: bool) -> Option<FromAgent> {
+    pub fn try_recv(&mut self, remembers: bool) -> Option<FromAgent> {
         let inbound = self.incoming.try_recv()?;
-        Some(self.interpret(&inbound, was_ever_answered))
+        Some(self.interpret(&inbound, remembers))
     }
 
     /// Why the connection ended, once it has.
@@ -116,7 +116,7 @@ impl AgentConnection {
         self.incoming.end()
     }
 
-    fn interpret(&mut self, inbound: &Inbound, was_ever_answered: bool) -> FromAgent {
+    fn interpret(&mut self, inbound: &Inbound, remembers: bool) -> FromAgent {
         let message = inbound.message();
         let line = inbound_line(inbound);
         let meaning = match inbound {
@@ -124,7 +124,7 @@ impl AgentConnection {
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
             Inbound::Request { id, .. } => self.request(id, message),
             Inbound::Response { method, .. } => {
-                Meaning::Answer(answer::read(&self.agent, method, message, was_ever_answered))
+                Meaning::Answer(answer::read(&self.agent, method, message, remembers))
             }
         };
         FromAgent { meaning, line, size: message.line().len() }

@@ -56,7 +56,7 @@ fn every_rung_of_the_ladder_and_every_way_down_it() {
         let mut machine = kept(descent.answered);
         let mut sent = Vec::new();
         let mut told = Vec::new();
-        let inputs = [wake(descent.fallback), ready(descent.advertised)];
+        let inputs = [wake(descent.fallback), ready_after(descent.answered, descent.advertised)];
         for input in inputs.into_iter().chain(descent.answers) {
             let effects = machine.handle(at(1000), input);
             sent.extend(calls(&effects).into_iter().cloned());
@@ -235,6 +235,16 @@ fn fallback_keeps_the_lineage_and_its_inner_ids_apart() {
         machine.lineage().unwrap().rows().iter().map(|row| (&row.session, &row.agent_session)).collect();
     let inner = AgentSessionId::from_agent("inner");
     assert_eq!(rows, [(&session("s1"), &inner), (&session("s2"), &None)]);
+}
+
+#[test]
+fn losing_a_fresh_session_nothing_was_said_in_is_not_announced_a_second_time() {
+    let mut machine = kept(1);
+    let opened = |id| Input::Opened { session: session(id), inner: None };
+    feed(&mut machine, [wake(Fallback::Fresh), ready(NONE), opened("s2"), Input::AgentGone(died())]);
+    let effects = feed(&mut machine, [wake(Fallback::Refuse), ready_after(0, NONE), opened("s3")]);
+    let silent = Awakening::Fresh { reason: LineageReason::NotMaterialised, announced: false };
+    assert_eq!(awakenings(&effects), [Ok(silent)]);
 }
 
 #[test]

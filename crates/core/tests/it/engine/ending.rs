@@ -6,7 +6,7 @@ use acpx_testkit::{Step, children_of};
 use super::*;
 
 /// Whether a process runs. A zombie that nobody reaps does not.
-fn is_alive(pid: u32) -> bool {
+pub(super) fn is_alive(pid: u32) -> bool {
     let state =
         std::process::Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
     let state = String::from_utf8(state.stdout).unwrap();

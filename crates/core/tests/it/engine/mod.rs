@@ -20,6 +20,7 @@ mod following;
 mod identity;
 mod ladder;
 mod setup;
+mod store_faults;
 mod turns;
 
 /// An engine in a home of its own.
