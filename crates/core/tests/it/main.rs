@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what is shared by tests fails like a test")]
 
 mod engine;
+mod layers;
 mod store_contract;
 mod store_crash;
 mod store_sqlite;
