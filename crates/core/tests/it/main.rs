@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what is shared by tests fails like a test")]
 
+mod client_calls;
 mod engine;
 mod layers;
 mod store_contract;

@@ -18,6 +18,7 @@ mod bad_input;
 mod ending;
 mod following;
 mod identity;
+mod kept_first;
 mod ladder;
 mod setup;
 mod store_faults;
