@@ -3,9 +3,13 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what is shared by tests fails like a test")]
 
 mod client_calls;
+mod documents;
 mod engine;
+mod errors;
 mod layers;
+mod requirements;
 mod store_contract;
 mod store_crash;
 mod store_sqlite;
 mod wire;
+mod workspace;
