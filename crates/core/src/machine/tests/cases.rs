@@ -437,6 +437,15 @@ fn a_late_replay_within_a_turn_is_held_and_dropped_once_it_is_whole_and_more_fol
 }
 
 #[test]
+fn what_is_held_of_a_late_replay_is_bounded() {
+    let mut machine = answered_early();
+    feed(&mut machine, [prompt("p")]);
+    let thought = |_| chunk(MessageKind::Thought, "hm");
+    let shown = (0..5000).map(thought).map(|input| kept_lines(&feed(&mut machine, [input])).len());
+    assert_eq!(shown.sum::<usize>(), 5000);
+}
+
+#[test]
 fn an_answer_that_only_begins_like_an_old_one_is_not_lost() {
     let mut machine = answered_early();
     feed(&mut machine, [prompt("p"), chunk(MessageKind::Agent, "fir")]);

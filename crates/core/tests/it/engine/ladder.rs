@@ -180,21 +180,42 @@ async fn busy_elsewhere_and_login_needed_are_not_lost() {
 }
 
 #[tokio::test]
-async fn an_agent_that_dies_or_hangs_while_it_restores_is_an_error_and_loses_nothing() {
+async fn an_agent_that_dies_while_it_restores_is_an_error_and_loses_nothing() {
     let bench = Bench::new();
     let dies = |script: Script| {
-        script
-            .expect("session/load")
-            .stderr("corrupt file")
-            .exit(3)
-            .next_start()
-            .initialize(load_only())
-            .session_load(|replay| replay)
+        let again = script.expect("session/load").stderr("corrupt file").exit(3).next_start();
+        again.initialize(load_only()).session_load(|replay| replay)
     };
     let (session, _) = after_a_kill(&bench, load_only(), dies).await;
     let error = session.wake(restore()).await.unwrap_err();
     let text = r#"the agent "scripted" died (exit code 3); it said: corrupt file"#;
     assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_DIED", text));
+    let how = session.wake(restore()).await.unwrap();
+    assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: None });
+}
+
+#[tokio::test]
+async fn an_agent_that_hangs_while_it_restores_is_ended_and_loses_nothing() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(load_only())
+        .session_new("s1")
+        .prompt(|turn| turn.end("end_turn"))
+        .next_start()
+        .initialize(load_only())
+        .expect("session/load")
+        .hang()
+        .next_start()
+        .initialize(load_only())
+        .session_load(|replay| replay);
+    let (agent, _) = bench.agent(&script);
+    let agent = agent.with_start_timeout(Duration::from_millis(700));
+    let session = bench.engine.open(bench.new_session(agent, Vec::new())).await.unwrap();
+    prompt(&session, "one").await;
+    kill_agent(&session).await;
+    let error = session.wake(restore()).await.unwrap_err();
+    let text = r#"the agent "scripted" did not answer session/load in time"#;
+    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_UNRESPONSIVE", text));
     let how = session.wake(restore()).await.unwrap();
     assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: None });
 }

@@ -216,3 +216,26 @@ async fn unknown_updates_requests_and_notifications_are_kept_as_they_came() {
     );
     assert!(has("craft/drainMidTurnQueue") && has("-32601"), "{lines:#?}");
 }
+
+#[tokio::test]
+async fn an_update_for_another_session_is_kept_and_is_no_part_of_the_conversation() {
+    let bench = Bench::new();
+    let foreign = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"child","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"not yours"}}}}"#;
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| turn.line(foreign).say("yours").end("end_turn"));
+    let (session, _) = bench.open(&script).await;
+    prompt(&session, "hi").await;
+    assert!(bench.events(session.record_id()).await.iter().any(|event| &*event.body == foreign));
+    let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
+    let texts: Vec<_> = conversation
+        .entries()
+        .iter()
+        .filter_map(|entry| match entry {
+            acpx_core::model::Entry::Message(message) => Some(&*message.text),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(texts, ["hi", "yours"]);
+}
