@@ -4,28 +4,75 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
+use acpx_core::engine::{PromptProblem, SessionError};
+use acpx_core::model::PathProblem;
+use acpx_core::store::StoreError;
+
+use crate::output::complain;
+
 /// Why a command could not be done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
     /// Neither `ACPX_HOME` nor `HOME` is set.
-    #[error("cannot tell where acpx keeps its files: set ACPX_HOME or HOME")]
+    #[error("cannot tell where acpx keeps its files")]
     NoHome,
     /// The async runtime cannot be started.
     #[error("cannot start")]
     Runtime(#[source] io::Error),
+    /// A file or process of the command's own is in the way.
+    #[error("cannot {doing}")]
+    System {
+        /// What was tried.
+        doing: String,
+        /// Why it failed.
+        #[source]
+        source: io::Error,
+    },
+    /// Whoever read our output has gone.
+    #[error("cannot write to stdout")]
+    Output(#[from] io::Error),
+    /// The session did something else.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A path cannot be used.
+    #[error(transparent)]
+    Path(#[from] PathProblem),
+}
+
+impl From<PromptProblem> for CliError {
+    fn from(problem: PromptProblem) -> Self {
+        Self::Session(problem.into())
+    }
 }
 
 impl CliError {
-    /// Prints the error with its causes on stderr.
-    #[expect(clippy::print_stderr, reason = "the one place where a failed command says why")]
+    /// Prints the error with its causes and what to do next, and gives the exit code.
     pub(crate) fn report(&self) -> ExitCode {
+        if matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe) {
+            return ExitCode::SUCCESS;
+        }
         let mut text = self.to_string();
         let mut cause = self.source();
         while let Some(error) = cause {
             text = format!("{text}: {error}");
             cause = error.source();
         }
-        eprintln!("acpx: {text}");
+        complain(&format!("acpx: {text}"));
+        if let Some(hint) = self.hint() {
+            complain(&format!("hint: {hint}"));
+        }
         ExitCode::FAILURE
+    }
+
+    fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::NoHome => Some("set ACPX_HOME or HOME"),
+            Self::Session(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Runtime(_) | Self::System { .. } | Self::Output(_) | Self::Path(_) => None,
+        }
     }
 }

@@ -6,6 +6,7 @@ mod commands;
 mod demo_agent;
 mod error;
 mod home;
+mod output;
 
 use std::process::ExitCode;
 

@@ -15,3 +15,8 @@ pub mod model;
 pub mod store;
 pub mod tools;
 pub mod wire;
+
+/// The examples of `docs/embedding.md`, compiled and run with the documentation tests.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/embedding.md")]
+struct Embedding;

@@ -11,7 +11,7 @@ use crate::{Script, TempHome};
 /// # Panics
 /// If the program has not been built, or the home cannot be written.
 pub fn scripted_agent_command(script: &Script, home: &TempHome) -> Vec<String> {
-    let program = program();
+    let program = built_program("scripted-agent");
     let path = unused_path(home);
     let json = serde_json::to_vec_pretty(script).expect("a script is plain data");
     fs::write(&path, json).expect("the script can be written");
@@ -66,15 +66,27 @@ fn unused_path(home: &TempHome) -> PathBuf {
     path
 }
 
-/// A test binary lies in `target/<profile>/deps`; the programs of the workspace lie one above. Cargo tells their
-/// places only to tests of their own package, so they are found by that.
-fn program() -> PathBuf {
+/// A program of this workspace, as built with the profile of the running test.
+///
+/// # Panics
+/// If it has not been built.
+pub fn built_program(name: &str) -> PathBuf {
+    let candidates: Vec<_> = program_directories().iter().map(|directory| directory.join(name)).collect();
+    let found = candidates.iter().find(|program| program.exists()).cloned();
+    assert!(found.is_some(), "none of {candidates:?} is there: run cargo build --workspace first");
+    found.unwrap_or_default()
+}
+
+/// A test binary lies in `target/<profile>/deps` and the programs of the workspace one above; cargo tells
+/// their places only to tests of their own package. A documentation test is built elsewhere, so it looks where
+/// this crate was built from.
+fn program_directories() -> Vec<PathBuf> {
     let test = std::env::current_exe().expect("a running program has a path");
-    let deps = test.parent().expect("a program lies in a directory");
-    let profile = deps.parent().expect("test binaries lie in target/<profile>/deps");
-    let program = profile.join("scripted-agent");
-    assert!(program.exists(), "{} is missing: run cargo build -p acpx-testkit first", program.display());
-    program
+    let beside = test.ancestors().nth(2).map(Path::to_owned);
+    let target = std::env::var_os("CARGO_TARGET_DIR")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../target"), PathBuf::from);
+    let profile = if cfg!(debug_assertions) { "debug" } else { "release" };
+    beside.into_iter().chain([target.join(profile)]).collect()
 }
 
 fn text(path: &Path) -> String {

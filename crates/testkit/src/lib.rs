@@ -9,7 +9,7 @@ pub mod player;
 mod script;
 mod step;
 
-pub use command::{children_of, received_lines, scripted_agent_command, starts_of};
+pub use command::{built_program, children_of, received_lines, scripted_agent_command, starts_of};
 pub use home::TempHome;
 pub use script::Script;
 pub use step::Step;

@@ -7,7 +7,9 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::model::{ChunkContent, Content, Direction, Event, EventKind, Fact, MessageKind, Update};
+use crate::model::{
+    AcpSessionId, ChunkContent, Content, Direction, Event, EventKind, Fact, MessageKind, Update,
+};
 use crate::wire::Message;
 
 /// What an event contributes to its conversation.
@@ -79,6 +81,17 @@ pub fn update(params: &str) -> Update {
         | "notice" => Update::State,
         _ => Update::Unknown,
     }
+}
+
+#[derive(Deserialize)]
+struct SessionOf<'a> {
+    #[serde(borrow, rename = "sessionId")]
+    session: Cow<'a, str>,
+}
+
+/// Whether the params of an update name another session than this one.
+pub(super) fn is_foreign(params: &str, session: &AcpSessionId) -> bool {
+    serde_json::from_str::<SessionOf<'_>>(params).is_ok_and(|named| named.session != session.as_str())
 }
 
 fn raw_update(params: &str) -> Box<str> {

@@ -45,14 +45,14 @@ const TABLE: &[Row] = &[
 
 /// Reads the error of a restore. Where nothing was ever said in a session, most agents have not written it
 /// down, and whatever they answer means just that.
-pub fn read(error: &RpcError, was_ever_answered: bool) -> Reading {
+pub fn read(error: &RpcError, remembers: bool) -> Reading {
     let data = error.data.as_deref().map_or("", |data| data.get());
     let text = format!("{} {data}", error.message).to_lowercase();
     let fits = |row: &&Row| {
         row.code.is_none_or(|code| code == error.code) && row.words.iter().all(|word| text.contains(word))
     };
     match TABLE.iter().find(fits).map_or(Reading::Broken, |row| row.reading) {
-        Reading::Lost | Reading::Broken if !was_ever_answered => Reading::NeverMaterialised,
+        Reading::Lost | Reading::Broken if !remembers => Reading::NeverMaterialised,
         reading => reading,
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 
-use crate::acp::client::{AgentConnection, InitializeFailure, Line, Started};
+use crate::acp::client::{AgentConnection, InitializeFailure, Known, Line, Started};
 use crate::model::{AcpSessionId, AgentError, AgentSpec, McpServer, McpTransport};
 use crate::tools::{AgentProcess, Environment, Exit, Grace};
 use crate::wire::{self, End, Peer};
@@ -86,7 +86,7 @@ impl LiveAgent {
             }
         };
         let drain = async {
-            while connection.recv(true).await.is_some() {}
+            while connection.recv(Known::default()).await.is_some() {}
             std::future::pending::<()>().await;
         };
         tokio::select! {

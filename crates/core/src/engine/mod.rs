@@ -150,6 +150,7 @@ impl Engine {
         {
             return Ok(known.session.clone());
         }
+        running.retain(|_, known| !known.task.is_finished());
         let begun = self.begin(record, restore).await?;
         let session = begun.session.clone();
         running.insert(record.clone(), begun);

@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::acp::client::{FromAgent, Line, PermissionRequest};
+use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
 use crate::machine::{AskId, Awakening, Deadline, Input, SessionMachine};
 use crate::model::{AbsolutePath, AgentError, AgentSpec, McpServer, SessionIdentity, TurnId};
 use crate::store::StoreError;
@@ -149,7 +149,7 @@ impl SessionTask {
     }
 
     async fn next(&mut self) -> Happening {
-        let was_answered = self.machine.was_answered();
+        let known = known(&self.machine);
         let deadline = self.deadline;
         tokio::select! {
             command = self.commands.recv() => Happening::Command(command),
@@ -161,7 +161,7 @@ impl SessionTask {
                 self.going = None;
                 Happening::Ended
             }
-            said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(was_answered)))) => {
+            said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(known)))) => {
                 Happening::Said(said)
             }
             reached = when(deadline.map(|(name, at)| Box::pin(async move {
@@ -246,9 +246,8 @@ impl SessionTask {
             if self.keeper.waiting_bytes() > BATCH_BYTES || self.over {
                 break;
             }
-            let was_answered = self.machine.was_answered();
             let Some(agent) = &mut self.agent else { break };
-            let Some(said) = agent.connection.try_recv(was_answered) else { break };
+            let Some(said) = agent.connection.try_recv(known(&self.machine)) else { break };
             self.take(Happening::Said(Some(said))).await?;
         }
         Ok(())
@@ -322,6 +321,14 @@ impl Place {
             self.mcp_servers = servers;
             self.left_out.clear();
         }
+    }
+}
+
+/// What the agent's next message is read with.
+fn known(machine: &SessionMachine) -> Known<'_> {
+    Known {
+        session: machine.lineage().map(|lineage| &lineage.current().session),
+        remembers: machine.remembers(),
     }
 }
 

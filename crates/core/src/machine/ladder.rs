@@ -27,8 +27,9 @@ impl SessionMachine {
         if self.lineage.is_none() {
             return self.create(advertised, None);
         }
+        self.remembers = exchanges.iter().any(|exchange| exchange.answered);
         if self.options.fallback == Fallback::Reset {
-            let reset = Reset { reason: LineageReason::Reset, announced: self.answered };
+            let reset = Reset { reason: LineageReason::Reset, announced: self.remembers };
             return self.create(advertised, Some(reset));
         }
         let ladder = Ladder { advertised, exchanges, tried_resume: false, tried_load: false, lost: false };
@@ -76,14 +77,14 @@ impl SessionMachine {
 
     /// The foot of the ladder.
     fn fresh(&mut self, now: Timestamp, ladder: &Ladder) {
-        let reason = if !self.answered {
+        let reason = if !self.remembers {
             LineageReason::NotMaterialised
         } else if ladder.lost || !(ladder.tried_load || ladder.tried_resume) {
             LineageReason::AgentLost
         } else {
             LineageReason::LoadFailed
         };
-        if self.answered && self.options.fallback == Fallback::Refuse {
+        if self.remembers && self.options.fallback == Fallback::Refuse {
             let error = AgentError::NotRestored {
                 agent: self.agent.clone(),
                 session: self.current_session(),
@@ -91,7 +92,7 @@ impl SessionMachine {
             };
             return self.give_up(now, &error);
         }
-        self.create(ladder.advertised, Some(Reset { reason, announced: self.answered }));
+        self.create(ladder.advertised, Some(Reset { reason, announced: self.remembers }));
     }
 
     fn create(&mut self, advertised: Advertised, reset: Option<Reset>) {
@@ -116,6 +117,7 @@ impl SessionMachine {
             announced: reset.announced,
         };
         lineage.replace(session, inner, reset.reason, now);
+        self.remembers = false;
         let lineage = lineage.clone();
         self.do_(Effect::SaveLineage(lineage));
         self.do_(Effect::Fact(fact));

@@ -37,8 +37,10 @@ pub struct SessionMachine {
     queue: VecDeque<Turn>,
     lineage: Option<Lineage>,
     last_turn: Option<TurnId>,
-    /// Whether the agent ever answered a prompt in the current ACP session's conversation.
+    /// Whether an agent ever answered a prompt of this record.
     answered: bool,
+    /// Whether one was answered in the current ACP session, so that losing it means forgetting something.
+    remembers: bool,
     /// When the record last changed, for comparison with the agent's list.
     updated_at: Option<Timestamp>,
     lifecycle: Lifecycle,
@@ -58,6 +60,7 @@ impl SessionMachine {
             lineage: None,
             last_turn: None,
             answered: false,
+            remembers: false,
             updated_at: None,
             lifecycle: Lifecycle::Open,
             options: WakeOptions::default(),
@@ -72,6 +75,7 @@ impl SessionMachine {
             lineage: Some(record.lineage.clone()),
             last_turn: record.last_turn,
             answered: record.answered_turns > 0,
+            remembers: record.answered_turns > 0,
             updated_at: Some(record.updated_at),
             lifecycle: record.lifecycle,
             ..Self::new(record.agent.label())
@@ -119,9 +123,9 @@ impl SessionMachine {
         self.lineage.as_ref()
     }
 
-    /// Whether the agent ever answered a prompt, so that there is something to remember.
-    pub fn was_answered(&self) -> bool {
-        self.answered
+    /// Whether a prompt was answered in the current ACP session, so that the agent has something to remember.
+    pub fn remembers(&self) -> bool {
+        self.remembers
     }
 
     /// Whether a fresh session would be told the conversation so far.
@@ -233,6 +237,7 @@ impl SessionMachine {
         turn.state = TurnState::Ended { at: now, outcome };
         self.updated_at = Some(now);
         self.answered |= turn.is_answered();
+        self.remembers |= turn.is_answered();
         self.do_(Effect::SaveTurn(turn.clone()));
         self.do_(Effect::Fact(Fact::TurnEnded { turn: turn.id.0, stop_reason, error }));
         self.do_(Effect::TurnOver(turn));

@@ -10,6 +10,9 @@ use crate::model::{
 use super::state::{Live, Prompting, State};
 use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine};
 
+/// How many lines may be held back within a turn. A replay that goes on for longer is shown.
+const MAX_HELD: usize = 4096;
+
 impl SessionMachine {
     /// Sends the next prompt, if the session is idle and one waits.
     pub(super) fn dispatch_next(&mut self, now: Timestamp) {
@@ -95,6 +98,9 @@ impl SessionMachine {
     /// like an old one must not be lost. It is sure once the whole rest has come and more follows.
     fn said_in_a_turn(&mut self, update: &Update, body: Arc<str>) {
         let State::Prompting(prompting) = &mut self.state else { return };
+        if prompting.held.len() >= MAX_HELD {
+            prompting.live.owed = None;
+        }
         if owed(&mut prompting.live, update) {
             prompting.held.push(body);
             prompting.rest_came = prompting.live.owed.is_none();

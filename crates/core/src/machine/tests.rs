@@ -59,8 +59,13 @@ const LOAD: Advertised = Advertised { load: true, ..NONE };
 const RESUME: Advertised = Advertised { resume: true, ..NONE };
 
 fn ready(advertised: Advertised) -> Input {
-    let exchange = Exchange { prompt: "one".into(), answered: true, reply: "first".into() };
-    Input::AgentReady { advertised, exchanges: vec![exchange] }
+    ready_after(1, advertised)
+}
+
+/// A started agent, and a conversation of so many answered prompts.
+fn ready_after(answered: u64, advertised: Advertised) -> Input {
+    let exchange = |_| Exchange { prompt: "one".into(), answered: true, reply: "first".into() };
+    Input::AgentReady { advertised, exchanges: (0..answered).map(exchange).collect() }
 }
 
 /// A kept record whose agent answered `answered` prompts.

@@ -4,6 +4,9 @@
 use super::PAGE_BYTES;
 use crate::model::Event;
 
+/// Room for this many is made at once.
+const USUAL: usize = 256;
+
 /// A page being filled.
 pub(super) struct Page {
     events: Vec<Event>,
@@ -13,7 +16,7 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn new(limit: usize) -> Self {
-        Self { events: Vec::new(), limit, room: PAGE_BYTES }
+        Self { events: Vec::with_capacity(limit.min(USUAL)), limit, room: PAGE_BYTES }
     }
 
     /// Whether nothing more can go in.

@@ -230,7 +230,8 @@ fn group_is_gone_within(group: Pid, limit: Duration) -> bool {
 #[cfg(target_os = "linux")]
 fn has_living_members(group: Pid) -> bool {
     let Ok(processes) = std::fs::read_dir("/proc") else { return true };
-    let stat = |entry: io::Result<std::fs::DirEntry>| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok();
+    let stat =
+        |entry: io::Result<std::fs::DirEntry>| std::fs::read_to_string(entry.ok()?.path().join("stat")).ok();
     processes.filter_map(stat).any(|stat| is_living_member(&stat, group))
 }
 

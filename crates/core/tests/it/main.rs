@@ -1,5 +1,16 @@
 //! The library's integration tests, in one binary so that they are linked once.
 
+#![expect(clippy::unwrap_used, clippy::panic, reason = "what is shared by tests fails like a test")]
+
+mod client_calls;
+mod documents;
 mod engine;
+mod errors;
+mod layers;
+mod requirements;
 mod sdk_agent;
+mod store_contract;
+mod store_crash;
+mod store_sqlite;
 mod wire;
+mod workspace;

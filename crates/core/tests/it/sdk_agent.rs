@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use acpx_core::acp::client::{
-    AgentConnection, Answer, ListPage, ListedSession, Meaning, Outgoing, SessionPlace,
+    AgentConnection, Answer, Known, ListPage, ListedSession, Meaning, Outgoing, SessionPlace,
 };
 use acpx_core::acp::{Capabilities, update};
 use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Settings};
@@ -26,6 +26,9 @@ use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
 mod agent;
 
 use agent::SdkAgent;
+
+/// The agent has one session, in which prompts were answered.
+const KNOWN: Known<'_> = Known { session: None, remembers: true };
 
 /// A connection to an SDK agent in this process.
 struct Pair {
@@ -62,7 +65,7 @@ impl Pair {
     async fn until_answered(&mut self) -> (Vec<Update>, Answer) {
         let mut before = Vec::new();
         loop {
-            match self.connection.recv(true).await.expect("the agent is there").meaning {
+            match self.connection.recv(KNOWN).await.expect("the agent is there").meaning {
                 Meaning::Update(update) => before.push(update),
                 Meaning::Answer(answer) => return (before, answer),
                 Meaning::Permission(ask, request) => {
@@ -185,7 +188,7 @@ async fn a_cancel_ends_the_turn_that_waits() {
     let session = pair.open().await;
     let prompt = pair.connection.prompt(&session, &blocks("wait").to_string());
     pair.connection.send(prompt).await.unwrap();
-    let first = pair.connection.recv(true).await.unwrap().meaning;
+    let first = pair.connection.recv(KNOWN).await.unwrap().meaning;
     assert!(matches!(first, Meaning::Update(update) if update == said("agent_message_chunk", "waiting")));
     pair.connection.send(pair.connection.cancel(&session)).await.unwrap();
     assert_eq!(pair.until_answered().await, (vec![], ended("cancelled")));

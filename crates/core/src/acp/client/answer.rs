@@ -48,8 +48,8 @@ pub struct ListedSession {
     pub title: Option<String>,
 }
 
-pub(super) fn read(agent: &str, method: &str, message: &Message, was_ever_answered: bool) -> Answer {
-    let result = || result(agent, method, message, was_ever_answered);
+pub(super) fn read(agent: &str, method: &str, message: &Message, remembers: bool) -> Answer {
+    let result = || result(agent, method, message, remembers);
     let bad = |problem: &str| AgentError::BadAnswer {
         agent: agent.to_owned(),
         method: method.to_owned(),
@@ -88,7 +88,7 @@ pub(super) fn result(
     agent: &str,
     method: &str,
     message: &Message,
-    was_ever_answered: bool,
+    remembers: bool,
 ) -> Result<Value, AgentError> {
     let bad = |problem: String| AgentError::BadAnswer {
         agent: agent.to_owned(),
@@ -106,7 +106,7 @@ pub(super) fn result(
         code: error.code,
         message: describe(&error),
         acp: Arc::from(raw),
-        reading: reading::read(&error, was_ever_answered),
+        reading: reading::read(&error, remembers),
     })
 }
 

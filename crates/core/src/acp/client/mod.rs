@@ -11,10 +11,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::machine::AskId;
-use crate::model::{AgentError, Direction, EventKind, ToolKind, Update};
+use crate::model::{AcpSessionId, AgentError, Direction, EventKind, ToolKind, Update};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, WireError, encode};
 
 use super::Capabilities;
+use super::content::is_foreign;
 use super::secrets::without_secrets;
 
 mod answer;
@@ -48,6 +49,15 @@ pub struct Line {
     pub kind: EventKind,
     /// The line.
     pub body: Arc<str>,
+}
+
+/// What is known of the session when a message comes: it decides what the message means.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Known<'a> {
+    /// Its id. An update for another session is kept and is no part of this conversation.
+    pub session: Option<&'a AcpSessionId>,
+    /// Whether the agent has answered a prompt in it. If not, failing to restore it means nothing was lost.
+    pub remembers: bool,
 }
 
 /// What the agent sent, and its line.
@@ -97,18 +107,15 @@ impl AgentConnection {
     }
 
     /// The next message of the agent; `None` when the connection has ended.
-    ///
-    /// `was_ever_answered` says whether the agent ever answered a prompt of this session: it decides what
-    /// a failed restore means.
-    pub async fn recv(&mut self, was_ever_answered: bool) -> Option<FromAgent> {
+    pub async fn recv(&mut self, known: Known<'_>) -> Option<FromAgent> {
         let inbound = self.incoming.recv().await?;
-        Some(self.interpret(&inbound, was_ever_answered))
+        Some(self.interpret(&inbound, known))
     }
 
     /// The next message, if it is there already.
-    pub fn try_recv(&mut self, was_ever_answered: bool) -> Option<FromAgent> {
+    pub fn try_recv(&mut self, known: Known<'_>) -> Option<FromAgent> {
         let inbound = self.incoming.try_recv()?;
-        Some(self.interpret(&inbound, was_ever_answered))
+        Some(self.interpret(&inbound, known))
     }
 
     /// Why the connection ended, once it has.
@@ -116,15 +123,19 @@ impl AgentConnection {
         self.incoming.end()
     }
 
-    fn interpret(&mut self, inbound: &Inbound, was_ever_answered: bool) -> FromAgent {
+    fn interpret(&mut self, inbound: &Inbound, known: Known<'_>) -> FromAgent {
         let message = inbound.message();
-        let line = inbound_line(inbound);
+        let mut line = inbound_line(inbound);
+        let is_foreign = |session| is_foreign(message.params().unwrap_or("null"), session);
+        if line.kind == EventKind::Update && known.session.is_some_and(is_foreign) {
+            line.kind = EventKind::Notification;
+        }
         let meaning = match inbound {
             Inbound::Notification(_) if line.kind == EventKind::Update => self.update(message),
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
             Inbound::Request { id, .. } => self.request(id, message),
             Inbound::Response { method, .. } => {
-                Meaning::Answer(answer::read(&self.agent, method, message, was_ever_answered))
+                Meaning::Answer(answer::read(&self.agent, method, message, known.remembers))
             }
         };
         FromAgent { meaning, line, size: message.line().len() }

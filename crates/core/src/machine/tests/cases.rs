@@ -56,7 +56,7 @@ fn every_rung_of_the_ladder_and_every_way_down_it() {
         let mut machine = kept(descent.answered);
         let mut sent = Vec::new();
         let mut told = Vec::new();
-        let inputs = [wake(descent.fallback), ready(descent.advertised)];
+        let inputs = [wake(descent.fallback), ready_after(descent.answered, descent.advertised)];
         for input in inputs.into_iter().chain(descent.answers) {
             let effects = machine.handle(at(1000), input);
             sent.extend(calls(&effects).into_iter().cloned());
@@ -68,6 +68,7 @@ fn every_rung_of_the_ladder_and_every_way_down_it() {
     }
 }
 
+#[expect(clippy::too_many_lines, reason = "a table")]
 fn descents() -> Vec<Descent> {
     let restored = || Input::Restored { inner: None };
     let opened = || Input::Opened { session: session("s2"), inner: None };
@@ -234,6 +235,16 @@ fn fallback_keeps_the_lineage_and_its_inner_ids_apart() {
         machine.lineage().unwrap().rows().iter().map(|row| (&row.session, &row.agent_session)).collect();
     let inner = AgentSessionId::from_agent("inner");
     assert_eq!(rows, [(&session("s1"), &inner), (&session("s2"), &None)]);
+}
+
+#[test]
+fn losing_a_fresh_session_nothing_was_said_in_is_not_announced_a_second_time() {
+    let mut machine = kept(1);
+    let opened = |id| Input::Opened { session: session(id), inner: None };
+    feed(&mut machine, [wake(Fallback::Fresh), ready(NONE), opened("s2"), Input::AgentGone(died())]);
+    let effects = feed(&mut machine, [wake(Fallback::Refuse), ready_after(0, NONE), opened("s3")]);
+    let silent = Awakening::Fresh { reason: LineageReason::NotMaterialised, announced: false };
+    assert_eq!(awakenings(&effects), [Ok(silent)]);
 }
 
 #[test]
@@ -423,6 +434,15 @@ fn a_late_replay_within_a_turn_is_held_and_dropped_once_it_is_whole_and_more_fol
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "fir")]), []);
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "st")]), []);
     assert_eq!(kept_lines(&feed(&mut machine, [chunk(MessageKind::Agent, "new")])), ["new"]);
+}
+
+#[test]
+fn what_is_held_of_a_late_replay_is_bounded() {
+    let mut machine = answered_early();
+    feed(&mut machine, [prompt("p")]);
+    let thought = |_| chunk(MessageKind::Thought, "hm");
+    let shown = (0..5000).map(thought).map(|input| kept_lines(&feed(&mut machine, [input])).len());
+    assert_eq!(shown.sum::<usize>(), 5000);
 }
 
 #[test]

@@ -43,11 +43,15 @@ fn replay(alignment: &mut Alignment, updates: &[Update]) -> Vec<bool> {
     updates.iter().map(|update| alignment.step(update) == ReplayStep::Keep).collect()
 }
 
-const TWO: &[(&str, bool, &str)] = &[("one", true, "1"), ("two", true, "2")];
+/// A prompt, whether it was answered, and the reply.
+type Ours = (&'static str, bool, &'static str);
+type Case<'a> = (&'static str, &'static [Ours], &'a [Update], Option<Verdict>);
+
+const TWO: &[Ours] = &[("one", true, "1"), ("two", true, "2")];
 
 #[test]
 fn a_replay_is_judged_on_its_prompts() {
-    let cases: &[(&str, &[(&str, bool, &str)], &[Update], Option<Verdict>)] = &[
+    let cases: &[Case<'_>] = &[
         ("nothing", TWO, &[], None),
         ("all", TWO, &[user("one"), agent("1"), user("two"), agent("2")], Some(Verdict::Same)),
         ("all, in pieces", TWO, &[user("o"), user("ne"), agent("1"), user("two")], Some(Verdict::Same)),

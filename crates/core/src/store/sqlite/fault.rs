@@ -41,6 +41,11 @@ impl From<TryFromIntError> for Fault {
 }
 
 impl Fault {
+    /// Whether another connection is in the way.
+    pub(super) fn is_busy(&self) -> bool {
+        matches!(self, Self::Sql(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
+    }
+
     /// The fault as the caller sees it.
     pub(super) fn into_error(self, operation: &'static str, path: &Path) -> StoreError {
         match self {

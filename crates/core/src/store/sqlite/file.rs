@@ -5,11 +5,13 @@
 //! drops all its locks on it, SQLite's among them.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant};
 
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
@@ -26,6 +28,9 @@ const LOG_PAGES: i64 = 4096;
 /// A log that once grew beyond this is cut back to it.
 const LOG_BYTES: i64 = 64 * 1024 * 1024;
 
+/// How long to wait between two attempts where SQLite does not wait by itself.
+const RETRY: Duration = Duration::from_millis(5);
+
 /// Between the making of a file and its closing no connection of this process may lock it.
 static MAKING: Mutex<()> = Mutex::new(());
 
@@ -34,8 +39,7 @@ pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Connec
     filesystem::refuse_network(path)?;
     let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
     make(path).map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
-    refuse_lost_file(path)?;
-    let opened = prepare_writer(path, options);
+    let opened = refuse_emptied(path).and_then(|()| prepare_writer(path, options));
     drop(making);
     opened.map_err(|fault| fault.into_error("open", path))
 }
@@ -49,7 +53,11 @@ fn prepare_writer(path: &Path, options: &SqliteOptions) -> Result<Connection, Fa
     }
     // Until the file is known to be ours, closing it must not move its log into it.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    schema::migrate(&mut connection, path)?;
+    patiently(options.busy_timeout, || {
+        let found = schema::inspect(&connection)?;
+        refuse_partial_page(path)?;
+        schema::migrate(&mut connection, found, path)
+    })?;
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
     connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
@@ -57,24 +65,39 @@ fn prepare_writer(path: &Path, options: &SqliteOptions) -> Result<Connection, Fa
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "checkpoint_fullfsync", true)?;
     if let Some(limit) = options.size_limit {
-        let page: u64 = connection.pragma_query_value(None, "page_size", |row| row.get::<_, u32>(0))?.into();
-        connection.pragma_update(None, "max_page_count", i64::try_from(limit / page)?.max(1))?;
+        let pages = i64::try_from(limit / schema::PAGE_SIZE)?;
+        connection.pragma_update(None, "max_page_count", pages.max(1))?;
     }
     Ok(connection)
+}
+
+/// Tries again while others are in the way. SQLite waits for most locks by itself, but not for the one that
+/// turns the log on.
+fn patiently<T>(patience: Duration, mut attempt: impl FnMut() -> Result<T, Fault>) -> Result<T, Fault> {
+    let begin = Instant::now();
+    loop {
+        match attempt() {
+            Err(fault) if fault.is_busy() && begin.elapsed() < patience => thread::sleep(RETRY),
+            outcome => return outcome,
+        }
+    }
 }
 
 /// Opens a store to read it. A missing one stays missing.
 pub(super) fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
     filesystem::refuse_network(path)?;
-    fs::metadata(path).map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
-    refuse_lost_file(path)?;
-    prepare_reader(path, options).map_err(|fault| fault.into_error("open", path))
+    let found = fs::metadata(path).and_then(|found| refuse_other_kinds(&found));
+    found.map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
+    let opened = refuse_emptied(path).and_then(|()| prepare_reader(path, options));
+    opened.map_err(|fault| fault.into_error("open", path))
 }
 
 fn prepare_reader(path: &Path, options: &SqliteOptions) -> Result<Connection, Fault> {
     let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
-    match schema::inspect(&connection)? {
-        Found::Older | Found::Current | Found::Newer { .. } => Ok(connection),
+    let found = schema::inspect(&connection)?;
+    refuse_partial_page(path)?;
+    match found {
+        Found::Current | Found::Newer { .. } => Ok(connection),
         // To a reader a store that has yet to be made is one that is not there.
         Found::Unfinished => {
             let source = io::Error::new(io::ErrorKind::NotFound, "the file is empty");
@@ -97,8 +120,10 @@ fn connect(path: &Path, access: OpenFlags, options: &SqliteOptions) -> Result<Co
 
 /// Makes the directory and the file, for their owner alone, where they are missing.
 fn make(path: &Path) -> io::Result<()> {
-    if path.try_exists()? {
-        return Ok(());
+    match fs::metadata(path) {
+        Ok(found) => return refuse_other_kinds(&found),
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        Err(_) => {}
     }
     if let Some(directory) = path.parent() {
         make_directory(directory)?;
@@ -121,16 +146,40 @@ fn make_directory(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
+/// A directory is no store, and to open a pipe would wait for ever.
+fn refuse_other_kinds(found: &Metadata) -> io::Result<()> {
+    match found {
+        found if found.is_file() => Ok(()),
+        found if found.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file")),
+    }
+}
+
 /// A file without a byte is a new store, unless a log beside it says that there was one: SQLite would throw
 /// the log away.
-fn refuse_lost_file(path: &Path) -> Result<(), StoreError> {
+fn refuse_emptied(path: &Path) -> Result<(), Fault> {
+    let (file, log) = sizes(path);
+    if file > 0 || log == 0 {
+        return Ok(());
+    }
+    Err(Fault::Damaged("it is empty, but its log is not".to_owned()))
+}
+
+/// SQLite takes a last page that ends early for a whole one. Only a log that is yet to be copied explains it.
+fn refuse_partial_page(path: &Path) -> Result<(), Fault> {
+    let (file, log) = sizes(path);
+    if log > 0 || file.is_multiple_of(schema::PAGE_SIZE) {
+        return Ok(());
+    }
+    Err(Fault::Damaged("it is cut short".to_owned()))
+}
+
+/// The sizes of the file and its log. The log comes first: it goes away when the file is whole.
+fn sizes(path: &Path) -> (u64, u64) {
     let size = |path: &Path| fs::metadata(path).map_or(0, |found| found.len());
     let real = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    if size(&real) == 0 && size(&log_of(&real)) > 0 {
-        let problem = "it is empty, but its log is not".to_owned();
-        return Err(StoreError::Corrupt { path: path.to_owned(), problem });
-    }
-    Ok(())
+    let log = size(&log_of(&real));
+    (size(&real), log)
 }
 
 fn log_of(path: &Path) -> PathBuf {

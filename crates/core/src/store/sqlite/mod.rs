@@ -19,6 +19,7 @@ use std::time::Duration;
 use std::{fmt, io};
 
 use rusqlite::Connection;
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use self::fault::Fault;
@@ -177,9 +178,14 @@ impl<T: Send + 'static> Worker<T> {
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
-    /// Queues a request, when there is room; `None` if nobody will serve it.
+    /// Queues a request, at once or else when there is room; `None` if nobody will serve it.
     async fn send(&self, request: T) -> Option<()> {
-        self.queue.as_ref()?.send(request).await.ok()
+        let queue = self.queue.as_ref()?;
+        match queue.try_send(request) {
+            Ok(()) => Some(()),
+            Err(TrySendError::Full(request)) => queue.send(request).await.ok(),
+            Err(TrySendError::Closed(_)) => None,
+        }
     }
 }
 

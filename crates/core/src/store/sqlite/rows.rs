@@ -3,7 +3,6 @@
 
 use std::time::Duration;
 
-use rusqlite::types::ValueRef;
 use rusqlite::{Connection, Row};
 
 use super::body;
@@ -264,22 +263,28 @@ fn strings(row: &Row<'_>, index: usize, column: &'static str) -> Result<Vec<Stri
 }
 
 pub(super) fn time(row: &Row<'_>, index: usize) -> Result<Timestamp, Fault> {
-    let millis: i64 = row.get(index)?;
-    Timestamp::from_millis(millis).map_err(|_| Fault::Damaged(format!("{millis} is not a time")))
+    moment(row.get(index)?)
 }
 
 fn optional_time(row: &Row<'_>, index: usize) -> Result<Option<Timestamp>, Fault> {
-    if row.get_ref(index)? == ValueRef::Null { Ok(None) } else { time(row, index).map(Some) }
+    row.get::<_, Option<i64>>(index)?.map(moment).transpose()
+}
+
+fn moment(millis: i64) -> Result<Timestamp, Fault> {
+    Timestamp::from_millis(millis).map_err(|_| Fault::Damaged(format!("{millis} is not a time")))
 }
 
 /// A count or number of the model.
 pub(super) fn number(row: &Row<'_>, index: usize) -> Result<u64, Fault> {
-    let found: i64 = row.get(index)?;
-    u64::try_from(found).map_err(|_| Fault::Damaged(format!("{found} is not a number of ours")))
+    counted(row.get(index)?)
 }
 
 pub(super) fn optional_number(row: &Row<'_>, index: usize) -> Result<Option<u64>, Fault> {
-    if row.get_ref(index)? == ValueRef::Null { Ok(None) } else { number(row, index).map(Some) }
+    row.get::<_, Option<i64>>(index)?.map(counted).transpose()
+}
+
+fn counted(number: i64) -> Result<u64, Fault> {
+    u64::try_from(number).map_err(|_| Fault::Damaged(format!("{number} is not a number of ours")))
 }
 
 fn damaged(column: &str) -> Fault {

@@ -13,6 +13,9 @@ use crate::store::StoreError;
 /// "acpx" as a number: what `file` and other programs see in the header.
 const APPLICATION_ID: i32 = i32::from_be_bytes(*b"acpx");
 
+/// The size of the file's pages.
+pub(super) const PAGE_SIZE: u64 = 4096;
+
 /// The versions in order, each with what leads to it from the one before; the first from an empty file.
 const MIGRATIONS: [(i64, &str); 1] = [(1, include_str!("migrations/0001.sql"))];
 
@@ -24,8 +27,6 @@ const KNOWN: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
 pub(super) enum Found {
     /// Nothing yet, or a store whose making was cut short.
     Unfinished,
-    /// A store that needs migrations.
-    Older,
     /// A store of the version we write.
     Current,
     /// A store of a version we only know in part.
@@ -37,30 +38,25 @@ pub(super) enum Found {
 
 /// Looks at a file without changing it.
 pub(super) fn inspect(connection: &Connection) -> Result<Found, Fault> {
-    let application_id: i32 = connection.pragma_query_value(None, "application_id", |row| row.get(0))?;
-    let version = version(connection)?;
-    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0))?;
-    if application_id != APPLICATION_ID {
+    // One look: between two, someone else may make the store.
+    let look = connection.unchecked_transaction()?;
+    let application_id: i32 = look.pragma_query_value(None, "application_id", |row| row.get(0))?;
+    let pages: i64 = look.pragma_query_value(None, "page_count", |row| row.get(0))?;
+    let version = version(&look)?;
+    look.commit()?;
+    match (application_id, version) {
         // The mark is the first thing ever written, so a file with pages and without it is not ours.
-        let new = pages == 0 && application_id == 0;
-        return if new {
-            Ok(Found::Unfinished)
-        } else {
-            Err(Fault::Damaged("it is not a store of acpx".to_owned()))
-        };
-    }
-    match version {
-        0 => Ok(Found::Unfinished),
-        version if version < 0 => Err(Fault::Damaged(format!("its format is {version}"))),
-        version if version < KNOWN => Ok(Found::Older),
-        version if version == KNOWN => Ok(Found::Current),
-        version => Ok(Found::Newer { version }),
+        (0, _) if pages == 0 => Ok(Found::Unfinished),
+        (APPLICATION_ID, 0) => Ok(Found::Unfinished),
+        (APPLICATION_ID, KNOWN) => Ok(Found::Current),
+        (APPLICATION_ID, version) if version > KNOWN => Ok(Found::Newer { version }),
+        (APPLICATION_ID, version) => Err(Fault::Damaged(format!("its format is {version}"))),
+        _ => Err(Fault::Damaged("it is not a store of acpx".to_owned())),
     }
 }
 
 /// Brings a file to the version we write, with its write-ahead log on.
-pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Fault> {
-    let found = inspect(connection)?;
+pub(super) fn migrate(connection: &mut Connection, found: Found, path: &Path) -> Result<(), Fault> {
     if let Found::Newer { version: found } = found {
         return Err(StoreError::Newer { path: path.to_owned(), found, known: KNOWN }.into());
     }
@@ -83,11 +79,14 @@ pub(super) fn migrate(connection: &mut Connection, path: &Path) -> Result<(), Fa
 
 /// Makes an empty file ours. The mark is committed before anything else, and before the write-ahead log comes
 /// in, so that no later state of the file is without it.
-fn mark(connection: &Connection) -> Result<(), Fault> {
-    // This only takes effect before the first page is written.
-    connection.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
-    connection.pragma_update(None, "application_id", APPLICATION_ID)?;
-    Ok(())
+fn mark(connection: &mut Connection) -> Result<(), Fault> {
+    connection.pragma_update(None, "page_size", PAGE_SIZE.cast_signed())?;
+    // The vacuum mode must be set before the first page is written, and setting it writes that page. So the
+    // transaction begins as one that reads.
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Deferred)?;
+    transaction.pragma_update(None, "auto_vacuum", "INCREMENTAL")?;
+    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+    Ok(transaction.commit()?)
 }
 
 fn turn_log_on(connection: &Connection) -> Result<(), Fault> {

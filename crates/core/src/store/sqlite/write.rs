@@ -127,8 +127,8 @@ struct Head {
 impl Head {
     fn read(connection: &Connection, id: &RecordId) -> Result<Option<Self>, Fault> {
         let mut statement = connection.prepare_cached(
-            "SELECT key, generation, last_seq, last_turn, answered_turns, updated_at \
-             FROM records LEFT JOIN leases ON leases.record = records.key WHERE id = ?1",
+            "SELECT key, (SELECT generation FROM leases WHERE record = key), last_seq, last_turn, \
+             answered_turns, updated_at FROM records WHERE id = ?1",
         )?;
         let mut found = statement.query([id.as_str()])?;
         let Some(row) = found.next()? else { return Ok(None) };

@@ -33,7 +33,8 @@ async fn a_directory_that_is_not_there() {
 #[tokio::test]
 async fn an_agent_that_exits_at_once_with_its_last_words() {
     let bench = Bench::new();
-    let error = bench.open_error(&Script::new().stderr("first").stderr("no API key, giving up").exit(7)).await;
+    let error =
+        bench.open_error(&Script::new().stderr("first").stderr("no API key, giving up").exit(7)).await;
     let text = r#"the agent "scripted" ended before it answered initialize (exit code 7); it said: first | no API key, giving up"#;
     assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_EXITED_AT_START", text));
 }
@@ -41,8 +42,13 @@ async fn an_agent_that_exits_at_once_with_its_last_words() {
 #[tokio::test]
 async fn an_agent_that_prints_garbage_is_heard_all_the_same() {
     let bench = Bench::new();
-    let script = Script::new().line("npm WARN deprecated").bytes(b"\xff\xfe\x00\n").line("{\"id\":").line("[1,2]");
-    let script = script.initialize(everything()).line("more noise").session_new("s1").prompt(|turn| turn.end("end_turn"));
+    let script =
+        Script::new().line("npm WARN deprecated").bytes(b"\xff\xfe\x00\n").line("{\"id\":").line("[1,2]");
+    let script = script
+        .initialize(everything())
+        .line("more noise")
+        .session_new("s1")
+        .prompt(|turn| turn.end("end_turn"));
     let (session, _) = bench.open(&script).await;
     assert_eq!(stop_reason(&prompt(&session, "hi").await), "end_turn");
 }
@@ -69,8 +75,11 @@ async fn an_agent_that_is_slow_to_answer_initialize() {
 async fn an_agent_of_a_version_we_do_not_speak() {
     for (version, text) in [(json!(2), "2"), (json!(99), "99"), (json!("1"), "\"1\""), (json!(1.5), "1.5")] {
         let bench = Bench::new();
-        let error = bench.open_error(&Script::new().expect("initialize").reply(json!({"protocolVersion": version}))).await;
-        let expected = format!(r#"the agent "scripted" answered protocol version {text}, and this acpx speaks 1"#);
+        let error = bench
+            .open_error(&Script::new().expect("initialize").reply(json!({"protocolVersion": version})))
+            .await;
+        let expected =
+            format!(r#"the agent "scripted" answered protocol version {text}, and this acpx speaks 1"#);
         assert_eq!((error.code(), error.to_string()), ("AGENT_PROTOCOL_VERSION", expected));
     }
 }
@@ -80,9 +89,12 @@ async fn answers_of_the_wrong_shape() {
     let bench = Bench::new();
     let error = bench.open_error(&Script::new().expect("initialize").reply(json!({}))).await;
     assert_eq!(error.code(), "AGENT_BAD_ANSWER");
-    let error = bench.open_error(&Script::new().initialize(json!({})).expect("session/new").reply(json!({"id": "s"}))).await;
+    let error = bench
+        .open_error(&Script::new().initialize(json!({})).expect("session/new").reply(json!({"id": "s"})))
+        .await;
     assert_eq!(error.code(), "AGENT_BAD_ANSWER");
-    let script = Script::new().initialize(json!({})).session_new("s1").prompt(|turn| turn.reply(json!("done")));
+    let script =
+        Script::new().initialize(json!({})).session_new("s1").prompt(|turn| turn.reply(json!("done")));
     let (session, _) = bench.open(&script).await;
     assert_eq!(failure(&prompt(&session, "hi").await).0, "AGENT_BAD_ANSWER");
 }
@@ -158,7 +170,11 @@ async fn an_agent_that_floods_without_end_is_stopped_and_the_session_goes_on() {
 
 #[tokio::test]
 async fn an_agent_that_sends_a_line_without_end_is_stopped() {
-    let wire = acpx_core::wire::Limits { line_bytes: 100_000, flood_bytes: 400_000, ..acpx_core::wire::Limits::default() };
+    let wire = acpx_core::wire::Limits {
+        line_bytes: 100_000,
+        flood_bytes: 400_000,
+        ..acpx_core::wire::Limits::default()
+    };
     let bench = Bench::with(Settings { wire, ..quick() });
     let script = Script::new()
         .initialize(everything())

@@ -6,17 +6,21 @@ use acpx_testkit::{Step, children_of};
 use super::*;
 
 /// Whether a process runs. A zombie that nobody reaps does not.
-fn is_alive(pid: u32) -> bool {
-    let state = std::process::Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
+pub(super) fn is_alive(pid: u32) -> bool {
+    let state =
+        std::process::Command::new("ps").args(["-o", "stat=", "-p", &pid.to_string()]).output().unwrap();
     let state = String::from_utf8(state.stdout).unwrap();
     !state.trim().is_empty() && !state.trim_start().starts_with('Z')
 }
 
 #[tokio::test]
 async fn close_is_sent_where_it_is_advertised_and_an_unknown_session_counts_as_closed() {
-    for answer in [Script::new().reply(json!({})), Script::new().reply_error(json!({"code": -32002, "message": "x"}))] {
+    for answer in
+        [Script::new().reply(json!({})), Script::new().reply_error(json!({"code": -32002, "message": "x"}))]
+    {
         let bench = Bench::new();
-        let script = Script::new().initialize(everything()).session_new("s1").serve([("session/close", answer)]);
+        let script =
+            Script::new().initialize(everything()).session_new("s1").serve([("session/close", answer)]);
         let (session, command) = bench.open(&script).await;
         let pid = session.status().agent_pid.unwrap();
         session.close().await.unwrap();
@@ -31,7 +35,10 @@ async fn close_is_sent_where_it_is_advertised_and_an_unknown_session_counts_as_c
 #[tokio::test]
 async fn close_without_the_capability_cancels_a_running_turn_and_ends_the_process() {
     let bench = Bench::new();
-    let script = Script::new().initialize(json!({})).session_new("s1").prompt(|turn| turn.say("busy").expect("session/cancel").hang());
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.say("busy").expect("session/cancel").hang());
     let (session, command) = bench.open(&script).await;
     let ticket = session.prompt(Prompt::text("go").unwrap()).await.unwrap();
     let mut follower = session.follow(Seq::FIRST);
@@ -69,12 +76,8 @@ async fn a_parked_session_has_no_agent_and_comes_back_with_the_next_prompt() {
 async fn an_agent_that_ignores_eof_and_terminate_is_killed_with_its_children() {
     let bench = Bench::new();
     let child = Step::Child { seconds: 600, holds_stdout: true, own_group: false };
-    let script = Script::new()
-        .ignoring_eof()
-        .ignoring_terminate()
-        .step(child)
-        .initialize(json!({}))
-        .session_new("s1");
+    let script =
+        Script::new().ignoring_eof().ignoring_terminate().step(child).initialize(json!({})).session_new("s1");
     let (session, command) = bench.open(&script).await;
     let pid = session.status().agent_pid.unwrap();
     let children = children_of(&command);
@@ -87,7 +90,8 @@ async fn an_agent_that_ignores_eof_and_terminate_is_killed_with_its_children() {
 async fn what_a_dead_agent_leaves_in_its_group_is_ended() {
     let bench = Bench::new();
     let child = Step::Child { seconds: 600, holds_stdout: false, own_group: false };
-    let script = Script::new().initialize(json!({})).session_new("s1").step(child).prompt(|turn| turn.exit(1));
+    let script =
+        Script::new().initialize(json!({})).session_new("s1").step(child).prompt(|turn| turn.exit(1));
     let (session, command) = bench.open(&script).await;
     assert_eq!(failure(&prompt(&session, "die").await).0, "AGENT_DIED");
     bench.engine.shutdown().await;

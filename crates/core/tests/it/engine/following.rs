@@ -5,9 +5,10 @@ use super::*;
 #[tokio::test]
 async fn a_follower_sees_every_event_once_from_wherever_it_begins_while_the_agent_streams() {
     let bench = Bench::new();
-    let script = Script::new().initialize(everything()).session_new("s1").repeat(3, |turns| {
-        turns.prompt(|turn| turn.flood(Some(5_000)).end("end_turn"))
-    });
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .repeat(3, |turns| turns.prompt(|turn| turn.flood(Some(5_000)).end("end_turn")));
     let (session, _) = bench.open(&script).await;
     let followers: Vec<_> = [1, 7, 5_000]
         .into_iter()

@@ -27,7 +27,10 @@ async fn fallback_keeps_record_id_and_changes_session_id() {
     let bench = Bench::new();
     let (session, _) = bench.open(&forgetful()).await;
     let record = session.record_id().to_string();
-    assert_eq!(ids(&session), json!({"acpxRecordId": record, "acpxSessionId": "s1", "agentSessionId": "inner-1"}));
+    assert_eq!(
+        ids(&session),
+        json!({"acpxRecordId": record, "acpxSessionId": "s1", "agentSessionId": "inner-1"})
+    );
     prompt(&session, "hi").await;
     kill_agent(&session).await;
     prompt(&session, "again").await;
@@ -36,7 +39,11 @@ async fn fallback_keeps_record_id_and_changes_session_id() {
     let kept = bench.engine.record(session.record_id()).await.unwrap().unwrap();
     let rows: Vec<_> = kept.lineage.rows().iter().map(|row| (row.session.as_str(), row.reason)).collect();
     assert_eq!(rows, [("s1", LineageReason::Created), ("s2", LineageReason::AgentLost)]);
-    let reset = bench.events(session.record_id()).await.into_iter().find(|event| event.body.contains("session_reset"));
+    let reset = bench
+        .events(session.record_id())
+        .await
+        .into_iter()
+        .find(|event| event.body.contains("session_reset"));
     let expected = r#"{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"s1","acpxSessionId":"s2","announced":true}"#;
     assert_eq!(&*reset.unwrap().body, expected);
 }
@@ -72,7 +79,11 @@ async fn everything_works_without_inner_id() {
 async fn an_inner_id_is_learnt_on_restore_kept_when_absent_and_replaced_openly() {
     let told = |id: &str| json!({"_meta": {"agentSessionId": id}});
     let start = |script: Script, answer: Value| {
-        script.initialize(everything()).expect("session/resume").reply(answer).prompt(|turn| turn.end("end_turn"))
+        script
+            .initialize(everything())
+            .expect("session/resume")
+            .reply(answer)
+            .prompt(|turn| turn.end("end_turn"))
     };
     let first = Script::new().initialize(everything()).session_new("s1").prompt(|turn| turn.end("end_turn"));
     let script = start(first.next_start(), told("a"));

@@ -6,7 +6,11 @@ use acpx_core::model::{Entry, LineageReason, MessageKind, Verdict};
 use super::*;
 
 /// An agent that answers one prompt, is killed, and on its second start answers `restoring`.
-async fn after_a_kill(bench: &Bench, capabilities: Value, restoring: impl FnOnce(Script) -> Script) -> (Session, Vec<String>) {
+async fn after_a_kill(
+    bench: &Bench,
+    capabilities: Value,
+    restoring: impl FnOnce(Script) -> Script,
+) -> (Session, Vec<String>) {
     let first = Script::new()
         .initialize(capabilities.clone())
         .session_new("s1")
@@ -57,14 +61,19 @@ async fn load_brings_it_back_where_resume_is_not_advertised_and_its_replay_is_no
     assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Same) });
     assert_eq!(methods(&command)[3..], ["initialize", "session/load"]);
     let story = bench.story(session.record_id()).await;
-    assert_eq!(story[9..], ["# agent_ended", "> initialize", "< result", "> session/load", "< result", "# restored"]);
+    assert_eq!(
+        story[9..],
+        ["# agent_ended", "> initialize", "< result", "> session/load", "< result", "# restored"]
+    );
 }
 
 #[tokio::test]
 async fn load_is_tried_after_a_failed_resume() {
     let bench = Bench::new();
     let both = |script: Script| {
-        script.refuse("session/resume", json!({"code": -32603, "message": "Internal error"})).session_load(|replay| replay)
+        script
+            .refuse("session/resume", json!({"code": -32603, "message": "Internal error"}))
+            .session_load(|replay| replay)
     };
     let (session, command) = after_a_kill(&bench, everything(), both).await;
     let how = session.wake(restore()).await.unwrap();
@@ -124,7 +133,8 @@ async fn an_agent_that_can_neither_load_nor_resume_gets_a_fresh_session_and_neve
 #[tokio::test]
 async fn a_session_nothing_was_said_in_is_made_again_without_a_word() {
     let bench = Bench::new();
-    let no_rollout = json!({"code": -32603, "message": "Internal error", "data": {"details": "no rollout found"}});
+    let no_rollout =
+        json!({"code": -32603, "message": "Internal error", "data": {"details": "no rollout found"}});
     let script = Script::new()
         .initialize(load_only())
         .session_new("s1")
@@ -141,7 +151,8 @@ async fn a_session_nothing_was_said_in_is_made_again_without_a_word() {
 #[tokio::test]
 async fn without_a_fallback_the_loss_is_an_error_and_the_record_stays_as_it_is() {
     let bench = Bench::new();
-    let (session, _) = after_a_kill(&bench, load_only(), |script| script.refuse("session/load", lost())).await;
+    let (session, _) =
+        after_a_kill(&bench, load_only(), |script| script.refuse("session/load", lost())).await;
     let error = session.wake(restore_or_refuse()).await.unwrap_err();
     let text = r#"the agent "scripted" cannot restore the session s1 (agent-lost)"#;
     assert_eq!((error.code(), error.to_string().as_str()), ("SESSION_NOT_RESTORED", text));
@@ -151,11 +162,14 @@ async fn without_a_fallback_the_loss_is_an_error_and_the_record_stays_as_it_is()
 
 #[tokio::test]
 async fn busy_elsewhere_and_login_needed_are_not_lost() {
-    let busy = json!({"code": -32600, "message": "Invalid request", "data": {"reason": "thread_active_writer"}});
+    let busy =
+        json!({"code": -32600, "message": "Invalid request", "data": {"reason": "thread_active_writer"}});
     let login = json!({"code": -32000, "message": "Authentication required"});
     for (refusal, code) in [(busy, "SESSION_BUSY_ELSEWHERE"), (login, "AUTH_REQUIRED")] {
         let bench = Bench::new();
-        let refused = |script: Script| script.refuse("session/resume", refusal).next_start().initialize(everything()).session_resume();
+        let refused = |script: Script| {
+            script.refuse("session/resume", refusal).next_start().initialize(everything()).session_resume()
+        };
         let (session, command) = after_a_kill(&bench, everything(), refused).await;
         assert_eq!(session.wake(restore()).await.unwrap_err().code(), code);
         assert_eq!(methods(&command)[3..], ["initialize", "session/resume"]);
@@ -166,10 +180,11 @@ async fn busy_elsewhere_and_login_needed_are_not_lost() {
 }
 
 #[tokio::test]
-async fn an_agent_that_dies_or_hangs_while_it_restores_is_an_error_and_loses_nothing() {
+async fn an_agent_that_dies_while_it_restores_is_an_error_and_loses_nothing() {
     let bench = Bench::new();
     let dies = |script: Script| {
-        script.expect("session/load").stderr("corrupt file").exit(3).next_start().initialize(load_only()).session_load(|replay| replay)
+        let again = script.expect("session/load").stderr("corrupt file").exit(3).next_start();
+        again.initialize(load_only()).session_load(|replay| replay)
     };
     let (session, _) = after_a_kill(&bench, load_only(), dies).await;
     let error = session.wake(restore()).await.unwrap_err();
@@ -180,10 +195,39 @@ async fn an_agent_that_dies_or_hangs_while_it_restores_is_an_error_and_loses_not
 }
 
 #[tokio::test]
+async fn an_agent_that_hangs_while_it_restores_is_ended_and_loses_nothing() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(load_only())
+        .session_new("s1")
+        .prompt(|turn| turn.end("end_turn"))
+        .next_start()
+        .initialize(load_only())
+        .expect("session/load")
+        .hang()
+        .next_start()
+        .initialize(load_only())
+        .session_load(|replay| replay);
+    let (agent, _) = bench.agent(&script);
+    let agent = agent.with_start_timeout(Duration::from_millis(700));
+    let session = bench.engine.open(bench.new_session(agent, Vec::new())).await.unwrap();
+    prompt(&session, "one").await;
+    kill_agent(&session).await;
+    let error = session.wake(restore()).await.unwrap_err();
+    let text = r#"the agent "scripted" did not answer session/load in time"#;
+    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_UNRESPONSIVE", text));
+    let how = session.wake(restore()).await.unwrap();
+    assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: None });
+}
+
+#[tokio::test]
 async fn a_reset_on_purpose_begins_afresh_without_trying() {
     let bench = Bench::new();
     let (session, command) = after_a_kill(&bench, everything(), |script| script.session_new("s2")).await;
-    let reset = RestoreSession { options: WakeOptions { fallback: Fallback::Reset, carry_history: false }, ..restore() };
+    let reset = RestoreSession {
+        options: WakeOptions { fallback: Fallback::Reset, carry_history: false },
+        ..restore()
+    };
     let how = session.wake(reset).await.unwrap();
     assert_eq!(how, Awakening::Fresh { reason: LineageReason::Reset, announced: true });
     assert_eq!(methods(&command)[3..], ["initialize", "session/new"]);
@@ -192,13 +236,19 @@ async fn a_reset_on_purpose_begins_afresh_without_trying() {
 #[tokio::test]
 async fn the_conversation_so_far_is_carried_into_a_fresh_session_when_asked() {
     let bench = Bench::new();
-    let fresh = |script: Script| script.session_new("s2").prompt(|turn| turn.end("end_turn")).prompt(|turn| turn.end("end_turn"));
+    let fresh = |script: Script| {
+        script.session_new("s2").prompt(|turn| turn.end("end_turn")).prompt(|turn| turn.end("end_turn"))
+    };
     let (session, command) = after_a_kill(&bench, json!({}), fresh).await;
-    let carry = RestoreSession { options: WakeOptions { fallback: Fallback::Fresh, carry_history: true }, ..restore() };
+    let carry = RestoreSession {
+        options: WakeOptions { fallback: Fallback::Fresh, carry_history: true },
+        ..restore()
+    };
     session.wake(carry).await.unwrap();
     prompt(&session, "two").await;
     prompt(&session, "three").await;
-    let prompts: Vec<_> = received(&command).into_iter().filter(|(method, _)| method == "session/prompt").collect();
+    let prompts: Vec<_> =
+        received(&command).into_iter().filter(|(method, _)| method == "session/prompt").collect();
     let texts = |index: usize| -> Vec<String> {
         let blocks = prompts[index].1["prompt"].as_array().unwrap();
         blocks.iter().map(|block| block["text"].as_str().unwrap().to_owned()).collect()
@@ -252,7 +302,8 @@ async fn an_answer_that_begins_like_the_one_that_was_cut_off_is_shown_whole() {
     assert_eq!(failure(&ticket.over().await.unwrap()).0, "AGENT_DIED");
     prompt(&session, "go").await;
     let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
-    let message = |entry: &Entry| if let Entry::Message(message) = entry { Some(message.text.clone()) } else { None };
+    let message =
+        |entry: &Entry| if let Entry::Message(message) = entry { Some(message.text.clone()) } else { None };
     let said: Vec<_> = conversation.entries().iter().filter_map(message).collect();
     assert_eq!(said, ["go", "tick ", "go", "tick tock"]);
 }

@@ -6,8 +6,8 @@ use std::time::Duration;
 use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, SessionError, Settings};
 use acpx_core::machine::{Awakening, Fallback, WakeOptions};
 use acpx_core::model::{
-    AbsolutePath, AgentError, AgentSpec, Direction, Event, HostId, McpServer, RecordId, Seq, Turn, TurnOutcome,
-    TurnState,
+    AbsolutePath, AgentError, AgentSpec, Direction, Event, HostId, McpServer, RecordId, Seq, Turn,
+    TurnOutcome, TurnState,
 };
 use acpx_core::store::{MemoryStore, Store};
 use acpx_core::tools::{Environment, Grace};
@@ -18,8 +18,10 @@ mod bad_input;
 mod ending;
 mod following;
 mod identity;
+mod kept_first;
 mod ladder;
 mod setup;
+mod store_faults;
 mod turns;
 
 /// An engine in a home of its own.
@@ -153,7 +155,10 @@ fn received(command: &[String]) -> Vec<(String, Value)> {
         let message: Value = serde_json::from_str(&line).expect("we send JSON");
         match message.get("method").and_then(Value::as_str) {
             Some(method) => (method.to_owned(), message["params"].clone()),
-            None => ("answer".to_owned(), message.get("result").or(message.get("error")).cloned().unwrap_or_default()),
+            None => (
+                "answer".to_owned(),
+                message.get("result").or(message.get("error")).cloned().unwrap_or_default(),
+            ),
         }
     };
     received_lines(command).into_iter().map(read).collect()

@@ -106,7 +106,8 @@ async fn new_load_and_resume_carry_the_same_cwd_and_servers_byte_for_byte() {
     session.wake(restore()).await.unwrap();
     let server = json!({"name": "files", "command": "/usr/bin/files", "args": ["--all"],
         "env": [{"name": "TOKEN", "value": "s3cret-env"}]});
-    let setup: Vec<_> = received(&command).into_iter().filter(|(_, params)| params.get("cwd").is_some()).collect();
+    let setup: Vec<_> =
+        received(&command).into_iter().filter(|(_, params)| params.get("cwd").is_some()).collect();
     let expected = [
         ("session/new".to_owned(), json!({"cwd": odd, "mcpServers": [server]})),
         ("session/resume".to_owned(), json!({"sessionId": "s1", "cwd": odd, "mcpServers": [server]})),
@@ -128,7 +129,8 @@ async fn mcp_servers_are_always_there_even_when_there_are_none() {
 async fn an_http_server_is_refused_by_name_before_anything_is_sent() {
     let bench = Bench::new();
     let (agent, command) = bench.agent(&faithful(json!({"mcpCapabilities": {"http": false}})));
-    let error = bench.engine.open(bench.new_session(agent, vec![stdio_server(), http_server()])).await.err().unwrap();
+    let error =
+        bench.engine.open(bench.new_session(agent, vec![stdio_server(), http_server()])).await.err().unwrap();
     let text = r#"the agent "scripted" cannot take the MCP server "web": it does not advertise mcpCapabilities.http"#;
     assert_eq!((error.code(), error.to_string().as_str()), ("MCP_UNSUPPORTED", text));
     assert_eq!(methods(&command), ["initialize"]);
@@ -138,7 +140,8 @@ async fn an_http_server_is_refused_by_name_before_anything_is_sent() {
 async fn an_http_server_goes_out_where_it_is_advertised_and_its_secrets_are_never_kept() {
     let bench = Bench::new();
     let (agent, command) = bench.agent(&faithful(json!({"mcpCapabilities": {"http": true}})));
-    let session = bench.engine.open(bench.new_session(agent, vec![stdio_server(), http_server()])).await.unwrap();
+    let session =
+        bench.engine.open(bench.new_session(agent, vec![stdio_server(), http_server()])).await.unwrap();
     let sent = &received(&command)[1].1["mcpServers"][1];
     let expected = json!({"type": "http", "name": "web", "url": "http://127.0.0.1/mcp",
         "headers": [{"name": "Authorization", "value": "s3cret-header"}]});
@@ -163,7 +166,8 @@ async fn servers_whose_values_cannot_be_had_are_left_out_and_named() {
     next.restore(&record, restore()).await.unwrap();
     let (_, resumed) = received(&command).into_iter().find(|(method, _)| method == "session/resume").unwrap();
     assert_eq!(resumed["mcpServers"], json!([]));
-    let facts: Vec<_> = bench.events(&record).await.into_iter().filter(|event| event.direction == Direction::Ours).collect();
+    let facts: Vec<_> =
+        bench.events(&record).await.into_iter().filter(|event| event.direction == Direction::Ours).collect();
     let left_out = r#"{"fact":"mcp_servers_left_out","names":["files"]}"#;
     assert!(facts.iter().any(|fact| &*fact.body == left_out), "{facts:?}");
     next.shutdown().await;
@@ -171,7 +175,8 @@ async fn servers_whose_values_cannot_be_had_are_left_out_and_named() {
     let given = RestoreSession { mcp_servers: Some(vec![stdio_server()]), ..restore() };
     let last = bench.next_host();
     last.restore(&record, given).await.unwrap();
-    let (_, resumed) = received(&command).into_iter().rfind(|(method, _)| method == "session/resume").unwrap();
+    let (_, resumed) =
+        received(&command).into_iter().rfind(|(method, _)| method == "session/resume").unwrap();
     assert_eq!(resumed["mcpServers"][0]["env"][0]["value"], "s3cret-env");
 }
 
@@ -197,10 +202,40 @@ async fn unknown_updates_requests_and_notifications_are_kept_as_they_came() {
     });
     let (session, command) = bench.open(&script).await;
     prompt(&session, "hi").await;
-    let lines: Vec<_> = bench.events(session.record_id()).await.into_iter().map(|event| event.body.to_string()).collect();
+    let lines: Vec<_> =
+        bench.events(session.record_id()).await.into_iter().map(|event| event.body.to_string()).collect();
     let has = |text: &str| lines.iter().any(|line| line.contains(text));
-    assert!(has(r#""sessionUpdate":"from_the_future","n":1e3"#) && has("_vendor/note") && has("later"), "{lines:#?}");
+    assert!(
+        has(r#""sessionUpdate":"from_the_future","n":1e3"#) && has("_vendor/note") && has("later"),
+        "{lines:#?}"
+    );
     let (_, refusal) = received(&command).into_iter().rfind(|(method, _)| method == "answer").unwrap();
-    assert_eq!((&refusal["code"], &refusal["data"]["method"]), (&json!(-32601), &json!("craft/drainMidTurnQueue")));
+    assert_eq!(
+        (&refusal["code"], &refusal["data"]["method"]),
+        (&json!(-32601), &json!("craft/drainMidTurnQueue"))
+    );
     assert!(has("craft/drainMidTurnQueue") && has("-32601"), "{lines:#?}");
+}
+
+#[tokio::test]
+async fn an_update_for_another_session_is_kept_and_is_no_part_of_the_conversation() {
+    let bench = Bench::new();
+    let foreign = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"child","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"not yours"}}}}"#;
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| turn.line(foreign).say("yours").end("end_turn"));
+    let (session, _) = bench.open(&script).await;
+    prompt(&session, "hi").await;
+    assert!(bench.events(session.record_id()).await.iter().any(|event| &*event.body == foreign));
+    let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
+    let texts: Vec<_> = conversation
+        .entries()
+        .iter()
+        .filter_map(|entry| match entry {
+            acpx_core::model::Entry::Message(message) => Some(&*message.text),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(texts, ["hi", "yours"]);
 }

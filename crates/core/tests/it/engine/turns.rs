@@ -25,7 +25,8 @@ async fn permissions_are_answered_by_the_turns_own_policy() {
         prompt_with(&session, policy).await;
     }
     let answers: Vec<_> = received(&command).into_iter().filter(|(method, _)| method == "answer").collect();
-    let chosen: Vec<_> = answers.iter().map(|(_, result)| result["outcome"]["optionId"].as_str().unwrap()).collect();
+    let chosen: Vec<_> =
+        answers.iter().map(|(_, result)| result["outcome"]["optionId"].as_str().unwrap()).collect();
     assert_eq!(chosen, ["yes", "yes", "no", "yes", "no", "no"]);
     let story = bench.story(session.record_id()).await;
     assert_eq!(story.iter().filter(|line| *line == "< session/request_permission").count(), 6);
@@ -83,15 +84,17 @@ async fn a_queued_turn_can_be_cancelled_while_another_runs() {
         .prompt(|turn| turn.await_file(&go).end("end_turn"))
         .prompt(|turn| turn.end("end_turn"));
     let (session, command) = bench.open(&script).await;
-    let send = async |text: &str| session.prompt(Prompt::text(text).unwrap()).await.unwrap();
-    let (one, two, three) = (send("one").await, send("two").await, send("three").await);
+    let submit = async |text: &str| session.prompt(Prompt::text(text).unwrap()).await.unwrap();
+    let (one, two, three) = (submit("one").await, submit("two").await, submit("three").await);
     session.cancel(Some(two.turn)).await.unwrap();
     assert_eq!(stop_reason(&two.over().await.unwrap()), "cancelled");
     std::fs::write(&go, "").unwrap();
     assert_eq!(stop_reason(&one.over().await.unwrap()), "end_turn");
     assert_eq!(stop_reason(&three.over().await.unwrap()), "end_turn");
-    let sent: Vec<_> = received(&command).into_iter().filter(|(method, _)| method == "session/prompt").collect();
-    let texts: Vec<_> = sent.iter().map(|(_, params)| params["prompt"][0]["text"].as_str().unwrap()).collect();
+    let sent: Vec<_> =
+        received(&command).into_iter().filter(|(method, _)| method == "session/prompt").collect();
+    let texts: Vec<_> =
+        sent.iter().map(|(_, params)| params["prompt"][0]["text"].as_str().unwrap()).collect();
     assert_eq!(texts, ["one", "three"]);
 }
 
@@ -149,7 +152,8 @@ async fn after_a_crash_of_the_host_a_dispatched_turn_is_interrupted_and_a_queued
     let story = bench.story(session.record_id()).await;
     let sent = story.iter().filter(|line| *line == "> session/prompt").count();
     assert_eq!(sent, 3, "{story:#?}");
-    let interrupted = bench.events(session.record_id()).await.into_iter().find(|event| event.body.contains("INTERRUPTED"));
+    let interrupted =
+        bench.events(session.record_id()).await.into_iter().find(|event| event.body.contains("INTERRUPTED"));
     assert_eq!(interrupted.and_then(|event| event.turn), Some(two.turn));
     let texts: Vec<_> = received(&command)
         .into_iter()

@@ -1,0 +1,108 @@
+//! Kept, then shown: a store that holds its appends back shows what happens before one is acknowledged.
+
+use acpx_core::model::{Record, RequestId, Timestamp};
+use acpx_core::store::{Change, Durability, Lease, StoreFuture};
+use tokio::sync::watch;
+
+use super::*;
+
+/// A store whose appends wait while its gate is shut.
+struct GatedStore {
+    inner: MemoryStore,
+    open: watch::Sender<bool>,
+    waiting: watch::Sender<usize>,
+}
+
+impl GatedStore {
+    fn new() -> Arc<Self> {
+        let (open, waiting) = (watch::Sender::new(true), watch::Sender::new(0));
+        Arc::new(Self { inner: MemoryStore::new(), open, waiting })
+    }
+
+    fn set_open(&self, open: bool) {
+        self.open.send_replace(open);
+    }
+
+    /// Waits until an append stands before the gate.
+    async fn someone_waits(&self) {
+        self.waiting.subscribe().wait_for(|count| *count > 0).await.unwrap();
+    }
+}
+
+impl Store for GatedStore {
+    fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            self.waiting.send_modify(|count| *count += 1);
+            self.open.subscribe().wait_for(|open| *open).await.unwrap();
+            self.waiting.send_modify(|count| *count -= 1);
+            self.inner.append(lease, changes, durability).await
+        })
+    }
+
+    fn create(&self, record: Record, changes: Vec<Change>, host: HostId) -> StoreFuture<'_, Lease> {
+        self.inner.create(record, changes, host)
+    }
+
+    fn lease(&self, record: RecordId, host: HostId) -> StoreFuture<'_, Lease> {
+        self.inner.lease(record, host)
+    }
+
+    fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {
+        self.inner.record(id)
+    }
+
+    fn records(&self, after: Option<(Timestamp, RecordId)>, limit: usize) -> StoreFuture<'_, Vec<Record>> {
+        self.inner.records(after, limit)
+    }
+
+    fn events(&self, record: RecordId, from: Seq, limit: usize) -> StoreFuture<'_, Vec<Event>> {
+        self.inner.events(record, from, limit)
+    }
+
+    fn open_turns(&self, record: RecordId) -> StoreFuture<'_, Vec<Turn>> {
+        self.inner.open_turns(record)
+    }
+
+    fn turn(&self, record: RecordId, request: RequestId) -> StoreFuture<'_, Option<Turn>> {
+        self.inner.turn(record, request)
+    }
+}
+
+#[tokio::test]
+async fn nothing_is_shown_or_sent_before_it_is_kept() {
+    let gate = GatedStore::new();
+    let store: Arc<dyn Store> = gate.clone();
+    let engine = Engine::new(store.clone(), HostId::new("host").unwrap(), quick());
+    let bench = Bench { home: TempHome::new(), store, engine };
+    let go = bench.home.join("go");
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| turn.await_file(&go).say("hello").end("end_turn"));
+    let (session, command) = bench.open(&script).await;
+    let mut follower = session.follow(Seq::FIRST);
+    follower.page().await.unwrap();
+
+    gate.set_open(false);
+    let prompting = tokio::spawn({
+        let session = session.clone();
+        async move { session.prompt(Prompt::text("hi").unwrap()).await }
+    });
+    gate.someone_waits().await;
+    assert_eq!(methods(&command), ["initialize", "session/new"]);
+    assert_eq!(follower.page().await.unwrap(), []);
+    assert!(!prompting.is_finished());
+    gate.set_open(true);
+    let ticket = prompting.await.unwrap().expect("the prompt is accepted");
+    let shown: Vec<_> = follower.page().await.unwrap().iter().map(brief).collect();
+    assert_eq!(shown, ["# turn_started", "> session/prompt"]);
+
+    gate.set_open(false);
+    std::fs::write(&go, "").unwrap();
+    gate.someone_waits().await;
+    assert_eq!(follower.page().await.unwrap(), []);
+    gate.set_open(true);
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "end_turn");
+    let shown: Vec<_> = follower.page().await.unwrap().iter().map(brief).collect();
+    assert_eq!(shown, ["< session/update agent_message_chunk", "< result", "# turn_ended"]);
+}

@@ -1,0 +1,40 @@
+//! `docs/errors.md` is true: it has every stable code the library can give, and no other.
+
+use std::collections::BTreeSet;
+
+use crate::workspace;
+
+/// Text in the form of a code, between double quotes.
+fn codes(text: &str) -> impl Iterator<Item = String> + '_ {
+    let is_code =
+        |text: &&str| text.len() > 3 && text.bytes().all(|byte| byte.is_ascii_uppercase() || byte == b'_');
+    text.split('"').skip(1).step_by(2).filter(is_code).map(str::to_owned)
+}
+
+/// The body of every `code()` in the sources, found by its signature and ended by its closing brace.
+fn bodies(text: &str) -> impl Iterator<Item = &str> {
+    let after = text.split("pub fn code(&self) -> &'static str {").skip(1);
+    after.map(|rest| rest.split_once("\n    }\n").expect("a function ends").0)
+}
+
+#[test]
+fn the_page_of_errors_has_every_code_and_no_other() {
+    let mut ours = BTreeSet::new();
+    let mut functions = 0;
+    for (_, text) in workspace::sources("crates/core/src") {
+        for body in bodies(&text) {
+            functions += 1;
+            ours.extend(codes(body));
+        }
+        // A fact of ours may carry a code that no error type has.
+        for literal in text.split("FactError { code: ").skip(1) {
+            ours.extend(codes(literal.split_once(',').map_or(literal, |(code, _)| code)));
+        }
+    }
+    assert_eq!(functions, 3, "an error type was added: describe its codes in docs/errors.md");
+    let page = workspace::read("docs/errors.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
+    let described: Vec<String> = rows.map(|(code, _)| code.to_owned()).collect();
+    let once: BTreeSet<String> = described.iter().cloned().collect();
+    assert_eq!((once.len(), once), (described.len(), ours));
+}

@@ -1,0 +1,110 @@
+//! Values to keep. Each is whole and plain; a test changes what it is about.
+
+use std::sync::Arc;
+
+use acpx_core::model::{
+    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Direction, Event, EventKind, HostId, Lifecycle,
+    Lineage, LineageIndex, PermissionPolicy, Record, RecordId, RequestId, Seq, StopReason, Timestamp, Turn,
+    TurnError, TurnId, TurnOutcome, TurnState,
+};
+use acpx_core::store::{Change, Store, StoreError};
+
+pub(crate) fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis).unwrap()
+}
+
+pub(crate) fn id(text: &str) -> RecordId {
+    RecordId::new(text).unwrap()
+}
+
+pub(crate) fn request(text: &str) -> RequestId {
+    RequestId::new(text).unwrap()
+}
+
+pub(crate) fn host(text: &str) -> HostId {
+    HostId::new(text).unwrap()
+}
+
+pub(crate) fn session(text: &str) -> AcpSessionId {
+    AcpSessionId::new(text).unwrap()
+}
+
+/// A record as it is before its first change, begun at `millis`.
+pub(crate) fn record(name: &str, millis: i64) -> Record {
+    Record {
+        id: id(name),
+        agent: AgentSpec::new("claude-agent-acp", ["--quiet", "ein \"Wort\"\n"]).named("claude"),
+        cwd: AbsolutePath::new("/work//project/").unwrap(),
+        real_cwd: AbsolutePath::new("/srv/project").unwrap(),
+        mcp_servers: vec!["files".to_owned()],
+        title: None,
+        lifecycle: Lifecycle::Open,
+        lineage: Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(millis)),
+        created_at: at(millis),
+        updated_at: at(millis),
+        last_seq: None,
+        last_turn: None,
+        answered_turns: 0,
+    }
+}
+
+/// Event number `seq`, kept `seq` milliseconds after the moment 1000.
+pub(crate) fn event(seq: u64, body: impl Into<Arc<str>>) -> Event {
+    Event {
+        seq: Seq(seq),
+        at: at(1000 + i64::try_from(seq).unwrap()),
+        turn: None,
+        lineage: LineageIndex::FIRST,
+        protocol: 1,
+        direction: Direction::FromAgent,
+        kind: EventKind::Update,
+        body: body.into(),
+    }
+}
+
+/// Events `first..=last` as changes.
+pub(crate) fn events(first: u64, last: u64) -> Vec<Change> {
+    (first..=last).map(|seq| Change::Event(event(seq, format!("{{\"n\":{seq}}}")))).collect()
+}
+
+pub(crate) fn turn(number: u64, name: &str, state: TurnState) -> Turn {
+    Turn {
+        id: TurnId(number),
+        request: request(name),
+        prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {number}\"}}]").into(),
+        policy: PermissionPolicy::ApproveReads,
+        queued_at: at(10),
+        state,
+    }
+}
+
+pub(crate) fn dispatched() -> TurnState {
+    TurnState::Dispatched { at: at(20) }
+}
+
+pub(crate) fn stopped(reason: &str) -> TurnState {
+    TurnState::Ended { at: at(30), outcome: TurnOutcome::Stopped(StopReason::new(reason)) }
+}
+
+pub(crate) fn failed() -> TurnState {
+    let acp: Option<Arc<str>> = Some("{\"code\":-32603,\"message\":\"Internal error\"}".into());
+    let error = TurnError { code: "RUNTIME".into(), message: "the agent failed".into(), acp };
+    TurnState::Ended { at: at(30), outcome: TurnOutcome::Failed(error) }
+}
+
+/// All events of a record, read in pages of `limit`.
+pub(crate) async fn all_events(
+    store: &dyn Store,
+    record: &RecordId,
+    limit: usize,
+) -> Result<Vec<Event>, StoreError> {
+    let mut all: Vec<Event> = Vec::new();
+    loop {
+        let from = all.last().map_or(Seq::FIRST, |event| event.seq.next());
+        let page = store.events(record.clone(), from, limit).await?;
+        if page.is_empty() {
+            return Ok(all);
+        }
+        all.extend(page);
+    }
+}
