@@ -114,9 +114,24 @@ struct Block<'a> {
     kind: Cow<'a, str>,
     #[serde(borrow, default)]
     text: Option<Cow<'a, str>>,
+    #[serde(borrow, default, rename = "_meta")]
+    meta: Option<&'a RawValue>,
+}
+
+/// What marks a block of ours that tells a fresh session the conversation so far.
+const CARRIED: &str = r#"{"acpx":{"carriedHistory":true}}"#;
+
+/// A content block with the conversation so far. It is no part of what the user said.
+pub(crate) fn carried_block(history: &str) -> String {
+    format!(r#"{{"type":"text","text":{},"_meta":{CARRIED}}}"#, serde_json::Value::from(history))
 }
 
 impl Block<'_> {
+    /// The text, unless it was put before the user's words.
+    fn into_own_text(self) -> Option<Box<str>> {
+        if self.meta.is_some_and(|meta| meta.get() == CARRIED) { None } else { self.into_text() }
+    }
+
     fn into_text(self) -> Option<Box<str>> {
         if self.kind == "text" { self.text.map(|text| text.into_owned().into()) } else { None }
     }
@@ -145,9 +160,8 @@ fn prompt(params: &str) -> Content {
 /// The text of a prompt's text blocks, joined.
 pub fn prompt_text(blocks: &str) -> String {
     let blocks: Vec<&RawValue> = serde_json::from_str(blocks).unwrap_or_default();
-    let text =
-        |block: &&RawValue| serde_json::from_str::<Block<'_>>(block.get()).ok().and_then(Block::into_text);
-    blocks.iter().filter_map(text).map(String::from).collect()
+    let block = |block: &&RawValue| serde_json::from_str(block.get()).ok().and_then(Block::into_own_text);
+    blocks.iter().filter_map(block).map(String::from).collect()
 }
 
 #[cfg(test)]

@@ -12,5 +12,6 @@ mod reading;
 mod secrets;
 
 pub use capabilities::Capabilities;
+pub(crate) use content::carried_block;
 pub use content::{content, prompt_text, update};
 pub use reading::read as read_error;

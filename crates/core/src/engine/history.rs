@@ -58,11 +58,10 @@ pub(super) fn transcript(conversation: &Conversation) -> String {
     )
 }
 
-/// A prompt with a text put before it.
+/// A prompt with the history put before it, marked as not the user's words.
 pub(super) fn with_history(blocks: &str, history: &str) -> String {
-    let block = format!(r#"{{"type":"text","text":{}}}"#, serde_json::Value::from(history));
     match blocks.trim_start().strip_prefix('[') {
-        Some(rest) => format!("[{block},{rest}"),
+        Some(rest) => format!("[{},{rest}", acp::carried_block(history)),
         None => blocks.to_owned(),
     }
 }
@@ -74,7 +73,9 @@ mod tests {
     #[test]
     fn the_history_goes_before_the_blocks_and_leaves_them_as_they_are() {
         let blocks = r#" [ {"type":"text","text":"x", "n":1e3} ]"#;
-        let expected = r#"[{"type":"text","text":"old"}, {"type":"text","text":"x", "n":1e3} ]"#;
-        assert_eq!(with_history(blocks, "old"), expected);
+        let carried = with_history(blocks, "old");
+        let expected = format!(r#"[{}, {{"type":"text","text":"x", "n":1e3}} ]"#, acp::carried_block("old"));
+        assert_eq!(carried, expected);
+        assert_eq!(acp::prompt_text(&carried), "x");
     }
 }

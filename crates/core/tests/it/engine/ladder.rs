@@ -255,6 +255,16 @@ async fn the_conversation_so_far_is_carried_into_a_fresh_session_when_asked() {
     };
     assert!(texts(1)[0].contains("User: one\n\nYou: first\n\n"), "{:?}", texts(1));
     assert_eq!((texts(1)[1].as_str(), texts(2)), ("two", vec!["three".to_owned()]));
+    let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
+    let said_by_the_user: Vec<_> = conversation
+        .entries()
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Message(message) if message.kind == MessageKind::User => Some(&*message.text),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(said_by_the_user, ["one", "two", "three"]);
 }
 
 #[tokio::test]
