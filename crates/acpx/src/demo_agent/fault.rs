@@ -1,7 +1,7 @@
 //! The ways in which real agents refuse to bring a session back. No two of them agree, so a client must be
 //! tried with all of them.
 
-use acpx_core::acp::agent::{AgentError, ParamProblem};
+use acpx_core::acp::agent::{CallError, ParamProblem};
 use acpx_core::model::AcpSessionId;
 use acpx_core::wire::RpcError;
 use clap::ValueEnum;
@@ -37,16 +37,16 @@ pub(crate) enum Fault {
 
 impl Fault {
     /// The error for a request about this session.
-    pub(crate) fn error(self, session: &AcpSessionId) -> AgentError {
-        let plain = |code, message: &str| AgentError::PassedOn(RpcError::new(code, message));
+    pub(crate) fn error(self, session: &AcpSessionId) -> CallError {
+        let plain = |code, message: &str| CallError::PassedOn(RpcError::new(code, message));
         let with = |code, message: &str, data: Value| {
-            AgentError::PassedOn(RpcError::new(code, message).with_data(&data.to_string()))
+            CallError::PassedOn(RpcError::new(code, message).with_data(&data.to_string()))
         };
         match self {
-            Self::NotFound => AgentError::UnknownSession(session.clone()),
+            Self::NotFound => CallError::UnknownSession(session.clone()),
             Self::NotFoundPlain => plain(RpcError::RESOURCE_NOT_FOUND, "Resource not found"),
-            Self::NotFoundInternal => AgentError::Internal("Session not found".into()),
-            Self::NoRollout => AgentError::Internal(format!("no rollout found for thread id {session}")),
+            Self::NotFoundInternal => CallError::Internal("Session not found".into()),
+            Self::NoRollout => CallError::Internal(format!("no rollout found for thread id {session}")),
             Self::ServiceFailure => plain(RpcError::INTERNAL, "OpenCode service failure"),
             Self::InvalidParams => ParamProblem::new("sessionId", "is unknown").into(),
             Self::BusyActiveWriter => with(

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use acpx_core::acp::agent::{ListSessions, ParamProblem, SessionPage, SessionSummary};
+use acpx_core::acp::agent::{ListCall, ParamProblem, SessionPage, SessionSummary};
 use acpx_core::model::{AcpSessionId, Timestamp};
 
 use super::archive::Kept;
@@ -12,7 +12,7 @@ const TITLE_CHARS: usize = 100;
 
 /// One page of the kept sessions. A cursor names the last row of the page before, so rows that come or go in
 /// between do not shift the rest.
-pub(super) fn page(kept: Vec<Kept>, call: &ListSessions, size: usize) -> Result<SessionPage, ParamProblem> {
+pub(super) fn page(kept: Vec<Kept>, call: &ListCall, size: usize) -> Result<SessionPage, ParamProblem> {
     let after = call.cursor.as_deref().map(read_cursor).transpose()?;
     let mut rows: Vec<Kept> =
         kept.into_iter().filter(|row| call.cwd.as_ref().is_none_or(|cwd| *cwd == row.cwd)).collect();

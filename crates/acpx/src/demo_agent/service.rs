@@ -10,8 +10,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use acpx_core::acp::agent::{
-    AgentError, AgentService, Cancellation, ClientLink, Command, ListSessions, Mode, Modes, NewSession,
-    ParamProblem, PromptCall, RestoreSession, SessionPage, SessionSetup, SetMode, UpdateBody,
+    AgentService, CallError, Cancellation, ClientLink, Command, ListCall, Mode, Modes, NewCall, ParamProblem,
+    PromptCall, RestoreCall, SessionPage, SessionSetup, SetModeCall, UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use serde_json::value::RawValue;
@@ -71,17 +71,17 @@ impl DemoAgent {
         self.setup(kept.session.clone(), Live { cwd: kept.cwd.clone(), mode })
     }
 
-    fn kept(&self, session: &AcpSessionId) -> Result<Kept, AgentError> {
-        self.archive.read(session)?.ok_or_else(|| AgentError::UnknownSession(session.clone()))
+    fn kept(&self, session: &AcpSessionId) -> Result<Kept, CallError> {
+        self.archive.read(session)?.ok_or_else(|| CallError::UnknownSession(session.clone()))
     }
 
-    fn keep(&self, session: &AcpSessionId, lines: &[Line]) -> Result<(), AgentError> {
+    fn keep(&self, session: &AcpSessionId, lines: &[Line]) -> Result<(), CallError> {
         let live = self.known(session)?;
         Ok(self.archive.append(session, &live.cwd, now(), lines)?)
     }
 
-    fn known(&self, session: &AcpSessionId) -> Result<Live, AgentError> {
-        self.live().get(session).cloned().ok_or_else(|| AgentError::UnknownSession(session.clone()))
+    fn known(&self, session: &AcpSessionId) -> Result<Live, CallError> {
+        self.live().get(session).cloned().ok_or_else(|| CallError::UnknownSession(session.clone()))
     }
 
     fn remember_mode(&self, session: &AcpSessionId, mode: &str) {
@@ -104,9 +104,9 @@ impl DemoAgent {
 }
 
 impl AgentService for DemoAgent {
-    async fn new_session(&self, call: NewSession, _: ClientLink) -> Result<SessionSetup, AgentError> {
+    async fn new_session(&self, call: NewCall, _: ClientLink) -> Result<SessionSetup, CallError> {
         let id = Uuid::now_v7().to_string();
-        let session = AcpSessionId::new(id).map_err(|error| AgentError::Internal(error.to_string()))?;
+        let session = AcpSessionId::new(id).map_err(|error| CallError::Internal(error.to_string()))?;
         if self.settings.has(Quirk::MaterialiseEarly) {
             self.archive.append(&session, &call.cwd, now(), &[])?;
         }
@@ -114,7 +114,7 @@ impl AgentService for DemoAgent {
         Ok(self.setup(session, Live { cwd: call.cwd, mode: MODES[0].into() }))
     }
 
-    async fn load_session(&self, call: RestoreSession, link: ClientLink) -> Result<SessionSetup, AgentError> {
+    async fn load_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         if let Some(fault) = self.settings.load_fault {
             return Err(fault.error(&call.session));
         }
@@ -127,11 +127,7 @@ impl AgentService for DemoAgent {
         Ok(setup)
     }
 
-    async fn resume_session(
-        &self,
-        call: RestoreSession,
-        link: ClientLink,
-    ) -> Result<SessionSetup, AgentError> {
+    async fn resume_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         if let Some(fault) = self.settings.resume_fault {
             return Err(fault.error(&call.session));
         }
@@ -145,23 +141,23 @@ impl AgentService for DemoAgent {
         Ok(setup)
     }
 
-    async fn list_sessions(&self, call: ListSessions) -> Result<SessionPage, AgentError> {
+    async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
         Ok(listing::page(self.archive.all()?, &call, self.settings.page_size)?)
     }
 
-    async fn close_session(&self, session: AcpSessionId) -> Result<(), AgentError> {
+    async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         self.log(format_args!("close {session}"));
         self.live().remove(&session);
         Ok(())
     }
 
-    async fn delete_session(&self, session: AcpSessionId) -> Result<(), AgentError> {
+    async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         self.log(format_args!("delete {session}"));
         self.live().remove(&session);
         Ok(self.archive.remove(&session)?)
     }
 
-    async fn set_mode(&self, call: SetMode) -> Result<(), AgentError> {
+    async fn set_mode(&self, call: SetModeCall) -> Result<(), CallError> {
         if !MODES.contains(&call.mode.as_str()) {
             let problem = format!("is {:?}, and this session has the modes {}", call.mode, MODES.join(", "));
             return Err(ParamProblem::new("modeId", problem).into());
@@ -179,7 +175,7 @@ impl AgentService for DemoAgent {
         call: PromptCall,
         cancellation: Cancellation,
         link: ClientLink,
-    ) -> Result<StopReason, AgentError> {
+    ) -> Result<StopReason, CallError> {
         let live = self.known(&call.session)?;
         let turns = self.archive.read(&call.session)?.map(|kept| kept.turns).unwrap_or_default();
         self.keep(&call.session, &first_lines(&call, &live, turns.is_empty())?)?;
@@ -206,7 +202,7 @@ impl AgentService for DemoAgent {
 
 /// What is kept before a turn begins. With the first turn comes the mode, if it was changed before there was a
 /// file to keep it in.
-fn first_lines(call: &PromptCall, live: &Live, is_first: bool) -> Result<Vec<Line>, AgentError> {
+fn first_lines(call: &PromptCall, live: &Live, is_first: bool) -> Result<Vec<Line>, CallError> {
     let at = now().to_string();
     let blocks = call.blocks.iter().map(|block| raw(block)).collect::<Result<_, _>>()?;
     let changed = is_first && live.mode != MODES[0];
@@ -216,7 +212,7 @@ fn first_lines(call: &PromptCall, live: &Live, is_first: bool) -> Result<Vec<Lin
 }
 
 /// What is kept when a turn has ended.
-fn last_lines(turn: Turn, reason: Option<&StopReason>) -> Result<Vec<Line>, AgentError> {
+fn last_lines(turn: Turn, reason: Option<&StopReason>) -> Result<Vec<Line>, CallError> {
     let at = now().to_string();
     let said = turn.said.iter().map(|update| raw(update.as_json()).map(Line::Update));
     let mut lines: Vec<Line> = said.collect::<Result<_, _>>()?;
@@ -238,15 +234,15 @@ fn replay(kept: Kept, how: Replay) -> (Vec<UpdateBody>, Vec<UpdateBody>) {
     (updates, late)
 }
 
-async fn send(link: &ClientLink, session: &AcpSessionId, updates: &[UpdateBody]) -> Result<(), AgentError> {
+async fn send(link: &ClientLink, session: &AcpSessionId, updates: &[UpdateBody]) -> Result<(), CallError> {
     for update in updates {
-        link.update(session, update).await.map_err(|error| AgentError::Internal(error.to_string()))?;
+        link.update(session, update).await.map_err(|error| CallError::Internal(error.to_string()))?;
     }
     Ok(())
 }
 
-fn raw(json: &str) -> Result<Box<RawValue>, AgentError> {
-    RawValue::from_string(json.to_owned()).map_err(|error| AgentError::Internal(error.to_string()))
+fn raw(json: &str) -> Result<Box<RawValue>, CallError> {
+    RawValue::from_string(json.to_owned()).map_err(|error| CallError::Internal(error.to_string()))
 }
 
 fn capitalised(word: &str) -> String {
@@ -260,7 +256,7 @@ fn now() -> Timestamp {
     Timestamp::from_millis(millis).expect("the calendar has every moment from 1970 to 9999")
 }
 
-impl From<ArchiveError> for AgentError {
+impl From<ArchiveError> for CallError {
     fn from(error: ArchiveError) -> Self {
         Self::Internal(error.to_string())
     }

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use acpx_core::acp::agent::{
-    AgentError, CancelCause, Cancellation, ClientLink, PermissionAsk, PermissionOption, PermissionOptionKind,
+    CallError, CancelCause, Cancellation, ClientLink, PermissionAsk, PermissionOption, PermissionOptionKind,
     PermissionOutcome, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport,
     UpdateBody,
 };
@@ -38,12 +38,12 @@ pub(super) struct Turn {
 /// How a turn stops before its last step.
 enum Stop {
     Because(StopReason),
-    Failed(AgentError),
+    Failed(CallError),
 }
 
 impl Turn {
     /// Performs the steps and says how the turn ended.
-    pub(super) async fn perform(&mut self, steps: &[Step]) -> Result<StopReason, AgentError> {
+    pub(super) async fn perform(&mut self, steps: &[Step]) -> Result<StopReason, CallError> {
         for step in steps {
             // A client that is gone does not stop a turn that needs nothing from it.
             if self.cancellation.cause() == Some(CancelCause::Asked) {
@@ -79,7 +79,7 @@ impl Turn {
                 return Err(Stop::Because(StopReason::new("refusal")));
             }
             Step::Fail => {
-                return Err(Stop::Failed(AgentError::Internal("the prompt asked for a failure".into())));
+                return Err(Stop::Failed(CallError::Internal("the prompt asked for a failure".into())));
             }
             Step::Crash => self.crash().await,
         }

@@ -1,6 +1,6 @@
 //! Requests as typed calls. A call that exists has passed every check; a handler never sees a bad one.
 
-use super::error::AgentError;
+use super::error::CallError;
 use super::offer::{Feature, Offer};
 use super::params::{Field, Fields, ParamProblem};
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, McpTransport, NamedValue};
@@ -8,7 +8,7 @@ use crate::wire::RpcId;
 
 /// `session/new`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewSession {
+pub struct NewCall {
     /// Where the session works.
     pub cwd: AbsolutePath,
     /// Further roots; only where offered.
@@ -21,7 +21,7 @@ pub struct NewSession {
 
 /// `session/load` or `session/resume`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RestoreSession {
+pub struct RestoreCall {
     /// The session to bring back.
     pub session: AcpSessionId,
     /// Where the session works.
@@ -36,7 +36,7 @@ pub struct RestoreSession {
 
 /// `session/list`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct ListSessions {
+pub struct ListCall {
     /// Only sessions of this directory.
     pub cwd: Option<AbsolutePath>,
     /// Where the last page ended.
@@ -47,7 +47,7 @@ pub struct ListSessions {
 
 /// `session/set_mode`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SetMode {
+pub struct SetModeCall {
     /// Whose mode.
     pub session: AcpSessionId,
     /// The mode wanted.
@@ -72,20 +72,20 @@ pub struct PromptCall {
 /// Any request but `initialize`, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Call {
-    New(NewSession),
-    Load(RestoreSession),
-    Resume(RestoreSession),
-    List(ListSessions),
+    New(NewCall),
+    Load(RestoreCall),
+    Resume(RestoreCall),
+    List(ListCall),
     Close(AcpSessionId),
     Delete(AcpSessionId),
-    SetMode(SetMode),
+    SetMode(SetModeCall),
     Prompt(PromptCall),
 }
 
 impl Call {
     /// Reads a request, or says why it cannot be one of an agent with this offer.
-    pub(super) fn read(method: &str, params: Option<&str>, offer: &Offer) -> Result<Self, AgentError> {
-        let read = Self::reader(method, offer).ok_or_else(|| AgentError::UnknownMethod(method.into()))?;
+    pub(super) fn read(method: &str, params: Option<&str>, offer: &Offer) -> Result<Self, CallError> {
+        let read = Self::reader(method, offer).ok_or_else(|| CallError::UnknownMethod(method.into()))?;
         let fields = Fields::of_params(params)?;
         Ok(read(&fields, offer)?)
     }
@@ -129,19 +129,19 @@ pub(super) fn withdrawn_request(params: Option<&str>) -> Option<RpcId> {
     RpcId::from_raw(Fields::of_params(params).ok()?.required("requestId").ok()?.json())
 }
 
-fn new_session(fields: &Fields<'_>, offer: &Offer) -> Result<NewSession, ParamProblem> {
+fn new_session(fields: &Fields<'_>, offer: &Offer) -> Result<NewCall, ParamProblem> {
     let cwd = fields.required("cwd")?.absolute_path()?;
     let mcp_servers = mcp_servers(&fields.required("mcpServers")?, offer)?;
     let additional_directories = additional_directories(fields, offer)?;
-    Ok(NewSession { cwd, additional_directories, mcp_servers, meta: fields.meta() })
+    Ok(NewCall { cwd, additional_directories, mcp_servers, meta: fields.meta() })
 }
 
 fn restore_session(
     fields: &Fields<'_>,
     servers: Option<&Field<'_>>,
     offer: &Offer,
-) -> Result<RestoreSession, ParamProblem> {
-    Ok(RestoreSession {
+) -> Result<RestoreCall, ParamProblem> {
+    Ok(RestoreCall {
         session: session_id(fields)?,
         cwd: fields.required("cwd")?.absolute_path()?,
         additional_directories: additional_directories(fields, offer)?,
@@ -150,14 +150,14 @@ fn restore_session(
     })
 }
 
-fn list_sessions(fields: &Fields<'_>) -> Result<ListSessions, ParamProblem> {
+fn list_sessions(fields: &Fields<'_>) -> Result<ListCall, ParamProblem> {
     let cwd = fields.optional("cwd").map(|cwd| cwd.absolute_path()).transpose()?;
     let cursor = fields.optional("cursor").map(|cursor| cursor.string()).transpose()?;
-    Ok(ListSessions { cwd, cursor, meta: fields.meta() })
+    Ok(ListCall { cwd, cursor, meta: fields.meta() })
 }
 
-fn set_mode(fields: &Fields<'_>) -> Result<SetMode, ParamProblem> {
-    Ok(SetMode {
+fn set_mode(fields: &Fields<'_>) -> Result<SetModeCall, ParamProblem> {
+    Ok(SetModeCall {
         session: session_id(fields)?,
         mode: fields.required("modeId")?.string()?,
         meta: fields.meta(),

@@ -9,7 +9,7 @@ use crate::wire::RpcError;
 /// Why a call was refused.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
-pub enum AgentError {
+pub enum CallError {
     /// A parameter is missing or wrong.
     #[error("invalid params")]
     InvalidParams(#[from] ParamProblem),
@@ -37,7 +37,7 @@ pub enum AgentError {
     PassedOn(RpcError),
 }
 
-impl AgentError {
+impl CallError {
     /// The error object that goes to the client.
     pub fn to_rpc(&self) -> RpcError {
         let error =

@@ -19,8 +19,8 @@ mod turn;
 mod update;
 mod worker;
 
-pub use call::{ListSessions, NewSession, PromptCall, RestoreSession, SetMode};
-pub use error::AgentError;
+pub use call::{ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
+pub use error::CallError;
 pub use link::{AskError, ClientLink};
 pub use offer::{Feature, Offer};
 pub use params::ParamProblem;

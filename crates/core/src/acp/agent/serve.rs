@@ -14,7 +14,7 @@ use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::timeout;
 
 use super::call::{self, Call};
-use super::error::AgentError;
+use super::error::CallError;
 use super::link::ClientLink;
 use super::offer::Offer;
 use super::service::AgentService;
@@ -92,7 +92,7 @@ impl<S: AgentService> Server<S> {
     async fn request(&mut self, id: RpcId, message: &Message) {
         let method = message.method().unwrap_or_default();
         if self.tasks.len() >= MAX_REQUESTS {
-            self.worker.clone().refuse(id, AgentError::TooManyRequests(MAX_REQUESTS)).await;
+            self.worker.clone().refuse(id, CallError::TooManyRequests(MAX_REQUESTS)).await;
         } else if method == "initialize" {
             self.initialize(id, message.params()).await;
         } else if self.initialized {
@@ -101,7 +101,7 @@ impl<S: AgentService> Server<S> {
                 Err(error) => self.refuse(id, error),
             }
         } else {
-            self.refuse(id, AgentError::NotInitialized(method.into()));
+            self.refuse(id, CallError::NotInitialized(method.into()));
         }
     }
 
@@ -180,7 +180,7 @@ impl<S: AgentService> Server<S> {
         }
     }
 
-    fn refuse(&mut self, id: RpcId, error: AgentError) {
+    fn refuse(&mut self, id: RpcId, error: CallError) {
         let refusal = self.worker.clone().refuse(id.clone(), error);
         self.spawn(id, Withdrawal::No, refusal);
     }
@@ -203,7 +203,7 @@ impl<S: AgentService> Server<S> {
         };
         let Some(ended) = self.requests.remove(&task) else { return };
         if joined.is_err() {
-            self.refuse(ended.request, AgentError::Internal("the request's handler has failed".into()));
+            self.refuse(ended.request, CallError::Internal("the request's handler has failed".into()));
         }
     }
 

@@ -2,8 +2,8 @@
 
 use std::future::{Future, ready};
 
-use super::call::{ListSessions, NewSession, PromptCall, RestoreSession, SetMode};
-use super::error::AgentError;
+use super::call::{ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
+use super::error::CallError;
 use super::link::ClientLink;
 use super::setup::{SessionPage, SessionSetup};
 use super::turn::Cancellation;
@@ -22,9 +22,9 @@ pub trait AgentService: Send + Sync + 'static {
     /// Begins a session.
     fn new_session(
         &self,
-        call: NewSession,
+        call: NewCall,
         link: ClientLink,
-    ) -> impl Future<Output = Result<SessionSetup, AgentError>> + Send;
+    ) -> impl Future<Output = Result<SessionSetup, CallError>> + Send;
 
     /// Runs a turn. Once `cancellation` asks, the turn sends what it still has to say and returns
     /// [`StopReason::cancelled`]; an error after that moment is answered as `cancelled` too.
@@ -33,51 +33,48 @@ pub trait AgentService: Send + Sync + 'static {
         call: PromptCall,
         cancellation: Cancellation,
         link: ClientLink,
-    ) -> impl Future<Output = Result<StopReason, AgentError>> + Send;
+    ) -> impl Future<Output = Result<StopReason, CallError>> + Send;
 
     /// Brings a session back and replays it: every update is sent through `link` before this returns.
     fn load_session(
         &self,
-        call: RestoreSession,
+        call: RestoreCall,
         link: ClientLink,
-    ) -> impl Future<Output = Result<SessionSetup, AgentError>> + Send {
+    ) -> impl Future<Output = Result<SessionSetup, CallError>> + Send {
         drop(link);
-        ready(Err(AgentError::UnknownSession(call.session)))
+        ready(Err(CallError::UnknownSession(call.session)))
     }
 
     /// Brings a session back without a word.
     fn resume_session(
         &self,
-        call: RestoreSession,
+        call: RestoreCall,
         link: ClientLink,
-    ) -> impl Future<Output = Result<SessionSetup, AgentError>> + Send {
+    ) -> impl Future<Output = Result<SessionSetup, CallError>> + Send {
         drop(link);
-        ready(Err(AgentError::UnknownSession(call.session)))
+        ready(Err(CallError::UnknownSession(call.session)))
     }
 
     /// Lists the sessions there are, active or not.
-    fn list_sessions(
-        &self,
-        call: ListSessions,
-    ) -> impl Future<Output = Result<SessionPage, AgentError>> + Send {
+    fn list_sessions(&self, call: ListCall) -> impl Future<Output = Result<SessionPage, CallError>> + Send {
         drop(call);
         ready(Ok(SessionPage { sessions: Vec::new(), next_cursor: None }))
     }
 
     /// Frees what an active session holds. Its turn, if it had one, has ended and been answered.
-    fn close_session(&self, session: AcpSessionId) -> impl Future<Output = Result<(), AgentError>> + Send {
+    fn close_session(&self, session: AcpSessionId) -> impl Future<Output = Result<(), CallError>> + Send {
         drop(session);
         ready(Ok(()))
     }
 
     /// Takes a session, active or not, out of the list for good. An unknown one is gone already.
-    fn delete_session(&self, session: AcpSessionId) -> impl Future<Output = Result<(), AgentError>> + Send {
+    fn delete_session(&self, session: AcpSessionId) -> impl Future<Output = Result<(), CallError>> + Send {
         drop(session);
         ready(Ok(()))
     }
 
     /// Puts an active session into a mode.
-    fn set_mode(&self, call: SetMode) -> impl Future<Output = Result<(), AgentError>> + Send {
-        ready(Err(AgentError::UnknownSession(call.session)))
+    fn set_mode(&self, call: SetModeCall) -> impl Future<Output = Result<(), CallError>> + Send {
+        ready(Err(CallError::UnknownSession(call.session)))
     }
 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::watch;
 
-use super::error::AgentError;
+use super::error::CallError;
 use super::turn::{CancelCause, CancelSignal, Cancellation};
 use crate::model::AcpSessionId;
 
@@ -73,12 +73,12 @@ impl Sessions {
     }
 
     /// Begins a turn if the session is active and has none.
-    pub(super) fn begin_turn(&self, session: &AcpSessionId) -> Result<RunningTurn, AgentError> {
+    pub(super) fn begin_turn(&self, session: &AcpSessionId) -> Result<RunningTurn, CallError> {
         let mut active = self.active();
-        let slot = active.get_mut(session).ok_or_else(|| AgentError::UnknownSession(session.clone()))?;
+        let slot = active.get_mut(session).ok_or_else(|| CallError::UnknownSession(session.clone()))?;
         let before = match slot {
             Some(slot) if !slot.answering && !slot.ended.is_over() => {
-                return Err(AgentError::TurnRunning(session.clone()));
+                return Err(CallError::TurnRunning(session.clone()));
             }
             Some(slot) => slot.ended.clone(),
             None => Ended(None),

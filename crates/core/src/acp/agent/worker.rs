@@ -8,8 +8,8 @@ use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use super::call::{ListSessions, NewSession, PromptCall, RestoreSession, SetMode};
-use super::error::AgentError;
+use super::call::{ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
+use super::error::CallError;
 use super::link::ClientLink;
 use super::service::AgentService;
 use super::sessions::{Ended, RunningTurn, Sessions};
@@ -41,43 +41,33 @@ impl<S> Clone for Worker<S> {
 }
 
 impl<S: AgentService> Worker<S> {
-    pub(super) async fn new_session(self, id: RpcId, call: NewSession) {
+    pub(super) async fn new_session(self, id: RpcId, call: NewCall) {
         let setup = self.service.new_session(call, self.link.clone()).await;
         self.set_up(id, setup, SessionSetup::new_answer).await;
     }
 
-    pub(super) async fn load_session(
-        self,
-        id: RpcId,
-        call: RestoreSession,
-        withdrawn: oneshot::Receiver<()>,
-    ) {
+    pub(super) async fn load_session(self, id: RpcId, call: RestoreCall, withdrawn: oneshot::Receiver<()>) {
         let load = self.service.load_session(call, self.link.clone());
         let setup = unless_withdrawn(load, withdrawn).await;
         self.set_up(id, setup, SessionSetup::load_answer).await;
     }
 
-    pub(super) async fn resume_session(
-        self,
-        id: RpcId,
-        call: RestoreSession,
-        withdrawn: oneshot::Receiver<()>,
-    ) {
+    pub(super) async fn resume_session(self, id: RpcId, call: RestoreCall, withdrawn: oneshot::Receiver<()>) {
         let resume = self.service.resume_session(call, self.link.clone());
         let setup = unless_withdrawn(resume, withdrawn).await;
         self.set_up(id, setup, SessionSetup::resume_answer).await;
     }
 
-    pub(super) async fn list_sessions(self, id: RpcId, call: ListSessions, withdrawn: oneshot::Receiver<()>) {
+    pub(super) async fn list_sessions(self, id: RpcId, call: ListCall, withdrawn: oneshot::Receiver<()>) {
         let page = unless_withdrawn(self.service.list_sessions(call), withdrawn).await;
         self.answer(id, page.map(|page| page.answer())).await;
     }
 
-    pub(super) async fn set_mode(self, id: RpcId, call: SetMode) {
+    pub(super) async fn set_mode(self, id: RpcId, call: SetModeCall) {
         let result = if self.sessions.is_active(&call.session) {
             self.service.set_mode(call).await
         } else {
-            Err(AgentError::UnknownSession(call.session))
+            Err(CallError::UnknownSession(call.session))
         };
         self.answer(id, result.map(|()| EMPTY.into())).await;
     }
@@ -116,12 +106,12 @@ impl<S: AgentService> Worker<S> {
         self.answer(id, gone(result)).await;
     }
 
-    pub(super) async fn refuse(self, id: RpcId, error: AgentError) {
+    pub(super) async fn refuse(self, id: RpcId, error: CallError) {
         self.answer(id, Err(error)).await;
     }
 
     /// Sends the answer. A client that is gone misses it, and there is no one else to tell.
-    pub(super) async fn answer(&self, id: RpcId, result: Result<String, AgentError>) {
+    pub(super) async fn answer(&self, id: RpcId, result: Result<String, CallError>) {
         match result {
             Ok(result) => self.peer.respond(&id, &result).await.ok(),
             Err(error) => self.peer.respond_error(&id, &error.to_rpc()).await.ok(),
@@ -132,7 +122,7 @@ impl<S: AgentService> Worker<S> {
     async fn set_up(
         self,
         id: RpcId,
-        setup: Result<SessionSetup, AgentError>,
+        setup: Result<SessionSetup, CallError>,
         answer: fn(&SessionSetup) -> String,
     ) {
         let setup = match setup {
@@ -148,19 +138,19 @@ impl<S: AgentService> Worker<S> {
 }
 
 async fn unless_withdrawn<T>(
-    work: impl Future<Output = Result<T, AgentError>>,
+    work: impl Future<Output = Result<T, CallError>>,
     withdrawn: oneshot::Receiver<()>,
-) -> Result<T, AgentError> {
+) -> Result<T, CallError> {
     tokio::select! {
         biased;
         result = work => result,
-        Ok(()) = withdrawn => Err(AgentError::PassedOn(RpcError::request_cancelled())),
+        Ok(()) = withdrawn => Err(CallError::PassedOn(RpcError::request_cancelled())),
     }
 }
 
-fn gone(result: Result<(), AgentError>) -> Result<String, AgentError> {
+fn gone(result: Result<(), CallError>) -> Result<String, CallError> {
     match result {
-        Ok(()) | Err(AgentError::UnknownSession(_)) => Ok(EMPTY.into()),
+        Ok(()) | Err(CallError::UnknownSession(_)) => Ok(EMPTY.into()),
         Err(error) => Err(error),
     }
 }

@@ -109,13 +109,13 @@ fn params_that_are_no_object_are_refused_as_a_whole() {
     let array = error("session/new", &json!(["/w"]), &everything());
     assert_eq!(array, invalid("params", "must be an object, not an array"));
     let absent = Call::read("session/new", None, &everything()).unwrap_err();
-    assert_eq!(absent, AgentError::InvalidParams(ParamProblem::new("cwd", "is missing")));
+    assert_eq!(absent, CallError::InvalidParams(ParamProblem::new("cwd", "is missing")));
 }
 
 #[test]
 fn half_a_surrogate_pair_is_no_text() {
     let call = Call::read("session/close", Some(r#"{"sessionId":"\ud800"}"#), &everything());
-    assert_eq!(call, Err(AgentError::InvalidParams(ParamProblem::new("sessionId", "is not valid text"))));
+    assert_eq!(call, Err(CallError::InvalidParams(ParamProblem::new("sessionId", "is not valid text"))));
 }
 
 #[test]
@@ -152,7 +152,7 @@ fn a_good_session_new_is_read_whole_with_what_is_unknown_left_alone() {
         "fromTheFuture": [1],
     });
     let value = |name: &str, value: &str| NamedValue { name: name.into(), value: value.into() };
-    let expected = NewSession {
+    let expected = NewCall {
         cwd: path("/w"),
         additional_directories: vec![path("/x")],
         mcp_servers: vec![
@@ -193,7 +193,7 @@ fn a_malformed_meta_is_tolerated() {
 fn load_needs_the_servers_and_resume_may_leave_them_out() {
     let params = json!({ "sessionId": "s", "cwd": "/w" });
     assert_eq!(error("session/load", &params, &restoring()), invalid("mcpServers", "is missing"));
-    let resumed = RestoreSession {
+    let resumed = RestoreCall {
         session: session("s"),
         cwd: path("/w"),
         additional_directories: vec![],
@@ -309,12 +309,12 @@ fn a_method_that_is_unknown_or_not_offered_is_not_found() {
 
 #[test]
 fn every_field_of_a_list_may_be_left_out() {
-    let nothing = ListSessions { cwd: None, cursor: None, meta: None };
+    let nothing = ListCall { cwd: None, cursor: None, meta: None };
     assert_eq!(Call::read("session/list", None, &restoring()), Ok(Call::List(nothing.clone())));
     assert_eq!(Call::read("session/list", Some("null"), &restoring()), Ok(Call::List(nothing.clone())));
     let nulls = r#"{"cwd":null,"cursor":null}"#;
     assert_eq!(Call::read("session/list", Some(nulls), &restoring()), Ok(Call::List(nothing)));
-    let both = ListSessions { cwd: Some(path("/w")), cursor: Some("c".into()), meta: None };
+    let both = ListCall { cwd: Some(path("/w")), cursor: Some("c".into()), meta: None };
     let text = r#"{"cwd":"/w","cursor":"c"}"#;
     assert_eq!(Call::read("session/list", Some(text), &restoring()), Ok(Call::List(both)));
     assert_eq!(

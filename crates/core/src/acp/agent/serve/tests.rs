@@ -12,9 +12,9 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::acp::agent::{
-    Cancellation, Feature, ListSessions, Modes, NewSession, ParamProblem, PermissionAsk, PermissionOption,
-    PermissionOptionKind, PermissionOutcome, PromptCall, RestoreSession, SessionPage, SessionSetup,
-    SessionSummary, SetMode, ToolReport, UpdateBody,
+    Cancellation, Feature, ListCall, Modes, NewCall, ParamProblem, PermissionAsk, PermissionOption,
+    PermissionOptionKind, PermissionOutcome, PromptCall, RestoreCall, SessionPage, SessionSetup,
+    SessionSummary, SetModeCall, ToolReport, UpdateBody,
 };
 use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use crate::wire::{Limits, RpcError, memory};
@@ -28,7 +28,7 @@ struct Toy {
 }
 
 impl AgentService for Toy {
-    async fn new_session(&self, call: NewSession, _: ClientLink) -> Result<SessionSetup, AgentError> {
+    async fn new_session(&self, call: NewCall, _: ClientLink) -> Result<SessionSetup, CallError> {
         assert_ne!(call.cwd.as_str(), "/panic", "a handler may fail in ways nobody thought of");
         let number = {
             let mut begun = self.begun.lock().unwrap();
@@ -47,7 +47,7 @@ impl AgentService for Toy {
         Ok(setup)
     }
 
-    async fn load_session(&self, call: RestoreSession, link: ClientLink) -> Result<SessionSetup, AgentError> {
+    async fn load_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         match call.session.as_str() {
             "never" => std::future::pending().await,
             "kept" => {
@@ -56,15 +56,15 @@ impl AgentService for Toy {
                 }
                 Ok(SessionSetup::new(call.session))
             }
-            _ => Err(AgentError::UnknownSession(call.session)),
+            _ => Err(CallError::UnknownSession(call.session)),
         }
     }
 
-    async fn resume_session(&self, call: RestoreSession, _: ClientLink) -> Result<SessionSetup, AgentError> {
-        Err(AgentError::PassedOn(RpcError::new(-31002, format!("Session {} is already open", call.session))))
+    async fn resume_session(&self, call: RestoreCall, _: ClientLink) -> Result<SessionSetup, CallError> {
+        Err(CallError::PassedOn(RpcError::new(-31002, format!("Session {} is already open", call.session))))
     }
 
-    async fn list_sessions(&self, call: ListSessions) -> Result<SessionPage, AgentError> {
+    async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
         if call.cursor.is_some() {
             return Err(ParamProblem::new("cursor", "is unknown").into());
         }
@@ -77,11 +77,11 @@ impl AgentService for Toy {
         Ok(SessionPage { sessions: vec![row], next_cursor: Some("more".into()) })
     }
 
-    async fn delete_session(&self, session: AcpSessionId) -> Result<(), AgentError> {
-        Err(AgentError::UnknownSession(session))
+    async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
+        Err(CallError::UnknownSession(session))
     }
 
-    async fn set_mode(&self, call: SetMode) -> Result<(), AgentError> {
+    async fn set_mode(&self, call: SetModeCall) -> Result<(), CallError> {
         if call.mode == "ask" { Ok(()) } else { Err(ParamProblem::new("modeId", "is unknown").into()) }
     }
 
@@ -90,7 +90,7 @@ impl AgentService for Toy {
         call: PromptCall,
         mut cancellation: Cancellation,
         link: ClientLink,
-    ) -> Result<StopReason, AgentError> {
+    ) -> Result<StopReason, CallError> {
         let say = async |text: &str| link.update(&call.session, &UpdateBody::agent_text(text)).await.unwrap();
         match call.text.as_str() {
             "wait" => {
@@ -101,10 +101,10 @@ impl AgentService for Toy {
             }
             "fail when cancelled" => {
                 cancellation.requested().await;
-                Err(AgentError::Internal("torn".into()))
+                Err(CallError::Internal("torn".into()))
             }
             "panic" => panic!("a turn may fail in ways nobody thought of"),
-            "fail" => Err(AgentError::Internal("broken".into())),
+            "fail" => Err(CallError::Internal("broken".into())),
             "ask" => {
                 let outcome = link.request_permission(&ask(&call.session), &mut cancellation).await;
                 match outcome.unwrap() {
