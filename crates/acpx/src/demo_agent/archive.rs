@@ -41,7 +41,7 @@ pub(super) struct KeptTurn {
 /// Why the archive could not be used.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum ArchiveError {
-    #[error("cannot use {}: {source}", path.display())]
+    #[error("cannot use {}", path.display())]
     Io { path: PathBuf, source: io::Error },
     #[error("{} is damaged in line {line}: {problem}", path.display())]
     Damaged { path: PathBuf, line: usize, problem: String },

@@ -45,8 +45,8 @@ impl Fault {
         match self {
             Self::NotFound => CallError::UnknownSession(session.clone()),
             Self::NotFoundPlain => plain(RpcError::RESOURCE_NOT_FOUND, "Resource not found"),
-            Self::NotFoundInternal => CallError::Internal("Session not found".into()),
-            Self::NoRollout => CallError::Internal(format!("no rollout found for thread id {session}")),
+            Self::NotFoundInternal => broken("Session not found"),
+            Self::NoRollout => broken(&format!("no rollout found for thread id {session}")),
             Self::ServiceFailure => plain(RpcError::INTERNAL, "OpenCode service failure"),
             Self::InvalidParams => ParamProblem::new("sessionId", "is unknown").into(),
             Self::BusyActiveWriter => with(
@@ -60,4 +60,10 @@ impl Fault {
             Self::Internal => plain(RpcError::INTERNAL, "Internal error"),
         }
     }
+}
+
+/// -32603 with these details: how many agents say that something broke.
+pub(super) fn broken(details: &str) -> CallError {
+    let data = json!({ "details": details });
+    CallError::PassedOn(RpcError::new(RpcError::INTERNAL, "Internal error").with_data(&data.to_string()))
 }

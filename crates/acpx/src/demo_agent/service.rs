@@ -72,12 +72,24 @@ impl DemoAgent {
     }
 
     fn kept(&self, session: &AcpSessionId) -> Result<Kept, CallError> {
-        self.archive.read(session)?.ok_or_else(|| CallError::UnknownSession(session.clone()))
+        self.read(session)?.ok_or_else(|| CallError::UnknownSession(session.clone()))
     }
 
     fn keep(&self, session: &AcpSessionId, lines: &[Line]) -> Result<(), CallError> {
         let live = self.known(session)?;
-        Ok(self.archive.append(session, &live.cwd, now(), lines)?)
+        self.append(session, &live.cwd, lines)
+    }
+
+    fn read(&self, session: &AcpSessionId) -> Result<Option<Kept>, CallError> {
+        let failed =
+            |error: ArchiveError| CallError::NotRead { session: session.clone(), source: error.into() };
+        self.archive.read(session).map_err(failed)
+    }
+
+    fn append(&self, session: &AcpSessionId, cwd: &AbsolutePath, lines: &[Line]) -> Result<(), CallError> {
+        let failed =
+            |error: ArchiveError| CallError::NotKept { session: session.clone(), source: error.into() };
+        self.archive.append(session, cwd, now(), lines).map_err(failed)
     }
 
     fn known(&self, session: &AcpSessionId) -> Result<Live, CallError> {
@@ -106,9 +118,9 @@ impl DemoAgent {
 impl AgentService for DemoAgent {
     async fn new_session(&self, call: NewCall, _: ClientLink) -> Result<SessionSetup, CallError> {
         let id = Uuid::now_v7().to_string();
-        let session = AcpSessionId::new(id).map_err(|error| CallError::Internal(error.to_string()))?;
+        let session = AcpSessionId::new(id).expect("a UUID has digits");
         if self.settings.has(Quirk::MaterialiseEarly) {
-            self.archive.append(&session, &call.cwd, now(), &[])?;
+            self.append(&session, &call.cwd, &[])?;
         }
         self.log(format_args!("new session {session} in {}", call.cwd));
         Ok(self.setup(session, Live { cwd: call.cwd, mode: MODES[0].into() }))
@@ -142,7 +154,8 @@ impl AgentService for DemoAgent {
     }
 
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
-        Ok(listing::page(self.archive.all()?, &call, self.settings.page_size)?)
+        let kept = self.archive.all().map_err(|error| CallError::NotListed { source: error.into() })?;
+        Ok(listing::page(kept, &call, self.settings.page_size)?)
     }
 
     async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
@@ -154,7 +167,8 @@ impl AgentService for DemoAgent {
     async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         self.log(format_args!("delete {session}"));
         self.live().remove(&session);
-        Ok(self.archive.remove(&session)?)
+        let removed = self.archive.remove(&session);
+        removed.map_err(|error| CallError::NotDeleted { session, source: error.into() })
     }
 
     async fn set_mode(&self, call: SetModeCall) -> Result<(), CallError> {
@@ -163,7 +177,7 @@ impl AgentService for DemoAgent {
             return Err(ParamProblem::new("modeId", problem).into());
         }
         // A session that is not kept yet keeps its mode in memory, like the rest of it.
-        if self.archive.read(&call.session)?.is_some() {
+        if self.read(&call.session)?.is_some() {
             self.keep(&call.session, &[Line::Mode { mode: call.mode.clone(), at: now().to_string() }])?;
         }
         self.remember_mode(&call.session, &call.mode);
@@ -177,8 +191,8 @@ impl AgentService for DemoAgent {
         link: ClientLink,
     ) -> Result<StopReason, CallError> {
         let live = self.known(&call.session)?;
-        let turns = self.archive.read(&call.session)?.map(|kept| kept.turns).unwrap_or_default();
-        self.keep(&call.session, &first_lines(&call, &live, turns.is_empty())?)?;
+        let turns = self.read(&call.session)?.map(|kept| kept.turns).unwrap_or_default();
+        self.keep(&call.session, &first_lines(&call, &live, turns.is_empty()))?;
         self.log(format_args!("prompt {}: {:?}", call.session, call.text));
         let mut turn = Turn {
             session: call.session.clone(),
@@ -195,30 +209,30 @@ impl AgentService for DemoAgent {
         if let Some(mode) = &turn.mode {
             self.remember_mode(&call.session, mode);
         }
-        self.keep(&call.session, &last_lines(turn, ended.as_ref().ok())?)?;
+        self.keep(&call.session, &last_lines(turn, ended.as_ref().ok()))?;
         ended
     }
 }
 
 /// What is kept before a turn begins. With the first turn comes the mode, if it was changed before there was a
 /// file to keep it in.
-fn first_lines(call: &PromptCall, live: &Live, is_first: bool) -> Result<Vec<Line>, CallError> {
+fn first_lines(call: &PromptCall, live: &Live, is_first: bool) -> Vec<Line> {
     let at = now().to_string();
-    let blocks = call.blocks.iter().map(|block| raw(block)).collect::<Result<_, _>>()?;
+    let blocks = call.blocks.iter().map(|block| raw(block)).collect();
     let changed = is_first && live.mode != MODES[0];
     let mode = changed.then(|| Line::Mode { mode: live.mode.clone(), at: at.clone() });
     let prompt = Line::Prompt { at, text: call.text.clone(), blocks };
-    Ok(mode.into_iter().chain([prompt]).collect())
+    mode.into_iter().chain([prompt]).collect()
 }
 
 /// What is kept when a turn has ended.
-fn last_lines(turn: Turn, reason: Option<&StopReason>) -> Result<Vec<Line>, CallError> {
+fn last_lines(turn: Turn, reason: Option<&StopReason>) -> Vec<Line> {
     let at = now().to_string();
-    let said = turn.said.iter().map(|update| raw(update.as_json()).map(Line::Update));
-    let mut lines: Vec<Line> = said.collect::<Result<_, _>>()?;
+    let said = turn.said.iter().map(|update| Line::Update(raw(update.as_json())));
+    let mut lines: Vec<Line> = said.collect();
     lines.extend(turn.mode.map(|mode| Line::Mode { mode, at: at.clone() }));
     lines.push(Line::End { at, stop_reason: reason.map(|reason| reason.as_str().into()) });
-    Ok(lines)
+    lines
 }
 
 /// What goes out before the answer to a load, and what after it.
@@ -236,13 +250,14 @@ fn replay(kept: Kept, how: Replay) -> (Vec<UpdateBody>, Vec<UpdateBody>) {
 
 async fn send(link: &ClientLink, session: &AcpSessionId, updates: &[UpdateBody]) -> Result<(), CallError> {
     for update in updates {
-        link.update(session, update).await.map_err(|error| CallError::Internal(error.to_string()))?;
+        let told = link.update(session, update).await;
+        told.map_err(|source| CallError::NotTold { session: session.clone(), source })?;
     }
     Ok(())
 }
 
-fn raw(json: &str) -> Result<Box<RawValue>, CallError> {
-    RawValue::from_string(json.to_owned()).map_err(|error| CallError::Internal(error.to_string()))
+fn raw(json: &str) -> Box<RawValue> {
+    RawValue::from_string(json.to_owned()).expect("content blocks and updates are JSON already")
 }
 
 fn capitalised(word: &str) -> String {
@@ -254,10 +269,4 @@ fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let millis = i64::try_from(since.as_millis()).unwrap_or(LATEST_MILLIS).min(LATEST_MILLIS);
     Timestamp::from_millis(millis).expect("the calendar has every moment from 1970 to 9999")
-}
-
-impl From<ArchiveError> for CallError {
-    fn from(error: ArchiveError) -> Self {
-        Self::Internal(error.to_string())
-    }
 }

@@ -10,6 +10,7 @@ use acpx_core::acp::agent::{
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, StopReason};
 
+use super::fault::broken;
 use super::words::Step;
 
 /// The exit code of a crash that was asked for.
@@ -78,9 +79,7 @@ impl Turn {
                 self.say("I will not do that.").await;
                 return Err(Stop::Because(StopReason::new("refusal")));
             }
-            Step::Fail => {
-                return Err(Stop::Failed(CallError::Internal("the prompt asked for a failure".into())));
-            }
+            Step::Fail => return Err(Stop::Failed(broken("the prompt asked for a failure"))),
             Step::Crash => self.crash().await,
         }
         Ok(())

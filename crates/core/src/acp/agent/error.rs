@@ -1,13 +1,15 @@
 //! Why a call was refused, and the one table from reason to JSON-RPC error.
 
+use std::error::Error;
+
 use serde_json::{Value, json};
 
 use super::params::ParamProblem;
 use crate::model::AcpSessionId;
-use crate::wire::RpcError;
+use crate::wire::{RpcError, WireError};
 
 /// Why a call was refused.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CallError {
     /// A parameter is missing or wrong.
@@ -29,9 +31,47 @@ pub enum CallError {
     /// The client has more requests under way than one connection may have.
     #[error("{0} requests are under way already")]
     TooManyRequests(usize),
-    /// Something broke that is no fault of the client's.
-    #[error("{0}")]
-    Internal(String),
+    /// The handler of this method ended without a result. What it said in dying is not for the client.
+    #[error("the handler of {0} has failed")]
+    HandlerFailed(String),
+    /// What is kept of a session cannot be read.
+    #[error("cannot read the session {session}")]
+    NotRead {
+        /// The session.
+        session: AcpSessionId,
+        /// What the storage said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// What happened in a session cannot be kept.
+    #[error("cannot keep the session {session}")]
+    NotKept {
+        /// The session.
+        session: AcpSessionId,
+        /// What the storage said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// A session cannot be taken out of the list.
+    #[error("cannot delete the session {session}")]
+    NotDeleted {
+        /// The session.
+        session: AcpSessionId,
+        /// What the storage said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// The sessions there are cannot be read.
+    #[error("cannot list the sessions")]
+    NotListed {
+        /// What the storage said.
+        source: Box<dyn Error + Send + Sync>,
+    },
+    /// What the client must hear before the answer could not be sent.
+    #[error("cannot tell the client of the session {session}")]
+    NotTold {
+        /// The session.
+        session: AcpSessionId,
+        /// Why it could not be sent.
+        source: WireError,
+    },
     /// An error of someone else's, passed on as it is.
     #[error("{0}")]
     PassedOn(RpcError),
@@ -69,10 +109,57 @@ impl CallError {
                 &format!("Invalid request: {limit} requests are under way already"),
                 json!({ "reason": "too_many_requests" }),
             ),
-            Self::Internal(details) => {
-                error(RpcError::INTERNAL, "Internal error", json!({ "details": details }))
+            Self::HandlerFailed(_)
+            | Self::NotRead { .. }
+            | Self::NotKept { .. }
+            | Self::NotDeleted { .. }
+            | Self::NotListed { .. }
+            | Self::NotTold { .. } => {
+                error(RpcError::INTERNAL, "Internal error", json!({ "details": with_causes(self) }))
             }
             Self::PassedOn(error) => error.clone(),
+        }
+    }
+}
+
+/// The error and what caused it, in one line.
+fn with_causes(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_broke_inside_is_told_with_its_subject_and_its_causes() {
+        let session = || AcpSessionId::new("s").unwrap();
+        let disk = || "the disk is full".into();
+        let table = [
+            (CallError::HandlerFailed("session/new".into()), "the handler of session/new has failed"),
+            (
+                CallError::NotRead { session: session(), source: disk() },
+                "cannot read the session s: the disk is full",
+            ),
+            (
+                CallError::NotKept { session: session(), source: disk() },
+                "cannot keep the session s: the disk is full",
+            ),
+            (
+                CallError::NotDeleted { session: session(), source: disk() },
+                "cannot delete the session s: the disk is full",
+            ),
+            (CallError::NotListed { source: disk() }, "cannot list the sessions: the disk is full"),
+            (
+                CallError::NotTold { session: session(), source: WireError::Closed },
+                "cannot tell the client of the session s: the connection is closed",
+            ),
+        ];
+        for (error, details) in table {
+            let expected =
+                json!({ "code": -32603, "message": "Internal error", "data": { "details": details } });
+            assert_eq!(serde_json::to_value(error.to_rpc()).unwrap(), expected);
         }
     }
 }

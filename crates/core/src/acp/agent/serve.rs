@@ -57,9 +57,10 @@ struct Server<S> {
     requests: HashMap<Id, UnderWay>,
 }
 
-/// A request that has not been answered yet.
+/// A request that a handler is at work on.
 struct UnderWay {
     request: RpcId,
+    method: Box<str>,
     withdrawal: Withdrawal,
 }
 
@@ -97,7 +98,7 @@ impl<S: AgentService> Server<S> {
             self.initialize(id, message.params()).await;
         } else if self.initialized {
             match Call::read(method, message.params(), &self.offer) {
-                Ok(call) => self.start(id, call),
+                Ok(call) => self.start(id, method, call),
                 Err(error) => self.refuse(id, error),
             }
         } else {
@@ -144,55 +145,50 @@ impl<S: AgentService> Server<S> {
         }
     }
 
-    fn start(&mut self, id: RpcId, call: Call) {
+    fn start(&mut self, id: RpcId, method: &str, call: Call) {
         let worker = self.worker.clone();
         let request = id.clone();
+        let under_way = |withdrawal| UnderWay { request, method: method.into(), withdrawal };
         match call {
-            Call::New(call) => self.spawn(request, Withdrawal::No, worker.new_session(id, call)),
+            Call::New(call) => self.spawn(under_way(Withdrawal::No), worker.new_session(id, call)),
             Call::Load(call) => {
                 let (withdrawal, withdrawn) = droppable();
-                self.spawn(request, withdrawal, worker.load_session(id, call, withdrawn));
+                self.spawn(under_way(withdrawal), worker.load_session(id, call, withdrawn));
             }
             Call::Resume(call) => {
                 let (withdrawal, withdrawn) = droppable();
-                self.spawn(request, withdrawal, worker.resume_session(id, call, withdrawn));
+                self.spawn(under_way(withdrawal), worker.resume_session(id, call, withdrawn));
             }
             Call::List(call) => {
                 let (withdrawal, withdrawn) = droppable();
-                self.spawn(request, withdrawal, worker.list_sessions(id, call, withdrawn));
+                self.spawn(under_way(withdrawal), worker.list_sessions(id, call, withdrawn));
             }
             Call::Prompt(call) => match worker.sessions.begin_turn(&call.session) {
                 Ok(turn) => {
                     let withdrawal = Withdrawal::Turn(Arc::clone(&turn.signal));
-                    self.spawn(request, withdrawal, worker.turn(id, call, turn));
+                    self.spawn(under_way(withdrawal), worker.turn(id, call, turn));
                 }
                 Err(error) => self.refuse(id, error),
             },
-            Call::SetMode(call) => self.spawn(request, Withdrawal::No, worker.set_mode(id, call)),
+            Call::SetMode(call) => self.spawn(under_way(Withdrawal::No), worker.set_mode(id, call)),
             Call::Close(session) => {
                 let ended = worker.sessions.deactivate(&session);
-                self.spawn(request, Withdrawal::No, worker.close_session(id, session, ended));
+                self.spawn(under_way(Withdrawal::No), worker.close_session(id, session, ended));
             }
             Call::Delete(session) => {
                 let ended = worker.sessions.deactivate(&session);
-                self.spawn(request, Withdrawal::No, worker.delete_session(id, session, ended));
+                self.spawn(under_way(Withdrawal::No), worker.delete_session(id, session, ended));
             }
         }
     }
 
     fn refuse(&mut self, id: RpcId, error: CallError) {
-        let refusal = self.worker.clone().refuse(id.clone(), error);
-        self.spawn(id, Withdrawal::No, refusal);
+        self.tasks.spawn(self.worker.clone().refuse(id, error));
     }
 
-    fn spawn(
-        &mut self,
-        request: RpcId,
-        withdrawal: Withdrawal,
-        work: impl Future<Output = ()> + Send + 'static,
-    ) {
+    fn spawn(&mut self, under_way: UnderWay, work: impl Future<Output = ()> + Send + 'static) {
         let task = self.tasks.spawn(work).id();
-        self.requests.insert(task, UnderWay { request, withdrawal });
+        self.requests.insert(task, under_way);
     }
 
     /// A handler that panicked still owes its client an answer.
@@ -203,7 +199,7 @@ impl<S: AgentService> Server<S> {
         };
         let Some(ended) = self.requests.remove(&task) else { return };
         if joined.is_err() {
-            self.refuse(ended.request, CallError::Internal("the request's handler has failed".into()));
+            self.refuse(ended.request, CallError::HandlerFailed(ended.method.into()));
         }
     }
 

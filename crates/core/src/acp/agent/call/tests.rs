@@ -28,8 +28,12 @@ fn restoring() -> Offer {
 }
 
 fn error(method: &str, params: &Value, offer: &Offer) -> Value {
-    let call = Call::read(method, Some(&params.to_string()), offer);
-    serde_json::to_value(call.unwrap_err().to_rpc()).unwrap()
+    refusal(method, Some(&params.to_string()), offer)
+}
+
+fn refusal(method: &str, params: Option<&str>, offer: &Offer) -> Value {
+    let refused = Call::read(method, params, offer).unwrap_err();
+    serde_json::to_value(refused.to_rpc()).unwrap()
 }
 
 fn invalid(field: &str, problem: &str) -> Value {
@@ -108,14 +112,13 @@ fn a_wrong_parameter_of_session_new_is_named_by_its_path() {
 fn params_that_are_no_object_are_refused_as_a_whole() {
     let array = error("session/new", &json!(["/w"]), &everything());
     assert_eq!(array, invalid("params", "must be an object, not an array"));
-    let absent = Call::read("session/new", None, &everything()).unwrap_err();
-    assert_eq!(absent, CallError::InvalidParams(ParamProblem::new("cwd", "is missing")));
+    assert_eq!(refusal("session/new", None, &everything()), invalid("cwd", "is missing"));
 }
 
 #[test]
 fn half_a_surrogate_pair_is_no_text() {
-    let call = Call::read("session/close", Some(r#"{"sessionId":"\ud800"}"#), &everything());
-    assert_eq!(call, Err(CallError::InvalidParams(ParamProblem::new("sessionId", "is not valid text"))));
+    let refused = refusal("session/close", Some(r#"{"sessionId":"\ud800"}"#), &everything());
+    assert_eq!(refused, invalid("sessionId", "is not valid text"));
 }
 
 #[test]
@@ -176,7 +179,7 @@ fn a_good_session_new_is_read_whole_with_what_is_unknown_left_alone() {
         meta: Some(r#"{"a":1}"#.into()),
     };
     let read = Call::read("session/new", Some(&params.to_string()), &everything());
-    assert_eq!(read, Ok(Call::New(expected)));
+    assert_eq!(read.unwrap(), Call::New(expected));
 }
 
 #[test]
@@ -185,7 +188,7 @@ fn a_malformed_meta_is_tolerated() {
         let params = json!({ "sessionId": "s", "prompt": [], "_meta": meta });
         let call = PromptCall { session: session("s"), blocks: vec![], text: String::new(), meta: None };
         let read = Call::read("session/prompt", Some(&params.to_string()), &everything());
-        assert_eq!(read, Ok(Call::Prompt(call)));
+        assert_eq!(read.unwrap(), Call::Prompt(call));
     }
 }
 
@@ -201,7 +204,7 @@ fn load_needs_the_servers_and_resume_may_leave_them_out() {
         meta: None,
     };
     let read = Call::read("session/resume", Some(&params.to_string()), &restoring());
-    assert_eq!(read, Ok(Call::Resume(resumed)));
+    assert_eq!(read.unwrap(), Call::Resume(resumed));
 }
 
 #[test]
@@ -281,7 +284,7 @@ fn a_prompt_keeps_its_blocks_byte_for_byte() {
         text: "a\nb".into(),
         meta: None,
     };
-    assert_eq!(Call::read("session/prompt", Some(params), &restoring()), Ok(Call::Prompt(expected)));
+    assert_eq!(Call::read("session/prompt", Some(params), &restoring()).unwrap(), Call::Prompt(expected));
 }
 
 #[test]
@@ -310,13 +313,13 @@ fn a_method_that_is_unknown_or_not_offered_is_not_found() {
 #[test]
 fn every_field_of_a_list_may_be_left_out() {
     let nothing = ListCall { cwd: None, cursor: None, meta: None };
-    assert_eq!(Call::read("session/list", None, &restoring()), Ok(Call::List(nothing.clone())));
-    assert_eq!(Call::read("session/list", Some("null"), &restoring()), Ok(Call::List(nothing.clone())));
+    assert_eq!(Call::read("session/list", None, &restoring()).unwrap(), Call::List(nothing.clone()));
+    assert_eq!(Call::read("session/list", Some("null"), &restoring()).unwrap(), Call::List(nothing.clone()));
     let nulls = r#"{"cwd":null,"cursor":null}"#;
-    assert_eq!(Call::read("session/list", Some(nulls), &restoring()), Ok(Call::List(nothing)));
+    assert_eq!(Call::read("session/list", Some(nulls), &restoring()).unwrap(), Call::List(nothing));
     let both = ListCall { cwd: Some(path("/w")), cursor: Some("c".into()), meta: None };
     let text = r#"{"cwd":"/w","cursor":"c"}"#;
-    assert_eq!(Call::read("session/list", Some(text), &restoring()), Ok(Call::List(both)));
+    assert_eq!(Call::read("session/list", Some(text), &restoring()).unwrap(), Call::List(both));
     assert_eq!(
         error("session/list", &json!({ "cwd": "w" }), &restoring()),
         invalid("cwd", r#"must be an absolute path, not "w""#)

@@ -101,10 +101,10 @@ impl AgentService for Toy {
             }
             "fail when cancelled" => {
                 cancellation.requested().await;
-                Err(CallError::Internal("torn".into()))
+                Err(CallError::NotKept { session: call.session, source: "torn".into() })
             }
             "panic" => panic!("a turn may fail in ways nobody thought of"),
-            "fail" => Err(CallError::Internal("broken".into())),
+            "fail" => Err(CallError::NotKept { session: call.session, source: "broken".into() }),
             "ask" => {
                 let outcome = link.request_permission(&ask(&call.session), &mut cancellation).await;
                 match outcome.unwrap() {
@@ -330,7 +330,8 @@ async fn a_cancel_right_behind_its_prompt_is_not_lost_and_never_an_error() {
     client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
     assert_eq!(client.next().await, result(&id, json!({ "stopReason": "cancelled" })));
     let id = client.prompt("s1", "fail").await;
-    let expected = failure(&id, -32603, "Internal error", json!({ "details": "broken" }));
+    let expected =
+        failure(&id, -32603, "Internal error", json!({ "details": "cannot keep the session s1: broken" }));
     assert_eq!(client.next().await, expected);
 }
 
@@ -456,13 +457,14 @@ async fn unknown_notifications_and_stray_answers_are_passed_over() {
 }
 
 #[tokio::test]
-async fn a_handler_that_panics_still_answers() {
+async fn a_handler_that_panics_still_answers_and_does_not_tell_why() {
     let mut client = Client::initialized().await;
     let answer = client.call("session/new", json!({ "cwd": "/panic", "mcpServers": [] })).await;
-    let data = json!({ "details": "the request's handler has failed" });
+    let data = json!({ "details": "the handler of session/new has failed" });
     assert_eq!(answer, json!({ "error": { "code": -32603, "message": "Internal error", "data": data } }));
     client.call("session/new", json!({ "cwd": "/w", "mcpServers": [] })).await;
     let torn = client.prompt("s1", "panic").await;
+    let data = json!({ "details": "the handler of session/prompt has failed" });
     assert_eq!(client.next().await, failure(&torn, -32603, "Internal error", data));
     let id = client.prompt("s1", "hello").await;
     assert_eq!(client.next().await, said("s1", "hello"));
