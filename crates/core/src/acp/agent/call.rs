@@ -2,7 +2,7 @@
 
 use super::error::CallError;
 use super::offer::{Feature, Offer};
-use super::params::{Field, Fields, ParamProblem};
+use super::params::{Field, Member, ParamProblem};
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, McpTransport, NamedValue};
 use crate::wire::RpcId;
 
@@ -86,123 +86,140 @@ impl Call {
     /// Reads a request, or says why it cannot be one of an agent with this offer.
     pub(super) fn read(method: &str, params: Option<&str>, offer: &Offer) -> Result<Self, CallError> {
         let read = Self::reader(method, offer).ok_or_else(|| CallError::UnknownMethod(method.into()))?;
-        let fields = Fields::of_params(params)?;
-        Ok(read(&fields, offer)?)
+        Ok(read(&Field::params(params), offer)?)
     }
 
     fn reader(method: &str, offer: &Offer) -> Option<Reader> {
         let (feature, read): (Option<Feature>, Reader) = match method {
-            "session/new" => (None, |fields, offer| Ok(Self::New(new_session(fields, offer)?))),
-            "session/prompt" => (None, |fields, offer| Ok(Self::Prompt(prompt(fields, offer)?))),
-            "session/load" => (Some(Feature::Load), |fields, offer| {
-                let servers = fields.required("mcpServers")?;
-                Ok(Self::Load(restore_session(fields, Some(&servers), offer)?))
-            }),
-            "session/resume" => (Some(Feature::Resume), |fields, offer| {
-                let servers = fields.optional("mcpServers");
-                Ok(Self::Resume(restore_session(fields, servers.as_ref(), offer)?))
-            }),
-            "session/list" => (Some(Feature::List), |fields, _| Ok(Self::List(list_sessions(fields)?))),
-            "session/close" => (Some(Feature::Close), |fields, _| Ok(Self::Close(session_id(fields)?))),
-            "session/delete" => (Some(Feature::Delete), |fields, _| Ok(Self::Delete(session_id(fields)?))),
-            "session/set_mode" => (Some(Feature::Modes), |fields, _| Ok(Self::SetMode(set_mode(fields)?))),
+            "session/new" => (None, |params, offer| Ok(Self::New(new(params, offer)?))),
+            "session/prompt" => (None, |params, offer| Ok(Self::Prompt(prompt(params, offer)?))),
+            "session/load" => (Some(Feature::Load), |params, offer| Ok(Self::Load(load(params, offer)?))),
+            "session/resume" => {
+                (Some(Feature::Resume), |params, offer| Ok(Self::Resume(resume(params, offer)?)))
+            }
+            "session/list" => (Some(Feature::List), |params, _| Ok(Self::List(list(params)?))),
+            "session/close" => (Some(Feature::Close), |params, _| Ok(Self::Close(only_session(params)?))),
+            "session/delete" => (Some(Feature::Delete), |params, _| Ok(Self::Delete(only_session(params)?))),
+            "session/set_mode" => (Some(Feature::Modes), |params, _| Ok(Self::SetMode(set_mode(params)?))),
             _ => return None,
         };
         feature.is_none_or(|feature| offer.has(feature)).then_some(read)
     }
 }
 
-type Reader = fn(&Fields<'_>, &Offer) -> Result<Call, ParamProblem>;
+type Reader = fn(&Field<'_>, &Offer) -> Result<Call, ParamProblem>;
 
 /// Checks the params of `initialize`. Only the version must be there; the rest is tolerated in any shape.
 pub(super) fn check_initialize(params: Option<&str>) -> Result<(), ParamProblem> {
-    Fields::of_params(params)?.required("protocolVersion")?.version().map(drop)
+    let params = Field::params(params);
+    let [version] = params.members(["protocolVersion"])?;
+    version.required()?.version().map(drop)
 }
 
 /// The session that `session/cancel` names.
 pub(super) fn cancelled_session(params: Option<&str>) -> Result<AcpSessionId, ParamProblem> {
-    session_id(&Fields::of_params(params)?)
+    only_session(&Field::params(params))
 }
 
 /// The request that `$/cancel_request` names. A notification that cannot be read tells nothing.
 pub(super) fn withdrawn_request(params: Option<&str>) -> Option<RpcId> {
-    RpcId::from_raw(Fields::of_params(params).ok()?.required("requestId").ok()?.json())
+    let params = Field::params(params);
+    let [request] = params.members(["requestId"]).ok()?;
+    RpcId::from_raw(request.required().ok()?.json())
 }
 
-fn new_session(fields: &Fields<'_>, offer: &Offer) -> Result<NewCall, ParamProblem> {
-    let cwd = fields.required("cwd")?.absolute_path()?;
-    let mcp_servers = mcp_servers(&fields.required("mcpServers")?, offer)?;
-    let additional_directories = additional_directories(fields, offer)?;
-    Ok(NewCall { cwd, additional_directories, mcp_servers, meta: fields.meta() })
+fn new(params: &Field<'_>, offer: &Offer) -> Result<NewCall, ParamProblem> {
+    let [cwd, servers, directories, meta] =
+        params.members(["cwd", "mcpServers", "additionalDirectories", "_meta"])?;
+    let cwd = cwd.required()?.absolute_path()?;
+    let mcp_servers = mcp_servers(&servers.required()?, offer)?;
+    let additional_directories = additional_directories(&directories, offer)?;
+    Ok(NewCall { cwd, additional_directories, mcp_servers, meta: meta.object() })
 }
 
-fn restore_session(
-    fields: &Fields<'_>,
-    servers: Option<&Field<'_>>,
-    offer: &Offer,
-) -> Result<RestoreCall, ParamProblem> {
+/// Unlike `session/resume`, a load must say which servers there are.
+fn load(params: &Field<'_>, offer: &Offer) -> Result<RestoreCall, ParamProblem> {
+    let [servers] = params.members(["mcpServers"])?;
+    servers.required()?;
+    resume(params, offer)
+}
+
+fn resume(params: &Field<'_>, offer: &Offer) -> Result<RestoreCall, ParamProblem> {
+    let [session, cwd, servers, directories, meta] =
+        params.members(["sessionId", "cwd", "mcpServers", "additionalDirectories", "_meta"])?;
     Ok(RestoreCall {
-        session: session_id(fields)?,
-        cwd: fields.required("cwd")?.absolute_path()?,
-        additional_directories: additional_directories(fields, offer)?,
-        mcp_servers: servers.map(|servers| mcp_servers(servers, offer)).transpose()?.unwrap_or_default(),
-        meta: fields.meta(),
+        session: session_id(&session)?,
+        cwd: cwd.required()?.absolute_path()?,
+        additional_directories: additional_directories(&directories, offer)?,
+        mcp_servers: optional(&servers, |servers| mcp_servers(servers, offer))?.unwrap_or_default(),
+        meta: meta.object(),
     })
 }
 
-fn list_sessions(fields: &Fields<'_>) -> Result<ListCall, ParamProblem> {
-    let cwd = fields.optional("cwd").map(|cwd| cwd.absolute_path()).transpose()?;
-    let cursor = fields.optional("cursor").map(|cursor| cursor.string()).transpose()?;
-    Ok(ListCall { cwd, cursor, meta: fields.meta() })
+fn list(params: &Field<'_>) -> Result<ListCall, ParamProblem> {
+    let [cwd, cursor, meta] = params.members(["cwd", "cursor", "_meta"])?;
+    let cwd = optional(&cwd, Field::absolute_path)?;
+    Ok(ListCall { cwd, cursor: optional(&cursor, Field::string)?, meta: meta.object() })
 }
 
-fn set_mode(fields: &Fields<'_>) -> Result<SetModeCall, ParamProblem> {
-    Ok(SetModeCall {
-        session: session_id(fields)?,
-        mode: fields.required("modeId")?.string()?,
-        meta: fields.meta(),
-    })
+fn set_mode(params: &Field<'_>) -> Result<SetModeCall, ParamProblem> {
+    let [session, mode, meta] = params.members(["sessionId", "modeId", "_meta"])?;
+    let session = session_id(&session)?;
+    Ok(SetModeCall { session, mode: mode.required()?.string()?, meta: meta.object() })
 }
 
-fn prompt(fields: &Fields<'_>, offer: &Offer) -> Result<PromptCall, ParamProblem> {
-    let session = session_id(fields)?;
+fn prompt(params: &Field<'_>, offer: &Offer) -> Result<PromptCall, ParamProblem> {
+    let [session, prompt, meta] = params.members(["sessionId", "prompt", "_meta"])?;
+    let session = session_id(&session)?;
     let mut texts = Vec::new();
-    let mut blocks = Vec::new();
-    for block in fields.required("prompt")?.items()? {
+    let blocks = prompt.required()?.items(|block| {
         texts.extend(block_text(&block, offer)?);
-        blocks.push(block.json().into());
-    }
-    Ok(PromptCall { session, blocks, text: texts.join("\n"), meta: fields.meta() })
+        Ok(block.json().into())
+    })?;
+    Ok(PromptCall { session, blocks, text: texts.join("\n"), meta: meta.object() })
 }
 
-fn session_id(fields: &Fields<'_>) -> Result<AcpSessionId, ParamProblem> {
-    let field = fields.required("sessionId")?;
+fn only_session(params: &Field<'_>) -> Result<AcpSessionId, ParamProblem> {
+    let [session] = params.members(["sessionId"])?;
+    session_id(&session)
+}
+
+fn session_id(member: &Member<'_>) -> Result<AcpSessionId, ParamProblem> {
+    let field = member.required()?;
     AcpSessionId::new(field.string()?).map_err(|_| field.problem("must not be empty"))
 }
 
+fn optional<'a, T>(
+    member: &Member<'a>,
+    read: impl FnOnce(&Field<'a>) -> Result<T, ParamProblem>,
+) -> Result<Option<T>, ParamProblem> {
+    member.optional().map(|field| read(&field)).transpose()
+}
+
 /// Extra roots that were not offered are refused: dropping them would silently narrow what the user chose.
-fn additional_directories(fields: &Fields<'_>, offer: &Offer) -> Result<Vec<AbsolutePath>, ParamProblem> {
-    let Some(field) = fields.optional("additionalDirectories") else { return Ok(Vec::new()) };
-    let directories = field.items()?;
-    if !directories.is_empty() && !offer.has(Feature::AdditionalDirectories) {
-        return Err(field.problem(not_offered("is given", Feature::AdditionalDirectories)));
-    }
-    directories.iter().map(Field::absolute_path).collect()
+fn additional_directories(member: &Member<'_>, offer: &Offer) -> Result<Vec<AbsolutePath>, ParamProblem> {
+    let Some(field) = member.optional() else { return Ok(Vec::new()) };
+    field.items(|directory| {
+        if !offer.has(Feature::AdditionalDirectories) {
+            return Err(field.problem(not_offered("is given", Feature::AdditionalDirectories)));
+        }
+        directory.absolute_path()
+    })
 }
 
 fn mcp_servers(field: &Field<'_>, offer: &Offer) -> Result<Vec<McpServer>, ParamProblem> {
-    field.items()?.iter().map(|server| mcp_server(server, offer)).collect()
+    field.items(|server| mcp_server(&server, offer))
 }
 
 /// In version 1 a server without a `type` is a program to start.
 fn mcp_server(field: &Field<'_>, offer: &Offer) -> Result<McpServer, ParamProblem> {
-    let fields = field.members()?;
-    let name = fields.required("name")?.string()?;
-    let Some(kind) = fields.optional("type") else {
-        return Ok(McpServer { name, transport: stdio(&fields)? });
+    let [name, kind] = field.members(["name", "type"])?;
+    let name = name.required()?.string()?;
+    let Some(kind) = kind.optional() else {
+        return Ok(McpServer { name, transport: stdio(field)? });
     };
     let feature = match kind.string()?.as_str() {
-        "stdio" => return Ok(McpServer { name, transport: stdio(&fields)? }),
+        "stdio" => return Ok(McpServer { name, transport: stdio(field)? }),
         "http" => Feature::McpHttp,
         "sse" => Feature::McpSse,
         other => return Err(kind.problem(format!("is {other:?}, which is no transport of ACP v1"))),
@@ -211,8 +228,9 @@ fn mcp_server(field: &Field<'_>, offer: &Offer) -> Result<McpServer, ParamProble
         let given = format!("is {} for the server {name:?}", kind.json());
         return Err(kind.problem(not_offered(&given, feature)));
     }
-    let url = fields.required("url")?.string()?;
-    let headers = named_values(&fields.required("headers")?)?;
+    let [url, headers] = field.members(["url", "headers"])?;
+    let url = url.required()?.string()?;
+    let headers = named_values(&headers.required()?)?;
     let transport = match feature {
         Feature::McpHttp => McpTransport::Http { url, headers },
         _ => McpTransport::Sse { url, headers },
@@ -222,55 +240,56 @@ fn mcp_server(field: &Field<'_>, offer: &Offer) -> Result<McpServer, ParamProble
 
 /// `args` and `env` are required by the schema, and the protocol's own page shows servers without `env`: an
 /// absent list is an empty one.
-fn stdio(fields: &Fields<'_>) -> Result<McpTransport, ParamProblem> {
-    let command = fields.required("command")?.absolute_path()?;
-    let args = match fields.optional("args") {
-        Some(args) => args.items()?.iter().map(Field::string).collect::<Result<_, _>>()?,
-        None => Vec::new(),
-    };
-    let env = fields.optional("env").map(|env| named_values(&env)).transpose()?.unwrap_or_default();
+fn stdio(field: &Field<'_>) -> Result<McpTransport, ParamProblem> {
+    let [command, args, env] = field.members(["command", "args", "env"])?;
+    let command = command.required()?.absolute_path()?;
+    let args = optional(&args, |args| args.items(|arg| arg.string()))?.unwrap_or_default();
+    let env = optional(&env, named_values)?.unwrap_or_default();
     Ok(McpTransport::Stdio { command, args, env })
 }
 
 fn named_values(field: &Field<'_>) -> Result<Vec<NamedValue>, ParamProblem> {
-    let pair = |item: &Field<'_>| {
-        let fields = item.members()?;
-        Ok(NamedValue {
-            name: fields.required("name")?.string()?,
-            value: fields.required("value")?.string()?,
-        })
-    };
-    field.items()?.iter().map(pair).collect()
+    field.items(|item| {
+        let [name, value] = item.members(["name", "value"])?;
+        Ok(NamedValue { name: name.required()?.string()?, value: value.required()?.string()? })
+    })
 }
 
 /// Checks a content block; the text of a text block is what comes back.
 fn block_text(block: &Field<'_>, offer: &Offer) -> Result<Option<String>, ParamProblem> {
-    let fields = block.members()?;
-    let kind = fields.required("type")?;
+    let [kind] = block.members(["type"])?;
+    let kind = kind.required()?;
     let offered = |feature| {
         if offer.has(feature) {
             return Ok(());
         }
         Err(kind.problem(not_offered(&format!("is {}", kind.json()), feature)))
     };
-    let strings =
-        |names: &[&str]| names.iter().try_for_each(|name| fields.required(name)?.string().map(drop));
     match kind.string()?.as_str() {
-        "text" => return Ok(Some(fields.required("text")?.string()?)),
-        "resource_link" => strings(&["name", "uri"])?,
-        "image" => offered(Feature::Image).and_then(|()| strings(&["data", "mimeType"]))?,
-        "audio" => offered(Feature::Audio).and_then(|()| strings(&["data", "mimeType"]))?,
-        "resource" => offered(Feature::EmbeddedContext).and_then(|()| embedded(&fields))?,
+        "text" => {
+            let [text] = block.members(["text"])?;
+            return Ok(Some(text.required()?.string()?));
+        }
+        "resource_link" => strings(block, ["name", "uri"])?,
+        "image" => offered(Feature::Image).and_then(|()| strings(block, ["data", "mimeType"]))?,
+        "audio" => offered(Feature::Audio).and_then(|()| strings(block, ["data", "mimeType"]))?,
+        "resource" => offered(Feature::EmbeddedContext).and_then(|()| embedded(block))?,
         other => return Err(kind.problem(format!("is {other:?}, which is no content type of ACP v1"))),
     }
     Ok(None)
 }
 
-fn embedded(fields: &Fields<'_>) -> Result<(), ParamProblem> {
-    let resource = fields.required("resource")?;
-    let members = resource.members()?;
-    members.required("uri")?.string()?;
-    match members.optional("text").or_else(|| members.optional("blob")) {
+fn strings(object: &Field<'_>, names: [&'static str; 2]) -> Result<(), ParamProblem> {
+    let members = object.members(names)?;
+    members.iter().try_for_each(|member| member.required()?.string().map(drop))
+}
+
+fn embedded(block: &Field<'_>) -> Result<(), ParamProblem> {
+    let [resource] = block.members(["resource"])?;
+    let resource = resource.required()?;
+    let [uri, text, blob] = resource.members(["uri", "text", "blob"])?;
+    uri.required()?.string()?;
+    match text.optional().or_else(|| blob.optional()) {
         Some(content) => content.string().map(drop),
         None => Err(resource.problem("must have a text or a blob")),
     }

@@ -1,13 +1,19 @@
 //! Reads parameters as received, and says which field is wrong and how.
 //!
 //! Values stay raw until a check asks for them, so what nobody asks for (unknown fields, `_meta` of any shape)
-//! can never be a reason to refuse, and what is passed on is passed on byte for byte.
+//! can never be a reason to refuse, and what is passed on is passed on byte for byte. What is asked for may be
+//! there once: of two, which one counts would be anyone's guess. Nothing grows with the number of values but
+//! what a check has accepted: items are checked as they are met, and a path is written only into a problem.
 
-use std::collections::BTreeMap;
+use std::fmt;
 
+use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
 use crate::model::AbsolutePath;
+
+/// The one member whose shape is never a reason to refuse.
+const META: &str = "_meta";
 
 /// What is wrong with one field, in words that follow its name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -26,68 +32,74 @@ impl ParamProblem {
     }
 }
 
-/// The members of an object and the path they were found at.
-#[derive(Debug)]
-pub(super) struct Fields<'a> {
-    path: String,
-    members: BTreeMap<String, &'a RawValue>,
+/// Where a value was found.
+#[derive(Debug, Clone, Copy)]
+enum Path<'a> {
+    Params,
+    Member(&'a Path<'a>, &'static str),
+    Item(&'a Path<'a>, usize),
 }
 
-/// One value and the path it was found at.
+/// One value and where it was found.
 #[derive(Debug)]
 pub(super) struct Field<'a> {
-    path: String,
-    raw: &'a RawValue,
+    path: Path<'a>,
+    json: &'a str,
 }
 
-impl<'a> Fields<'a> {
-    /// The params of a message; left out or null, they have no members.
-    pub(super) fn of_params(params: Option<&'a str>) -> Result<Self, ParamProblem> {
-        let Some(text) = params.filter(|text| *text != "null") else {
-            return Ok(Self { path: String::new(), members: BTreeMap::new() });
-        };
-        let unreadable = |_| ParamProblem::new("params", "must be an object");
-        let raw = serde_json::from_str(text).map_err(unreadable)?;
-        let params = Field { path: "params".into(), raw };
-        Ok(Self { path: String::new(), ..params.members()? })
-    }
+/// The place in an object where a value may be.
+#[derive(Debug)]
+pub(super) struct Member<'a> {
+    path: Path<'a>,
+    json: Option<&'a str>,
+}
 
-    /// A member that must be there. A null is there: its type is what is wrong with it.
-    pub(super) fn required(&self, name: &str) -> Result<Field<'a>, ParamProblem> {
-        match self.members.get(name) {
-            Some(raw) => Ok(Field { path: self.path_of(name), raw }),
-            None => Err(ParamProblem::new(self.path_of(name), "is missing")),
+impl fmt::Display for Path<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Params => f.write_str("params"),
+            Self::Member(Self::Params, name) => f.write_str(name),
+            Self::Member(object, name) => write!(f, "{object}.{name}"),
+            Self::Item(array, index) => write!(f, "{array}[{index}]"),
         }
     }
+}
 
-    /// A member that may be left out; null says the same as leaving it out.
-    pub(super) fn optional(&self, name: &str) -> Option<Field<'a>> {
-        let raw = *self.members.get(name)?;
-        (raw.get() != "null").then(|| Field { path: self.path_of(name), raw })
+impl<'a> Member<'a> {
+    /// A value that must be there. A null is there: its type is what is wrong with it.
+    pub(super) fn required(&self) -> Result<Field<'a>, ParamProblem> {
+        let field = |json| Field { path: self.path, json };
+        self.json.map(field).ok_or_else(|| ParamProblem::new(self.path.to_string(), "is missing"))
     }
 
-    /// The `_meta` object, or nothing if there is none or it is none.
-    pub(super) fn meta(&self) -> Option<Box<str>> {
-        let raw = self.members.get("_meta")?.get();
-        raw.starts_with('{').then(|| raw.into())
+    /// A value that may be left out; null says the same as leaving it out.
+    pub(super) fn optional(&self) -> Option<Field<'a>> {
+        let json = self.json.filter(|json| *json != "null")?;
+        Some(Field { path: self.path, json })
     }
 
-    fn path_of(&self, name: &str) -> String {
-        if self.path.is_empty() { name.into() } else { format!("{}.{name}", self.path) }
+    /// The object as received, or nothing if there is none or it is none: for `_meta`.
+    pub(super) fn object(&self) -> Option<Box<str>> {
+        self.json.filter(|json| json.starts_with('{')).map(Into::into)
     }
 }
 
 impl<'a> Field<'a> {
+    /// The params of a message; left out or null, they have no members.
+    pub(super) fn params(json: Option<&'a str>) -> Self {
+        Self { path: Path::Params, json: json.filter(|json| *json != "null").unwrap_or("{}") }
+    }
+
     /// The value as received.
     pub(super) fn json(&self) -> &'a str {
-        self.raw.get()
+        self.json
     }
 
     /// The value as text.
     pub(super) fn string(&self) -> Result<String, ParamProblem> {
-        serde_json::from_str(self.json()).map_err(|_| {
+        serde_json::from_str(self.json).map_err(|_| {
             // Half a surrogate pair can be written in JSON and is no text.
-            if self.json().starts_with('"') {
+            if self.json.starts_with('"') {
                 self.problem("is not valid text")
             } else {
                 self.must_be("a string")
@@ -97,7 +109,7 @@ impl<'a> Field<'a> {
 
     /// The value as a number of 16 bits, as protocol versions are.
     pub(super) fn version(&self) -> Result<u16, ParamProblem> {
-        serde_json::from_str(self.json()).map_err(|_| self.must_be("a whole number from 0 to 65535"))
+        serde_json::from_str(self.json).map_err(|_| self.must_be("a whole number from 0 to 65535"))
     }
 
     /// The value as an absolute path.
@@ -107,23 +119,52 @@ impl<'a> Field<'a> {
             .map_err(|_| self.problem(format!("must be an absolute path, not {text:?}")))
     }
 
-    /// The items of an array.
-    pub(super) fn items(&self) -> Result<Vec<Field<'a>>, ParamProblem> {
-        let items: Vec<&'a RawValue> =
-            serde_json::from_str(self.json()).map_err(|_| self.must_be("an array"))?;
-        let item = |(index, raw)| Field { path: format!("{}[{index}]", self.path), raw };
-        Ok(items.into_iter().enumerate().map(item).collect())
+    /// What `check` makes of the items of an array. The first problem ends it: the rest is not looked at.
+    pub(super) fn items<T>(
+        &self,
+        mut check: impl FnMut(Field<'_>) -> Result<T, ParamProblem>,
+    ) -> Result<Vec<T>, ParamProblem> {
+        let (mut checked, mut problem) = (Vec::new(), None);
+        let each = |json: &str| {
+            let path = Path::Item(&self.path, checked.len());
+            match check(Field { path, json }) {
+                Ok(item) => checked.push(item),
+                Err(found) => problem = Some(found),
+            }
+            problem.is_none()
+        };
+        let read = serde_json::Deserializer::from_str(self.json).deserialize_seq(Items(each));
+        match problem {
+            Some(problem) => Err(problem),
+            None if read.is_err() => Err(self.must_be("an array")),
+            None => Ok(checked),
+        }
     }
 
-    /// The members of an object.
-    pub(super) fn members(&self) -> Result<Fields<'a>, ParamProblem> {
-        let members = serde_json::from_str(self.json()).map_err(|_| self.must_be("an object"))?;
-        Ok(Fields { path: self.path.clone(), members })
+    /// The members of an object that have these names. Every other is passed over, whatever it is.
+    pub(super) fn members<const N: usize>(
+        &self,
+        names: [&'static str; N],
+    ) -> Result<[Member<'_>; N], ParamProblem> {
+        let read = serde_json::Deserializer::from_str(self.json).deserialize_map(Members(names));
+        let found = read.map_err(|_| self.must_be("an object"))?;
+        let path = |index| Path::Member(&self.path, names[index]);
+        let repeated = |index: &usize| matches!(found[*index], Found::Repeatedly) && names[*index] != META;
+        if let Some(index) = (0..N).find(repeated) {
+            return Err(ParamProblem::new(path(index).to_string(), "is given more than once"));
+        }
+        Ok(std::array::from_fn(|index| {
+            let json = match found[index] {
+                Found::Once(json) => Some(json),
+                Found::Nothing | Found::Repeatedly => None,
+            };
+            Member { path: path(index), json }
+        }))
     }
 
     /// What is wrong with this value.
     pub(super) fn problem(&self, problem: impl Into<String>) -> ParamProblem {
-        ParamProblem::new(self.path.clone(), problem)
+        ParamProblem::new(self.path.to_string(), problem)
     }
 
     fn must_be(&self, wanted: &str) -> ParamProblem {
@@ -133,14 +174,95 @@ impl<'a> Field<'a> {
     /// What the value is; its first byte tells. Numbers are short and worth showing, the rest may be long or
     /// secret.
     fn described(&self) -> String {
-        let json = self.json();
-        match json.as_bytes().first() {
+        match self.json.as_bytes().first() {
             Some(b'"') => "a string".into(),
             Some(b'{') => "an object".into(),
             Some(b'[') => "an array".into(),
             Some(b't' | b'f') => "a boolean".into(),
             Some(b'n') => "null".into(),
-            _ => format!("the number {}", json.chars().take(32).collect::<String>()),
+            _ => format!("the number {}", self.json.chars().take(32).collect::<String>()),
         }
     }
 }
+
+/// Hands over the raw text of each item, as long as more are wanted.
+struct Items<F>(F);
+
+impl<'de, F: FnMut(&'de str) -> bool> Visitor<'de> for Items<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an array")
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(mut self, mut seq: A) -> Result<(), A::Error> {
+        while let Some(item) = seq.next_element::<&RawValue>()? {
+            if !(self.0)(item.get()) {
+                return Err(A::Error::custom("no more items are wanted"));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Whether an object has a member of one name.
+#[derive(Debug, Clone, Copy)]
+enum Found<'a> {
+    Nothing,
+    Once(&'a str),
+    Repeatedly,
+}
+
+/// Finds the members of these names.
+struct Members<const N: usize>([&'static str; N]);
+
+impl<'de, const N: usize> Visitor<'de> for Members<N> {
+    type Value = [Found<'de>; N];
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut found = [Found::Nothing; N];
+        while let Some(wanted) = map.next_key_seed(Wanted(&self.0))? {
+            let Some(index) = wanted else {
+                map.next_value::<IgnoredAny>()?;
+                continue;
+            };
+            let json = map.next_value::<&RawValue>()?.get();
+            found[index] = match found[index] {
+                Found::Nothing => Found::Once(json),
+                Found::Once(_) | Found::Repeatedly => Found::Repeatedly,
+            };
+        }
+        Ok(found)
+    }
+}
+
+/// Which of the names a member has, if any. Names are compared as bytes: half a surrogate pair in one that
+/// nobody asks for is no reason to refuse the rest.
+struct Wanted<'s>(&'s [&'static str]);
+
+impl<'de> DeserializeSeed<'de> for Wanted<'_> {
+    type Value = Option<usize>;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
+        deserializer.deserialize_bytes(self)
+    }
+}
+
+impl Visitor<'_> for Wanted<'_> {
+    type Value = Option<usize>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a member's name")
+    }
+
+    fn visit_bytes<E>(self, name: &[u8]) -> Result<Self::Value, E> {
+        Ok(self.0.iter().position(|wanted| wanted.as_bytes() == name))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -122,6 +122,53 @@ fn half_a_surrogate_pair_is_no_text() {
 }
 
 #[test]
+fn a_field_that_is_given_twice_is_refused_by_its_path() {
+    let text = r#"{"type":"text","text":"a""#;
+    let table = [
+        ("session/close", r#"{"sessionId":"a","sessionId":"a"}"#.to_owned(), "sessionId"),
+        // The same name, once in plain letters and once in an escape.
+        ("session/close", r#"{"sessionId":"a","session\u0049d":"b"}"#.to_owned(), "sessionId"),
+        ("session/new", r#"{"cwd":"/w","mcpServers":[],"cwd":"/x"}"#.to_owned(), "cwd"),
+        ("session/new", r#"{"cwd":"/w","mcpServers":[],"mcpServers":null}"#.to_owned(), "mcpServers"),
+        (
+            "session/new",
+            r#"{"cwd":"/w","mcpServers":[{"name":"a","command":"/a","command":"/b"}]}"#.to_owned(),
+            "mcpServers[0].command",
+        ),
+        (
+            "session/prompt",
+            format!(r#"{{"sessionId":"a","prompt":[{text},"text":"b"}}]}}"#),
+            "prompt[0].text",
+        ),
+        (
+            "session/prompt",
+            format!(r#"{{"sessionId":"a","prompt":[{text},"type":"text"}}]}}"#),
+            "prompt[0].type",
+        ),
+    ];
+    for (method, params, field) in table {
+        let refused = refusal(method, Some(&params), &everything());
+        assert_eq!(refused, invalid(field, "is given more than once"));
+    }
+    let version = check_initialize(Some(r#"{"protocolVersion":1,"protocolVersion":2}"#));
+    assert_eq!(version, Err(ParamProblem::new("protocolVersion", "is given more than once")));
+}
+
+#[test]
+fn what_nobody_asks_for_is_no_reason_to_refuse() {
+    let odd = r#""\ud800":1,"x":"\udfff","x":{"x":[]},"_meta":{"a":1},"_meta":{}"#;
+    let params = format!(r#"{{{odd},"sessionId":"s","prompt":[{{{odd},"type":"text","text":"a"}}]}}"#);
+    let expected = PromptCall {
+        session: session("s"),
+        blocks: vec![format!(r#"{{{odd},"type":"text","text":"a"}}"#).into()],
+        text: "a".into(),
+        meta: None,
+    };
+    let read = Call::read("session/prompt", Some(&params), &everything());
+    assert_eq!(read.unwrap(), Call::Prompt(expected));
+}
+
+#[test]
 fn a_server_over_http_or_sse_needs_the_capability_and_the_error_names_both() {
     for (kind, capability) in [("http", "mcpCapabilities.http"), ("sse", "mcpCapabilities.sse")] {
         let server = json!({ "type": kind, "name": "docs", "url": "https://d", "headers": [] });
