@@ -6,9 +6,11 @@
 //! is an [`AgentService`]; it sees plain values and never the protocol's own types.
 
 mod call;
+mod ended;
 mod error;
 mod link;
 mod offer;
+mod order;
 mod params;
 mod permission;
 mod serve;

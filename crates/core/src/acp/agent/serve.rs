@@ -17,6 +17,7 @@ use super::call::{self, Call};
 use super::error::CallError;
 use super::link::ClientLink;
 use super::offer::Offer;
+use super::order::Order;
 use super::service::AgentService;
 use super::sessions::Sessions;
 use super::setup::to_json;
@@ -77,7 +78,8 @@ enum Withdrawal {
 impl<S: AgentService> Server<S> {
     fn new(peer: Peer, service: Arc<S>, offer: Offer) -> Self {
         let link = ClientLink::new(peer.clone());
-        let worker = Worker { peer, link, service, sessions: Arc::new(Sessions::default()) };
+        let worker =
+            Worker { peer, link, service, sessions: Arc::new(Sessions::default()), order: Order::default() };
         Self { worker, offer, initialized: false, tasks: JoinSet::new(), requests: HashMap::new() }
     }
 
@@ -153,11 +155,13 @@ impl<S: AgentService> Server<S> {
             Call::New(call) => self.spawn(under_way(Withdrawal::No), worker.new_session(id, call)),
             Call::Load(call) => {
                 let (withdrawal, withdrawn) = droppable();
-                self.spawn(under_way(withdrawal), worker.load_session(id, call, withdrawn));
+                let place = worker.order.beside(&call.session);
+                self.spawn(under_way(withdrawal), worker.load_session(id, call, place, withdrawn));
             }
             Call::Resume(call) => {
                 let (withdrawal, withdrawn) = droppable();
-                self.spawn(under_way(withdrawal), worker.resume_session(id, call, withdrawn));
+                let place = worker.order.beside(&call.session);
+                self.spawn(under_way(withdrawal), worker.resume_session(id, call, place, withdrawn));
             }
             Call::List(call) => {
                 let (withdrawal, withdrawn) = droppable();
@@ -170,14 +174,18 @@ impl<S: AgentService> Server<S> {
                 }
                 Err(error) => self.refuse(id, error),
             },
-            Call::SetMode(call) => self.spawn(under_way(Withdrawal::No), worker.set_mode(id, call)),
+            Call::SetMode(call) if worker.sessions.is_active(&call.session) => {
+                let place = worker.order.beside(&call.session);
+                self.spawn(under_way(Withdrawal::No), worker.set_mode(id, call, place));
+            }
+            Call::SetMode(call) => self.refuse(id, CallError::UnknownSession(call.session)),
             Call::Close(session) => {
-                let ended = worker.sessions.deactivate(&session);
-                self.spawn(under_way(Withdrawal::No), worker.close_session(id, session, ended));
+                let leave = worker.leave(session);
+                self.spawn(under_way(Withdrawal::No), worker.close_session(id, leave));
             }
             Call::Delete(session) => {
-                let ended = worker.sessions.deactivate(&session);
-                self.spawn(under_way(Withdrawal::No), worker.delete_session(id, session, ended));
+                let leave = worker.leave(session);
+                self.spawn(under_way(Withdrawal::No), worker.delete_session(id, leave));
             }
         }
     }

@@ -7,8 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tokio::sync::watch;
-
+use super::ended::{End, Ended};
 use super::error::CallError;
 use super::turn::{CancelCause, CancelSignal, Cancellation};
 use crate::model::AcpSessionId;
@@ -35,23 +34,7 @@ pub(super) struct RunningTurn {
     /// The turn before this one, whose answer may not be out yet.
     pub(super) before: Ended,
     /// Dropped with the turn, which is how others learn of its end.
-    _end: watch::Sender<()>,
-}
-
-/// Tells when a turn is over and answered.
-#[derive(Debug, Clone)]
-pub(super) struct Ended(Option<watch::Receiver<()>>);
-
-impl Ended {
-    fn is_over(&self) -> bool {
-        self.0.as_ref().is_none_or(|end| end.has_changed().is_err())
-    }
-
-    pub(super) async fn wait(self) {
-        let Some(mut end) = self.0 else { return };
-        // Nothing is ever sent: the only news is that the sender is gone.
-        while end.changed().await.is_ok() {}
-    }
+    _end: End,
 }
 
 impl Sessions {
@@ -66,7 +49,7 @@ impl Sessions {
     /// Takes the session out and tells its turn to stop; `None` if it was not active.
     pub(super) fn deactivate(&self, session: &AcpSessionId) -> Option<Ended> {
         let slot = self.active().remove(session)?;
-        Some(slot.map_or(Ended(None), |slot| {
+        Some(slot.map_or(Ended::already(), |slot| {
             slot.signal.give(CancelCause::Asked);
             slot.ended
         }))
@@ -81,12 +64,12 @@ impl Sessions {
                 return Err(CallError::TurnRunning(session.clone()));
             }
             Some(slot) => slot.ended.clone(),
-            None => Ended(None),
+            None => Ended::already(),
         };
         let (signal, cancellation) = CancelSignal::new();
-        let (end, ended) = watch::channel(());
+        let (end, ended) = Ended::later();
         let signal = Arc::new(signal);
-        *slot = Some(Slot { signal: Arc::clone(&signal), ended: Ended(Some(ended)), answering: false });
+        *slot = Some(Slot { signal: Arc::clone(&signal), ended, answering: false });
         Ok(RunningTurn { session: session.clone(), cancellation, signal, before, _end: end })
     }
 

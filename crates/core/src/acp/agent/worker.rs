@@ -1,7 +1,8 @@
 //! What happens to one request, from its checked call to its answer.
 //!
 //! The order of lines is made here: a handler's updates, then its answer, then what it left for afterwards; a
-//! turn's answer before the answer to the close that ended it.
+//! turn's answer before the answer to the close that ended it; that before anything of whoever brings the
+//! session back.
 
 use std::future::Future;
 use std::sync::Arc;
@@ -9,10 +10,12 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use super::call::{ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
+use super::ended::Ended;
 use super::error::CallError;
 use super::link::ClientLink;
+use super::order::{Order, Place};
 use super::service::AgentService;
-use super::sessions::{Ended, RunningTurn, Sessions};
+use super::sessions::{RunningTurn, Sessions};
 use super::setup::{SessionSetup, prompt_answer};
 use crate::model::{AcpSessionId, StopReason};
 use crate::wire::{Peer, RpcError, RpcId};
@@ -27,6 +30,16 @@ pub(super) struct Worker<S> {
     pub(super) link: ClientLink,
     pub(super) service: Arc<S>,
     pub(super) sessions: Arc<Sessions>,
+    pub(super) order: Order,
+}
+
+/// A session on its way out: no prompt can reach it any more.
+#[derive(Debug)]
+pub(super) struct Leave {
+    session: AcpSessionId,
+    place: Place,
+    /// The end of its turn; nothing if it was not active.
+    turn: Option<Ended>,
 }
 
 impl<S> Clone for Worker<S> {
@@ -36,6 +49,7 @@ impl<S> Clone for Worker<S> {
             link: self.link.clone(),
             service: Arc::clone(&self.service),
             sessions: Arc::clone(&self.sessions),
+            order: self.order.clone(),
         }
     }
 }
@@ -43,19 +57,42 @@ impl<S> Clone for Worker<S> {
 impl<S: AgentService> Worker<S> {
     pub(super) async fn new_session(self, id: RpcId, call: NewCall) {
         let setup = self.service.new_session(call, self.link.clone()).await;
+        // A close waits for what is sent after the answer, too.
+        let place = setup.as_ref().ok().map(|setup| self.order.beside(&setup.session));
         self.set_up(id, setup, SessionSetup::new_answer).await;
+        drop(place);
     }
 
-    pub(super) async fn load_session(self, id: RpcId, call: RestoreCall, withdrawn: oneshot::Receiver<()>) {
-        let load = self.service.load_session(call, self.link.clone());
+    pub(super) async fn load_session(
+        self,
+        id: RpcId,
+        call: RestoreCall,
+        place: Place,
+        withdrawn: oneshot::Receiver<()>,
+    ) {
+        let load = async {
+            place.reached().await;
+            self.service.load_session(call, self.link.clone()).await
+        };
         let setup = unless_withdrawn(load, withdrawn).await;
         self.set_up(id, setup, SessionSetup::load_answer).await;
+        drop(place);
     }
 
-    pub(super) async fn resume_session(self, id: RpcId, call: RestoreCall, withdrawn: oneshot::Receiver<()>) {
-        let resume = self.service.resume_session(call, self.link.clone());
+    pub(super) async fn resume_session(
+        self,
+        id: RpcId,
+        call: RestoreCall,
+        place: Place,
+        withdrawn: oneshot::Receiver<()>,
+    ) {
+        let resume = async {
+            place.reached().await;
+            self.service.resume_session(call, self.link.clone()).await
+        };
         let setup = unless_withdrawn(resume, withdrawn).await;
         self.set_up(id, setup, SessionSetup::resume_answer).await;
+        drop(place);
     }
 
     pub(super) async fn list_sessions(self, id: RpcId, call: ListCall, withdrawn: oneshot::Receiver<()>) {
@@ -63,13 +100,11 @@ impl<S: AgentService> Worker<S> {
         self.answer(id, page.map(|page| page.answer())).await;
     }
 
-    pub(super) async fn set_mode(self, id: RpcId, call: SetModeCall) {
-        let result = if self.sessions.is_active(&call.session) {
-            self.service.set_mode(call).await
-        } else {
-            Err(CallError::UnknownSession(call.session))
-        };
+    pub(super) async fn set_mode(self, id: RpcId, call: SetModeCall, place: Place) {
+        place.reached().await;
+        let result = self.service.set_mode(call).await;
         self.answer(id, result.map(|()| EMPTY.into())).await;
+        drop(place);
     }
 
     /// Runs a turn. Once it was cancelled an error is part of the stopping, and clients must not see it.
@@ -85,25 +120,41 @@ impl<S: AgentService> Worker<S> {
         drop(turn);
     }
 
+    /// Tells the session's turn to stop. From here on the session is as good as closed to its client.
+    pub(super) fn leave(&self, session: AcpSessionId) -> Leave {
+        let place = self.order.alone(&session);
+        let turn = self.sessions.deactivate(&session);
+        Leave { session, place, turn }
+    }
+
     /// A session that is not active is closed already.
-    pub(super) async fn close_session(self, id: RpcId, session: AcpSessionId, ended: Option<Ended>) {
-        let result = match ended {
-            Some(ended) => {
-                ended.wait().await;
-                self.service.close_session(session).await
-            }
-            None => Ok(()),
-        };
+    pub(super) async fn close_session(self, id: RpcId, leave: Leave) {
+        let was_active = self.left(&leave).await;
+        let session = leave.session;
+        let result = if was_active { self.service.close_session(session).await } else { Ok(()) };
         self.answer(id, gone(result)).await;
+        drop(leave.place);
     }
 
     /// A session that does not exist is deleted already.
-    pub(super) async fn delete_session(self, id: RpcId, session: AcpSessionId, ended: Option<Ended>) {
-        if let Some(ended) = ended {
-            ended.wait().await;
-        }
-        let result = self.service.delete_session(session).await;
+    pub(super) async fn delete_session(self, id: RpcId, leave: Leave) {
+        self.left(&leave).await;
+        let result = self.service.delete_session(leave.session).await;
         self.answer(id, gone(result)).await;
+        drop(leave.place);
+    }
+
+    /// Waits until nothing goes on in the session any more; whether it was active.
+    async fn left(&self, leave: &Leave) -> bool {
+        leave.place.reached().await;
+        // What restores a session may have been ahead, and its client may have prompted at once.
+        let again = self.sessions.deactivate(&leave.session);
+        let mut was_active = false;
+        for turn in [leave.turn.clone(), again].into_iter().flatten() {
+            turn.wait().await;
+            was_active = true;
+        }
+        was_active
     }
 
     pub(super) async fn refuse(self, id: RpcId, error: CallError) {

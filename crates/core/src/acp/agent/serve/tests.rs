@@ -5,6 +5,8 @@
     reason = "values made in place read better than references to them"
 )]
 
+mod closing;
+
 use std::sync::Mutex;
 
 use serde_json::{Value, json};
@@ -144,10 +146,14 @@ struct Client {
 
 impl Client {
     fn bare() -> Self {
+        Self::of(Arc::new(Toy::default()))
+    }
+
+    fn of(service: Arc<impl AgentService>) -> Self {
         use Feature::{Close, Delete, List, Load, Modes, Resume};
         let ((peer, incoming), (agent, requests)) = memory(Limits::default());
         let offer = Offer::new("toy", "0.1", [Load, Resume, Close, Delete, List, Modes]);
-        let served = tokio::spawn(serve(agent, requests, Arc::new(Toy::default()), offer, GRACE));
+        let served = tokio::spawn(serve(agent, requests, service, offer, GRACE));
         Self { peer, incoming, served }
     }
 

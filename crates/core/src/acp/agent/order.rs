@@ -1,0 +1,140 @@
+//! Which requests about one session wait for which.
+//!
+//! A close or a delete has the session to itself: it begins when every request that came before it is answered,
+//! and what comes after it begins when it is answered itself. All others run beside each other. Places are taken
+//! as requests are read, so the order is the client's, whatever the tasks do.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::ended::{End, Ended};
+use crate::model::AcpSessionId;
+
+/// The requests under way on one connection, by session. Clones speak of the same ones.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Order {
+    lanes: Arc<Mutex<HashMap<AcpSessionId, Lane>>>,
+}
+
+/// The requests about one session that others may have to wait for.
+#[derive(Debug, Default)]
+struct Lane {
+    /// The last that has the session to itself. It ends after everything before it, so nobody behind it needs
+    /// to know of that.
+    alone: Option<Ended>,
+    /// Those behind it.
+    beside: Vec<Ended>,
+}
+
+/// A request's place in the order, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Place {
+    order: Order,
+    session: AcpSessionId,
+    ahead: Vec<Ended>,
+    end: Option<End>,
+}
+
+impl Order {
+    /// A place for a request that runs beside others of its kind.
+    pub(super) fn beside(&self, session: &AcpSessionId) -> Place {
+        self.place(session, |lane, ended| {
+            lane.beside.push(ended);
+            lane.alone.iter().cloned().collect()
+        })
+    }
+
+    /// A place for a request that has the session to itself. Whoever takes it waits until it is reached.
+    pub(super) fn alone(&self, session: &AcpSessionId) -> Place {
+        self.place(session, |lane, ended| {
+            // A request beside may have been withdrawn while it waited, so its end does not say that of the last.
+            lane.alone.replace(ended).into_iter().chain(lane.beside.drain(..)).collect()
+        })
+    }
+
+    fn place(&self, session: &AcpSessionId, enter: impl FnOnce(&mut Lane, Ended) -> Vec<Ended>) -> Place {
+        let (end, ended) = Ended::later();
+        let ahead = enter(self.lanes().entry(session.clone()).or_default(), ended);
+        Place { order: self.clone(), session: session.clone(), ahead, end: Some(end) }
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Lane>> {
+        // Nothing panics while it holds the lock, and every step leaves the map whole.
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Place {
+    /// Waits until nothing is ahead any more.
+    pub(super) async fn reached(&self) {
+        for ended in &self.ahead {
+            ended.clone().wait().await;
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.end = None;
+        let mut lanes = self.order.lanes();
+        let Some(lane) = lanes.get_mut(&self.session) else { return };
+        lane.alone.take_if(|ended| ended.is_over());
+        lane.beside.retain(|ended| !ended.is_over());
+        if lane.alone.is_none() && lane.beside.is_empty() {
+            lanes.remove(&self.session);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Waker};
+
+    use super::*;
+
+    fn is_reached(place: &Place) -> bool {
+        pin!(place.reached()).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn what_is_alone_waits_for_all_before_it_and_all_behind_it_wait_for_it() {
+        let (order, session) = (Order::default(), AcpSessionId::new("s").unwrap());
+        let [load, resume] = [order.beside(&session), order.beside(&session)];
+        let close = order.alone(&session);
+        let later = order.beside(&session);
+        let delete = order.alone(&session);
+        let waiting = || [&close, &later, &delete].map(|place| !is_reached(place));
+        assert!(is_reached(&load) && is_reached(&resume));
+        drop(resume);
+        assert_eq!(waiting(), [true, true, true]);
+        drop(load);
+        assert_eq!(waiting(), [false, true, true]);
+        drop(close);
+        assert!(is_reached(&later) && !is_reached(&delete));
+        drop(later);
+        assert!(is_reached(&delete));
+    }
+
+    #[test]
+    fn what_was_withdrawn_behind_a_close_does_not_let_the_next_one_pass_it() {
+        let (order, session) = (Order::default(), AcpSessionId::new("s").unwrap());
+        let close = order.alone(&session);
+        let withdrawn = order.beside(&session);
+        let delete = order.alone(&session);
+        drop(withdrawn);
+        assert!(!is_reached(&delete));
+        drop(close);
+        assert!(is_reached(&delete));
+    }
+
+    #[test]
+    fn a_session_without_requests_is_forgotten() {
+        let (order, session) = (Order::default(), AcpSessionId::new("s").unwrap());
+        let places = [order.beside(&session), order.alone(&session), order.beside(&session)];
+        assert_eq!(order.lanes().len(), 1);
+        drop(places);
+        assert_eq!(order.lanes().len(), 0);
+    }
+}
