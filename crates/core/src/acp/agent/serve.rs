@@ -61,7 +61,6 @@ struct Server<S> {
 /// A request that a handler is at work on.
 struct UnderWay {
     request: RpcId,
-    method: Box<str>,
     withdrawal: Withdrawal,
 }
 
@@ -100,7 +99,7 @@ impl<S: AgentService> Server<S> {
             self.initialize(id, message.params()).await;
         } else if self.initialized {
             match Call::read(method, message.params(), &self.offer) {
-                Ok(call) => self.start(id, method, call),
+                Ok(call) => self.start(id, call),
                 Err(error) => self.refuse(id, error),
             }
         } else {
@@ -147,10 +146,10 @@ impl<S: AgentService> Server<S> {
         }
     }
 
-    fn start(&mut self, id: RpcId, method: &str, call: Call) {
+    fn start(&mut self, id: RpcId, call: Call) {
         let worker = self.worker.clone();
         let request = id.clone();
-        let under_way = |withdrawal| UnderWay { request, method: method.into(), withdrawal };
+        let under_way = |withdrawal| UnderWay { request, withdrawal };
         match call {
             Call::New(call) => self.spawn(under_way(Withdrawal::No), worker.new_session(id, call)),
             Call::Load(call) => {
@@ -199,16 +198,12 @@ impl<S: AgentService> Server<S> {
         self.requests.insert(task, under_way);
     }
 
-    /// A handler that panicked still owes its client an answer.
     fn joined(&mut self, joined: &Result<(Id, ()), JoinError>) {
         let task = match joined {
             Ok((task, ())) => *task,
             Err(error) => error.id(),
         };
-        let Some(ended) = self.requests.remove(&task) else { return };
-        if joined.is_err() {
-            self.refuse(ended.request, CallError::HandlerFailed(ended.method.into()));
-        }
+        self.requests.remove(&task);
     }
 
     async fn end(mut self, grace: Duration) {

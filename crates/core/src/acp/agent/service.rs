@@ -9,12 +9,13 @@ use super::setup::{SessionPage, SessionSetup};
 use super::turn::Cancellation;
 use crate::model::{AcpSessionId, StopReason};
 
-/// An agent behind one connection. Every call has been checked, and calls of different sessions, or of one
-/// session outside its turn, may run at the same time.
+/// An agent behind one connection. Every call has been checked. Calls run at the same time, but for two rules
+/// within one session: it has one turn at a time, and a close or a delete runs alone. Such a call comes when
+/// whatever was asked before it has been answered, and whatever is asked after it waits for its answer.
 ///
 /// A session is active on a connection from the answer to new, load or resume until it is closed or deleted;
-/// [`prompt`](Self::prompt) and [`set_mode`](Self::set_mode) come for active sessions only, and there is one
-/// turn at a time in each. Methods with a default body belong to features that need not be offered.
+/// [`prompt`](Self::prompt) and [`set_mode`](Self::set_mode) come for active sessions only. Methods with a
+/// default body belong to features that need not be offered.
 ///
 /// A future is dropped when its request is cancelled (load, resume, list) or when the connection has been gone
 /// for a while.

@@ -2,10 +2,13 @@
 //!
 //! The order of lines is made here: a handler's updates, then its answer, then what it left for afterwards; a
 //! turn's answer before the answer to the close that ended it; that before anything of whoever brings the
-//! session back.
+//! session back. A handler that panics is one that failed: its answer keeps its place like any other.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
 use std::sync::Arc;
+use std::task::Poll;
 
 use tokio::sync::oneshot;
 
@@ -56,7 +59,8 @@ impl<S> Clone for Worker<S> {
 
 impl<S: AgentService> Worker<S> {
     pub(super) async fn new_session(self, id: RpcId, call: NewCall) {
-        let setup = self.service.new_session(call, self.link.clone()).await;
+        let new = async { self.service.new_session(call, self.link.clone()).await };
+        let setup = caught("session/new", new).await;
         // A close waits for what is sent after the answer, too.
         let place = setup.as_ref().ok().map(|setup| self.order.beside(&setup.session));
         self.set_up(id, setup, SessionSetup::new_answer).await;
@@ -74,7 +78,7 @@ impl<S: AgentService> Worker<S> {
             place.reached().await;
             self.service.load_session(call, self.link.clone()).await
         };
-        let setup = unless_withdrawn(load, withdrawn).await;
+        let setup = unless_withdrawn(caught("session/load", load), withdrawn).await;
         self.set_up(id, setup, SessionSetup::load_answer).await;
         drop(place);
     }
@@ -90,19 +94,21 @@ impl<S: AgentService> Worker<S> {
             place.reached().await;
             self.service.resume_session(call, self.link.clone()).await
         };
-        let setup = unless_withdrawn(resume, withdrawn).await;
+        let setup = unless_withdrawn(caught("session/resume", resume), withdrawn).await;
         self.set_up(id, setup, SessionSetup::resume_answer).await;
         drop(place);
     }
 
     pub(super) async fn list_sessions(self, id: RpcId, call: ListCall, withdrawn: oneshot::Receiver<()>) {
-        let page = unless_withdrawn(self.service.list_sessions(call), withdrawn).await;
+        let list = async { self.service.list_sessions(call).await };
+        let page = unless_withdrawn(caught("session/list", list), withdrawn).await;
         self.answer(id, page.map(|page| page.answer())).await;
     }
 
     pub(super) async fn set_mode(self, id: RpcId, call: SetModeCall, place: Place) {
         place.reached().await;
-        let result = self.service.set_mode(call).await;
+        let set_mode = async { self.service.set_mode(call).await };
+        let result = caught("session/set_mode", set_mode).await;
         self.answer(id, result.map(|()| EMPTY.into())).await;
         drop(place);
     }
@@ -110,8 +116,8 @@ impl<S: AgentService> Worker<S> {
     /// Runs a turn. Once it was cancelled an error is part of the stopping, and clients must not see it.
     pub(super) async fn turn(self, id: RpcId, call: PromptCall, turn: RunningTurn) {
         turn.before.clone().wait().await;
-        let result = self.service.prompt(call, turn.cancellation.clone(), self.link.clone()).await;
-        let result = match result {
+        let prompt = async { self.service.prompt(call, turn.cancellation.clone(), self.link.clone()).await };
+        let result = match caught("session/prompt", prompt).await {
             Err(_) if turn.cancellation.cause().is_some() => Ok(StopReason::cancelled()),
             result => result,
         };
@@ -131,7 +137,8 @@ impl<S: AgentService> Worker<S> {
     pub(super) async fn close_session(self, id: RpcId, leave: Leave) {
         let was_active = self.left(&leave).await;
         let session = leave.session;
-        let result = if was_active { self.service.close_session(session).await } else { Ok(()) };
+        let close = async { if was_active { self.service.close_session(session).await } else { Ok(()) } };
+        let result = caught("session/close", close).await;
         self.answer(id, gone(result)).await;
         drop(leave.place);
     }
@@ -139,7 +146,8 @@ impl<S: AgentService> Worker<S> {
     /// A session that does not exist is deleted already.
     pub(super) async fn delete_session(self, id: RpcId, leave: Leave) {
         self.left(&leave).await;
-        let result = self.service.delete_session(leave.session).await;
+        let delete = async { self.service.delete_session(leave.session).await };
+        let result = caught("session/delete", delete).await;
         self.answer(id, gone(result)).await;
         drop(leave.place);
     }
@@ -186,6 +194,21 @@ impl<S: AgentService> Worker<S> {
             self.link.update(&setup.session, update).await.ok();
         }
     }
+}
+
+/// What the handler of this method says, or that it has failed. The panic's own words go where the process
+/// sends them, and not to the client.
+async fn caught<T>(
+    method: &str,
+    handler: impl Future<Output = Result<T, CallError>>,
+) -> Result<T, CallError> {
+    let mut handler = pin!(handler);
+    poll_fn(|context| {
+        // After a panic the handler is never polled again, and the service has to keep its own state whole.
+        let polled = catch_unwind(AssertUnwindSafe(|| handler.as_mut().poll(context)));
+        polled.unwrap_or_else(|_| Poll::Ready(Err(CallError::HandlerFailed(method.into()))))
+    })
+    .await
 }
 
 async fn unless_withdrawn<T>(

@@ -106,6 +106,16 @@ impl AgentService for Toy {
                 Err(CallError::NotKept { session: call.session, source: "torn".into() })
             }
             "panic" => panic!("a turn may fail in ways nobody thought of"),
+            "panic when cancelled" => {
+                cancellation.requested().await;
+                panic!("a turn may fail in ways nobody thought of")
+            }
+            "ask when cancelled" => {
+                cancellation.requested().await;
+                let outcome = link.request_permission(&ask(&call.session), &mut cancellation).await;
+                assert_eq!(outcome.unwrap(), PermissionOutcome::Cancelled);
+                Ok(StopReason::cancelled())
+            }
             "fail" => Err(CallError::NotKept { session: call.session, source: "broken".into() }),
             "ask" => {
                 let outcome = link.request_permission(&ask(&call.session), &mut cancellation).await;
@@ -485,6 +495,41 @@ async fn when_the_client_goes_turns_are_told_and_their_answers_are_still_written
     client.peer.close().await.unwrap();
     assert_eq!(client.next().await, said("s1", "stopping"));
     assert_eq!(client.next().await, result(&turn, json!({ "stopReason": "cancelled" })));
+    client.served.await.unwrap();
+    assert!(client.incoming.recv().await.is_none());
+}
+
+#[tokio::test]
+async fn a_turn_that_panics_once_it_shall_stop_has_been_cancelled_all_the_same() {
+    let mut client = Client::with_session().await;
+    let cancelled = client.prompt("s1", "panic when cancelled").await;
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    assert_eq!(client.next().await, result(&cancelled, json!({ "stopReason": "cancelled" })));
+    let withdrawn = client.prompt("s1", "panic when cancelled").await;
+    client.peer.cancel(&withdrawn);
+    assert_eq!(client.next().await, result(&withdrawn, json!({ "stopReason": "cancelled" })));
+    let closed = client.prompt("s1", "panic when cancelled").await;
+    let close = client.send("session/close", json!({ "sessionId": "s1" })).await;
+    assert_eq!(client.next().await, result(&closed, json!({ "stopReason": "cancelled" })));
+    assert_eq!(client.next().await, result(&close, json!({})));
+    client.call("session/new", json!({ "cwd": "/w", "mcpServers": [] })).await;
+    let left = client.prompt("s2", "panic when cancelled").await;
+    client.peer.close().await.unwrap();
+    assert_eq!(client.next().await, result(&left, json!({ "stopReason": "cancelled" })));
+    client.served.await.unwrap();
+    assert!(client.incoming.recv().await.is_none());
+}
+
+#[tokio::test]
+async fn a_client_that_has_gone_is_asked_nothing_and_what_it_sent_before_is_answered() {
+    let mut client = Client::with_session().await;
+    let asking = client.prompt("s1", "ask when cancelled").await;
+    let unknown = client.prompt("nobody", "hello").await;
+    client.peer.close().await.unwrap();
+    let answers = [client.next().await, client.next().await];
+    let refusal = failure(&unknown, -32002, "Resource not found", json!({ "sessionId": "nobody" }));
+    assert!(answers.contains(&refusal));
+    assert!(answers.contains(&result(&asking, json!({ "stopReason": "cancelled" }))));
     client.served.await.unwrap();
     assert!(client.incoming.recv().await.is_none());
 }
