@@ -19,8 +19,19 @@ pub struct Capabilities {
     pub mcp_http: bool,
     /// MCP servers over server-sent events.
     pub mcp_sse: bool,
-    /// The agent's own name and version, as it tells them.
-    pub agent: Option<String>,
+    /// What a prompt may hold besides text and links.
+    pub prompt: PromptContent,
+}
+
+/// Content of a prompt that not every agent takes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PromptContent {
+    /// Images.
+    pub image: bool,
+    /// Sounds.
+    pub audio: bool,
+    /// Resources with their content.
+    pub embedded_context: bool,
 }
 
 impl Capabilities {
@@ -38,21 +49,17 @@ impl Capabilities {
             delete: session("delete"),
             mcp_http: at("/agentCapabilities/mcpCapabilities/http"),
             mcp_sse: at("/agentCapabilities/mcpCapabilities/sse"),
-            agent: agent_name(result),
+            prompt: PromptContent {
+                image: at("/agentCapabilities/promptCapabilities/image"),
+                audio: at("/agentCapabilities/promptCapabilities/audio"),
+                embedded_context: at("/agentCapabilities/promptCapabilities/embeddedContext"),
+            },
         }
     }
 }
 
 fn advertised(value: &Value) -> bool {
     matches!(value, Value::Object(_) | Value::Bool(true))
-}
-
-fn agent_name(result: &Value) -> Option<String> {
-    let name = result.pointer("/agentInfo/name")?.as_str()?;
-    match result.pointer("/agentInfo/version").and_then(Value::as_str) {
-        Some(version) => Some(format!("{name} {version}")),
-        None => Some(name.to_owned()),
-    }
 }
 
 #[cfg(test)]
@@ -84,10 +91,10 @@ mod tests {
     fn every_capability_is_read_from_its_own_place() {
         let result = json!({
             "protocolVersion": 1,
-            "agentInfo": {"name": "demo", "version": "1.2"},
             "agentCapabilities": {
                 "loadSession": true,
                 "mcpCapabilities": {"http": true, "sse": false},
+                "promptCapabilities": {"image": true, "audio": false},
                 "sessionCapabilities": {"list": {}, "delete": {}, "resume": null, "close": {"_meta": {}}},
             },
         });
@@ -96,7 +103,7 @@ mod tests {
             delete: true,
             mcp_http: true,
             mcp_sse: false,
-            agent: Some("demo 1.2".into()),
+            prompt: PromptContent { image: true, audio: false, embedded_context: false },
         };
         assert_eq!(Capabilities::read(&result), expected);
     }

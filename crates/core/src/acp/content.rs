@@ -4,11 +4,11 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::model::{
-    AcpSessionId, ChunkContent, Content, Direction, Event, EventKind, Fact, MessageKind, Update,
+    AcpSessionId, ChunkContent, Content, Direction, Event, EventKind, Fact, MessageKind, ToolKind, Update,
 };
 use crate::wire::Message;
 
@@ -39,13 +39,22 @@ struct UpdateParams<'a> {
 #[derive(Deserialize)]
 struct UpdateView<'a> {
     #[serde(borrow, rename = "sessionUpdate")]
-    kind: Cow<'a, str>,
+    what: Cow<'a, str>,
     #[serde(borrow, default, rename = "messageId")]
     message_id: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "toolCallId")]
     tool_call_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    kind: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "even_null")]
+    title: Option<&'a RawValue>,
+}
+
+/// Absent is `None`; `null` is a value like any other.
+fn even_null<'a, D: Deserializer<'a>>(source: D) -> Result<Option<&'a RawValue>, D::Error> {
+    <&RawValue>::deserialize(source).map(Some)
 }
 
 #[derive(Deserialize)]
@@ -64,16 +73,21 @@ pub fn update(params: &str) -> Update {
         }
         None => Update::Unknown,
     };
-    match &*view.kind {
+    match &*view.what {
         "user_message_chunk" => chunk(MessageKind::User),
         "agent_message_chunk" => chunk(MessageKind::Agent),
         "agent_thought_chunk" => chunk(MessageKind::Thought),
         "tool_call" | "tool_call_update" => match &view.tool_call_id {
-            Some(call) => Update::Tool { call: (&**call).into(), fields: raw_update(params) },
+            Some(call) => {
+                // The protocol lets a new call leave out its kind when it is "other".
+                let unsaid = (view.what == "tool_call").then_some(ToolKind::Other);
+                let kind = view.kind.map(tool_kind).or(unsaid);
+                Update::Tool { call: (&**call).into(), kind, fields: raw_update(params) }
+            }
             None => Update::Unknown,
         },
         "plan" => Update::Plan { fields: raw_update(params) },
-        "session_info_update" => title(params),
+        "session_info_update" => title(view.title),
         "available_commands_update"
         | "current_mode_update"
         | "config_option_update"
@@ -99,12 +113,18 @@ fn raw_update(params: &str) -> Box<str> {
 }
 
 /// Absent means unchanged, null means cleared.
-fn title(params: &str) -> Update {
-    let update = serde_json::from_str::<serde_json::Value>(params).unwrap_or_default();
-    match update.pointer("/update/title") {
-        Some(serde_json::Value::String(title)) => Update::Title(Some(title.as_str().into())),
-        Some(serde_json::Value::Null) => Update::Title(None),
-        _ => Update::State,
+fn title(told: Option<&RawValue>) -> Update {
+    match told.map(|title| serde_json::from_str::<Option<Box<str>>>(title.get())) {
+        Some(Ok(title)) => Update::Title(title),
+        Some(Err(_)) | None => Update::State,
+    }
+}
+
+/// Only what surely reads counts as reading.
+pub(super) fn tool_kind(kind: &RawValue) -> ToolKind {
+    match kind.get() {
+        r#""read""# | r#""search""# => ToolKind::Reads,
+        _ => ToolKind::Other,
     }
 }
 
@@ -151,7 +171,12 @@ struct PromptParams<'a> {
 fn prompt(params: &str) -> Content {
     match serde_json::from_str::<PromptParams<'_>>(params) {
         Ok(PromptParams { prompt }) => {
-            Content::Prompt { text: prompt_text(prompt.get()), blocks: prompt.get().into() }
+            let blocks: Vec<&RawValue> = serde_json::from_str(prompt.get()).unwrap_or_default();
+            let is_text = |block: &&RawValue| {
+                serde_json::from_str(block.get()).is_ok_and(|block: Block<'_>| block.kind == "text")
+            };
+            let others = blocks.into_iter().filter(|block| !is_text(block)).map(|block| block.get().into());
+            Content::Prompt { text: prompt_text(prompt.get()), blocks: others.collect() }
         }
         Err(_) => Content::Nothing,
     }
@@ -196,7 +221,24 @@ mod tests {
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","new":[1, 2]}"#,
                 Update::Tool {
                     call: "t".into(),
+                    kind: None,
                     fields: r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","new":[1, 2]}"#.into(),
+                },
+            ),
+            (
+                r#"{"sessionUpdate":"tool_call","toolCallId":"t","kind":"read"}"#,
+                Update::Tool {
+                    call: "t".into(),
+                    kind: Some(ToolKind::Reads),
+                    fields: r#"{"sessionUpdate":"tool_call","toolCallId":"t","kind":"read"}"#.into(),
+                },
+            ),
+            (
+                r#"{"sessionUpdate":"tool_call","toolCallId":"t"}"#,
+                Update::Tool {
+                    call: "t".into(),
+                    kind: Some(ToolKind::Other),
+                    fields: r#"{"sessionUpdate":"tool_call","toolCallId":"t"}"#.into(),
                 },
             ),
             (r#"{"sessionUpdate":"session_info_update","title":"t"}"#, Update::Title(Some("t".into()))),

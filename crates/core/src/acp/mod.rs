@@ -11,7 +11,7 @@ mod content;
 mod reading;
 mod secrets;
 
-pub use capabilities::Capabilities;
+pub use capabilities::{Capabilities, PromptContent};
 pub(crate) use content::carried_block;
 pub use content::{content, prompt_text, update};
 pub use reading::read as read_error;

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::acp::client::{AgentConnection, InitializeFailure, Known, Line, Started};
@@ -16,6 +17,8 @@ use super::task::Place;
 
 /// How long a process that closed its output may take to exit before we say so.
 const EXIT_LAG: Duration = Duration::from_millis(500);
+/// How much of what an agent says while it is being ended is kept.
+const LAST_LINES_BYTES: usize = 4 << 20;
 /// Shorter values are too common to be taken for secrets in an agent's words.
 const SECRET_CHARS: usize = 6;
 
@@ -29,55 +32,88 @@ pub(super) struct LiveAgent {
 pub(super) async fn start(
     place: Place,
     settings: Arc<Settings>,
-    predecessor: Option<JoinHandle<()>>,
-) -> Result<(LiveAgent, Vec<Line>), AgentError> {
-    if let Some(predecessor) = predecessor {
+    predecessor: Option<watch::Receiver<bool>>,
+) -> Result<(LiveAgent, Vec<Line>), FailedStart> {
+    if let Some(mut gone) = predecessor {
         // Two processes on one session are what agents refuse with "busy".
-        drop(predecessor.await);
+        drop(gone.wait_for(|gone| *gone).await);
     }
     let Place { agent, cwd, environment, .. } = &place;
-    let (mut process, pipes) = AgentProcess::spawn(agent, cwd, environment, settings.process)?;
+    let (mut process, pipes) = AgentProcess::spawn(agent, cwd, environment, settings.process)
+        .map_err(|error| FailedStart { error, lines: Vec::new() })?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     let initialize = AgentConnection::start(agent.label(), peer.clone(), incoming);
     let error = match tokio::time::timeout(agent.start_timeout, initialize).await {
         Ok(Ok(Started { connection, lines })) => return Ok((LiveAgent { connection, process }, lines)),
-        Ok(Err(InitializeFailure::Agent(error))) => error,
-        Ok(Err(InitializeFailure::Ended)) => {
-            let how = exit_words(process.exited_within(EXIT_LAG).await);
-            AgentError::ExitedAtOnce { agent: label(agent), how, said: place.censor(said(&process, &peer)) }
+        Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart { error, lines },
+        Ok(Err(InitializeFailure { error: None, lines })) if peer.end() == Some(End::Flooded) => {
+            let (agent, limit) = (label(agent), settings.wire.flood_bytes as u64);
+            FailedStart {
+                error: AgentError::Flooded { agent, limit, during: "of garbage".to_owned() },
+                lines,
+            }
         }
-        Err(_) => AgentError::SlowStart {
-            agent: label(agent),
-            limit: agent.start_timeout,
-            said: place.censor(said(&process, &peer)),
-        },
+        Ok(Err(InitializeFailure { error: None, lines })) => {
+            let how = exit_words(process.exited_within(EXIT_LAG).await);
+            let said = place.censor(said(&mut process, &peer).await);
+            FailedStart { error: AgentError::ExitedAtOnce { agent: label(agent), how, said }, lines }
+        }
+        Err(_) => {
+            let said = place.censor(said(&mut process, &peer).await);
+            let error = AgentError::SlowStart { agent: label(agent), limit: agent.start_timeout, said };
+            FailedStart { error, lines: Vec::new() }
+        }
     };
     peer.abort();
     process.end(settings.process).await;
     Err(error)
 }
 
+/// A start that failed, and what was exchanged all the same.
+pub(super) struct FailedStart {
+    pub(super) error: AgentError,
+    pub(super) lines: Vec<Line>,
+}
+
+/// What is left of an agent that went by itself, being ended.
+pub(super) struct Leftover {
+    pub(super) task: JoinHandle<()>,
+    /// True once nothing is left.
+    pub(super) gone: watch::Receiver<bool>,
+}
+
+impl Leftover {
+    pub(super) fn of(agent: LiveAgent, grace: Grace) -> Self {
+        let (told, gone) = watch::channel(false);
+        let task = tokio::spawn(async move {
+            agent.end(grace, Vec::new()).await;
+            told.send_replace(true);
+        });
+        Self { task, gone }
+    }
+}
+
 impl LiveAgent {
     /// Says how the agent went, and ends what is left of it in the background.
-    pub(super) async fn gone(mut self, place: &Place, grace: Grace) -> (AgentError, JoinHandle<()>) {
+    pub(super) async fn gone(mut self, place: &Place, settings: &Settings) -> (AgentError, Leftover) {
         let error = match self.connection.end() {
             Some(End::Flooded) => AgentError::Flooded {
                 agent: label(&place.agent),
-                limit: self.connection.peer().garbage().bytes,
+                limit: settings.wire.flood_bytes as u64,
                 during: "of garbage".to_owned(),
             },
             _ => AgentError::Died {
                 agent: label(&place.agent),
                 how: exit_words(self.process.exited_within(EXIT_LAG).await),
-                said: place.censor(self.process.last_words()),
+                said: place.censor(self.process.last_words().await),
             },
         };
-        (error, tokio::spawn(self.end(grace)))
+        (error, Leftover::of(self, settings.process))
     }
 
     /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
-    /// read and forgotten, so that it can finish.
-    pub(super) async fn end(self, grace: Grace) {
+    /// read, so that it can finish. The first of it is given back, to be kept.
+    pub(super) async fn end(self, grace: Grace, secrets: Vec<String>) -> Vec<Line> {
         let Self { mut connection, process } = self;
         let peer = connection.peer().clone();
         let close = async {
@@ -85,28 +121,42 @@ impl LiveAgent {
                 peer.abort();
             }
         };
+        let known = Known { secrets: &secrets, ..Known::default() };
+        let mut lines = Vec::new();
+        let mut room = LAST_LINES_BYTES;
         let drain = async {
-            while connection.recv(Known::default()).await.is_some() {}
+            while let Some(said) = connection.recv(known).await {
+                room = room.saturating_sub(said.size);
+                if room > 0 {
+                    lines.push(said.line);
+                }
+            }
             std::future::pending::<()>().await;
         };
         tokio::select! {
             ((), ()) = async { tokio::join!(close, process.end(grace)) } => {}
             () = drain => {}
         }
+        lines
     }
 }
 
 impl Place {
     /// An agent's words without the secret values it was given.
     fn censor(&self, said: Vec<String>) -> Vec<String> {
-        let secrets = secrets(&self.environment, &self.mcp_servers);
+        let secrets = self.secrets();
         let clean = |line: String| {
             secrets
                 .iter()
-                .filter(|secret| line.contains(**secret))
+                .filter(|secret| secret.len() >= SECRET_CHARS && line.contains(&***secret))
                 .fold(line.clone(), |line, secret| line.replace(secret, "[secret]"))
         };
         said.into_iter().map(clean).collect()
+    }
+
+    /// Every value that was given to the agent in confidence.
+    pub(super) fn secrets(&self) -> Vec<String> {
+        secrets(&self.environment, &self.mcp_servers).into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -117,6 +167,7 @@ fn secrets<'a>(environment: &'a Environment, servers: &'a [McpServer]) -> Vec<&'
         ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|word| name.contains(word))
     };
     let variables = environment
+        .variables()
         .iter()
         .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
         .filter_map(|(name, value)| looks_secret(name).then_some(value));
@@ -124,12 +175,12 @@ fn secrets<'a>(environment: &'a Environment, servers: &'a [McpServer]) -> Vec<&'
         McpTransport::Stdio { env, .. } => env,
         McpTransport::Http { headers, .. } | McpTransport::Sse { headers, .. } => headers,
     });
-    variables.chain(given.map(|value| &*value.value)).filter(|value| value.len() >= SECRET_CHARS).collect()
+    variables.chain(given.map(|value| &*value.value)).filter(|value| !value.is_empty()).collect()
 }
 
 /// What the agent said that was no protocol: on stderr, or else as garbage on stdout.
-fn said(process: &AgentProcess, peer: &Peer) -> Vec<String> {
-    let words = process.last_words();
+async fn said(process: &mut AgentProcess, peer: &Peer) -> Vec<String> {
+    let words = process.last_words().await;
     if words.is_empty() { peer.garbage().recent } else { words }
 }
 
@@ -180,7 +231,9 @@ mod tests {
         let place = Place {
             agent: AgentSpec::new("a", [""; 0]),
             cwd: AbsolutePath::new("/").unwrap(),
-            environment: vec![("API_KEY".into(), "from-env".into()), ("HOME".into(), "/home/x".into())],
+            environment: [("API_KEY".into(), "from-env".into()), ("HOME".into(), "/home/x".into())]
+                .into_iter()
+                .collect(),
             mcp_servers: vec![McpServer {
                 name: "m".into(),
                 transport: McpTransport::Http {

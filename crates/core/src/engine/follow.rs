@@ -48,9 +48,14 @@ impl Tail {
     pub(super) fn publish(&self, events: Vec<Event>) {
         let Some(last) = events.last().map(|event| event.seq.0) else { return };
         let mut recent = self.recent.lock().unwrap_or_else(PoisonError::into_inner);
-        for event in events {
-            recent.bytes += event.body.len();
-            recent.events.push_back(event);
+        if self.reached.receiver_count() == 0 {
+            // Nobody follows: whoever comes later finds it all in the store.
+            *recent = Recent::default();
+        } else {
+            for event in events {
+                recent.bytes += event.body.len();
+                recent.events.push_back(event);
+            }
         }
         while recent.events.len() > TAIL_EVENTS || recent.bytes > TAIL_BYTES {
             let Some(oldest) = recent.events.pop_front() else { break };

@@ -121,6 +121,12 @@ impl Keeper {
         self.keep_line(now, turn, line);
     }
 
+    /// Keeps an update that is no part of the conversation.
+    pub(super) fn keep_aside(&mut self, now: Timestamp, turn: Option<TurnId>, body: Arc<str>) {
+        let line = Line { direction: Direction::FromAgent, kind: EventKind::Notification, body };
+        self.keep_line(now, turn, line);
+    }
+
     pub(super) fn keep_fact(&mut self, now: Timestamp, fact: &Fact) {
         let turn = match fact {
             Fact::TurnStarted { turn, .. } | Fact::TurnEnded { turn, .. } => Some(TurnId(*turn)),

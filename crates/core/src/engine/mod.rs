@@ -47,7 +47,8 @@ pub struct Engine(Arc<Inner>);
 
 struct Inner {
     shared: Shared,
-    running: tokio::sync::Mutex<HashMap<RecordId, Running>>,
+    /// The sessions with a task; `None` once the engine was shut down.
+    running: tokio::sync::Mutex<Option<HashMap<RecordId, Running>>>,
 }
 
 struct Running {
@@ -92,7 +93,7 @@ impl Engine {
     /// An engine that writes as `host`.
     pub fn new(store: Arc<dyn Store>, host: HostId, settings: Settings) -> Self {
         let shared = Shared { store, host, settings: Arc::new(settings), live_ids: LiveIds::default() };
-        Self(Arc::new(Inner { shared, running: tokio::sync::Mutex::default() }))
+        Self(Arc::new(Inner { shared, running: tokio::sync::Mutex::new(Some(HashMap::new())) }))
     }
 
     /// Starts an agent and opens a session with it. The record exists once the agent has answered.
@@ -116,19 +117,24 @@ impl Engine {
             mcp_servers: new.mcp_servers,
             left_out: Vec::new(),
         };
-        let running = self.start(record.clone(), SessionMachine::new(label), keeper, place, tail);
-        let session = running.session.clone();
-        match session.wake(RestoreSession::default()).await {
-            Ok(_) => {
-                self.0.running.lock().await.insert(record, running);
-                Ok(session)
-            }
-            Err(error) => {
-                // Without a record there is nothing to come back to; the task ends by itself.
-                drop(running.task.await);
-                Err(error)
-            }
+        let session = {
+            let mut running = self.0.running.lock().await;
+            let running = running.as_mut().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
+            running.retain(|_, known| !known.task.is_finished());
+            let begun = self.start(record.clone(), SessionMachine::new(label), keeper, place, tail);
+            let session = begun.session.clone();
+            running.insert(record.clone(), begun);
+            session
+        };
+        let woken = session.wake(RestoreSession::default()).await;
+        if woken.is_err()
+            && let Some(running) = self.0.running.lock().await.as_mut()
+            && let Some(failed) = running.remove(&record)
+        {
+            // Without a record there is nothing to come back to; the task ends by itself.
+            drop(failed.task.await);
         }
+        woken.map(|_| session)
     }
 
     /// Brings a session back, whether it is live, parked or closed, and tells how that went.
@@ -145,10 +151,15 @@ impl Engine {
     /// The session of a record, whose agent need not run: the next prompt brings it back.
     pub async fn attach(&self, record: &RecordId, restore: &RestoreSession) -> Result<Session, SessionError> {
         let mut running = self.0.running.lock().await;
+        let running = running.as_mut().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
         if let Some(known) = running.get(record)
-            && !known.task.is_finished()
+            && !known.session.is_over()
         {
             return Ok(known.session.clone());
+        }
+        if let Some(over) = running.remove(record) {
+            // Its agent may still be on its way out, and its last lines on their way into the store.
+            drop(over.task.await);
         }
         running.retain(|_, known| !known.task.is_finished());
         let begun = self.begin(record, restore).await?;
@@ -172,15 +183,12 @@ impl Engine {
             keeper.keep_effect(now, effect);
         }
         keeper.commit().await?;
-        let servers = restore.mcp_servers.clone().unwrap_or_default();
-        let left_out =
-            kept.mcp_servers.iter().filter(|name| !servers.iter().any(|server| server.name == **name));
         let place = Place {
-            left_out: if restore.mcp_servers.is_none() { left_out.cloned().collect() } else { Vec::new() },
             agent: kept.agent,
             cwd: kept.cwd,
             environment: restore.environment.clone(),
-            mcp_servers: servers,
+            left_out: if restore.mcp_servers.is_none() { kept.mcp_servers } else { Vec::new() },
+            mcp_servers: restore.mcp_servers.clone().unwrap_or_default(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))
     }
@@ -194,7 +202,7 @@ impl Engine {
         tail: Arc<Tail>,
     ) -> Running {
         let (commands, inbox) = mpsc::channel(COMMANDS);
-        let (session, told) = Session::new(record, commands, tail, self.0.shared.store.clone());
+        let (session, told) = Session::new(record, commands, tail, &self.0.shared);
         let task = SessionTask::new(self.0.shared.clone(), machine, keeper, place, inbox, told);
         Running { session, task: tokio::spawn(task.run()) }
     }
@@ -214,9 +222,9 @@ impl Engine {
         Ok(history::fold(&self.0.shared.store, record).await?)
     }
 
-    /// Stops every session and ends every agent. What ran is interrupted; nothing kept is lost.
+    /// Stops every session and ends every agent, for good. What ran is interrupted; nothing kept is lost.
     pub async fn shutdown(&self) {
-        let running = std::mem::take(&mut *self.0.running.lock().await);
+        let running = self.0.running.lock().await.take().unwrap_or_default();
         for known in running.values() {
             known.session.leave().await;
         }

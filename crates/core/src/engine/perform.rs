@@ -3,10 +3,10 @@
 use tokio::time::Instant;
 
 use crate::acp::client::{Answer, FromAgent, ListPage, Meaning, Outgoing, SessionPlace};
-use crate::machine::{AskId, Awakening, Call, Deadline, Effect, Input, Permit, Refusal};
+use crate::machine::{AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Permit, Refusal};
 use crate::model::{AgentError, Fact, Reading, RequestId, Timestamp, Turn, TurnId};
 
-use super::agent;
+use super::agent::{self, Leftover};
 use super::history;
 use super::task::{Ask, SessionTask};
 
@@ -20,7 +20,7 @@ pub(super) enum Outward {
     Start,
     End,
     Send(Outgoing),
-    Awake(Result<Awakening, AgentError>),
+    Awake(Result<Awakening, Asleep>),
     Accepted(RequestId, TurnId),
     Refused(RequestId, Refusal),
     Over(Turn),
@@ -33,13 +33,16 @@ impl SessionTask {
         (self.shared.settings.clock)()
     }
 
-    /// Feeds the machine and gathers what it says.
+    /// Feeds the machine and gathers what it says; then what followed from that, one after the other.
     pub(super) fn step(&mut self, input: Input) {
-        let now = self.now();
-        let turn = self.machine.current_turn();
-        for effect in self.machine.handle(now, input) {
-            if let Some(effect) = self.keeper.keep_effect(now, effect) {
-                self.gather(now, turn, effect);
+        self.inputs.push_back(input);
+        while let Some(input) = self.inputs.pop_front() {
+            let now = self.now();
+            let turn = self.machine.current_turn();
+            for effect in self.machine.handle(now, input) {
+                if let Some(effect) = self.keeper.keep_effect(now, effect) {
+                    self.gather(now, turn, effect);
+                }
             }
         }
     }
@@ -48,6 +51,7 @@ impl SessionTask {
     fn gather(&mut self, now: Timestamp, turn: Option<TurnId>, effect: Effect) {
         match effect {
             Effect::Keep(body) => self.keeper.keep_update(now, turn, body),
+            Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
             Effect::Permit(ask, permit) => self.permit(now, turn, &ask, permit),
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
@@ -82,13 +86,16 @@ impl SessionTask {
     }
 
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
-        let turn = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { turn };
-        if let Call::Prompt { .. } = &call {
+        let prompted = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { None };
+        if prompted.is_some() {
             self.received = 0;
         }
         match self.outgoing(call) {
-            Some(Ok(outgoing)) => self.send(now, turn, outgoing),
-            Some(Err(error)) => self.step(Input::SetupImpossible(error)),
+            Some(Ok(outgoing)) => self.send(now, prompted.or(turn), outgoing),
+            Some(Err(error)) if prompted.is_some() => {
+                self.inputs.push_back(Input::PromptAnswered(Err(error)))
+            }
+            Some(Err(error)) => self.inputs.push_back(Input::SetupImpossible(error)),
             // The machine asks only for what was advertised, and only while an agent runs.
             None => {}
         }
@@ -113,7 +120,7 @@ impl SessionTask {
             Call::Prompt { prompt, carry_history, .. } => {
                 let history = self.history.take().filter(|_| carry_history);
                 let carried = history.map(|history| history::with_history(&prompt, &history));
-                Some(Ok(connection.prompt(session, carried.as_deref().unwrap_or(&prompt))))
+                Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt)))
             }
             Call::Cancel => Some(Ok(connection.cancel(session))),
             Call::Close => Some(Ok(connection.close()?.request(session))),
@@ -216,13 +223,14 @@ impl SessionTask {
     fn stop_flood(&mut self) {
         let Some(agent) = self.agent.take() else { return };
         agent.connection.peer().abort();
-        let limit = self.shared.settings.turn_bytes.min(self.received);
+        let limit =
+            if self.keeper.has_record() { self.shared.settings.turn_bytes } else { UNBORN_BYTES as u64 };
         let during = match self.machine.current_turn() {
             Some(turn) => format!("in turn {turn}"),
             None => "outside any turn".to_owned(),
         };
         let error = AgentError::Flooded { agent: self.place.agent.label().to_owned(), limit, during };
-        self.leftover = Some(tokio::spawn(agent.end(self.shared.settings.process)));
+        self.leftover = Some(Leftover::of(agent, self.shared.settings.process));
         self.forget_agent();
         self.step(Input::AgentGone(error));
     }
@@ -242,8 +250,9 @@ impl SessionTask {
             Outward::Over(turn) => self.waiters.tell_over(turn),
             Outward::Parked(parked) => self.waiters.tell_parked(parked),
             Outward::Closed => {
-                self.waiters.tell_closed();
                 self.over = true;
+                self.stop_listening();
+                self.waiters.tell_closed();
             }
         }
     }
@@ -259,15 +268,20 @@ impl SessionTask {
                 self.keeper.keep_fact(now, &fact);
             }
         }
-        let start = agent::start(self.place.clone(), self.shared.settings.clone(), self.leftover.take());
+        self.secrets = self.place.secrets();
+        let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
+        let start = agent::start(self.place.clone(), self.shared.settings.clone(), predecessor);
         self.coming = Some(Box::pin(start));
     }
 
     fn end_agent(&mut self) {
         let going = match (self.agent.take(), self.coming.take()) {
-            (Some(agent), _) => tokio::spawn(agent.end(self.shared.settings.process)),
+            (Some(agent), _) => tokio::spawn(agent.end(self.shared.settings.process, self.secrets.clone())),
             // Dropping the start kills what it had started.
-            (None, coming) => tokio::spawn(async move { drop(coming) }),
+            (None, coming) => tokio::spawn(async move {
+                drop(coming);
+                Vec::new()
+            }),
         };
         self.going = Some(going);
         self.forget_agent();
@@ -276,8 +290,11 @@ impl SessionTask {
     /// An agent that does not read what it is sent is as good as gone.
     async fn send_now(&mut self, outgoing: Outgoing) {
         let Some(agent) = &self.agent else { return };
-        let sent =
-            tokio::time::timeout(self.shared.settings.close_grace, agent.connection.send(outgoing)).await;
+        let sent = tokio::time::timeout(self.shared.settings.close_grace, outgoing.send()).await;
+        if sent.is_err() {
+            let (agent, method) = (self.place.agent.label().to_owned(), "what it was sent".to_owned());
+            self.undoing = Some(AgentError::Unresponsive { agent, method });
+        }
         if !matches!(sent, Ok(Ok(()))) {
             // The next receive sees the end and says how it came about.
             agent.connection.peer().abort();

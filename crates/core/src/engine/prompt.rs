@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use serde::Deserialize;
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use crate::model::{PermissionPolicy, RequestId};
 
@@ -24,6 +24,19 @@ pub enum PromptProblem {
     /// There is nothing in it.
     #[error("the prompt is empty")]
     Empty,
+    /// It does not fit into one line of the protocol.
+    #[error("the prompt is longer than {limit} bytes")]
+    TooLong {
+        /// How long it may be.
+        limit: usize,
+    },
+}
+
+/// The least every content block has.
+#[derive(Deserialize)]
+struct Block {
+    #[serde(rename = "type")]
+    _kind: String,
 }
 
 impl Prompt {
@@ -38,7 +51,7 @@ impl Prompt {
     /// A prompt of content blocks: a JSON array, sent as it is.
     pub fn blocks(json: impl Into<Arc<str>>) -> Result<Self, PromptProblem> {
         let blocks = json.into();
-        let list: Vec<&RawValue> = serde_json::from_str(&blocks).map_err(|_| PromptProblem::NoBlocks)?;
+        let list: Vec<Block> = serde_json::from_str(&blocks).map_err(|_| PromptProblem::NoBlocks)?;
         if list.is_empty() {
             return Err(PromptProblem::Empty);
         }
@@ -69,7 +82,7 @@ mod tests {
     fn what_is_no_list_of_blocks_is_refused() {
         assert_eq!(Prompt::text(" \n").unwrap_err(), PromptProblem::Empty);
         assert_eq!(Prompt::blocks("[]").unwrap_err(), PromptProblem::Empty);
-        for text in ["", "{}", "\"hello\"", "[1,", "[1] [2]"] {
+        for text in ["", "{}", "\"hello\"", "[1,", "[1]", "[{}]", r#"[{"type":1}]"#] {
             assert_eq!(Prompt::blocks(text).unwrap_err(), PromptProblem::NoBlocks, "{text}");
         }
     }

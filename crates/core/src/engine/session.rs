@@ -4,14 +4,17 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::machine::{Awakening, Refusal};
+use crate::machine::{Asleep, Awakening, Refusal};
 use crate::model::{RecordId, Seq, SessionIdentity, Turn, TurnId};
 use crate::store::Store;
 
 use super::follow::{Follower, Tail};
 use super::task::Command;
 use super::waiters::PromptWaiter;
-use super::{Fate, Prompt, RestoreSession, SessionError};
+use super::{Fate, Prompt, PromptProblem, RestoreSession, SessionError, Shared};
+
+/// What a line holds besides the prompt's blocks, at most.
+const ENVELOPE_BYTES: usize = 4096;
 
 /// A session of an engine.
 #[derive(Clone)]
@@ -22,6 +25,7 @@ pub struct Session {
     tail: Arc<Tail>,
     store: Arc<dyn Store>,
     fate: Fate,
+    longest_prompt: usize,
 }
 
 /// How a session stands.
@@ -54,12 +58,19 @@ impl Session {
         record: RecordId,
         commands: mpsc::Sender<Command>,
         tail: Arc<Tail>,
-        store: Arc<dyn Store>,
+        shared: &Shared,
     ) -> (Self, Told) {
         let (told, status) = watch::channel(SessionStatus::default());
         let fate = Fate::default();
         let told = Told { status: told, fate: fate.clone() };
-        (Self { record, commands, status, tail, store, fate }, told)
+        let store = Arc::clone(&shared.store);
+        let longest_prompt = shared.settings.wire.line_bytes.saturating_sub(ENVELOPE_BYTES);
+        (Self { record, commands, status, tail, store, fate, longest_prompt }, told)
+    }
+
+    /// Whether the session's task takes no more commands.
+    pub(super) fn is_over(&self) -> bool {
+        self.commands.is_closed()
     }
 
     /// The record's id, which never changes.
@@ -86,25 +97,31 @@ impl Session {
     /// Sees to it that the agent has the session, and tells how that went.
     pub async fn wake(&self, restore: RestoreSession) -> Result<Awakening, SessionError> {
         let (reply, answer) = oneshot::channel();
-        Ok(self.ask(Command::Wake(Box::new(restore), reply), answer).await??)
+        self.ask(Command::Wake(Box::new(restore), reply), answer).await?.map_err(|asleep| match asleep {
+            Asleep::Agent(error) => SessionError::Agent(error),
+            Asleep::Closing => SessionError::Closing(self.record.clone()),
+            Asleep::Busy => SessionError::Busy(self.record.clone()),
+        })
     }
 
     /// Prompts the agent, after those who prompted before. Returns when the prompt is kept.
     pub async fn prompt(&self, prompt: Prompt) -> Result<TurnTicket, SessionError> {
+        if prompt.blocks.len() > self.longest_prompt {
+            return Err(PromptProblem::TooLong { limit: self.longest_prompt }.into());
+        }
         let (accepted, answer) = oneshot::channel();
         let (over, wait) = oneshot::channel();
-        let (known, is_known) = oneshot::channel();
         let request = prompt.request.clone();
-        self.send(Command::Prompt { prompt, known, waiter: PromptWaiter { accepted, over } }).await?;
-        if is_known.await.is_ok() {
-            return Err(SessionError::RequestExists { record: self.record.clone(), request });
-        }
+        self.send(Command::Prompt { prompt, waiter: PromptWaiter { accepted, over } }).await?;
         match answer.await {
             Ok(Ok(turn)) => {
                 Ok(TurnTicket { turn, over: wait, record: self.record.clone(), fate: self.fate.clone() })
             }
             Ok(Err(Refusal::Closing)) => Err(SessionError::Closing(self.record.clone())),
             Ok(Err(Refusal::QueueFull)) => Err(SessionError::QueueFull(self.record.clone())),
+            Ok(Err(Refusal::RequestExists)) => {
+                Err(SessionError::RequestExists { record: self.record.clone(), request })
+            }
             Err(_) => Err(gone(&self.fate, &self.record)),
         }
     }

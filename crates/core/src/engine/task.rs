@@ -3,7 +3,7 @@
 //! It waits for one thing to happen, takes whatever else has happened meanwhile, and settles it all at once:
 //! commit, then act. Everything that can happen is a [`Happening`]; nothing else touches the session.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 
@@ -12,12 +12,12 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
-use crate::machine::{AskId, Awakening, Deadline, Input, SessionMachine};
+use crate::machine::{AskId, Asleep, Awakening, Deadline, Input, Refusal, SessionMachine};
 use crate::model::{AbsolutePath, AgentError, AgentSpec, McpServer, SessionIdentity, TurnId};
 use crate::store::StoreError;
 use crate::tools::Environment;
 
-use super::agent::{LiveAgent, LiveId};
+use super::agent::{FailedStart, Leftover, LiveAgent, LiveId};
 use super::keeper::Keeper;
 use super::perform::Outward;
 use super::session::{SessionStatus, Told};
@@ -30,13 +30,8 @@ const BATCH_BYTES: usize = 1024 * 1024;
 
 /// What a client asks of a session.
 pub(super) enum Command {
-    Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, AgentError>>),
-    /// `known` is told if the request id has been used, and dropped if not.
-    Prompt {
-        prompt: Prompt,
-        known: oneshot::Sender<()>,
-        waiter: PromptWaiter,
-    },
+    Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
+    Prompt { prompt: Prompt, waiter: PromptWaiter },
     Cancel(Option<TurnId>),
     Close(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
@@ -60,13 +55,14 @@ pub(super) enum Ask {
     Other(Box<str>),
 }
 
-type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<Line>), AgentError>> + Send>>;
+type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<Line>), FailedStart>> + Send>>;
 
 /// One thing that happened.
 enum Happening {
     Command(Option<Command>),
-    Started(Result<(LiveAgent, Vec<Line>), AgentError>),
-    Ended,
+    Started(Result<(LiveAgent, Vec<Line>), FailedStart>),
+    /// The agent has gone as it was asked to; what it said meanwhile.
+    Ended(Vec<Line>),
     Said(Option<FromAgent>),
     Deadline(Deadline),
 }
@@ -81,9 +77,14 @@ pub(super) struct SessionTask {
     pub(super) agent: Option<LiveAgent>,
     pub(super) coming: Option<Coming>,
     /// An agent that was asked to go.
-    pub(super) going: Option<JoinHandle<()>>,
-    /// An agent that went by itself, or what is left of it.
-    pub(super) leftover: Option<JoinHandle<()>>,
+    pub(super) going: Option<JoinHandle<Vec<Line>>>,
+    pub(super) leftover: Option<Leftover>,
+    /// What was given to the agent in confidence.
+    pub(super) secrets: Vec<String>,
+    /// Why the agent is about to go, if we know better than its exit.
+    pub(super) undoing: Option<AgentError>,
+    /// What the machine is to be told next.
+    pub(super) inputs: VecDeque<Input>,
     pub(super) deadline: Option<(Deadline, Instant)>,
     pub(super) asks: HashMap<AskId, Ask>,
     pub(super) waiters: Waiters,
@@ -118,6 +119,9 @@ impl SessionTask {
             coming: None,
             going: None,
             leftover: None,
+            secrets: Vec::new(),
+            undoing: None,
+            inputs: VecDeque::new(),
             deadline: None,
             asks: HashMap::new(),
             waiters: Waiters::default(),
@@ -149,7 +153,7 @@ impl SessionTask {
     }
 
     async fn next(&mut self) -> Happening {
-        let known = known(&self.machine);
+        let known = known(&self.machine, &self.secrets);
         let deadline = self.deadline;
         tokio::select! {
             command = self.commands.recv() => Happening::Command(command),
@@ -157,9 +161,9 @@ impl SessionTask {
                 self.coming = None;
                 Happening::Started(started)
             }
-            _ = when(self.going.as_mut()) => {
+            lines = when(self.going.as_mut()) => {
                 self.going = None;
-                Happening::Ended
+                Happening::Ended(lines.unwrap_or_default())
             }
             said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(known)))) => {
                 Happening::Said(said)
@@ -179,8 +183,16 @@ impl SessionTask {
             Happening::Command(Some(command)) => self.take_command(command).await?,
             Happening::Command(None) => self.over = true,
             Happening::Started(Ok((agent, lines))) => self.take_agent(agent, lines).await?,
-            Happening::Started(Err(error)) => self.step(Input::StartFailed(error)),
-            Happening::Ended => self.step(Input::AgentEnded),
+            Happening::Started(Err(FailedStart { error, lines })) => {
+                if self.keeper.has_record() {
+                    self.keep_lines(lines);
+                }
+                self.step(Input::StartFailed(error));
+            }
+            Happening::Ended(lines) => {
+                self.keep_lines(lines);
+                self.step(Input::AgentEnded);
+            }
             Happening::Said(Some(said)) => self.take_said(said),
             Happening::Said(None) => self.take_end().await,
             Happening::Deadline(deadline) => self.step(Input::Deadline(deadline)),
@@ -198,13 +210,12 @@ impl SessionTask {
                 }
                 self.step(Input::Wake(options));
             }
-            Command::Prompt { prompt, known, waiter } => {
+            Command::Prompt { prompt, waiter } => {
                 let Prompt { blocks, policy, request } = prompt;
                 if self.waiters.prompts.contains_key(&request) || self.keeper.knows_request(&request).await? {
-                    tell(known, ());
+                    tell(waiter.accepted, Err(Refusal::RequestExists));
                     return Ok(());
                 }
-                drop(known);
                 self.waiters.prompts.insert(request.clone(), waiter);
                 self.step(Input::Prompt { request, prompt: blocks, policy });
             }
@@ -217,7 +228,10 @@ impl SessionTask {
                 self.waiters.parked.push(reply);
                 self.step(Input::Park);
             }
-            Command::Leave => self.over = true,
+            Command::Leave => {
+                self.step(Input::Leave);
+                self.over = true;
+            }
         }
         Ok(())
     }
@@ -226,18 +240,23 @@ impl SessionTask {
         let advertised = agent.connection.capabilities().sessions;
         self.agent = Some(agent);
         self.received = 0;
-        let now = self.now();
-        for line in lines {
-            self.keeper.keep_line(now, None, line);
-        }
-        let mut exchanges = Vec::new();
+        self.keep_lines(lines);
+        let (mut exchanges, mut spoken_at) = (Vec::new(), None);
         if self.keeper.has_record() {
             let conversation = history::fold(&self.shared.store, self.keeper.record()).await?;
             self.history = self.machine.carries_history().then(|| history::transcript(&conversation));
             exchanges = conversation.exchanges();
+            spoken_at = conversation.spoken_at();
         }
-        self.step(Input::AgentReady { advertised, exchanges });
+        self.step(Input::AgentReady { advertised, exchanges, spoken_at });
         Ok(())
+    }
+
+    fn keep_lines(&mut self, lines: Vec<Line>) {
+        let now = self.now();
+        for line in lines {
+            self.keeper.keep_line(now, None, line);
+        }
     }
 
     /// Takes the messages that have come meanwhile, so that they are committed together.
@@ -247,7 +266,7 @@ impl SessionTask {
                 break;
             }
             let Some(agent) = &mut self.agent else { break };
-            let Some(said) = agent.connection.try_recv(known(&self.machine)) else { break };
+            let Some(said) = agent.connection.try_recv(known(&self.machine, &self.secrets)) else { break };
             self.take(Happening::Said(Some(said))).await?;
         }
         Ok(())
@@ -255,9 +274,10 @@ impl SessionTask {
 
     async fn take_end(&mut self) {
         let Some(agent) = self.agent.take() else { return };
-        let (error, leftover) = agent.gone(&self.place, self.shared.settings.process).await;
+        let (seen, leftover) = agent.gone(&self.place, &self.shared.settings).await;
         self.leftover = Some(leftover);
         self.forget_agent();
+        let error = self.undoing.take().unwrap_or(seen);
         self.step(Input::AgentGone(error));
     }
 
@@ -274,6 +294,11 @@ impl SessionTask {
                 self.act(outward).await;
             }
         }
+    }
+
+    /// Takes no more commands: whoever comes now begins anew.
+    pub(super) fn stop_listening(&mut self) {
+        self.commands.close();
     }
 
     pub(super) fn forget_agent(&mut self) {
@@ -300,13 +325,17 @@ impl SessionTask {
 
     /// Leaves nothing behind.
     async fn leave(mut self) {
+        self.commands.close();
         self.keeper.close();
         self.coming = None;
         if let Some(agent) = self.agent.take() {
-            agent.end(self.shared.settings.process).await;
+            agent.end(self.shared.settings.process, Vec::new()).await;
         }
-        for handle in [self.going.take(), self.leftover.take()].into_iter().flatten() {
-            drop(handle.await);
+        if let Some(going) = self.going.take() {
+            drop(going.await);
+        }
+        if let Some(leftover) = self.leftover.take() {
+            drop(leftover.task.await);
         }
     }
 }
@@ -314,7 +343,7 @@ impl SessionTask {
 impl Place {
     /// Takes what the client that wants the agent started has given.
     fn renew(&mut self, environment: Environment, mcp_servers: Option<Vec<McpServer>>) {
-        if !environment.is_empty() {
+        if !environment.variables().is_empty() {
             self.environment = environment;
         }
         if let Some(servers) = mcp_servers {
@@ -325,11 +354,9 @@ impl Place {
 }
 
 /// What the agent's next message is read with.
-fn known(machine: &SessionMachine) -> Known<'_> {
-    Known {
-        session: machine.lineage().map(|lineage| &lineage.current().session),
-        remembers: machine.remembers(),
-    }
+fn known<'a>(machine: &'a SessionMachine, secrets: &'a [String]) -> Known<'a> {
+    let session = machine.lineage().map(|lineage| &lineage.current().session);
+    Known { session, remembers: machine.remembers(), secrets }
 }
 
 /// A future if there is one; otherwise one that never comes.

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use tokio::sync::oneshot;
 
-use crate::machine::{Awakening, Refusal};
-use crate::model::{AgentError, RequestId, Turn, TurnId};
+use crate::machine::{Asleep, Awakening, Refusal};
+use crate::model::{RequestId, Turn, TurnId};
 
 /// Tells one waiter; one that no longer waits is not an error.
 pub(super) fn tell<T>(waiter: oneshot::Sender<T>, news: T) {
@@ -20,7 +20,7 @@ pub(super) struct PromptWaiter {
 
 #[derive(Default)]
 pub(super) struct Waiters {
-    pub(super) awake: Vec<oneshot::Sender<Result<Awakening, AgentError>>>,
+    pub(super) awake: Vec<oneshot::Sender<Result<Awakening, Asleep>>>,
     pub(super) parked: Vec<oneshot::Sender<bool>>,
     pub(super) closed: Vec<oneshot::Sender<()>>,
     pub(super) prompts: HashMap<RequestId, PromptWaiter>,
@@ -28,7 +28,7 @@ pub(super) struct Waiters {
 }
 
 impl Waiters {
-    pub(super) fn tell_awake(&mut self, news: &Result<Awakening, AgentError>) {
+    pub(super) fn tell_awake(&mut self, news: &Result<Awakening, Asleep>) {
         for waiter in self.awake.drain(..) {
             tell(waiter, news.clone());
         }

@@ -19,8 +19,10 @@ pub enum Effect {
     Permit(AskId, Permit),
     /// Answer any other request: we have no such method.
     Refuse(AskId),
-    /// Keep a line of the agent.
+    /// Keep an update of the agent and show it.
     Keep(Arc<str>),
+    /// Keep an update of the agent that proved to be a replay: it is no part of the conversation.
+    KeepAside(Arc<str>),
     /// Keep a fact of ours.
     Fact(Fact),
     /// Keep a turn as it stands.
@@ -36,10 +38,10 @@ pub enum Effect {
     /// Lift the time limit, whichever it is.
     Disarm,
     /// Tell whoever waits for the session to be live.
-    Awake(Result<Awakening, AgentError>),
+    Awake(Result<Awakening, Asleep>),
     /// Tell the client its turn is accepted.
     TurnAccepted(RequestId, TurnId),
-    /// Tell the client its turn cannot be accepted: the session is closing, or its queue is full.
+    /// Tell the client its turn cannot be accepted.
     TurnRefused(RequestId, Refusal),
     /// Tell the client its turn is over.
     TurnOver(Turn),
@@ -93,6 +95,19 @@ pub enum Refusal {
     Closing,
     /// Too many prompts wait.
     QueueFull,
+    /// The record has had a prompt of this name.
+    RequestExists,
+}
+
+/// Why a session is not live, though somebody wants it to be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Asleep {
+    /// The agent is in the way.
+    Agent(AgentError),
+    /// The session is being closed.
+    Closing,
+    /// A turn runs, so it cannot begin afresh.
+    Busy,
 }
 
 /// How a session came to be live.

@@ -3,18 +3,33 @@
 use crate::model::{AgentError, Fact, Lifecycle, StopReason, Timestamp, Turn, TurnOutcome};
 
 use super::state::{Live, Prompting, State, Then};
-use super::{Call, Deadline, Effect, SessionMachine};
+use super::{Asleep, Call, Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
     pub(super) fn park(&mut self) {
         match &self.state {
             State::Parked => self.do_(Effect::Parked(true)),
-            State::Idle(_) => {
-                self.do_(Effect::EndAgent);
-                self.state = State::Ending(Then::Park);
-            }
+            State::Idle(_) => self.end_process(Then::Park),
+            // It is told when the agent has gone.
+            State::Ending(Then::Park | Then::Wake) => {}
             _ => self.do_(Effect::Parked(false)),
         }
+    }
+
+    pub(super) fn leave(&mut self, now: Timestamp) {
+        let turn = match self.take_state() {
+            State::Prompting(Prompting { turn, held, .. }) => {
+                self.release(held);
+                Some(turn)
+            }
+            State::Closing(turn) => turn,
+            _ => None,
+        };
+        if let Some(mut turn) = turn {
+            self.interrupt(now, &mut turn, "its host was stopped while this turn ran; it is not sent again");
+            self.do_(Effect::TurnOver(turn));
+        }
+        self.state = State::Closed;
     }
 
     pub(super) fn close(&mut self, now: Timestamp) {
@@ -27,8 +42,7 @@ impl SessionMachine {
                 self.close_live(now, &live, Some(turn));
             }
             State::Starting | State::Looking(_) | State::Creating(..) | State::Restoring(_) => {
-                let error = self.gone_for_good();
-                self.do_(Effect::Awake(Err(error)));
+                self.do_(Effect::Awake(Err(Asleep::Closing)));
                 self.end_process(Then::Close);
             }
             State::Ending(_) => self.state = State::Ending(Then::Close),
@@ -114,7 +128,10 @@ impl SessionMachine {
         self.state = State::Parked;
         match then {
             Then::Close => self.closed(now),
-            Then::Wake => self.start(),
+            Then::Wake => {
+                self.do_(Effect::Parked(true));
+                self.start();
+            }
             Then::Park => {
                 self.do_(Effect::Parked(true));
                 self.start_if_needed();
@@ -157,7 +174,7 @@ impl SessionMachine {
         }
     }
 
-    fn end_process(&mut self, then: Then) {
+    pub(super) fn end_process(&mut self, then: Then) {
         self.do_(Effect::Disarm);
         self.do_(Effect::EndAgent);
         self.state = State::Ending(then);

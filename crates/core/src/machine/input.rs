@@ -29,12 +29,16 @@ pub enum Input {
     Close,
     /// Nobody needs the agent at the moment.
     Park,
+    /// The session's host stops. What runs is interrupted, and what waits goes on waiting.
+    Leave,
     /// The agent has started and answered `initialize`.
     AgentReady {
         /// What it offers.
         advertised: Advertised,
         /// The conversation so far, for comparison with what it may replay.
         exchanges: Vec<Exchange>,
+        /// When something was last said in it, for comparison with the agent's list.
+        spoken_at: Option<Timestamp>,
     },
     /// The agent did not come that far; nothing of it is left.
     StartFailed(AgentError),

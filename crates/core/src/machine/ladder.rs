@@ -48,7 +48,7 @@ impl SessionMachine {
             other => return self.state = other,
         };
         let elsewhere =
-            matches!((changed, self.updated_at), (Some(theirs), Some(ours)) if theirs.since(ours) > TAIL);
+            matches!((changed, self.spoken_at), (Some(theirs), Some(ours)) if theirs.since(ours) > TAIL);
         self.descend(now, ladder, if elsewhere { Rung::Load } else { Rung::Resume });
     }
 
@@ -84,10 +84,13 @@ impl SessionMachine {
         } else {
             LineageReason::LoadFailed
         };
-        if self.remembers && self.options.fallback == Fallback::Refuse {
+        if self.remembers
+            && self.options.fallback == Fallback::Refuse
+            && let Some(lineage) = &self.lineage
+        {
             let error = AgentError::NotRestored {
                 agent: self.agent.clone(),
-                session: self.current_session(),
+                session: lineage.current().session.clone(),
                 reason: reason.as_str().to_owned(),
             };
             return self.give_up(now, &error);

@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, Fact, FactError, Lifecycle, Lineage, PermissionPolicy, Record, RequestId,
-    StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, Update,
+    AgentError, Fact, FactError, Lifecycle, Lineage, PermissionPolicy, Record, RequestId, StopReason,
+    Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, Update,
 };
 
 mod effect;
@@ -21,7 +21,7 @@ mod ladder;
 mod prompting;
 mod state;
 
-pub use effect::{Awakening, Call, Effect, Permit, Refusal, Rung};
+pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung};
 pub use input::{Advertised, AskId, Deadline, Fallback, Input, WakeOptions};
 
 use state::{Live, Prompting, State, Then};
@@ -30,7 +30,7 @@ use state::{Live, Prompting, State, Then};
 pub const MAX_QUEUED: usize = 256;
 
 /// One session.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionMachine {
     agent: String,
     state: State,
@@ -41,8 +41,8 @@ pub struct SessionMachine {
     answered: bool,
     /// Whether one was answered in the current ACP session, so that losing it means forgetting something.
     remembers: bool,
-    /// When the record last changed, for comparison with the agent's list.
-    updated_at: Option<Timestamp>,
+    /// When something was last said, for comparison with the agent's list.
+    spoken_at: Option<Timestamp>,
     lifecycle: Lifecycle,
     options: WakeOptions,
     /// The next prompt carries the conversation so far.
@@ -61,7 +61,7 @@ impl SessionMachine {
             last_turn: None,
             answered: false,
             remembers: false,
-            updated_at: None,
+            spoken_at: None,
             lifecycle: Lifecycle::Open,
             options: WakeOptions::default(),
             carry: false,
@@ -76,7 +76,6 @@ impl SessionMachine {
             last_turn: record.last_turn,
             answered: record.answered_turns > 0,
             remembers: record.answered_turns > 0,
-            updated_at: Some(record.updated_at),
             lifecycle: record.lifecycle,
             ..Self::new(record.agent.label())
         }
@@ -91,7 +90,11 @@ impl SessionMachine {
             Input::Cancel(turn) => self.cancel(now, turn),
             Input::Close => self.close(now),
             Input::Park => self.park(),
-            Input::AgentReady { advertised, exchanges } => self.agent_ready(now, advertised, exchanges),
+            Input::Leave => self.leave(now),
+            Input::AgentReady { advertised, exchanges, spoken_at } => {
+                self.spoken_at = spoken_at.or(self.spoken_at);
+                self.agent_ready(now, advertised, exchanges);
+            }
             Input::StartFailed(error) => self.start_failed(now, &error),
             Input::AgentGone(error) => self.agent_gone(now, &error),
             Input::AgentEnded => self.agent_ended(now),
@@ -104,7 +107,7 @@ impl SessionMachine {
             Input::CloseAnswered => self.close_answered(now),
             Input::Update { update, body } => self.update(&update, body),
             Input::Permission { ask, kind } => self.permission(ask, kind),
-            Input::Request { ask } => self.out.push(Effect::Refuse(ask)),
+            Input::Request { ask } => self.request(ask),
             Input::Deadline(deadline) => self.deadline(now, deadline),
         }
         std::mem::take(&mut self.out)
@@ -157,24 +160,33 @@ impl SessionMachine {
             match turn.state {
                 TurnState::Queued => self.queue.push_back(turn),
                 TurnState::Dispatched { .. } => {
-                    turn.state = TurnState::Interrupted { at: now };
-                    let message = "the host died while this turn ran; it was not sent again".to_owned();
-                    let error = FactError { code: "INTERRUPTED".to_owned(), message };
-                    let fact = Fact::TurnEnded { turn: turn.id.0, stop_reason: None, error: Some(error) };
-                    self.do_(Effect::SaveTurn(turn));
-                    self.do_(Effect::Fact(fact));
+                    self.interrupt(now, &mut turn, "its host died while this turn ran; it is not sent again");
                 }
                 TurnState::Ended { .. } | TurnState::Interrupted { .. } => {}
             }
         }
     }
 
+    fn interrupt(&mut self, now: Timestamp, turn: &mut Turn, message: &str) {
+        turn.state = TurnState::Interrupted { at: now };
+        let error = FactError { code: "INTERRUPTED".to_owned(), message: message.to_owned() };
+        let fact = Fact::TurnEnded { turn: turn.id.0, stop_reason: None, error: Some(error) };
+        self.do_(Effect::SaveTurn(turn.clone()));
+        self.do_(Effect::Fact(fact));
+    }
+
     fn wake(&mut self, options: WakeOptions) {
+        let begins_afresh = options.fallback == Fallback::Reset;
         match &mut self.state {
             State::Parked => {
                 self.options = options;
                 self.start();
             }
+            State::Idle(_) if begins_afresh => {
+                self.options = options;
+                self.end_process(Then::Wake);
+            }
+            State::Prompting(_) if begins_afresh => self.do_(Effect::Awake(Err(Asleep::Busy))),
             State::Idle(_) | State::Prompting(_) => self.do_(Effect::Awake(Ok(Awakening::Live))),
             State::Ending(then @ Then::Park) => {
                 self.options = options;
@@ -184,11 +196,18 @@ impl SessionMachine {
             | State::Looking(_)
             | State::Creating(..)
             | State::Restoring(_)
-            | State::Ending(Then::Wake) => self.options = options,
+            | State::Ending(Then::Wake) => self.wake_along(options),
             State::Closing(_) | State::Ending(Then::Close) | State::Closed => {
-                let error = self.gone_for_good();
-                self.do_(Effect::Awake(Err(error)));
+                self.do_(Effect::Awake(Err(Asleep::Closing)));
             }
+        }
+    }
+
+    /// Somebody else's wake is under way: of two who disagree, the one who wants nothing lost is heard.
+    fn wake_along(&mut self, options: WakeOptions) {
+        self.options.carry_history |= options.carry_history;
+        if options.fallback == Fallback::Refuse {
+            self.options.fallback = Fallback::Refuse;
         }
     }
 
@@ -221,7 +240,8 @@ impl SessionMachine {
 
     /// Everything that waited for the agent has waited in vain.
     fn fail_waiters(&mut self, now: Timestamp, error: &AgentError) {
-        self.do_(Effect::Awake(Err(error.clone())));
+        self.options = WakeOptions::default();
+        self.do_(Effect::Awake(Err(Asleep::Agent(error.clone()))));
         for turn in std::mem::take(&mut self.queue) {
             self.end_turn(now, turn, TurnOutcome::Failed(error.into()));
         }
@@ -235,7 +255,7 @@ impl SessionMachine {
             }
         };
         turn.state = TurnState::Ended { at: now, outcome };
-        self.updated_at = Some(now);
+        self.spoken_at = Some(now);
         self.answered |= turn.is_answered();
         self.remembers |= turn.is_answered();
         self.do_(Effect::SaveTurn(turn.clone()));
@@ -258,24 +278,11 @@ impl SessionMachine {
             self.lifecycle = Lifecycle::Open;
             self.do_(Effect::SaveLifecycle(Lifecycle::Open));
         }
+        // What one client wished for this time binds no later start.
+        self.options = WakeOptions::default();
         self.do_(Effect::Awake(Ok(how)));
         self.state = State::Idle(live);
         self.dispatch_next(now);
-    }
-
-    fn gone_for_good(&self) -> AgentError {
-        AgentError::NotRestored {
-            agent: self.agent.clone(),
-            session: self.current_session(),
-            reason: "the session is being closed".to_owned(),
-        }
-    }
-
-    fn current_session(&self) -> AcpSessionId {
-        match &self.lineage {
-            Some(lineage) => lineage.current().session.clone(),
-            None => AcpSessionId::new("(none yet)").expect("the text is not empty"),
-        }
     }
 
     fn note_title(&mut self, update: &Update) {

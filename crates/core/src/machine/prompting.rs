@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Decision, Fact, LateStep, StopReason, Timestamp, ToolKind, TurnId, TurnOutcome, TurnState,
-    Update,
+    AgentError, Decision, Fact, LateStep, MessageKind, StopReason, Timestamp, ToolKind, TurnId, TurnOutcome,
+    TurnState, Update,
 };
 
 use super::state::{Live, Prompting, State};
 use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine};
 
-/// How many lines may be held back within a turn. A replay that goes on for longer is shown.
-const MAX_HELD: usize = 4096;
+/// How much may be held back within a turn. A replay that goes on for longer is shown.
+const MAX_HELD_BYTES: usize = 256 * 1024;
 
 impl SessionMachine {
     /// Sends the next prompt, if the session is idle and one waits.
@@ -60,7 +60,8 @@ impl SessionMachine {
 
     pub(super) fn cancel(&mut self, now: Timestamp, wanted: Option<TurnId>) {
         let State::Prompting(prompting) = &mut self.state else {
-            if let Some(id) = wanted {
+            // A turn that waits for its agent is the running one to whoever asked for it.
+            if let Some(id) = wanted.or_else(|| self.queue.front().map(|turn| turn.id)) {
                 self.cancel_queued(now, id);
             }
             return;
@@ -85,21 +86,24 @@ impl SessionMachine {
         match &mut self.state {
             State::Restoring(_) => self.replayed(update, body),
             State::Idle(live) => {
-                if !owed(live, update) {
-                    self.do_(Effect::Keep(body));
-                }
+                let keep = if owed(live, update) { Effect::KeepAside(body) } else { Effect::Keep(body) };
+                self.do_(keep);
             }
             State::Prompting(_) => self.said_in_a_turn(update, body),
             _ => self.do_(Effect::Keep(body)),
         }
     }
 
-    /// In a turn, what continues a late replay is held back until it is sure: an answer that only begins
-    /// like an old one must not be lost. It is sure once the whole rest has come and more follows.
+    /// In a turn, text that continues a late replay is held back until it is sure: an answer that only
+    /// begins like an old one must not be withheld. It is sure once the whole rest has come and more follows;
+    /// even then it is kept, aside. Thoughts, plans and tool calls are the turn's own: they end the doubt.
     fn said_in_a_turn(&mut self, update: &Update, body: Arc<str>) {
         let State::Prompting(prompting) = &mut self.state else { return };
-        if prompting.held.len() >= MAX_HELD {
+        let is_message = matches!(update, Update::Chunk { kind: MessageKind::User | MessageKind::Agent, .. });
+        let held_bytes: usize = prompting.held.iter().map(|line| line.len()).sum();
+        if update.is_history() && (!is_message || held_bytes > MAX_HELD_BYTES) {
             prompting.live.owed = None;
+            prompting.rest_came = false;
         }
         if owed(&mut prompting.live, update) {
             prompting.held.push(body);
@@ -108,7 +112,9 @@ impl SessionMachine {
         }
         if update.is_history() {
             let held = std::mem::take(&mut prompting.held);
-            if !prompting.rest_came {
+            if prompting.rest_came {
+                self.out.extend(held.into_iter().map(Effect::KeepAside));
+            } else {
                 self.release(held);
             }
         }
@@ -120,11 +126,24 @@ impl SessionMachine {
         self.out.extend(held.into_iter().map(Effect::Keep));
     }
 
+    /// Answers any other request of the agent.
+    pub(super) fn request(&mut self, ask: AskId) {
+        if self.can_be_answered() {
+            self.do_(Effect::Refuse(ask));
+        }
+    }
+
+    /// Whether there is an agent that reads what we send.
+    fn can_be_answered(&self) -> bool {
+        !matches!(self.state, State::Parked | State::Starting | State::Ending(_) | State::Closed)
+    }
+
     pub(super) fn permission(&mut self, ask: AskId, kind: ToolKind) {
+        if !self.can_be_answered() {
+            return;
+        }
         let permit = match &self.state {
-            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(_) | State::Ending(_) => {
-                Permit::Cancelled
-            }
+            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(_) => Permit::Cancelled,
             State::Prompting(Prompting { turn, .. }) => match turn.policy.decide(kind) {
                 Decision::Approve => Permit::Approve,
                 Decision::Reject => Permit::Reject,

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
-    AgentSessionId, AgentSpec, ChunkContent, Exchange, LineageReason, MessageKind, Reading, RecordId,
-    ToolKind, Verdict,
+    AcpSessionId, AgentSessionId, AgentSpec, ChunkContent, Exchange, LineageReason, MessageKind, Reading,
+    RecordId, ToolKind, Verdict,
 };
 
 mod cases;
@@ -65,7 +65,8 @@ fn ready(advertised: Advertised) -> Input {
 /// A started agent, and a conversation of so many answered prompts.
 fn ready_after(answered: u64, advertised: Advertised) -> Input {
     let exchange = |_| Exchange { prompt: "one".into(), answered: true, reply: "first".into() };
-    Input::AgentReady { advertised, exchanges: (0..answered).map(exchange).collect() }
+    let exchanges = (0..answered).map(exchange).collect();
+    Input::AgentReady { advertised, exchanges, spoken_at: Some(at(100)) }
 }
 
 /// A kept record whose agent answered `answered` prompts.

@@ -239,8 +239,10 @@ impl Alignment {
             message.is_settled = true;
             return Piece::Ours;
         }
-        // The delta is kept only after an exact match of the last prompt we know.
-        if self.passed > 0 && self.remaining().is_empty() { Piece::Beyond } else { Piece::Stranger }
+        // The delta is kept only after an exact match of the last prompt we know, and not while its reply is
+        // still being replayed: some agents put what their tools answered into the user's mouth.
+        let is_past = self.passed > 0 && self.remaining().is_empty() && !self.owes_reply();
+        if is_past { Piece::Beyond } else { Piece::Stranger }
     }
 
     /// Advances in a prompt, if the text does; if not, the agent put it between.

@@ -21,6 +21,7 @@ pub struct Conversation {
     messages: HashMap<(LineageIndex, MessageKind, Box<str>), usize>,
     /// The message that the next chunk without an id continues.
     open: Option<usize>,
+    spoken_at: Option<Timestamp>,
 }
 
 /// One thing said or done.
@@ -90,7 +91,8 @@ pub struct ToolCall {
 impl Conversation {
     /// The conversation of a record before its first event.
     pub fn new(record: RecordId) -> Self {
-        Self { record, entries: Vec::new(), tools: HashMap::new(), messages: HashMap::new(), open: None }
+        let (tools, messages) = (HashMap::new(), HashMap::new());
+        Self { record, entries: Vec::new(), tools, messages, open: None, spoken_at: None }
     }
 
     /// Everything so far, in order of first appearance.
@@ -101,32 +103,46 @@ impl Conversation {
     /// Takes the next event and what it says.
     pub fn apply(&mut self, event: &Event, content: Content) {
         match content {
-            Content::Prompt { text, blocks } => self.prompt(event, text, blocks),
-            Content::Update(update) => self.update(event, update),
-            Content::Fact(fact) => self.fact(fact),
+            Content::Prompt { text, blocks } => {
+                self.spoken_at = Some(event.at);
+                self.prompt(event, text, blocks);
+            }
+            Content::Update(update) => {
+                self.spoken_at = Some(event.at);
+                self.update(event, update);
+            }
+            Content::Fact(fact) => self.fact(event, fact),
             Content::Nothing => {}
         }
     }
 
-    fn prompt(&mut self, event: &Event, text: String, blocks: Box<str>) {
+    /// When somebody last said something, or a turn ended. Setting a session up again says nothing.
+    pub fn spoken_at(&self) -> Option<Timestamp> {
+        self.spoken_at
+    }
+
+    fn prompt(&mut self, event: &Event, text: String, blocks: Vec<Box<str>>) {
         self.open = None;
-        let message = Message { text, blocks: vec![blocks], ..self.message(event, MessageKind::User, None) };
+        let message = Message { text, blocks, ..self.message(event, MessageKind::User, None) };
         self.entries.push(Entry::Message(message));
     }
 
     fn update(&mut self, event: &Event, update: Update) {
         match update {
+            // Within a turn of ours the user has spoken already: agents echo the prompt.
+            Update::Chunk { kind: MessageKind::User, .. } if event.turn.is_some() => self.open = None,
             Update::Chunk { kind, message_id, content } => self.chunk(event, kind, message_id, content),
-            Update::Tool { call, fields } => self.tool(event, call, &fields),
+            Update::Tool { call, fields, .. } => self.tool(event, call, &fields),
             Update::Plan { fields } => self.plan(event, fields),
             Update::Title(_) | Update::State | Update::Unknown => {}
         }
     }
 
-    fn fact(&mut self, fact: Fact) {
+    fn fact(&mut self, event: &Event, fact: Fact) {
         match fact {
             Fact::TurnStarted { .. } => self.open = None,
             Fact::TurnEnded { turn, stop_reason, .. } => {
+                self.spoken_at = Some(event.at);
                 self.open = None;
                 let stop_reason = stop_reason.map(Into::into);
                 self.entries.push(Entry::TurnEnd { turn: TurnId(turn), stop_reason });

@@ -30,6 +30,14 @@ pub enum AgentError {
         /// The system's words.
         reason: String,
     },
+    /// The directory it would work in is not there.
+    #[error("cannot start the agent {agent:?} in {cwd}: the directory is not there")]
+    NoDirectory {
+        /// The agent.
+        agent: String,
+        /// The directory.
+        cwd: String,
+    },
     /// It did not answer `initialize` in time.
     #[error("the agent {agent:?} did not answer initialize within {} s{}", limit.as_secs_f32(), last_words(said))]
     SlowStart {
@@ -142,6 +150,26 @@ pub enum AgentError {
         /// The capability it lacks.
         capability: &'static str,
     },
+    /// A prompt that cannot be sent to any agent. Nothing was sent.
+    #[error("the prompt cannot be sent: {problem}")]
+    BadPrompt {
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// It cannot take a content block it would be given. Nothing was sent.
+    #[error(
+        "the agent {agent:?} cannot take block {index} of the prompt ({kind}): it does not advertise promptCapabilities.{capability}"
+    )]
+    ContentUnsupported {
+        /// The agent.
+        agent: String,
+        /// Which block, from 0.
+        index: usize,
+        /// The block's type.
+        kind: String,
+        /// The capability it lacks.
+        capability: &'static str,
+    },
 }
 
 /// What an agent's error means for the session it was about.
@@ -166,6 +194,7 @@ impl AgentError {
             Self::NotFound { .. } => "AGENT_NOT_FOUND",
             Self::NotExecutable { .. } => "AGENT_NOT_EXECUTABLE",
             Self::NotStarted { .. } => "AGENT_NOT_STARTED",
+            Self::NoDirectory { .. } => "BAD_DIRECTORY",
             Self::SlowStart { .. } => "AGENT_START_TIMEOUT",
             Self::ExitedAtOnce { .. } => "AGENT_EXITED_AT_START",
             Self::Version { .. } => "AGENT_PROTOCOL_VERSION",
@@ -179,6 +208,8 @@ impl AgentError {
             Self::Refused { .. } => "AGENT_REFUSED",
             Self::NotRestored { .. } => "SESSION_NOT_RESTORED",
             Self::McpUnsupported { .. } => "MCP_UNSUPPORTED",
+            Self::BadPrompt { .. } => "BAD_PROMPT",
+            Self::ContentUnsupported { .. } => "CONTENT_UNSUPPORTED",
         }
     }
 
@@ -212,10 +243,13 @@ impl AgentError {
                 Some("allow a fresh session; the conversation so far stays readable here")
             }
             Self::McpUnsupported { .. } => Some("leave the server out, or use a stdio one"),
+            Self::ContentUnsupported { .. } => Some("send the content as text, or name it as a link"),
+            Self::NoDirectory { .. } => Some("make the directory again; the session belongs to it"),
             Self::NotStarted { .. }
             | Self::Version { .. }
             | Self::Flooded { .. }
             | Self::BadAnswer { .. }
+            | Self::BadPrompt { .. }
             | Self::SessionIdTaken { .. }
             | Self::Refused { .. } => None,
         }

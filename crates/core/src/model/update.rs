@@ -1,6 +1,6 @@
 //! What an event says, free of any protocol version. `acp` reads lines into these; the model never parses one.
 
-use super::Fact;
+use super::{Fact, ToolKind};
 
 /// What one event contributes to a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -9,8 +9,8 @@ pub enum Content {
     Prompt {
         /// The text of its text blocks, joined.
         text: String,
-        /// All its blocks: a JSON array as sent.
-        blocks: Box<str>,
+        /// Its other blocks, each as JSON.
+        blocks: Vec<Box<str>>,
     },
     /// Something the agent reports.
     Update(Update),
@@ -36,6 +36,8 @@ pub enum Update {
     Tool {
         /// The agent's id for the call.
         call: Box<str>,
+        /// What the call does, if this update tells it. A new call that does not tell it does anything.
+        kind: Option<ToolKind>,
         /// The whole update object, as received.
         fields: Box<str>,
     },

@@ -10,6 +10,7 @@ use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
@@ -21,9 +22,31 @@ use crate::model::{AbsolutePath, AgentError, AgentSpec};
 
 use super::stderr::StderrTail;
 
-/// The environment an agent is started with, whole. Nothing is inherited.
-pub type Environment = Vec<(OsString, OsString)>;
+/// The environment an agent is started with, whole. Nothing is inherited, and nobody prints it.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub struct Environment(Vec<(OsString, OsString)>);
 
+impl Environment {
+    /// Its variables: name and value.
+    pub fn variables(&self) -> &[(OsString, OsString)] {
+        &self.0
+    }
+}
+
+impl FromIterator<(OsString, OsString)> for Environment {
+    fn from_iter<I: IntoIterator<Item = (OsString, OsString)>>(variables: I) -> Self {
+        Self(variables.into_iter().collect())
+    }
+}
+
+impl std::fmt::Debug for Environment {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(name, _)| name)).finish()
+    }
+}
+
+/// How long the last lines of an exited process are waited for.
+const LAST_WORDS: Duration = Duration::from_millis(300);
 /// How often a dying group is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
@@ -80,7 +103,10 @@ enum Phase {
 pub struct AgentProcess {
     group: Pid,
     stderr: StderrTail,
+    drained: watch::Receiver<bool>,
     phase: watch::Receiver<Phase>,
+    /// Whether the process has been reaped, so that its id may be anyone's.
+    reaped: Arc<Mutex<bool>>,
 }
 
 /// The two ends we hold of its pipes.
@@ -104,14 +130,14 @@ impl AgentProcess {
             reason: error.to_string(),
         };
         if !cwd.as_path().is_dir() {
-            let reason = format!("its working directory {cwd} is not there");
-            return Err(AgentError::NotStarted { program: agent.program.clone(), reason });
+            let (agent, cwd) = (agent.label().to_owned(), cwd.to_string());
+            return Err(AgentError::NoDirectory { agent, cwd });
         }
         let mut command = Command::new(&agent.program);
         command
             .args(&agent.args)
             .env_clear()
-            .envs(environment.iter().map(|(name, value)| (name, value)))
+            .envs(environment.variables().iter().map(|(name, value)| (name, value)))
             .current_dir(cwd.as_path())
             .process_group(0)
             .stdin(Stdio::piped())
@@ -125,13 +151,20 @@ impl AgentProcess {
         let group = group_of(&child).ok_or_else(|| not_started(&io::Error::other("it has no process id")))?;
         let pipes = take_pipes(&mut child);
         let (told, phase) = watch::channel(Phase::Running);
-        let process = Self { group, stderr: StderrTail::default(), phase };
+        let (told_drained, drained) = watch::channel(false);
+        let (stderr, reaped) = (StderrTail::default(), Arc::new(Mutex::new(false)));
+        let process = Self { group, stderr, drained, phase, reaped: Arc::clone(&reaped) };
         std::thread::Builder::new()
             .name(format!("agent-{}", group.as_raw_nonzero()))
-            .spawn(move || reap(child, group, grace, &told))
+            .spawn(move || reap(child, group, grace, &told, &reaped))
             .map_err(|error| not_started(&error))?;
         let (pipes, stderr) = pipes.map_err(|error| not_started(&error))?;
-        tokio::spawn(process.stderr.clone().drain(stderr));
+        let tail = process.stderr.clone();
+        // It ends with the pipe, which ends with the last process that holds it.
+        tokio::spawn(async move {
+            tail.drain(stderr).await;
+            told_drained.send_replace(true);
+        });
         Ok((process, pipes))
     }
 
@@ -140,8 +173,12 @@ impl AgentProcess {
         self.group.as_raw_nonzero().get().unsigned_abs()
     }
 
-    /// The last lines it wrote to stderr.
-    pub fn last_words(&self) -> Vec<String> {
+    /// The last lines it wrote to stderr. If it has exited, they are waited for, a moment.
+    pub async fn last_words(&mut self) -> Vec<String> {
+        if *self.phase.borrow() != Phase::Running {
+            let drained = self.drained.wait_for(|drained| *drained);
+            drop(tokio::time::timeout(LAST_WORDS, drained).await);
+        }
         self.stderr.last_lines()
     }
 
@@ -170,8 +207,9 @@ impl AgentProcess {
     }
 
     fn signal(&self, signal: Signal) {
-        if *self.phase.borrow() == Phase::Running {
-            // It may have exited this moment; then there is nobody to tell.
+        let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*reaped {
+            // All of it may have exited this moment; then there is nobody to tell.
             let _ = kill_process_group(self.group, signal);
         }
     }
@@ -199,13 +237,17 @@ fn take_pipes(child: &mut Child) -> io::Result<(Pipes, pipe::Receiver)> {
 }
 
 /// Waits for the process, tells its exit, and ends what it left in its group.
-fn reap(mut child: Child, group: Pid, grace: Grace, told: &watch::Sender<Phase>) {
+fn reap(mut child: Child, group: Pid, grace: Grace, told: &watch::Sender<Phase>, reaped: &Mutex<bool>) {
     // The exit is seen before the process is reaped: until then its id is nobody else's.
     while let Err(rustix::io::Errno::INTR) =
         waitid(WaitId::Pid(group), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
     {}
     let _ = kill_process_group(group, Signal::TERM);
-    let exit = Exit::from(child.wait());
+    let exit = {
+        let mut reaped = reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        *reaped = true;
+        Exit::from(child.wait())
+    };
     told.send_replace(Phase::Exited(exit.clone()));
     if !group_is_gone_within(group, grace.term) {
         let _ = kill_process_group(group, Signal::KILL);

@@ -68,6 +68,11 @@ struct Sending {
 }
 
 impl Peer {
+    /// Why nothing more comes from the peer; `None` while reading goes on.
+    pub fn end(&self) -> Option<End> {
+        self.0.inbox.end()
+    }
+
     /// A fresh id: 0, 1, 2 and so on for each connection.
     pub fn mint_id(&self) -> RpcId {
         RpcId::from_number(self.0.next_id.fetch_add(1, Ordering::Relaxed))

@@ -1,9 +1,9 @@
 //! The lines our client side sends, byte for byte, to an agent at the other end of a pipe in memory.
 
-use acpx_core::acp::client::{AgentConnection, Outgoing, SessionPlace};
+use acpx_core::acp::client::{AgentConnection, FromAgent, Known, Meaning, Outgoing, SessionPlace};
 use acpx_core::acp::read_error;
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentError, McpServer, McpTransport, NamedValue, Reading,
+    AbsolutePath, AcpSessionId, AgentError, McpServer, McpTransport, NamedValue, Reading, ToolKind,
 };
 use acpx_core::wire::{self, Inbound, Incoming, Limits, Peer, RpcError};
 use serde_json::{Value, json};
@@ -11,17 +11,12 @@ use serde_json::{Value, json};
 /// An agent's end: what reaches it.
 struct FarEnd {
     incoming: Incoming,
-    _peer: Peer,
+    peer: Peer,
 }
 
 impl FarEnd {
-    async fn received(&mut self) -> Value {
-        let inbound = self.incoming.recv().await.expect("a line arrives");
-        let mut message: Value = serde_json::from_str(inbound.message().line()).unwrap();
-        let fields = message.as_object_mut().unwrap();
-        assert_eq!(fields.remove("jsonrpc"), Some(json!("2.0")));
-        fields.remove("id");
-        message
+    async fn received(&mut self) -> String {
+        self.incoming.recv().await.expect("a line arrives").message().line().to_string()
     }
 }
 
@@ -35,7 +30,7 @@ async fn connected(capabilities: Value) -> (AgentConnection, FarEnd) {
     };
     let (started, ()) = tokio::join!(AgentConnection::start("a", peer, incoming), answer);
     let connection = started.unwrap().connection;
-    (connection, FarEnd { incoming: far_incoming, _peer: far_peer })
+    (connection, FarEnd { incoming: far_incoming, peer: far_peer })
 }
 
 fn everything() -> Value {
@@ -53,27 +48,110 @@ async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
     let (connection, mut agent) = connected(everything()).await;
     let (session, cwd) = (session(), AbsolutePath::new("/w").unwrap());
     let place = SessionPlace { cwd: &cwd, mcp_servers: &[] };
-    let workspace = json!({"sessionId": "s", "cwd": "/w", "mcpServers": []});
-    let only_session = json!({"sessionId": "s"});
     let blocks = r#"[{"type":"text","text":"hi"}]"#;
-    let table: Vec<(Outgoing, &str, Value)> = vec![
-        (connection.new_session(place).unwrap(), "session/new", json!({"cwd": "/w", "mcpServers": []})),
-        (connection.load().unwrap().request(&session, place).unwrap(), "session/load", workspace.clone()),
-        (connection.resume().unwrap().request(&session, place).unwrap(), "session/resume", workspace),
+    let request = |id: u64, method: &str, params: &str| {
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
+    };
+    let setup = r#"{"sessionId":"s","cwd":"/w","mcpServers":[]}"#;
+    let prompt = format!(r#"{{"sessionId":"s","prompt":{blocks}}}"#);
+    let only_session = r#"{"sessionId":"s"}"#;
+    let cancel = format!(r#"{{"jsonrpc":"2.0","method":"session/cancel","params":{only_session}}}"#);
+    let table: Vec<(Outgoing, String)> = vec![
         (
-            connection.prompt(&session, blocks),
-            "session/prompt",
-            json!({"sessionId": "s", "prompt": [{"type": "text", "text": "hi"}]}),
+            connection.new_session(place).unwrap(),
+            request(1, "session/new", r#"{"cwd":"/w","mcpServers":[]}"#),
         ),
-        (connection.cancel(&session), "session/cancel", only_session.clone()),
-        (connection.close().unwrap().request(&session), "session/close", only_session.clone()),
-        (connection.delete().unwrap().request(&session), "session/delete", only_session),
-        (connection.list().unwrap().request(&cwd, None), "session/list", json!({"cwd": "/w"})),
+        (connection.load().unwrap().request(&session, place).unwrap(), request(2, "session/load", setup)),
+        (connection.resume().unwrap().request(&session, place).unwrap(), request(3, "session/resume", setup)),
+        (connection.prompt(&session, blocks).unwrap(), request(4, "session/prompt", &prompt)),
+        (connection.cancel(&session), cancel),
+        (connection.close().unwrap().request(&session), request(5, "session/close", only_session)),
+        (connection.delete().unwrap().request(&session), request(6, "session/delete", only_session)),
+        (connection.list().unwrap().request(&cwd, None), request(7, "session/list", r#"{"cwd":"/w"}"#)),
     ];
-    for (outgoing, method, params) in table {
-        connection.send(outgoing).await.unwrap();
-        assert_eq!(agent.received().await, json!({"method": method, "params": params}));
+    for (outgoing, line) in table {
+        outgoing.send().await.unwrap();
+        assert_eq!(agent.received().await, line);
     }
+}
+
+#[tokio::test]
+async fn nothing_is_sent_before_initialize_is_answered() {
+    let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(Limits::default());
+    let mut starting = Box::pin(AgentConnection::start("a", peer, incoming));
+    let first = tokio::select! {
+        _ = &mut starting => panic!("there is a connection before initialize was answered"),
+        inbound = far_incoming.recv() => inbound.expect("a line arrives"),
+    };
+    let Inbound::Request { id, message } = first else { panic!("not a request: {first:?}") };
+    assert_eq!(message.method(), Some("initialize"));
+    assert!(far_incoming.try_recv().is_none());
+    far_peer.respond(&id, r#"{"protocolVersion":1}"#).await.unwrap();
+    let connection = starting.await.unwrap().connection;
+    assert!(far_incoming.try_recv().is_none());
+    connection.cancel(&session()).send().await.unwrap();
+    let next = far_incoming.recv().await.expect("a line arrives");
+    assert_eq!(next.message().method(), Some("session/cancel"));
+}
+
+#[tokio::test]
+async fn content_goes_out_only_where_its_type_is_advertised() {
+    let kinds = [("image", "image"), ("audio", "audio"), ("resource", "embeddedContext")];
+    for (kind, capability) in kinds {
+        let blocks = format!(r#"[{{"type":"text","text":"x"}},{{"type":"{kind}"}}]"#);
+        let (without, _) = connected(json!({})).await;
+        let expected =
+            AgentError::ContentUnsupported { agent: "a".into(), index: 1, kind: kind.into(), capability };
+        assert_eq!(without.prompt(&session(), &blocks).err(), Some(expected));
+        let (with, _) = connected(json!({"promptCapabilities": {capability: true}})).await;
+        assert!(with.prompt(&session(), &blocks).is_ok());
+    }
+    let (plain, _) = connected(json!({})).await;
+    assert!(plain.prompt(&session(), r#"[{"type":"resource_link"},{"type":"from_the_future"}]"#).is_ok());
+    assert_eq!(plain.prompt(&session(), "[;").err().map(|error| error.code()), Some("BAD_PROMPT"));
+}
+
+#[tokio::test]
+async fn a_tool_that_did_not_say_it_reads_is_not_taken_for_one_that_did() {
+    let (mut connection, agent) = connected(json!({})).await;
+    let update = |update: Value| json!({"sessionId": "s", "update": update}).to_string();
+    let call = |kind: Option<&str>| json!({"sessionUpdate": "tool_call", "toolCallId": "t", "kind": kind});
+    let ask = json!({"sessionId": "s", "toolCall": {"toolCallId": "t"}, "options": []}).to_string();
+    let mut kinds = Vec::new();
+    for told in [Some("read"), None] {
+        agent.peer.notify("session/update", &update(call(told))).await.unwrap();
+        agent.peer.request("session/request_permission", &ask).await.unwrap();
+        connection.recv(Known::default()).await.unwrap();
+        let Some(FromAgent { meaning: Meaning::Permission(_, request), .. }) =
+            connection.recv(Known::default()).await
+        else {
+            panic!("not a permission request")
+        };
+        kinds.push(request.kind);
+    }
+    assert_eq!(kinds, [ToolKind::Reads, ToolKind::Other]);
+}
+
+#[tokio::test]
+async fn an_answer_that_repeats_our_secrets_is_kept_without_them() {
+    let (mut connection, mut agent) = connected(everything()).await;
+    let cwd = AbsolutePath::new("/w").unwrap();
+    let env = vec![NamedValue { name: "TOKEN".into(), value: "s3cret-value".into() }];
+    let command = AbsolutePath::new("/bin/x").unwrap();
+    let args = vec!["--key=s3cret-argument".to_owned()];
+    let server = McpServer { name: "m".into(), transport: McpTransport::Stdio { command, args, env } };
+    let place = SessionPlace { cwd: &cwd, mcp_servers: &[server] };
+    let outgoing = connection.new_session(place).unwrap();
+    let kept = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"m"}]}}"#;
+    assert_eq!(&*outgoing.kept().body, kept);
+    outgoing.send().await.unwrap();
+    let Some(Inbound::Request { id, message }) = agent.incoming.recv().await else { panic!("no request") };
+    let data = format!(r#"{{"json":{}}}"#, message.params().unwrap());
+    agent.peer.respond_error(&id, &RpcError::invalid_params("bad").with_data(&data)).await.unwrap();
+    let secrets = ["s3cret-value".to_owned(), "s3cret-argument".to_owned()];
+    let said = connection.recv(Known { secrets: &secrets, ..Known::default() }).await.unwrap();
+    assert!(!said.line.body.contains("s3cret"), "{}", said.line.body);
+    assert!(!format!("{:?}", said.meaning).contains("s3cret"), "{:?}", said.meaning);
 }
 
 #[tokio::test]
@@ -134,8 +212,9 @@ async fn each_transport_goes_out_only_where_it_may() {
             let (given, on_the_wire) = server(kind);
             let call = connection.new_session(SessionPlace { cwd: &cwd, mcp_servers: &[given] });
             if allowed.contains(&kind) {
-                connection.send(call.unwrap()).await.unwrap();
-                assert_eq!(agent.received().await["params"]["mcpServers"], json!([on_the_wire]));
+                call.unwrap().send().await.unwrap();
+                let sent: Value = serde_json::from_str(&agent.received().await).unwrap();
+                assert_eq!(sent["params"]["mcpServers"], json!([on_the_wire]));
             } else {
                 let Err(AgentError::McpUnsupported { server, capability, .. }) = call else {
                     panic!("{kind}")

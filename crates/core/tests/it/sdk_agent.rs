@@ -7,7 +7,7 @@ use std::sync::Arc;
 use acpx_core::acp::client::{
     AgentConnection, Answer, Known, ListPage, ListedSession, Meaning, Outgoing, SessionPlace,
 };
-use acpx_core::acp::{Capabilities, update};
+use acpx_core::acp::{Capabilities, PromptContent, update};
 use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Settings};
 use acpx_core::machine::{Advertised, Awakening, Permit, Rung};
 use acpx_core::model::{
@@ -16,6 +16,7 @@ use acpx_core::model::{
     TurnOutcome, TurnState, Update, Verdict,
 };
 use acpx_core::store::MemoryStore;
+use acpx_core::tools::Environment;
 use acpx_core::wire::{self, Limits};
 use acpx_testkit::TempHome;
 use agent_client_protocol::ByteStreams;
@@ -28,7 +29,7 @@ mod agent;
 use agent::SdkAgent;
 
 /// The agent has one session, in which prompts were answered.
-const KNOWN: Known<'_> = Known { session: None, remembers: true };
+const KNOWN: Known<'_> = Known { session: None, remembers: true, secrets: &[] };
 
 /// A connection to an SDK agent in this process.
 struct Pair {
@@ -58,7 +59,7 @@ impl Pair {
 
     /// Sends a call, and gives what the agent said before its answer, and the answer.
     async fn call(&mut self, outgoing: Outgoing) -> (Vec<Update>, Answer) {
-        self.connection.send(outgoing).await.unwrap();
+        outgoing.send().await.unwrap();
         self.until_answered().await
     }
 
@@ -71,7 +72,7 @@ impl Pair {
                 Meaning::Permission(ask, request) => {
                     self.asked.push(request.kind);
                     let answer = self.connection.permit(&ask, &request, self.permit);
-                    self.connection.send(answer).await.unwrap();
+                    answer.send().await.unwrap();
                 }
                 other => panic!("the agent said {other:?}"),
             }
@@ -90,7 +91,7 @@ impl Pair {
 
     async fn prompt(&mut self, session: &AcpSessionId, text: &str) -> (Vec<Update>, Answer) {
         let prompt = self.connection.prompt(session, &blocks(text).to_string());
-        self.call(prompt).await
+        self.call(prompt.unwrap()).await
     }
 }
 
@@ -131,7 +132,7 @@ async fn initialize_is_understood_both_ways() {
         delete: true,
         mcp_http: false,
         mcp_sse: false,
-        agent: Some("sdk-agent 1".to_owned()),
+        prompt: PromptContent::default(),
     };
     assert_eq!(pair.connection.capabilities(), &read);
 }
@@ -187,10 +188,10 @@ async fn a_cancel_ends_the_turn_that_waits() {
     let mut pair = Pair::start().await;
     let session = pair.open().await;
     let prompt = pair.connection.prompt(&session, &blocks("wait").to_string());
-    pair.connection.send(prompt).await.unwrap();
+    prompt.unwrap().send().await.unwrap();
     let first = pair.connection.recv(KNOWN).await.unwrap().meaning;
     assert!(matches!(first, Meaning::Update(update) if update == said("agent_message_chunk", "waiting")));
-    pair.connection.send(pair.connection.cancel(&session)).await.unwrap();
+    pair.connection.cancel(&session).send().await.unwrap();
     assert_eq!(pair.until_answered().await, (vec![], ended("cancelled")));
     let heard = [json!({ "sessionId": session, "prompt": blocks("wait") }), json!({ "sessionId": session })];
     assert_eq!(pair.agent.take_heard(), heard);
@@ -303,7 +304,7 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
         let args = [home.path().to_str().unwrap()].into_iter().chain(flag);
         let cwd = AbsolutePath::from_path(home.path()).unwrap();
         let agent = AgentSpec::new(program().to_str().unwrap(), args);
-        let new = NewSession { agent, cwd, environment: Vec::new(), mcp_servers: Vec::new() };
+        let new = NewSession { agent, cwd, environment: Environment::default(), mcp_servers: Vec::new() };
         let session = engine.open(new).await.unwrap();
         let ids = session.identity();
         assert_eq!(stop_reason(&say(&session, "one", PermissionPolicy::DenyAll).await), "end_turn");

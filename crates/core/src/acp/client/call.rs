@@ -1,22 +1,23 @@
 //! The calls we make, each with what the protocol requires and nothing it forbids.
 
+use std::borrow::Cow;
+
 use agent_client_protocol_schema::v1 as acp;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentError, Direction, EventKind, McpServer, McpTransport, NamedValue,
 };
-use crate::wire::{Peer, RpcId, encode};
+use crate::wire::{Peer, RpcId, WireError, encode};
 
-use super::super::secrets::PLACEHOLDER;
 use super::{AgentConnection, Line};
 
-/// A line to be kept and then sent.
-#[derive(Debug, Clone, PartialEq, Eq)]
+/// A line to be kept and then sent, to the agent it was made for and no other.
 pub struct Outgoing {
-    pub(super) id: Option<RpcId>,
-    pub(super) method: &'static str,
-    pub(super) line: String,
+    peer: Peer,
+    id: Option<RpcId>,
+    method: &'static str,
+    line: String,
     kept: Option<String>,
     kind: EventKind,
 }
@@ -72,16 +73,40 @@ impl AgentConnection {
         self.setup("session/new", None, place)
     }
 
-    /// `session/prompt`. The content blocks are a JSON array and go out as they are.
-    pub fn prompt(&self, session: &AcpSessionId, blocks: &str) -> Outgoing {
+    /// `session/prompt`. The content blocks are a JSON array and go out as they are, if the agent takes
+    /// content of their types.
+    pub fn prompt(&self, session: &AcpSessionId, blocks: &str) -> Result<Outgoing, AgentError> {
+        self.check_content(blocks)?;
         let params = format!(r#"{{"sessionId":{},"prompt":{blocks}}}"#, json(session));
-        Outgoing::request(&self.peer, "session/prompt", &params)
+        Ok(Outgoing::request(&self.peer, "session/prompt", &params))
+    }
+
+    fn check_content(&self, blocks: &str) -> Result<(), AgentError> {
+        let types: Vec<BlockType<'_>> = serde_json::from_str(blocks).map_err(|error| {
+            AgentError::BadPrompt { problem: format!("it is no list of content blocks: {error}") }
+        })?;
+        let offered = &self.capabilities.prompt;
+        for (index, block) in types.into_iter().enumerate() {
+            let (capability, is_offered) = match &*block.kind {
+                "image" => ("image", offered.image),
+                "audio" => ("audio", offered.audio),
+                "resource" => ("embeddedContext", offered.embedded_context),
+                // Text and links are for every agent; a type from the future is the agent's to judge.
+                _ => continue,
+            };
+            if !is_offered {
+                let (agent, kind) = (self.agent.clone(), block.kind.into_owned());
+                return Err(AgentError::ContentUnsupported { agent, index, kind, capability });
+            }
+        }
+        Ok(())
     }
 
     /// `session/cancel`, a notification.
     pub fn cancel(&self, session: &AcpSessionId) -> Outgoing {
         let line = encode::notification("session/cancel", &session_params(session));
-        Outgoing { id: None, method: "session/cancel", line, kept: None, kind: EventKind::Notification }
+        let peer = self.peer.clone();
+        Outgoing { peer, id: None, method: "session/cancel", line, kept: None, kind: EventKind::Notification }
     }
 
     fn setup(
@@ -93,16 +118,18 @@ impl AgentConnection {
         for server in place.mcp_servers {
             self.check_transport(server)?;
         }
-        let params = |secret: fn(&NamedValue) -> &str| {
-            let servers: Vec<_> =
-                place.mcp_servers.iter().map(|server| wire_server(server, secret)).collect();
-            json(&SetupParams { session_id: session, cwd: place.cwd, mcp_servers: servers })
-        };
-        let mut outgoing = Outgoing::request(&self.peer, method, &params(|variable| &variable.value));
+        let cwd = place.cwd;
+        let servers: Vec<_> = place.mcp_servers.iter().map(wire_server).collect();
+        let params = json(&SetupParams { session_id: session, cwd, mcp_servers: servers });
+        let mut outgoing = Outgoing::request(&self.peer, method, &params);
         if let Some(id) = &outgoing.id
             && !place.mcp_servers.is_empty()
         {
-            outgoing.kept = Some(encode::request(id, method, &params(|_| PLACEHOLDER)));
+            // A command's arguments and an address may hold secrets too, so only the names are kept.
+            let names: Vec<_> =
+                place.mcp_servers.iter().map(|server| ServerName { name: &server.name }).collect();
+            let params = json(&SetupParams { session_id: session, cwd, mcp_servers: names });
+            outgoing.kept = Some(encode::request(id, method, &params));
         }
         Ok(outgoing)
     }
@@ -157,11 +184,19 @@ impl Outgoing {
     pub(super) fn request(peer: &Peer, method: &'static str, params: &str) -> Self {
         let id = peer.mint_id();
         let line = encode::request(&id, method, params);
-        Self { id: Some(id), method, line, kept: None, kind: EventKind::Request }
+        Self { peer: peer.clone(), id: Some(id), method, line, kept: None, kind: EventKind::Request }
     }
 
-    pub(super) fn response(line: String) -> Self {
-        Self { id: None, method: "", line, kept: None, kind: EventKind::Response }
+    pub(super) fn response(peer: &Peer, line: String) -> Self {
+        Self { peer: peer.clone(), id: None, method: "", line, kept: None, kind: EventKind::Response }
+    }
+
+    /// Sends it, now that it is kept. Waits while the agent has too much to read.
+    pub async fn send(self) -> Result<(), WireError> {
+        match self.id {
+            Some(id) => self.peer.send_request(id, self.method, self.line).await,
+            None => self.peer.send(self.line).await,
+        }
     }
 
     /// The line as it is kept: without secret values.
@@ -174,11 +209,23 @@ impl Outgoing {
 /// What new, load and resume carry. `mcpServers` is always there: strict agents want it.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct SetupParams<'a> {
+struct SetupParams<'a, S> {
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<&'a AcpSessionId>,
     cwd: &'a AbsolutePath,
-    mcp_servers: Vec<acp::McpServer>,
+    mcp_servers: Vec<S>,
+}
+
+/// All that is kept of a server.
+#[derive(Serialize)]
+struct ServerName<'a> {
+    name: &'a str,
+}
+
+#[derive(Deserialize)]
+struct BlockType<'a> {
+    #[serde(borrow, rename = "type")]
+    kind: Cow<'a, str>,
 }
 
 #[derive(Serialize)]
@@ -188,11 +235,11 @@ struct ListParams<'a> {
     cursor: Option<&'a str>,
 }
 
-fn wire_server(server: &McpServer, secret: fn(&NamedValue) -> &str) -> acp::McpServer {
+fn wire_server(server: &McpServer) -> acp::McpServer {
     let env =
-        |values: &[NamedValue]| values.iter().map(|v| acp::EnvVariable::new(&v.name, secret(v))).collect();
+        |values: &[NamedValue]| values.iter().map(|v| acp::EnvVariable::new(&v.name, &v.value)).collect();
     let headers =
-        |values: &[NamedValue]| values.iter().map(|v| acp::HttpHeader::new(&v.name, secret(v))).collect();
+        |values: &[NamedValue]| values.iter().map(|v| acp::HttpHeader::new(&v.name, &v.value)).collect();
     match &server.transport {
         McpTransport::Stdio { command, args, env: variables } => acp::McpServer::Stdio(
             acp::McpServerStdio::new(&server.name, command.as_path()).args(args.clone()).env(env(variables)),

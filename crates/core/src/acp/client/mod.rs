@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 use crate::machine::AskId;
 use crate::model::{AcpSessionId, AgentError, Direction, EventKind, ToolKind, Update};
-use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, WireError, encode};
+use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
 use super::Capabilities;
 use super::content::is_foreign;
@@ -58,6 +58,8 @@ pub struct Known<'a> {
     pub session: Option<&'a AcpSessionId>,
     /// Whether the agent has answered a prompt in it. If not, failing to restore it means nothing was lost.
     pub remembers: bool,
+    /// Values that were given to the agent in confidence: they are kept out of every line.
+    pub secrets: &'a [String],
 }
 
 /// What the agent sent, and its line.
@@ -97,15 +99,6 @@ impl AgentConnection {
         &self.peer
     }
 
-    /// Sends a call whose line has been kept.
-    pub async fn send(&self, outgoing: Outgoing) -> Result<(), WireError> {
-        let Outgoing { id, method, line, .. } = outgoing;
-        match id {
-            Some(id) => self.peer.send_request(id, method, line).await,
-            None => self.peer.send(line).await,
-        }
-    }
-
     /// The next message of the agent; `None` when the connection has ended.
     pub async fn recv(&mut self, known: Known<'_>) -> Option<FromAgent> {
         let inbound = self.incoming.recv().await?;
@@ -124,8 +117,10 @@ impl AgentConnection {
     }
 
     fn interpret(&mut self, inbound: &Inbound, known: Known<'_>) -> FromAgent {
-        let message = inbound.message();
-        let mut line = inbound_line(inbound);
+        let mut line = inbound_line(inbound, known.secrets);
+        // What is acted on is what is kept, so that no secret lives on in an error.
+        let clean = if known.secrets.is_empty() { None } else { Message::parse(line.body.clone()).ok() };
+        let message = clean.as_ref().unwrap_or_else(|| inbound.message());
         let is_foreign = |session| is_foreign(message.params().unwrap_or("null"), session);
         if line.kind == EventKind::Update && known.session.is_some_and(is_foreign) {
             line.kind = EventKind::Notification;
@@ -135,19 +130,20 @@ impl AgentConnection {
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
             Inbound::Request { id, .. } => self.request(id, message),
             Inbound::Response { method, .. } => {
+                if matches!(&**method, "session/new" | "session/load" | "session/resume") {
+                    self.tools.clear();
+                }
                 Meaning::Answer(answer::read(&self.agent, method, message, known.remembers))
             }
         };
-        FromAgent { meaning, line, size: message.line().len() }
+        FromAgent { meaning, line, size: inbound.message().line().len() }
     }
 
     fn update(&mut self, message: &Message) -> Meaning {
         let update = super::update(message.params().unwrap_or("null"));
-        if let Update::Tool { call, fields } = &update
-            && let Some(kind) = permission::tool_kind(fields)
-        {
+        if let Update::Tool { call, kind: Some(kind), .. } = &update {
             self.tools.retain(|(known, _)| known != call);
-            self.tools.push_back((call.clone(), kind));
+            self.tools.push_back((call.clone(), *kind));
             if self.tools.len() > KNOWN_TOOLS {
                 self.tools.pop_front();
             }
@@ -169,7 +165,8 @@ impl AgentConnection {
 
     /// The line that tells the agent we have no such method.
     pub fn refusal(&self, ask: &AskId, method: &str) -> Outgoing {
-        Outgoing::response(encode::error_response(&rpc_id(ask), &RpcError::method_not_found(method)))
+        let line = encode::error_response(&rpc_id(ask), &RpcError::method_not_found(method));
+        Outgoing::response(&self.peer, line)
     }
 
     fn mcp_unsupported(&self, server: &str, capability: &'static str) -> AgentError {
@@ -182,15 +179,13 @@ fn rpc_id(ask: &AskId) -> RpcId {
 }
 
 /// How an inbound message is kept.
-fn inbound_line(inbound: &Inbound) -> Line {
+fn inbound_line(inbound: &Inbound, secrets: &[String]) -> Line {
     let message = inbound.message();
-    let (kind, body) = match inbound {
-        Inbound::Request { .. } => (EventKind::Request, without_secrets(message)),
-        Inbound::Notification(_) if message.method() == Some("session/update") => {
-            (EventKind::Update, message.line().clone())
-        }
-        Inbound::Notification(_) => (EventKind::Notification, message.line().clone()),
-        Inbound::Response { .. } | Inbound::Stray(_) => (EventKind::Response, message.line().clone()),
+    let kind = match inbound {
+        Inbound::Request { .. } => EventKind::Request,
+        Inbound::Notification(_) if message.method() == Some("session/update") => EventKind::Update,
+        Inbound::Notification(_) => EventKind::Notification,
+        Inbound::Response { .. } | Inbound::Stray(_) => EventKind::Response,
     };
-    Line { direction: Direction::FromAgent, kind, body }
+    Line { direction: Direction::FromAgent, kind, body: without_secrets(message, secrets) }
 }

@@ -55,14 +55,8 @@ impl PermissionRequest {
 impl AgentConnection {
     /// The line that answers a permission request.
     pub fn permit(&self, ask: &AskId, request: &PermissionRequest, permit: Permit) -> Outgoing {
-        Outgoing::response(encode::response(&rpc_id(ask), &request.result(permit)))
+        Outgoing::response(&self.peer, encode::response(&rpc_id(ask), &request.result(permit)))
     }
-}
-
-/// The kind a tool call's update tells, if it tells one.
-pub(super) fn tool_kind(fields: &str) -> Option<ToolKind> {
-    let fields: Value = serde_json::from_str(fields).ok()?;
-    fields.get("kind")?.as_str().map(kind_of)
 }
 
 fn kind_of(kind: &str) -> ToolKind {

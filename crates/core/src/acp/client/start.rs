@@ -1,5 +1,7 @@
 //! From a pair of pipes to an agent that has answered `initialize`.
 
+use std::collections::VecDeque;
+
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1 as acp;
 use serde_json::Value;
@@ -9,8 +11,8 @@ use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
 use super::{AgentConnection, Capabilities, Line, Outgoing, answer, inbound_line};
 
-/// How many lines an agent may send before it answers `initialize`.
-const LINES_BEFORE_ANSWER: usize = 256;
+/// How much an agent may send before it answers `initialize`.
+const BYTES_BEFORE_ANSWER: u64 = 1 << 20;
 
 /// An agent that has answered `initialize`, and the lines that took.
 pub struct Started {
@@ -20,13 +22,13 @@ pub struct Started {
     pub lines: Vec<Line>,
 }
 
-/// Why there is no connection.
+/// A start that did not come to a connection.
 #[derive(Debug)]
-pub enum InitializeFailure {
-    /// The agent closed its side first.
-    Ended,
-    /// It answered, and not well.
-    Agent(AgentError),
+pub struct InitializeFailure {
+    /// Why: the agent's error, or `None` if it closed its side first.
+    pub error: Option<AgentError>,
+    /// What was exchanged all the same.
+    pub lines: Vec<Line>,
 }
 
 impl AgentConnection {
@@ -36,51 +38,51 @@ impl AgentConnection {
         peer: Peer,
         mut incoming: Incoming,
     ) -> Result<Started, InitializeFailure> {
-        let outgoing = Outgoing::request(&peer, "initialize", &initialize_params());
-        let mut lines = vec![outgoing.kept()];
-        if let Some(id) = outgoing.id
-            && peer.send_request(id, outgoing.method, outgoing.line).await.is_err()
-        {
-            return Err(InitializeFailure::Ended);
-        }
-        while let Some(inbound) = incoming.recv().await {
-            lines.push(inbound_line(&inbound));
-            match inbound {
-                Inbound::Response { message, .. } => {
-                    let capabilities = read_answer(agent, &message).map_err(InitializeFailure::Agent)?;
-                    let agent = agent.to_owned();
-                    let connection = Self {
-                        agent,
-                        peer,
-                        incoming,
-                        capabilities,
-                        tools: std::collections::VecDeque::new(),
-                    };
-                    return Ok(Started { connection, lines });
-                }
-                Inbound::Request { id, message } => refuse(&peer, &id, &message, &mut lines).await,
-                Inbound::Notification(_) | Inbound::Stray(_) => {}
+        let mut lines = Vec::new();
+        match initialize(agent, &peer, &mut incoming, &mut lines).await {
+            Ok(capabilities) => {
+                let (agent, tools) = (agent.to_owned(), VecDeque::new());
+                Ok(Started { connection: Self { agent, peer, incoming, capabilities, tools }, lines })
             }
-            if lines.len() > LINES_BEFORE_ANSWER {
-                let during = "before it answered initialize".to_owned();
-                let limit = lines.iter().map(|line| line.body.len() as u64).sum();
-                return Err(InitializeFailure::Agent(AgentError::Flooded {
-                    agent: agent.to_owned(),
-                    limit,
-                    during,
-                }));
-            }
+            Err(error) => Err(InitializeFailure { error, lines }),
         }
-        Err(InitializeFailure::Ended)
     }
+}
+
+async fn initialize(
+    agent: &str,
+    peer: &Peer,
+    incoming: &mut Incoming,
+    lines: &mut Vec<Line>,
+) -> Result<Capabilities, Option<AgentError>> {
+    let outgoing = Outgoing::request(peer, "initialize", &initialize_params());
+    lines.push(outgoing.kept());
+    outgoing.send().await.map_err(|_| None)?;
+    let mut received = 0;
+    while let Some(inbound) = incoming.recv().await {
+        received += inbound.message().line().len() as u64;
+        if let Inbound::Response { message, .. } = &inbound {
+            lines.push(inbound_line(&inbound, &[]));
+            return read_answer(agent, message).map_err(Some);
+        }
+        if received > BYTES_BEFORE_ANSWER {
+            let (agent, during) = (agent.to_owned(), "before it answered initialize".to_owned());
+            return Err(Some(AgentError::Flooded { agent, limit: BYTES_BEFORE_ANSWER, during }));
+        }
+        lines.push(inbound_line(&inbound, &[]));
+        if let Inbound::Request { id, message } = &inbound {
+            refuse(peer, id, message, lines).await;
+        }
+    }
+    Err(None)
 }
 
 async fn refuse(peer: &Peer, id: &RpcId, message: &Message, lines: &mut Vec<Line>) {
     let error = RpcError::method_not_found(message.method().unwrap_or_default());
-    let refusal = Outgoing::response(encode::error_response(id, &error));
+    let refusal = Outgoing::response(peer, encode::error_response(id, &error));
     lines.push(refusal.kept());
     // If the agent is gone, the next receive says so.
-    drop(peer.send(refusal.line).await);
+    drop(refusal.send().await);
 }
 
 fn initialize_params() -> String {

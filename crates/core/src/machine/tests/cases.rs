@@ -12,7 +12,9 @@ fn calls(effects: &[Effect]) -> Vec<&Call> {
 fn awakenings(effects: &[Effect]) -> Vec<Result<Awakening, &'static str>> {
     let awakening = |effect: &Effect| match effect {
         Effect::Awake(Ok(how)) => Some(Ok(*how)),
-        Effect::Awake(Err(error)) => Some(Err(error.code())),
+        Effect::Awake(Err(Asleep::Agent(error))) => Some(Err(error.code())),
+        Effect::Awake(Err(Asleep::Closing)) => Some(Err("closing")),
+        Effect::Awake(Err(Asleep::Busy)) => Some(Err("busy")),
         _ => None,
     };
     effects.iter().filter_map(awakening).collect()
@@ -423,26 +425,122 @@ fn answered_early() -> SessionMachine {
 #[test]
 fn a_late_replay_is_not_shown_outside_a_turn() {
     let mut machine = answered_early();
-    assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "first")]), []);
+    let aside = Effect::KeepAside(Arc::from("first"));
+    assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "first")]), [aside]);
     assert_eq!(kept_lines(&feed(&mut machine, [chunk(MessageKind::Agent, "more")])), ["more"]);
 }
 
 #[test]
-fn a_late_replay_within_a_turn_is_held_and_dropped_once_it_is_whole_and_more_follows() {
+fn a_late_replay_within_a_turn_is_held_and_kept_aside_once_it_is_whole_and_more_follows() {
     let mut machine = answered_early();
     feed(&mut machine, [prompt("p")]);
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "fir")]), []);
     assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "st")]), []);
-    assert_eq!(kept_lines(&feed(&mut machine, [chunk(MessageKind::Agent, "new")])), ["new"]);
+    let aside = |text: &str| Effect::KeepAside(Arc::from(text));
+    let expected = [aside("fir"), aside("st"), Effect::Keep(Arc::from("new"))];
+    assert_eq!(feed(&mut machine, [chunk(MessageKind::Agent, "new")]), expected);
 }
 
 #[test]
 fn what_is_held_of_a_late_replay_is_bounded() {
     let mut machine = answered_early();
     feed(&mut machine, [prompt("p")]);
-    let thought = |_| chunk(MessageKind::Thought, "hm");
-    let shown = (0..5000).map(thought).map(|input| kept_lines(&feed(&mut machine, [input])).len());
-    assert_eq!(shown.sum::<usize>(), 5000);
+    let long = "x".repeat(100);
+    let mut shown = 0;
+    for _ in 0..5000 {
+        let update = Update::Chunk {
+            kind: MessageKind::User,
+            message_id: None,
+            content: ChunkContent::Text(" ".into()),
+        };
+        let effects = feed(&mut machine, [Input::Update { update, body: Arc::from(&*long) }]);
+        shown += kept_lines(&effects).len();
+    }
+    assert_eq!(shown, 5000);
+}
+
+#[test]
+fn thoughts_and_tool_calls_of_a_turn_are_never_held_back() {
+    let mut machine = answered_early();
+    feed(&mut machine, [prompt("p")]);
+    let tool = Update::Tool { call: "t".into(), kind: None, fields: "{}".into() };
+    let effects = feed(&mut machine, [Input::Update { update: tool, body: Arc::from("tool") }]);
+    assert_eq!(kept_lines(&effects), ["tool"]);
+
+    let mut machine = answered_early();
+    feed(&mut machine, [prompt("p"), chunk(MessageKind::Agent, "first")]);
+    assert_eq!(kept_lines(&feed(&mut machine, [chunk(MessageKind::Thought, "hm")])), ["first", "hm"]);
+}
+
+#[test]
+fn a_reset_is_for_one_start_and_not_for_the_next() {
+    let mut machine = kept(1);
+    let opened = Input::Opened { session: session("s2"), inner: None };
+    feed(&mut machine, [wake(Fallback::Reset), ready(ALL), opened, Input::AgentGone(died())]);
+    let effects = feed(&mut machine, [prompt("p"), ready(RESUME)]);
+    assert_eq!(calls(&effects), [&Call::Resume]);
+}
+
+#[test]
+fn a_live_session_can_be_reset_when_no_turn_runs() {
+    let mut machine = live(ALL);
+    assert!(feed(&mut machine, [wake(Fallback::Reset)]).contains(&Effect::EndAgent));
+    let effects = feed(&mut machine, [Input::AgentEnded, ready(ALL)]);
+    assert_eq!(calls(&effects), [&Call::New]);
+
+    let mut machine = live(ALL);
+    let effects = feed(&mut machine, [prompt("p"), wake(Fallback::Reset)]);
+    assert_eq!(awakenings(&effects), [Err("busy")]);
+}
+
+#[test]
+fn of_two_who_wake_the_one_who_wants_nothing_lost_is_heard() {
+    for (first, second) in [(Fallback::Refuse, Fallback::Fresh), (Fallback::Fresh, Fallback::Refuse)] {
+        let mut machine = kept(1);
+        let effects = feed(&mut machine, [wake(first), wake(second), ready(LOAD), refused(Reading::Lost)]);
+        assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
+    }
+}
+
+#[test]
+fn a_failed_attempt_does_not_hide_what_was_said_elsewhere() {
+    let listing = Advertised { list: true, ..ALL };
+    let mut machine = kept(1);
+    let busy = [Input::Listed(Some(at(2101))), refused(Reading::BusyElsewhere), Input::AgentEnded];
+    feed(&mut machine, [wake(Fallback::Fresh), ready(listing)].into_iter().chain(busy));
+    let effects = feed(&mut machine, [wake(Fallback::Fresh), ready(listing), Input::Listed(Some(at(2101)))]);
+    assert_eq!(calls(&effects), [&Call::Load]);
+}
+
+#[test]
+fn whoever_parks_is_told_even_if_somebody_prompts_meanwhile() {
+    let mut machine = live(ALL);
+    feed(&mut machine, [Input::Park, prompt("p")]);
+    assert_eq!(feed(&mut machine, [Input::Park]), []);
+    assert_eq!(feed(&mut machine, [Input::AgentEnded]), [Effect::Parked(true), Effect::StartAgent]);
+}
+
+#[test]
+fn cancel_reaches_a_turn_that_waits_for_its_agent() {
+    let mut machine = kept(1);
+    feed(&mut machine, [prompt("p")]);
+    let effects = feed(&mut machine, [Input::Cancel(None)]);
+    assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
+}
+
+#[test]
+fn a_host_that_stops_interrupts_what_runs_and_leaves_what_waits() {
+    let mut machine = live(ALL);
+    feed(&mut machine, [prompt("p"), prompt("q")]);
+    let effects = feed(&mut machine, [Input::Leave]);
+    let saved: Vec<_> = effects
+        .iter()
+        .filter_map(|effect| match effect {
+            Effect::SaveTurn(turn) => Some((turn.id, &turn.state)),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(saved, [(TurnId(2), &TurnState::Interrupted { at: at(1000) })]);
 }
 
 #[test]

@@ -43,7 +43,7 @@ impl Fold {
     }
 
     fn tool(&mut self, call: &str, fields: &str) {
-        self.apply(Content::Update(Update::Tool { call: call.into(), fields: fields.into() }));
+        self.apply(Content::Update(Update::Tool { call: call.into(), kind: None, fields: fields.into() }));
     }
 
     fn messages(&self) -> Vec<(&str, MessageKind, &str)> {
@@ -106,7 +106,7 @@ fn a_tool_call_stands_once_with_the_last_telling_of_each_field() {
 #[test]
 fn the_exchanges_begin_after_the_last_announced_reset() {
     let mut fold = Fold::new();
-    let prompt = |text: &str| Content::Prompt { text: text.into(), blocks: "[]".into() };
+    let prompt = |text: &str| Content::Prompt { text: text.into(), blocks: Vec::new() };
     let end = |turn, reason: Option<&str>| {
         Content::Fact(Fact::TurnEnded { turn, stop_reason: reason.map(Into::into), error: None })
     };
@@ -133,4 +133,15 @@ fn the_exchanges_begin_after_the_last_announced_reset() {
     };
     let expected = [exchange("one", true, "1"), exchange("two", false, ""), exchange("elsewhere", true, "")];
     assert_eq!(fold.conversation.exchanges(), expected);
+}
+
+#[test]
+fn an_echo_of_the_prompt_within_its_turn_is_not_said_twice() {
+    let mut fold = Fold::new();
+    fold.apply(Content::Prompt { text: "hi".into(), blocks: Vec::new() });
+    fold.chunk(MessageKind::User, None, "hi");
+    fold.chunk(MessageKind::Agent, None, "hello");
+    let expected = [("r:1", MessageKind::User, "hi"), ("r:3", MessageKind::Agent, "hello")];
+    assert_eq!(fold.messages(), expected);
+    assert_eq!(fold.conversation.exchanges().len(), 1);
 }

@@ -1,5 +1,7 @@
 //! Kept, then shown: a store that holds its appends back shows what happens before one is acknowledged.
 
+use std::sync::Mutex;
+
 use acpx_core::model::{Record, RequestId, Timestamp};
 use acpx_core::store::{Change, Durability, Lease, StoreFuture};
 use tokio::sync::watch;
@@ -11,12 +13,13 @@ struct GatedStore {
     inner: MemoryStore,
     open: watch::Sender<bool>,
     waiting: watch::Sender<usize>,
+    appended: Mutex<Vec<(Vec<Change>, Durability)>>,
 }
 
 impl GatedStore {
     fn new() -> Arc<Self> {
         let (open, waiting) = (watch::Sender::new(true), watch::Sender::new(0));
-        Arc::new(Self { inner: MemoryStore::new(), open, waiting })
+        Arc::new(Self { inner: MemoryStore::new(), open, waiting, appended: Mutex::default() })
     }
 
     fn set_open(&self, open: bool) {
@@ -35,6 +38,7 @@ impl Store for GatedStore {
             self.waiting.send_modify(|count| *count += 1);
             self.open.subscribe().wait_for(|open| *open).await.unwrap();
             self.waiting.send_modify(|count| *count -= 1);
+            self.appended.lock().unwrap().push((changes.clone(), durability));
             self.inner.append(lease, changes, durability).await
         })
     }
@@ -74,12 +78,12 @@ async fn nothing_is_shown_or_sent_before_it_is_kept() {
     let store: Arc<dyn Store> = gate.clone();
     let engine = Engine::new(store.clone(), HostId::new("host").unwrap(), quick());
     let bench = Bench { home: TempHome::new(), store, engine };
-    let go = bench.home.join("go");
+    let (go, prompted) = (bench.home.join("go"), bench.home.join("prompted"));
     let script = Script::new()
         .initialize(everything())
         .session_new("s1")
-        .prompt(|turn| turn.await_file(&go).say("hello").end("end_turn"));
-    let (session, command) = bench.open(&script).await;
+        .prompt(|turn| turn.touch(&prompted).await_file(&go).say("hello").end("end_turn"));
+    let (session, _) = bench.open(&script).await;
     let mut follower = session.follow(Seq::FIRST);
     follower.page().await.unwrap();
 
@@ -89,7 +93,16 @@ async fn nothing_is_shown_or_sent_before_it_is_kept() {
         async move { session.prompt(Prompt::text("hi").unwrap()).await }
     });
     gate.someone_waits().await;
-    assert_eq!(methods(&command), ["initialize", "session/new"]);
+    // The agent says at once when it is prompted; it is given time to, and must not.
+    let heard = async {
+        while !prompted.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    assert!(
+        tokio::time::timeout(Duration::from_millis(300), heard).await.is_err(),
+        "sent before it was kept"
+    );
     assert_eq!(follower.page().await.unwrap(), []);
     assert!(!prompting.is_finished());
     gate.set_open(true);
@@ -105,4 +118,36 @@ async fn nothing_is_shown_or_sent_before_it_is_kept() {
     assert_eq!(stop_reason(&ticket.over().await.unwrap()), "end_turn");
     let shown: Vec<_> = follower.page().await.unwrap().iter().map(brief).collect();
     assert_eq!(shown, ["< session/update agent_message_chunk", "< result", "# turn_ended"]);
+}
+
+#[tokio::test]
+async fn what_was_promised_sent_or_answered_is_synced_and_a_chunk_is_not() {
+    let gate = GatedStore::new();
+    let store: Arc<dyn Store> = gate.clone();
+    let engine = Engine::new(store.clone(), HostId::new("host").unwrap(), quick());
+    let bench = Bench { home: TempHome::new(), store, engine };
+    let go = bench.home.join("go");
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| turn.say("hello").await_file(&go).end("end_turn"));
+    let (session, _) = bench.open(&script).await;
+    let ticket = session.prompt(Prompt::text("hi").unwrap()).await.unwrap();
+    let mut follower = session.follow(Seq::FIRST);
+    while !follower.next().await.unwrap().unwrap().body.contains("hello") {}
+    std::fs::write(&go, "").unwrap();
+    ticket.over().await.unwrap();
+    let appended = gate.appended.lock().unwrap();
+    let turn_of =
+        |change: &Change| if let Change::Turn(turn) = change { Some(turn.state.clone()) } else { None };
+    for (changes, durability) in &*appended {
+        let has_turn = changes.iter().any(|change| turn_of(change).is_some());
+        let expected = if has_turn { Durability::Machine } else { Durability::Process };
+        assert_eq!(*durability, expected, "{changes:?}");
+    }
+    let states: Vec<_> = appended.iter().flat_map(|(changes, _)| changes).filter_map(turn_of).collect();
+    assert!(
+        matches!(states[..], [TurnState::Queued, TurnState::Dispatched { .. }, TurnState::Ended { .. }]),
+        "{states:?}"
+    );
 }

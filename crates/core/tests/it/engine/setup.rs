@@ -50,30 +50,6 @@ async fn everything_exchanged_is_kept_in_order() {
 }
 
 #[tokio::test]
-async fn nothing_is_sent_before_initialize_is_answered() {
-    let bench = Bench::new();
-    let (asked, answer) = (bench.home.join("asked"), bench.home.join("answer"));
-    let script = Script::new()
-        .expect("initialize")
-        .touch(&asked)
-        .await_file(&answer)
-        .reply(json!({"protocolVersion": 1}))
-        .session_new("s1");
-    let (agent, command) = bench.agent(&script);
-    let opening = tokio::spawn({
-        let (engine, new) = (bench.engine.clone(), bench.new_session(agent, Vec::new()));
-        async move { engine.open(new).await.map(|session| session.record_id().clone()) }
-    });
-    while !asked.exists() {
-        tokio::task::yield_now().await;
-    }
-    assert_eq!(methods(&command), ["initialize"]);
-    std::fs::write(&answer, "").unwrap();
-    opening.await.unwrap().expect("the session opens");
-    assert_eq!(methods(&command), ["initialize", "session/new"]);
-}
-
-#[tokio::test]
 async fn initialize_offers_neither_files_nor_terminals_and_says_who_we_are() {
     let bench = Bench::new();
     let (_, command) = bench.open(&faithful(everything())).await;
