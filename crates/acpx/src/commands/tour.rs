@@ -104,7 +104,7 @@ impl Guide {
     async fn kill_and_restore(&mut self, session: &Session) -> Result<(), CliError> {
         let pid = session.status().agent_pid;
         self.begin(&format!(
-            "kill -9 of the agent (pid {}), and the next prompt brings the session back:",
+            "kill -9 of the agent (pid {}). The session is brought back, and goes on:",
             pid.unwrap_or(0)
         ))?;
         self.kill(session).await?;

@@ -7,3 +7,4 @@ mod demo_process;
 mod demo_restore;
 mod demo_with_sdk;
 mod restore_with_demo;
+mod tour;

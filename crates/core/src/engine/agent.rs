@@ -47,7 +47,7 @@ pub(super) async fn start(
         Ok(Ok(Started { connection, lines })) => return Ok((LiveAgent { connection, process }, lines)),
         Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart { error, lines },
         Ok(Err(InitializeFailure { error: None, lines })) if peer.end() == Some(End::Flooded) => {
-            let (agent, limit) = (label(agent), settings.wire.flood_bytes as u64);
+            let (agent, limit) = (label(agent), settings.wire.flood_bytes);
             FailedStart {
                 error: AgentError::Flooded { agent, limit, during: "of garbage".to_owned() },
                 lines,
@@ -99,7 +99,7 @@ impl LiveAgent {
         let error = match self.connection.end() {
             Some(End::Flooded) => AgentError::Flooded {
                 agent: label(&place.agent),
-                limit: settings.wire.flood_bytes as u64,
+                limit: settings.wire.flood_bytes,
                 during: "of garbage".to_owned(),
             },
             _ => AgentError::Died {

@@ -93,7 +93,7 @@ impl SessionTask {
         match self.outgoing(call) {
             Some(Ok(outgoing)) => self.send(now, prompted.or(turn), outgoing),
             Some(Err(error)) if prompted.is_some() => {
-                self.inputs.push_back(Input::PromptAnswered(Err(error)))
+                self.inputs.push_back(Input::PromptAnswered(Err(error)));
             }
             Some(Err(error)) => self.inputs.push_back(Input::SetupImpossible(error)),
             // The machine asks only for what was advertised, and only while an agent runs.

@@ -54,8 +54,8 @@ fn every_layer_uses_only_the_layers_below_it() {
     for (layer, allowed) in LAYERS {
         for (file, text) in program(&format!("crates/core/src/{layer}")) {
             for (other, _) in LAYERS.iter().filter(|(other, _)| other != layer && !allowed.contains(other)) {
-                let named = format!("crate::{other}");
-                let names = |line: &&str| line.contains(&named) || line.contains("use crate::{");
+                let module = format!("crate::{other}");
+                let names = |line: &&str| line.contains(&module) || line.contains("use crate::{");
                 wrong.extend(code(&text).filter(names).map(|line| format!("{file}: {line}")));
             }
         }

@@ -183,3 +183,65 @@ async fn an_agent_that_sends_a_line_without_end_is_stopped() {
     let (session, _) = bench.open(&script).await;
     assert_eq!(failure(&prompt(&session, "one").await).0, "AGENT_FLOODED");
 }
+
+#[tokio::test]
+async fn an_agent_that_sends_garbage_without_end_before_it_initializes() {
+    let wire = acpx_core::wire::Limits {
+        line_bytes: 100_000,
+        flood_bytes: 400_000,
+        ..acpx_core::wire::Limits::default()
+    };
+    let bench = Bench::with(Settings { wire, ..quick() });
+    let script = Script::new().repeat(100, |noise| noise.bytes(&[b'x'; 10_000])).hang();
+    let error = bench.open_error(&script).await;
+    let text = r#"the agent "scripted" sent more than 400000 bytes of garbage and was stopped"#;
+    assert_eq!((error.code(), error.to_string().as_str()), ("AGENT_FLOODED", text));
+}
+
+#[tokio::test]
+async fn a_prompt_that_fits_into_no_line_is_refused_and_the_session_goes_on() {
+    let wire = acpx_core::wire::Limits { line_bytes: 100_000, ..acpx_core::wire::Limits::default() };
+    let bench = Bench::with(Settings { wire, ..quick() });
+    let (session, _) = bench.open(&faithful(everything())).await;
+    let long = Prompt::text(&"x".repeat(100_000)).unwrap();
+    assert_eq!(session.prompt(long).await.err().unwrap().code(), "BAD_PROMPT");
+    assert_eq!(stop_reason(&prompt(&session, "short").await), "end_turn");
+}
+
+#[tokio::test]
+async fn content_the_agent_does_not_take_ends_the_turn_and_nothing_is_sent() {
+    let bench = Bench::new();
+    let (session, command) = bench.open(&faithful(everything())).await;
+    let image = Prompt::blocks(r#"[{"type":"image","data":"","mimeType":"image/png"}]"#).unwrap();
+    let turn = session.prompt(image).await.unwrap().over().await.unwrap();
+    let text = r#"the agent "scripted" cannot take block 0 of the prompt (image): it does not advertise promptCapabilities.image"#;
+    assert_eq!(failure(&turn), ("CONTENT_UNSUPPORTED", text));
+    assert_eq!(methods(&command), ["initialize", "session/new"]);
+    assert_eq!(stop_reason(&prompt(&session, "text").await), "end_turn");
+}
+
+#[tokio::test]
+async fn a_directory_that_has_gone_is_named_when_the_session_is_restored() {
+    let bench = Bench::new();
+    let place = bench.home.join("project");
+    std::fs::create_dir(&place).unwrap();
+    let (agent, _) = bench.agent(&faithful(everything()));
+    let mut new = bench.new_session(agent, Vec::new());
+    new.cwd = AbsolutePath::from_path(&place).unwrap();
+    let session = bench.engine.open(new).await.unwrap();
+    prompt(&session, "one").await;
+    session.park().await.unwrap();
+    std::fs::remove_dir(&place).unwrap();
+    let error = session.wake(restore()).await.unwrap_err();
+    let text =
+        format!(r#"cannot start the agent "scripted" in {}: the directory is not there"#, place.display());
+    assert_eq!((error.code(), error.to_string()), ("BAD_DIRECTORY", text));
+    std::fs::create_dir(&place).unwrap();
+    assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn");
+}
+
+#[test]
+fn an_environment_is_printed_without_its_values() {
+    let environment: Environment = [("API_KEY".into(), "s3cret".into())].into_iter().collect();
+    assert_eq!(format!("{environment:?}"), r#"["API_KEY"]"#);
+}

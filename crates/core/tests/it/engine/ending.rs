@@ -125,3 +125,87 @@ async fn shutdown_leaves_no_process_and_the_record_can_be_restored() {
     assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn");
     next.shutdown().await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_can_be_restored_the_moment_it_is_closed() {
+    let bench = Bench::new();
+    let (session, _) = bench.open(&faithful(everything())).await;
+    prompt(&session, "one").await;
+    let record = session.record_id().clone();
+    let mut session = session;
+    for _ in 0..10 {
+        session.close().await.unwrap();
+        (session, _) = bench.engine.restore(&record, restore()).await.unwrap();
+    }
+    assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn");
+    bench.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn a_session_that_is_being_opened_does_not_outlive_a_shutdown() {
+    let bench = Bench::new();
+    let asked = bench.home.join("asked");
+    let script = Script::new().expect("initialize").touch(&asked).hang();
+    let (agent, _) = bench.agent(&script);
+    let opening = tokio::spawn({
+        let (engine, new) = (bench.engine.clone(), bench.new_session(agent.clone(), Vec::new()));
+        async move { engine.open(new).await.map(|session| session.record_id().clone()) }
+    });
+    while !asked.exists() {
+        tokio::task::yield_now().await;
+    }
+    bench.engine.shutdown().await;
+    assert_eq!(opening.await.unwrap().unwrap_err().code(), "SHUT_DOWN");
+    let error = bench.engine.open(bench.new_session(agent, Vec::new())).await.err().unwrap();
+    assert_eq!(error.code(), "SHUT_DOWN");
+}
+
+#[tokio::test]
+async fn a_shutdown_waits_for_what_a_dead_agent_left_even_if_another_is_coming() {
+    let bench = Bench::new();
+    let child = Step::Child { seconds: 600, holds_stdout: false, own_group: false };
+    let script = Script::new()
+        .ignoring_terminate()
+        .initialize(everything())
+        .session_new("s1")
+        .step(child)
+        .prompt(|turn| turn.exit(1));
+    let (session, command) = bench.open(&script).await;
+    assert_eq!(failure(&prompt(&session, "die").await).0, "AGENT_DIED");
+    let children = children_of(&command);
+    drop(session.prompt(Prompt::text("again").unwrap()).await.unwrap());
+    bench.engine.shutdown().await;
+    assert!(!children.iter().any(|child| is_alive(*child)), "{children:?}");
+}
+
+#[tokio::test]
+async fn a_shutdown_says_that_it_interrupted_the_turn_and_the_next_host_does_not_send_it_again() {
+    let bench = Bench::new();
+    let script =
+        Script::new().initialize(everything()).session_new("s1").prompt(|turn| turn.say("busy").hang());
+    let (session, command) = bench.open(&script).await;
+    let ticket = session.prompt(Prompt::text("go").unwrap()).await.unwrap();
+    let mut follower = session.follow(Seq::FIRST);
+    while !follower.next().await.unwrap().unwrap().body.contains("busy") {}
+    bench.engine.shutdown().await;
+    assert!(matches!(ticket.over().await.unwrap().state, TurnState::Interrupted { .. }));
+    let last = bench.events(session.record_id()).await.pop().unwrap();
+    assert!(last.body.contains("INTERRUPTED") && last.body.contains("stopped"), "{}", last.body);
+    let sent = methods(&command).into_iter().filter(|method| method == "session/prompt").count();
+    assert_eq!(sent, 1);
+}
+
+#[tokio::test]
+async fn what_an_agent_says_while_it_is_being_ended_is_kept() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.say("busy").expect("session/cancel").say("last words").end("cancelled"));
+    let (session, _) = bench.open(&script).await;
+    drop(session.prompt(Prompt::text("go").unwrap()).await.unwrap());
+    let mut follower = session.follow(Seq::FIRST);
+    while !follower.next().await.unwrap().unwrap().body.contains("busy") {}
+    session.close().await.unwrap();
+    assert!(bench.events(session.record_id()).await.iter().any(|event| event.body.contains("last words")));
+}

@@ -51,4 +51,13 @@ async fn a_store_that_may_only_be_read_opens_no_session_and_leaves_no_agent() {
     let error = bench.engine.open(bench.new_session(agent, Vec::new())).await.err().unwrap();
     assert_eq!(error.code(), "STORE_READ_ONLY");
     assert_eq!(methods(&command), ["initialize", "session/new"]);
+    assert_eq!(agents_of(&command), Vec::<String>::new());
+}
+
+/// The processes that were started with this command and still run.
+fn agents_of(command: &[String]) -> Vec<String> {
+    let list = std::process::Command::new("ps").args(["-eo", "stat=,args="]).output().unwrap();
+    let list = String::from_utf8(list.stdout).unwrap();
+    let script = command.last().unwrap();
+    list.lines().filter(|line| line.contains(script) && !line.starts_with('Z')).map(str::to_owned).collect()
 }

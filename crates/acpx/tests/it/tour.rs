@@ -1,0 +1,52 @@
+//! The tour, as a visitor sees it.
+
+use std::process::Command;
+
+use acpx_testkit::TempHome;
+
+fn tour(arguments: &[&str]) -> (String, String, Option<i32>) {
+    let output = Command::new(env!("CARGO_BIN_EXE_acpx")).arg("tour").args(arguments).output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    (text(output.stdout), text(output.stderr), output.status.code())
+}
+
+#[test]
+fn the_tour_shows_the_whole_life_of_a_session() {
+    let (shown, complaints, code) = tour(&[]);
+    assert_eq!((complaints.as_str(), code), ("", Some(0)), "{shown}");
+    let stations = [
+        " 1.  A new session",
+        "     acpxRecordId    ",
+        "     acpxSessionId   ",
+        "     agentSessionId  inner-",
+        " 3.  kill -9 of the agent",
+        "     = restored by session/resume",
+        "     < 1. My name is Ada.",
+        " 4.  The conversation, replayed from our store",
+        "     ! the agent \"demo\" cannot restore the session",
+        "     = fresh session (agent-lost)",
+        "     < You said nothing before.",
+        "     lineage  created ",
+        "     lineage  agent-lost ",
+        " 6.  Closed.",
+    ];
+    let mut rest = shown.as_str();
+    for station in stations {
+        let (_, after) =
+            rest.split_once(station).unwrap_or_else(|| panic!("{station:?} is missing in\n{shown}"));
+        rest = after;
+    }
+}
+
+#[test]
+fn the_tour_keeps_its_files_only_where_it_is_told_to() {
+    let home = TempHome::new();
+    let kept = home.join("kept");
+    let (_, _, code) = tour(&["--home", kept.to_str().unwrap()]);
+    assert_eq!(code, Some(0));
+    assert!(kept.join("acpx.db").exists());
+
+    let (_, complaints, code) = tour(&["--home", kept.to_str().unwrap()]);
+    assert_eq!(code, Some(1));
+    assert_eq!(complaints, format!("acpx: cannot make {}: File exists (os error 17)\n", kept.display()));
+}
