@@ -117,27 +117,36 @@ impl LiveAgent {
         let Self { mut connection, process } = self;
         let peer = connection.peer().clone();
         let close = async {
-            if !matches!(tokio::time::timeout(grace.eof, peer.close()).await, Ok(Ok(()))) {
+            if tokio::time::timeout(grace.eof, peer.close()).await.is_err() {
                 peer.abort();
             }
         };
-        let known = Known { secrets: &secrets, ..Known::default() };
         let mut lines = Vec::new();
-        let mut room = LAST_LINES_BYTES;
-        let drain = async {
-            while let Some(said) = connection.recv(known).await {
-                room = room.saturating_sub(said.size);
-                if room > 0 {
-                    lines.push(said.line);
+        {
+            let mut end = std::pin::pin!(async { tokio::join!(close, process.end(grace)) });
+            let mut drain = std::pin::pin!(drain(&mut connection, &secrets, &mut lines));
+            tokio::select! {
+                ((), ()) = &mut end => {
+                    // What it wrote last may still be in the pipe. If somebody else holds the pipe, it has no end.
+                    drop(tokio::time::timeout(EXIT_LAG, &mut drain).await);
+                }
+                () = &mut drain => {
+                    end.await;
                 }
             }
-            std::future::pending::<()>().await;
-        };
-        tokio::select! {
-            ((), ()) = async { tokio::join!(close, process.end(grace)) } => {}
-            () = drain => {}
         }
         lines
+    }
+}
+
+/// Reads until the connection ends, and keeps the first of it.
+async fn drain(connection: &mut AgentConnection, secrets: &[String], lines: &mut Vec<Line>) {
+    let mut room = LAST_LINES_BYTES;
+    while let Some(said) = connection.recv(Known { secrets, ..Known::default() }).await {
+        room = room.saturating_sub(said.size);
+        if room > 0 {
+            lines.push(said.line);
+        }
     }
 }
 

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::machine::{Awakening, Input, SessionMachine, WakeOptions};
@@ -54,6 +54,8 @@ struct Inner {
 struct Running {
     session: Session,
     task: JoinHandle<()>,
+    /// True once nothing of it is left.
+    done: watch::Receiver<bool>,
 }
 
 /// What every session of an engine has in common.
@@ -120,21 +122,23 @@ impl Engine {
         let session = {
             let mut running = self.0.running.lock().await;
             let running = running.as_mut().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
-            running.retain(|_, known| !known.task.is_finished());
+            running.retain(|_, known| !*known.done.borrow());
             let begun = self.start(record.clone(), SessionMachine::new(label), keeper, place, tail);
             let session = begun.session.clone();
             running.insert(record.clone(), begun);
             session
         };
-        let woken = session.wake(RestoreSession::default()).await;
-        if woken.is_err()
-            && let Some(running) = self.0.running.lock().await.as_mut()
-            && let Some(failed) = running.remove(&record)
-        {
-            // Without a record there is nothing to come back to; the task ends by itself.
-            drop(failed.task.await);
+        match session.wake(RestoreSession::default()).await {
+            Ok(_) => Ok(session),
+            Err(error) => {
+                // Without a record there is nothing to come back to; the task ends by itself.
+                let failed = self.0.running.lock().await.as_mut().and_then(|running| running.remove(&record));
+                if let Some(failed) = failed {
+                    drop(failed.task.await);
+                }
+                Err(error)
+            }
         }
-        woken.map(|_| session)
     }
 
     /// Brings a session back, whether it is live, parked or closed, and tells how that went.
@@ -150,22 +154,25 @@ impl Engine {
 
     /// The session of a record, whose agent need not run: the next prompt brings it back.
     pub async fn attach(&self, record: &RecordId, restore: &RestoreSession) -> Result<Session, SessionError> {
-        let mut running = self.0.running.lock().await;
-        let running = running.as_mut().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
-        if let Some(known) = running.get(record)
-            && !known.session.is_over()
-        {
-            return Ok(known.session.clone());
-        }
-        if let Some(over) = running.remove(record) {
+        loop {
+            let mut going = {
+                let mut running = self.0.running.lock().await;
+                let running = running.as_mut().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
+                running.retain(|_, known| !*known.done.borrow());
+                match running.get(record) {
+                    Some(known) if !known.session.is_over() => return Ok(known.session.clone()),
+                    Some(known) => known.done.clone(),
+                    None => {
+                        let begun = self.begin(record, restore).await?;
+                        let session = begun.session.clone();
+                        running.insert(record.clone(), begun);
+                        return Ok(session);
+                    }
+                }
+            };
             // Its agent may still be on its way out, and its last lines on their way into the store.
-            drop(over.task.await);
+            drop(going.wait_for(|done| *done).await);
         }
-        running.retain(|_, known| !known.task.is_finished());
-        let begun = self.begin(record, restore).await?;
-        let session = begun.session.clone();
-        running.insert(record.clone(), begun);
-        Ok(session)
     }
 
     async fn begin(&self, record: &RecordId, restore: &RestoreSession) -> Result<Running, SessionError> {
@@ -204,7 +211,12 @@ impl Engine {
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (session, told) = Session::new(record, commands, tail, &self.0.shared);
         let task = SessionTask::new(self.0.shared.clone(), machine, keeper, place, inbox, told);
-        Running { session, task: tokio::spawn(task.run()) }
+        let (finished, done) = watch::channel(false);
+        let task = tokio::spawn(async move {
+            task.run().await;
+            finished.send_replace(true);
+        });
+        Running { session, task, done }
     }
 
     /// A record as it is kept.
