@@ -74,7 +74,8 @@ impl Lines {
             return Some(self.cut(end, end + 1));
         }
         self.scanned = self.buffer.len();
-        if self.dropping.is_some() || self.scanned - self.start > self.limit {
+        // One byte more, should it be the first half of the line's end.
+        if self.dropping.is_some() || self.scanned - self.start > self.limit + 1 {
             self.drop_until(self.scanned);
             self.start = self.scanned;
         }
@@ -95,7 +96,8 @@ impl Lines {
     /// Hands out the line up to `end`; the next one begins at `next`.
     fn cut(&mut self, end: usize, next: usize) -> Line<'_> {
         let start = self.start;
-        if self.dropping.is_some() || end - start > self.limit {
+        let is_crlf = end > start && self.buffer.get(end - 1) == Some(&b'\r');
+        if self.dropping.is_some() || end - start - usize::from(is_crlf) > self.limit {
             self.drop_until(end);
         }
         self.start = next;

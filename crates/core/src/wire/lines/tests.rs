@@ -30,11 +30,12 @@ fn lines(bytes: &[u8], size: usize, limit: usize) -> Vec<Seen> {
 
 #[test]
 fn lines_are_the_same_however_the_stream_is_cut() {
-    let stream = b"ab\r\n\nabcdef\nabcdefghijkl\nabcdefg\n\xffz";
+    let stream = b"ab\r\n\nabcdef\nabcdef\r\nabcdefghijkl\nabcdefg\n\xffz";
     let whole = |text: &str| Seen::Whole(text.to_owned());
     let expected = [
         whole("ab"),
         whole(""),
+        whole("abcdef"),
         whole("abcdef"),
         Seen::TooLong("abcd".to_owned(), 12),
         Seen::TooLong("abcd".to_owned(), 7),

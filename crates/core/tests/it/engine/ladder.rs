@@ -1,7 +1,7 @@
 //! The restore ladder against a real process: each rung, and each way down.
 
 use acpx_core::machine::Rung;
-use acpx_core::model::{Entry, LineageReason, MessageKind, Verdict};
+use acpx_core::model::{LineageReason, Verdict};
 
 use super::*;
 
@@ -98,17 +98,7 @@ async fn load_comes_first_when_the_agents_list_shows_a_later_change() {
     let (session, _) = after_a_kill(&bench, capabilities, elsewhere).await;
     let how = session.wake(restore()).await.unwrap();
     assert_eq!(how, Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Longer) });
-    let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
-    let said: Vec<_> = conversation
-        .entries()
-        .iter()
-        .filter_map(|entry| match entry {
-            Entry::Message(message) => Some((message.kind, &*message.text)),
-            _ => None,
-        })
-        .collect();
-    let (user, agent) = (MessageKind::User, MessageKind::Agent);
-    assert_eq!(said, [(user, "one"), (agent, "first"), (user, "elsewhere"), (agent, "second")]);
+    assert_eq!(bench.said(&session).await, ["> one", "< first", "> elsewhere", "< second"]);
 }
 
 #[tokio::test]
@@ -255,16 +245,7 @@ async fn the_conversation_so_far_is_carried_into_a_fresh_session_when_asked() {
     };
     assert!(texts(1)[0].contains("User: one\n\nYou: first\n\n"), "{:?}", texts(1));
     assert_eq!((texts(1)[1].as_str(), texts(2)), ("two", vec!["three".to_owned()]));
-    let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
-    let said_by_the_user: Vec<_> = conversation
-        .entries()
-        .iter()
-        .filter_map(|entry| match entry {
-            Entry::Message(message) if message.kind == MessageKind::User => Some(&*message.text),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(said_by_the_user, ["one", "two", "three"]);
+    assert_eq!(bench.said(&session).await, ["> one", "< first", "> two", "> three"]);
 }
 
 #[tokio::test]
@@ -281,16 +262,7 @@ async fn a_replay_that_comes_late_is_not_shown_as_new() {
     };
     let (session, _) = after_a_kill(&bench, load_only(), late).await;
     prompt(&session, "two").await;
-    let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
-    let said: Vec<_> = conversation
-        .entries()
-        .iter()
-        .filter_map(|entry| match entry {
-            Entry::Message(message) if message.kind == MessageKind::Agent => Some(&*message.text),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(said, ["first", "second"]);
+    assert_eq!(bench.said(&session).await, ["> one", "< first", "> two", "< second"]);
 }
 
 #[tokio::test]
@@ -311,9 +283,5 @@ async fn an_answer_that_begins_like_the_one_that_was_cut_off_is_shown_whole() {
     kill_agent(&session).await;
     assert_eq!(failure(&ticket.over().await.unwrap()).0, "AGENT_DIED");
     prompt(&session, "go").await;
-    let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
-    let message =
-        |entry: &Entry| if let Entry::Message(message) = entry { Some(message.text.clone()) } else { None };
-    let said: Vec<_> = conversation.entries().iter().filter_map(message).collect();
-    assert_eq!(said, ["go", "tick ", "go", "tick tock"]);
+    assert_eq!(bench.said(&session).await, ["> go", "< tick ", "> go", "< tick tock"]);
 }

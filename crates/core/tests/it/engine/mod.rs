@@ -6,8 +6,8 @@ use std::time::Duration;
 use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, SessionError, Settings};
 use acpx_core::machine::{Awakening, Fallback, WakeOptions};
 use acpx_core::model::{
-    AbsolutePath, AgentError, AgentSpec, Direction, Event, HostId, McpServer, RecordId, Seq, Turn,
-    TurnOutcome, TurnState,
+    AbsolutePath, AgentError, AgentSpec, Direction, Entry, Event, HostId, McpServer, MessageKind, RecordId,
+    Seq, Turn, TurnOutcome, TurnState,
 };
 use acpx_core::store::{MemoryStore, Store};
 use acpx_core::tools::{Environment, Grace};
@@ -84,6 +84,19 @@ impl Bench {
             events.push(event);
         }
         events
+    }
+
+    /// Who said what, message by message: `> ` is the user, `< ` the agent.
+    async fn said(&self, session: &Session) -> Vec<String> {
+        let conversation = self.engine.conversation(session.record_id()).await.unwrap();
+        let message = |entry: &Entry| match entry {
+            Entry::Message(message) if message.kind == MessageKind::User => {
+                Some(format!("> {}", message.text))
+            }
+            Entry::Message(message) => Some(format!("< {}", message.text)),
+            _ => None,
+        };
+        conversation.entries().iter().filter_map(message).collect()
     }
 
     /// The kept lines and facts in short: direction and method, answer, or fact.

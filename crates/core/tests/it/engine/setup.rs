@@ -204,14 +204,5 @@ async fn an_update_for_another_session_is_kept_and_is_no_part_of_the_conversatio
     let (session, _) = bench.open(&script).await;
     prompt(&session, "hi").await;
     assert!(bench.events(session.record_id()).await.iter().any(|event| &*event.body == foreign));
-    let conversation = bench.engine.conversation(session.record_id()).await.unwrap();
-    let texts: Vec<_> = conversation
-        .entries()
-        .iter()
-        .filter_map(|entry| match entry {
-            acpx_core::model::Entry::Message(message) => Some(&*message.text),
-            _ => None,
-        })
-        .collect();
-    assert_eq!(texts, ["hi", "yours"]);
+    assert_eq!(bench.said(&session).await, ["> hi", "< yours"]);
 }
