@@ -5,15 +5,14 @@
 //! on the disk before its bytes reach the agent.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
-use crate::machine::{Awakening, Input, SessionMachine, WakeOptions};
-use crate::model::{AbsolutePath, AgentSpec, Conversation, HostId, McpServer, Record, RecordId, Seq};
-use crate::store::{SessionWriter, Store, StoreError};
-use crate::tools::Environment;
+use crate::machine::{Awakening, Input, SessionMachine};
+use crate::model::{Conversation, HostId, Record, RecordId, Seq};
+use crate::store::{SessionWriter, Store};
 
 mod agent;
 mod error;
@@ -22,6 +21,7 @@ mod history;
 mod keeper;
 mod perform;
 mod prompt;
+mod request;
 mod session;
 mod settings;
 mod task;
@@ -30,12 +30,14 @@ mod waiters;
 pub use error::SessionError;
 pub use follow::Follower;
 pub use prompt::{Prompt, PromptProblem};
+pub use request::{NewSession, RestoreSession};
 pub use session::{Session, SessionStatus, TurnTicket};
 pub use settings::Settings;
 
 use agent::LiveIds;
 use follow::Tail;
 use keeper::{Keeper, Seed};
+use request::{names, real_path};
 use task::{Place, SessionTask};
 
 /// How many commands may wait for a session's task.
@@ -65,30 +67,6 @@ pub(crate) struct Shared {
     host: HostId,
     settings: Arc<Settings>,
     live_ids: LiveIds,
-}
-
-/// A session to be made.
-#[derive(Debug, Clone)]
-pub struct NewSession {
-    /// The agent to make it with.
-    pub agent: AgentSpec,
-    /// Where it works. Kept and sent again byte for byte.
-    pub cwd: AbsolutePath,
-    /// The agent's whole environment. It is never stored.
-    pub environment: Environment,
-    /// The servers the agent connects to. Only their names are stored.
-    pub mcp_servers: Vec<McpServer>,
-}
-
-/// A session to be brought back.
-#[derive(Debug, Clone, Default)]
-pub struct RestoreSession {
-    /// How.
-    pub options: WakeOptions,
-    /// The agent's whole environment, should it have to be started.
-    pub environment: Environment,
-    /// The servers the agent connects to; `None` leaves those in force, as far as their values are known.
-    pub mcp_servers: Option<Vec<McpServer>>,
 }
 
 impl Engine {
@@ -243,32 +221,5 @@ impl Engine {
         for known in running.into_values() {
             drop(known.task.await);
         }
-    }
-}
-
-fn names(servers: &[McpServer]) -> Vec<String> {
-    servers.iter().map(|server| server.name.clone()).collect()
-}
-
-fn real_path(cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
-    let problem = |reason: String| SessionError::Directory { cwd: cwd.clone(), reason };
-    let real = cwd.as_path().canonicalize().map_err(|error| problem(error.to_string()))?;
-    if !real.is_dir() {
-        return Err(problem("it is not a directory".to_owned()));
-    }
-    AbsolutePath::from_path(&real).map_err(|error| problem(error.to_string()))
-}
-
-/// Why a session's task ended early, for those who still ask it.
-#[derive(Debug, Default, Clone)]
-pub(crate) struct Fate(Arc<Mutex<Option<Arc<StoreError>>>>);
-
-impl Fate {
-    fn seal(&self, error: StoreError) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(error));
-    }
-
-    fn known(&self) -> Option<Arc<StoreError>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

@@ -8,6 +8,7 @@ use crate::model::{AgentError, Fact, Reading, RequestId, Timestamp, Turn, TurnId
 
 use super::agent::{self, Leftover};
 use super::history;
+use super::request::names;
 use super::task::{Ask, SessionTask};
 
 /// How many pages of an agent's list are looked through for one session.
@@ -259,7 +260,7 @@ impl SessionTask {
 
     fn start_agent(&mut self) {
         if self.keeper.has_record() {
-            let names: Vec<String> = super::names(&self.place.mcp_servers);
+            let names: Vec<String> = names(&self.place.mcp_servers);
             if self.place.left_out.is_empty() {
                 self.keeper.keep_mcp_servers(names);
             } else {

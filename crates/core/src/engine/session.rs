@@ -1,17 +1,17 @@
 //! A client's hold on a session. Any number of them may hold one; dropping them all leaves it running.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::machine::{Asleep, Awakening, Refusal};
 use crate::model::{RecordId, Seq, SessionIdentity, Turn, TurnId};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 use super::follow::{Follower, Tail};
 use super::task::Command;
 use super::waiters::PromptWaiter;
-use super::{Fate, Prompt, PromptProblem, RestoreSession, SessionError, Shared};
+use super::{Prompt, PromptProblem, RestoreSession, SessionError, Shared};
 
 /// What a line holds besides the prompt's blocks, at most.
 const ENVELOPE_BYTES: usize = 4096;
@@ -177,5 +177,19 @@ fn gone(fate: &Fate, record: &RecordId) -> SessionError {
     match fate.known() {
         Some(error) => SessionError::Store(error),
         None => SessionError::ShutDown(record.clone()),
+    }
+}
+
+/// Why a session's task ended early, for those who still ask it.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Fate(Arc<Mutex<Option<Arc<StoreError>>>>);
+
+impl Fate {
+    pub(super) fn seal(&self, error: StoreError) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(error));
+    }
+
+    fn known(&self) -> Option<Arc<StoreError>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
