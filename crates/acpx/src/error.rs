@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use acpx_core::engine::{PromptProblem, SessionError};
@@ -16,6 +17,9 @@ pub(crate) enum CliError {
     /// Neither `ACPX_HOME` nor `HOME` is set.
     #[error("cannot tell where acpx keeps its files")]
     NoHome,
+    /// A home that depends on where the program is started is none.
+    #[error("the home {} is not an absolute path", .0.display())]
+    RelativeHome(PathBuf),
     /// The async runtime cannot be started.
     #[error("cannot start")]
     Runtime(#[source] io::Error),
@@ -70,9 +74,18 @@ impl CliError {
     fn hint(&self) -> Option<&'static str> {
         match self {
             Self::NoHome => Some("set ACPX_HOME or HOME"),
+            Self::RelativeHome(_) => Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx"),
+            Self::System { source, .. } => match source.kind() {
+                io::ErrorKind::AlreadyExists => Some("name a directory that does not exist yet"),
+                io::ErrorKind::NotFound => Some("make the directory above it first"),
+                io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
+                    Some("choose another place; ACPX_HOME names the home")
+                }
+                _ => None,
+            },
             Self::Session(error) => error.hint(),
             Self::Store(error) => error.hint(),
-            Self::Runtime(_) | Self::System { .. } | Self::Output(_) | Self::Path(_) => None,
+            Self::Runtime(_) | Self::Output(_) | Self::Path(_) => None,
         }
     }
 }

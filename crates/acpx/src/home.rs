@@ -1,12 +1,24 @@
 //! Where acpx keeps its files. Read from the environment here and passed on, so that nothing below reads it.
 
 use std::env;
-use std::path::PathBuf;
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
 
 use crate::error::CliError;
 
 /// `ACPX_HOME`, or `.acpx` in the user's home.
 pub(crate) fn acpx_home() -> Result<PathBuf, CliError> {
     let set = |name| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    set("ACPX_HOME").or_else(|| Some(set("HOME")?.join(".acpx"))).ok_or(CliError::NoHome)
+    let home = set("ACPX_HOME").or_else(|| Some(set("HOME")?.join(".acpx"))).ok_or(CliError::NoHome)?;
+    if home.is_absolute() { Ok(home) } else { Err(CliError::RelativeHome(home)) }
+}
+
+/// Makes a directory that only its owner can look into, and those above it that are missing.
+pub(crate) fn make_private(directory: &Path) -> Result<(), CliError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(|source| CliError::System { doing: format!("make {}", directory.display()), source })
 }

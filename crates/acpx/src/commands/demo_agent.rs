@@ -9,7 +9,7 @@ use clap::Args;
 
 use crate::demo_agent::{Fault, Quirk, Replay, Settings, serve_stdio};
 use crate::error::CliError;
-use crate::home::acpx_home;
+use crate::home::{acpx_home, make_private};
 
 /// Run a small agent that needs no model and no account
 #[derive(Debug, Args)]
@@ -89,12 +89,14 @@ Words in a prompt steer the answer, in the order they come:
   refuse       end the turn with a refusal
   fail         answer the prompt with an error
   crash        say one chunk, then die with exit code 70
-Any other prompt is echoed.";
+They work anywhere in a prompt; what is none of them is echoed.";
 
 /// Serves until stdin ends.
 pub(crate) fn run(args: &DemoAgentArgs) -> Result<ExitCode, CliError> {
+    let directory = acpx_home()?.join("demo");
+    make_private(&directory)?;
     let settings = Settings {
-        directory: acpx_home()?.join("demo"),
+        directory,
         features: args.features(),
         page_size: args.page_size.get(),
         load_fault: args.load_fails,

@@ -1,6 +1,7 @@
 //! `acpx tour`: the main job, seen from beginning to end in a home of its own.
 
 use std::ffi::OsString;
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -38,23 +39,53 @@ Everything happens in a temporary directory that is removed at the end, or kept 
 
 /// Shows everything once.
 pub(crate) fn run(args: &TourArgs) -> Result<ExitCode, CliError> {
-    let temporary = tempfile::tempdir().map_err(|source| system("make a temporary directory", source))?;
-    let home = match &args.home {
+    let place = match &args.home {
         Some(home) => {
-            std::fs::create_dir(home)
+            let mut builder = std::fs::DirBuilder::new();
+            builder
+                .mode(0o700)
+                .create(home)
                 .map_err(|source| system(&format!("make {}", home.display()), source))?;
-            home.canonicalize().map_err(|source| system(&format!("use {}", home.display()), source))?
+            let home =
+                home.canonicalize().map_err(|source| system(&format!("use {}", home.display()), source))?;
+            Place::Kept(home)
         }
-        None => temporary.path().to_owned(),
+        None => Place::Temporary(
+            tempfile::tempdir().map_err(|source| system("make a temporary directory", source))?,
+        ),
     };
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
-    runtime.block_on(tour(&home))?;
+    runtime.block_on(tour(&place))?;
     Ok(ExitCode::SUCCESS)
 }
 
-async fn tour(home: &Path) -> Result<(), CliError> {
+/// Where the tour takes place.
+enum Place {
+    Temporary(tempfile::TempDir),
+    Kept(PathBuf),
+}
+
+impl Place {
+    fn path(&self) -> &Path {
+        match self {
+            Self::Temporary(directory) => directory.path(),
+            Self::Kept(directory) => directory,
+        }
+    }
+
+    /// What becomes of the files.
+    fn last_word(&self) -> String {
+        match self {
+            Self::Temporary(_) => "Its files are removed now; --home DIR would have kept them.".to_owned(),
+            Self::Kept(directory) => format!("The store is {}.", directory.join("acpx.db").display()),
+        }
+    }
+}
+
+async fn tour(place: &Place) -> Result<(), CliError> {
     let started = Instant::now();
+    let home = place.path();
     let store = SqliteStore::open(&home.join("acpx.db"), Access::ReadWrite)?;
     let host = HostId::new(format!("tour-{}", std::process::id())).expect("the name is not empty");
     let engine = Engine::new(Arc::new(store), host, Settings::default());
@@ -62,7 +93,8 @@ async fn tour(home: &Path) -> Result<(), CliError> {
     let shown = guide.show().await;
     guide.engine.shutdown().await;
     shown?;
-    guide.say(&format!("\nThat was everything, in {:.1} s.", started.elapsed().as_secs_f32()))
+    let seconds = started.elapsed().as_secs_f32();
+    guide.say(&format!("\nThat was everything, in {seconds:.1} s. {}", place.last_word()))
 }
 
 /// Shows the steps one after another.
@@ -75,6 +107,7 @@ struct Guide {
 
 impl Guide {
     async fn show(&mut self) -> Result<(), CliError> {
+        self.say("  >  you    <  the agent    ~  its thoughts    *  its tools    =  what happened    !  an error\n")?;
         let session = self.open().await?;
         self.converse(&session).await?;
         self.kill_and_restore(&session).await?;
@@ -117,15 +150,7 @@ impl Guide {
         self.begin("The conversation, replayed from our store and not from the agent:")?;
         let conversation = self.engine.conversation(session.record_id()).await?;
         for entry in conversation.entries() {
-            match entry {
-                Entry::Message(message) => self.message(message.kind, &message.text)?,
-                Entry::Tool(tool) => {
-                    let field =
-                        |name: &str| tool.fields.get(name).and_then(|value| value.as_str()).unwrap_or("?");
-                    self.say(&format!("     * {} ({})", field("title"), field("status")))?;
-                }
-                Entry::Plan { .. } | Entry::TurnEnd { .. } | Entry::Reset { .. } => {}
-            }
+            self.entry(entry)?;
         }
         let mut events = self.engine.replay(session.record_id(), Seq::FIRST);
         let mut count = 0;
@@ -161,7 +186,7 @@ impl Guide {
     }
 
     async fn close(&mut self, session: &Session) -> Result<(), CliError> {
-        self.begin("Closed. The agent is told and ended; the record stays and can be restored by its id:")?;
+        self.begin("Closed. The agent is told and ended; the record stays in the store and can be restored by its id:")?;
         session.close().await?;
         let record = self.record(session).await?;
         let state = match record.lifecycle {
@@ -175,17 +200,27 @@ impl Guide {
         self.message(MessageKind::User, text)?;
         let turn = session.prompt(Prompt::text(text)?).await?.over().await?;
         let conversation = self.engine.conversation(session.record_id()).await?;
-        let said_now =
-            |entry: &&Entry| matches!(entry, Entry::Message(message) if message.turn == Some(turn.id));
-        for entry in conversation.entries().iter().filter(said_now) {
+        for entry in conversation.entries() {
             match entry {
-                Entry::Message(message) if message.kind != MessageKind::User => {
-                    self.message(message.kind, &message.text)?;
-                }
-                _ => {}
+                Entry::Message(message)
+                    if message.kind == MessageKind::User || message.turn != Some(turn.id) => {}
+                Entry::Tool(tool) if tool.turn != Some(turn.id) => {}
+                other => self.entry(other)?,
             }
         }
         self.trouble(&turn)
+    }
+
+    fn entry(&mut self, entry: &Entry) -> Result<(), CliError> {
+        match entry {
+            Entry::Message(message) => self.message(message.kind, &message.text),
+            Entry::Tool(tool) => {
+                let field =
+                    |name: &str| tool.fields.get(name).and_then(|value| value.as_str()).unwrap_or("?");
+                self.say(&format!("     * {} ({})", field("title"), field("status")))
+            }
+            Entry::Plan { .. } | Entry::TurnEnd { .. } | Entry::Reset { .. } => Ok(()),
+        }
     }
 
     fn trouble(&mut self, turn: &Turn) -> Result<(), CliError> {

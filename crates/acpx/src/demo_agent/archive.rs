@@ -6,6 +6,7 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 use acpx_core::acp::agent::{NotAnUpdate, UpdateBody};
@@ -74,7 +75,13 @@ impl Archive {
         let Some(path) = self.path(session) else { return Ok(()) };
         let failed = |source| ArchiveError::Io { path: path.clone(), source };
         fs::create_dir_all(&self.directory).map_err(failed)?;
-        let mut file = OpenOptions::new().create(true).read(true).append(true).open(&path).map_err(failed)?;
+        let mut file = OpenOptions::new()
+            .create(true)
+            .read(true)
+            .append(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(failed)?;
         let mut text = String::new();
         if repaired_length(&mut file).map_err(failed)? == 0 {
             text += &line(&Line::Session { cwd: cwd.as_str().into(), at: at.to_string() });

@@ -19,6 +19,7 @@ fn the_tour_shows_the_whole_life_of_a_session() {
         "     acpxRecordId    ",
         "     acpxSessionId   ",
         "     agentSessionId  inner-",
+        "     * Read notes.txt (completed)",
         " 3.  kill -9 of the agent",
         "     = restored by session/resume",
         "     < 1. My name is Ada.",
@@ -48,5 +49,9 @@ fn the_tour_keeps_its_files_only_where_it_is_told_to() {
 
     let (_, complaints, code) = tour(&["--home", kept.to_str().unwrap()]);
     assert_eq!(code, Some(1));
-    assert_eq!(complaints, format!("acpx: cannot make {}: File exists (os error 17)\n", kept.display()));
+    let expected = format!(
+        "acpx: cannot make {}: File exists (os error 17)\nhint: name a directory that does not exist yet\n",
+        kept.display()
+    );
+    assert_eq!(complaints, expected);
 }

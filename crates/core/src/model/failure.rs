@@ -224,7 +224,9 @@ impl AgentError {
     /// What a person can do next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
-            Self::NotFound { .. } => Some("check the spelling, install the agent, or give its full path"),
+            Self::NotFound { .. } => Some(
+                "install the agent or give its full path; it is looked for in the PATH it is given itself",
+            ),
             Self::NotExecutable { .. } => {
                 Some("make it executable (chmod +x), or name the program that runs it")
             }
