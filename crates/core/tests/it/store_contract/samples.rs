@@ -34,7 +34,7 @@ pub(crate) fn record(name: &str, millis: i64) -> Record {
     Record {
         id: id(name),
         agent: AgentSpec::new("claude-agent-acp", ["--quiet", "ein \"Wort\"\n"]).named("claude"),
-        cwd: AbsolutePath::new("/work//project/").unwrap(),
+        cwd: AbsolutePath::new("/home/me//project/").unwrap(),
         real_cwd: AbsolutePath::new("/srv/project").unwrap(),
         mcp_servers: vec!["files".to_owned()],
         title: None,
