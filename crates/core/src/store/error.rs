@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::SqliteFailure;
 use crate::model::{RecordId, RequestId, Seq};
 
 /// Why a store could not do what was asked. Nothing was half done.
@@ -65,7 +66,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Why.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: SqliteFailure,
     },
     /// There is no such record.
     #[error("there is no record {0}")]
@@ -145,7 +146,9 @@ impl StoreError {
         match self {
             Self::Open { .. } => Some("check that the directory exists and is yours"),
             Self::Locked { .. } => Some("end the other process, then try again"),
-            Self::Corrupt { .. } => Some("the file was left as it is; move it away to begin a new store"),
+            Self::Corrupt { .. } => Some(
+                "the file was left as it is; move it away with its -wal and -shm files to begin a new store",
+            ),
             Self::Newer { .. } => Some("use the newer acpx; this one can only read the store"),
             Self::NetworkFileSystem { .. } => Some("set ACPX_HOME to a directory on a local disk"),
             Self::Full { .. } => Some("make room on the disk; what was acknowledged is safe"),

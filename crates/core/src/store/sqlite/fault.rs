@@ -9,6 +9,18 @@ use rusqlite::ErrorCode;
 
 use crate::store::StoreError;
 
+/// What went wrong inside the store, for people to read.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct SqliteFailure(Cause);
+
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+enum Cause {
+    Sqlite(Arc<rusqlite::Error>),
+    TooLarge(TryFromIntError),
+}
+
 /// Why a statement or a request failed, before it is known for which file.
 #[derive(Debug)]
 pub(super) enum Fault {
@@ -18,7 +30,7 @@ pub(super) enum Fault {
     Sql(rusqlite::Error),
     /// What was read cannot have been written by us.
     Damaged(String),
-    /// A number is larger than a column or a key can hold.
+    /// A number is larger than a column can hold.
     TooLarge(TryFromIntError),
 }
 
@@ -53,7 +65,8 @@ impl Fault {
             Self::Sql(error) => sql_error(&Arc::new(error), operation, path),
             Self::Damaged(problem) => StoreError::Corrupt { path: path.to_owned(), problem },
             Self::TooLarge(source) => {
-                StoreError::Failed { operation, path: path.to_owned(), source: Box::new(source) }
+                let source = SqliteFailure(Cause::TooLarge(source));
+                StoreError::Failed { operation, path: path.to_owned(), source }
             }
         }
     }
@@ -73,7 +86,7 @@ pub(super) fn sql_error(error: &Arc<rusqlite::Error>, operation: &'static str, p
             let source = reason_not_opened(&path).unwrap_or_else(|| io::Error::other(Arc::clone(error)));
             StoreError::Open { path, source }
         }
-        _ => StoreError::Failed { operation, path, source: Box::new(Arc::clone(error)) },
+        _ => StoreError::Failed { operation, path, source: SqliteFailure(Cause::Sqlite(Arc::clone(error))) },
     }
 }
 
@@ -104,4 +117,33 @@ fn names_a_lost_table(message: &str) -> bool {
 fn reason_not_opened(path: &Path) -> Option<io::Error> {
     let wanted = rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK;
     rustix::fs::access(path, wanted).err().map(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_number_too_large_for_a_column_is_a_failure_with_its_reason_said_once() {
+        let fault = Fault::from(i64::try_from(u64::MAX).unwrap_err());
+        let error = fault.into_error("write", Path::new("/s.db"));
+        let mut said = vec![error.to_string()];
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            said.push(error.to_string());
+            cause = error.source();
+        }
+        let reason = "out of range integral type conversion attempted";
+        assert_eq!(said, ["cannot write in the store /s.db", reason]);
+    }
+
+    #[test]
+    fn whoever_moves_a_damaged_store_away_is_told_of_the_files_beside_it() {
+        let error = Fault::Damaged("it is cut short".to_owned()).into_error("open", Path::new("/s.db"));
+        let hint =
+            "the file was left as it is; move it away with its -wal and -shm files to begin a new store";
+        assert_eq!((error.code(), error.hint()), ("STORE_CORRUPT", Some(hint)));
+    }
 }

@@ -23,6 +23,7 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use self::fault::Fault;
+pub use self::fault::SqliteFailure;
 use self::threads::{QUEUE, ReadRequest, WriteRequest, Writer};
 use self::write::Write;
 use super::{Change, Durability, Lease, Store, StoreError, StoreFuture};
