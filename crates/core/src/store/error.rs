@@ -33,7 +33,17 @@ pub enum StoreError {
         /// What was found.
         problem: String,
     },
-    /// A newer acpx wrote it; this one only reads it.
+    /// An older acpx wrote it, and it was opened to be read. Opening it to write brings it up to date.
+    #[error("the store {} was written by an older acpx (format {found}, this one reads {known})", path.display())]
+    Older {
+        /// The store's file.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The format this version reads.
+        known: i64,
+    },
+    /// A newer acpx wrote it; this one only reads it, as far as it knows what it reads.
     #[error("the store {} was written by a newer acpx (format {found}, this one writes {known})", path.display())]
     Newer {
         /// The store's file.
@@ -126,6 +136,7 @@ impl StoreError {
             Self::Open { .. } => "STORE_NOT_OPENED",
             Self::Locked { .. } => "STORE_LOCKED",
             Self::Corrupt { .. } => "STORE_CORRUPT",
+            Self::Older { .. } => "STORE_OLDER",
             Self::Newer { .. } => "STORE_NEWER",
             Self::NetworkFileSystem { .. } => "STORE_ON_NETWORK",
             Self::Full { .. } => "STORE_FULL",
@@ -149,7 +160,10 @@ impl StoreError {
             Self::Corrupt { .. } => Some(
                 "the file was left as it is; move it away with its -wal and -shm files to begin a new store",
             ),
-            Self::Newer { .. } => Some("use the newer acpx; this one can only read the store"),
+            Self::Older { .. } => Some("open it once for writing, which brings it up to date"),
+            Self::Newer { .. } => {
+                Some("use the newer acpx; this one reads only what it knows and writes nothing")
+            }
             Self::NetworkFileSystem { .. } => Some("set ACPX_HOME to a directory on a local disk"),
             Self::Full { .. } => Some("make room on the disk; what was acknowledged is safe"),
             Self::LeaseLost { .. } => Some("the other host goes on with the session"),

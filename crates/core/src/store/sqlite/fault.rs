@@ -58,6 +58,16 @@ impl Fault {
         matches!(self, Self::Sql(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
     }
 
+    /// Whether what was read says nothing to us: damage, or the work of a newer program. Where SQLite itself
+    /// finds the file damaged no program can read it.
+    pub(super) fn is_unknown_content(&self) -> bool {
+        match self {
+            Self::Damaged(_) => true,
+            Self::Sql(error) => is_unknown_content(error),
+            Self::Refused(_) | Self::TooLarge(_) => false,
+        }
+    }
+
     /// The fault as the caller sees it.
     pub(super) fn into_error(self, operation: &'static str, path: &Path) -> StoreError {
         match self {
@@ -76,7 +86,7 @@ impl Fault {
 /// every request in it.
 pub(super) fn sql_error(error: &Arc<rusqlite::Error>, operation: &'static str, path: &Path) -> StoreError {
     let path = path.to_owned();
-    if is_damage(error) {
+    if is_unknown_content(error) || is_damage(error) {
         return StoreError::Corrupt { path, problem: error.to_string() };
     }
     match error.sqlite_error_code() {
@@ -90,27 +100,30 @@ pub(super) fn sql_error(error: &Arc<rusqlite::Error>, operation: &'static str, p
     }
 }
 
-/// Whether what was read cannot have been written by us.
+/// Whether the file contradicts itself. Every rule of the contract is checked before a row is written, so a row
+/// that a constraint refuses meets another one that cannot be there.
 fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ConstraintViolation)
+    )
+}
+
+/// Whether a value or a table is not as our format has it.
+fn is_unknown_content(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::InvalidColumnType(..)
-        | rusqlite::Error::Utf8Error(..) => true,
-        rusqlite::Error::SqliteFailure(failure, message) => match failure.code {
-            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => true,
-            // Our statements are fixed, so a table they do not find is one that was lost. The variant for a
-            // statement that does not compile has another shape, below.
-            ErrorCode::Unknown => message.as_deref().is_some_and(names_a_lost_table),
-            _ => false,
-        },
-        rusqlite::Error::SqlInputError { msg, .. } => names_a_lost_table(msg),
+        | rusqlite::Error::Utf8Error(..)
+        // Our statements are fixed, so one that does not compile meets another schema than ours.
+        | rusqlite::Error::SqlInputError { .. } => true,
+        // The same, where SQLite cannot say at which letter.
+        rusqlite::Error::SqliteFailure(failure, Some(message)) if failure.code == ErrorCode::Unknown => {
+            ["no such ", "table ", "access to view "].iter().any(|begin| message.starts_with(begin))
+        }
         _ => false,
     }
-}
-
-fn names_a_lost_table(message: &str) -> bool {
-    message.starts_with("no such ")
 }
 
 /// SQLite keeps the system's own reason to itself, so ask the system again.

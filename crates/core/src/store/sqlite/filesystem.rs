@@ -6,27 +6,21 @@
 
 use std::path::Path;
 
-use crate::store::StoreError;
-
-/// Refuses a path that lies, or would lie, on a network file system.
-pub(super) fn refuse_network(path: &Path) -> Result<(), StoreError> {
+/// The name of the network file system that a path lies on, or would lie on.
+pub(super) fn network_kind(path: &Path) -> Option<&'static str> {
     // The file need not be there yet, nor its directory; whatever is nearest decides.
-    let found = path.ancestors().find_map(|place| rustix::fs::statfs(place).ok());
-    match found.as_ref().and_then(kind_of) {
-        None => Ok(()),
-        Some(kind) => Err(StoreError::NetworkFileSystem { path: path.to_owned(), kind: kind.to_owned() }),
-    }
+    path.ancestors().find_map(|place| rustix::fs::statfs(place).ok()).as_ref().and_then(kind_of)
 }
 
 #[cfg(target_os = "linux")]
 fn kind_of(stat: &rustix::fs::StatFs) -> Option<&'static str> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the magic is 32 bits wide")]
-    network_kind(stat.f_type as u32)
+    kind_by_number(stat.f_type as u32)
 }
 
 /// The name of a network file system, by the number Linux gives it.
 #[cfg(target_os = "linux")]
-fn network_kind(f_type: u32) -> Option<&'static str> {
+fn kind_by_number(f_type: u32) -> Option<&'static str> {
     match f_type {
         0x6969 => Some("nfs"),
         0x517B => Some("smb"),
@@ -55,17 +49,17 @@ mod tests {
     fn network_file_systems_are_told_by_their_number_and_local_ones_are_not() {
         let network =
             [0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x5346_414F, 0x00C3_6400, 0x7375_7245, 0x564C];
-        let names = network.map(network_kind);
+        let names = network.map(kind_by_number);
         let expected = ["nfs", "smb", "cifs", "smb2", "afs", "ceph", "coda", "ncp"].map(Some);
         assert_eq!(names, expected);
         // ext, btrfs, xfs, tmpfs, overlay, FUSE, 9p.
         let local = [0xEF53, 0x9123_683E, 0x5846_5342, 0x0102_1994, 0x794C_7630, 0x6573_5546, 0x0102_1997];
-        assert_eq!(local.map(network_kind), [None; 7]);
+        assert_eq!(local.map(kind_by_number), [None; 7]);
     }
 
     #[test]
     fn a_path_that_is_not_there_yet_is_judged_by_its_nearest_ancestor() {
         let directory = tempfile::tempdir().unwrap();
-        refuse_network(&directory.path().join("not/there/yet")).unwrap();
+        assert_eq!(network_kind(&directory.path().join("not/there/yet")), network_kind(directory.path()));
     }
 }

@@ -31,10 +31,10 @@ impl Write {
     }
 
     /// Does what is asked, or fails; the caller takes back what a failed one has done.
-    pub(super) fn perform(self, connection: &Connection) -> Result<Lease, Fault> {
+    pub(super) fn perform(&self, connection: &Connection) -> Result<Lease, Fault> {
         match self {
-            Self::Create { record, changes, host } => create(connection, &record, changes, &host),
-            Self::Lease { record, host } => take_lease(connection, record, &host),
+            Self::Create { record, changes, host } => create(connection, record, changes, host),
+            Self::Lease { record, host } => take_lease(connection, record, host),
             Self::Append { lease, changes, .. } => append(connection, lease, changes),
         }
     }
@@ -43,7 +43,7 @@ impl Write {
 fn create(
     connection: &Connection,
     record: &Record,
-    changes: Vec<Change>,
+    changes: &[Change],
     host: &HostId,
 ) -> Result<Lease, Fault> {
     if read::key_of(connection, &record.id)?.is_some() {
@@ -93,28 +93,28 @@ fn closed_at(lifecycle: Lifecycle) -> Option<i64> {
     }
 }
 
-fn take_lease(connection: &Connection, record: RecordId, host: &HostId) -> Result<Lease, Fault> {
-    let Some(head) = Head::read(connection, &record)? else {
-        return Err(StoreError::NoRecord(record).into());
+fn take_lease(connection: &Connection, record: &RecordId, host: &HostId) -> Result<Lease, Fault> {
+    let Some(head) = Head::read(connection, record)? else {
+        return Err(StoreError::NoRecord(record.clone()).into());
     };
     let generation = head.generation + 1;
     connection
         .prepare_cached("UPDATE leases SET host = ?2, generation = ?3 WHERE record = ?1")?
         .execute(params![head.key.0, host.as_str(), i64::try_from(generation)?])?;
-    Ok(Lease { record, generation })
+    Ok(Lease { record: record.clone(), generation })
 }
 
-fn append(connection: &Connection, lease: Lease, changes: Vec<Change>) -> Result<Lease, Fault> {
+fn append(connection: &Connection, lease: &Lease, changes: &[Change]) -> Result<Lease, Fault> {
     let Some(head) = Head::read(connection, &lease.record)? else {
-        return Err(StoreError::NoRecord(lease.record).into());
+        return Err(StoreError::NoRecord(lease.record.clone()).into());
     };
     if head.generation != lease.generation {
-        let Lease { record, generation: ours } = lease;
+        let Lease { record, generation: ours } = lease.clone();
         return Err(StoreError::LeaseLost { record, ours, current: head.generation }.into());
     }
     let mut target = Target { connection, id: &lease.record, key: head.key, progress: head.progress };
     target.write_all(changes)?;
-    Ok(lease)
+    Ok(lease.clone())
 }
 
 /// Who may write to a record, and where its numbering stands.
@@ -151,7 +151,7 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn write_all(&mut self, changes: Vec<Change>) -> Result<(), Fault> {
+    fn write_all(&mut self, changes: &[Change]) -> Result<(), Fault> {
         let before = self.progress;
         let mut insert_event = self.connection.prepare_cached(
             "INSERT INTO events (key, at, turn, lineage, protocol, direction, kind, checksum, body, blob) \
@@ -159,20 +159,20 @@ impl Target<'_> {
         )?;
         for change in changes {
             match change {
-                Change::Event(event) => self.write_event(&mut insert_event, &event)?,
-                Change::Turn(turn) => self.write_turn(&turn)?,
+                Change::Event(event) => self.write_event(&mut insert_event, event)?,
+                Change::Turn(turn) => self.write_turn(turn)?,
                 Change::Lineage(lineage) => {
                     let before = rows::lineage(self.connection, self.key)?;
-                    self.progress.lineage(self.id, &before, &lineage)?;
-                    write_lineage(self.connection, self.key, Some(&before), &lineage)?;
+                    self.progress.lineage(self.id, &before, lineage)?;
+                    write_lineage(self.connection, self.key, Some(&before), lineage)?;
                 }
                 Change::Title(title) => self.update("UPDATE records SET title = ?2 WHERE key = ?1", title)?,
                 Change::McpServers(names) => {
-                    self.update("UPDATE records SET mcp_servers = ?2 WHERE key = ?1", rows::list(&names))?;
+                    self.update("UPDATE records SET mcp_servers = ?2 WHERE key = ?1", rows::list(names))?;
                 }
                 Change::Lifecycle(lifecycle) => {
-                    self.progress.lifecycle(lifecycle);
-                    let closed_at = closed_at(lifecycle);
+                    self.progress.lifecycle(*lifecycle);
+                    let closed_at = closed_at(*lifecycle);
                     self.update("UPDATE records SET closed_at = ?2 WHERE key = ?1", closed_at)?;
                 }
             }
