@@ -1,10 +1,11 @@
 //! The two threads of a store. SQLite blocks, so it is kept off the runtime's threads.
 //!
 //! The writer takes every request that waits and commits them together; none is answered before the commit,
-//! and one that is refused takes nothing back but itself. The reader answers each request in a short
+//! and one that is refused, or does not fit, takes nothing back but itself. The reader answers each request in a short
 //! transaction, so that it never keeps the log from being copied into the file.
 
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -80,12 +81,31 @@ impl Writer {
         })
     }
 
-    /// Writes a group in one transaction; an answer for each.
+    /// Writes a group in one transaction; an answer for each. If one of them may have spoilt it for the others,
+    /// each gets a transaction of its own.
     fn commit(&mut self, group: &[Write]) -> Vec<Answer> {
         match self.try_commit(group) {
             Ok(answers) => answers,
+            Err(Failure::Someones(_)) if group.len() > 1 => self.commit_one_by_one(group),
             Err(failure) => group.iter().map(|_| Err(failure.to_error(self))).collect(),
         }
+    }
+
+    fn commit_one_by_one(&mut self, group: &[Write]) -> Vec<Answer> {
+        let mut answers = Vec::with_capacity(group.len());
+        for write in group {
+            match self.try_commit(slice::from_ref(write)) {
+                Ok(answer) => answers.extend(answer),
+                Err(failure @ Failure::Someones(_)) => answers.push(Err(failure.to_error(self))),
+                // The rest would fare no better, and waiting for a lock takes time.
+                Err(failure) => {
+                    let rest = answers.len()..group.len();
+                    answers.extend(rest.map(|_| Err(failure.to_error(self))));
+                    break;
+                }
+            }
+        }
+        answers
     }
 
     fn try_commit(&mut self, group: &[Write]) -> Result<Vec<Answer>, Failure> {
@@ -213,3 +233,6 @@ pub(super) fn read_once<T>(
         Err(fault) => Err(read(fault)),
     }
 }
+
+#[cfg(test)]
+mod tests;
