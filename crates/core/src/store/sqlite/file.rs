@@ -114,8 +114,10 @@ impl<'a> Opening<'a> {
         let connection = Connection::open_with_flags(self.path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
         connection.busy_timeout(self.options.busy_timeout)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        // A file may have been written by someone else: nothing in its schema is run, and pages are looked
-        // over as they come in.
+        // A file may have been written by someone else: no trigger, no view and no function with effects that
+        // its schema names is run, and pages are looked over as they come in.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
         Ok(connection)

@@ -239,3 +239,26 @@ fn a_file_on_a_network_is_refused_before_anything_is_made_or_opened() {
     let files: Vec<_> = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(files, ["made.db"]);
 }
+
+#[tokio::test]
+async fn triggers_and_views_that_someone_put_into_a_file_are_not_run() {
+    let (_home, path) = place();
+    fill(&path, Migrations::OURS).await;
+    sql(
+        &path,
+        "CREATE TRIGGER gone AFTER INSERT ON events BEGIN DELETE FROM events WHERE key = NEW.key; END;
+         CREATE TRIGGER moved AFTER UPDATE ON records BEGIN UPDATE records SET cwd = '/tmp'; END;",
+    );
+    let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
+    let lease = store.lease(id("r"), host()).await.unwrap();
+    store.append(lease, vec![event(2, "two")], Durability::Machine).await.unwrap();
+    assert_eq!(store.events(id("r"), Seq(1), 10).await.unwrap().len(), 2);
+    assert_eq!(store.record(id("r")).await.unwrap().unwrap().cwd, record("r").cwd);
+    drop(store);
+    sql(
+        &path,
+        "ALTER TABLE turns RENAME TO hidden; CREATE VIEW turns AS SELECT * FROM hidden WHERE turn = 7",
+    );
+    let store = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
+    assert_eq!(store.turn(id("r"), request(1)).await.unwrap_err().code(), "STORE_CORRUPT");
+}
