@@ -4,12 +4,14 @@
 //! The format is described in `docs/store-format.md`.
 
 mod body;
+mod cells;
 mod fault;
 mod file;
 mod filesystem;
 mod read;
 mod rows;
 mod schema;
+mod target;
 mod threads;
 mod write;
 

@@ -4,13 +4,15 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use rusqlite::types::ToSqlOutput;
 use tempfile::TempDir;
 
+use super::cells::Columns;
 use super::schema::Migrations;
 use super::*;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Direction, EventKind, Lifecycle, Lineage, LineageIndex,
-    PermissionPolicy, TurnId, TurnState,
+    LineageReason, PermissionPolicy, TurnId, TurnState,
 };
 
 pub(super) fn id(name: &str) -> RecordId {
@@ -261,4 +263,115 @@ async fn triggers_and_views_that_someone_put_into_a_file_are_not_run() {
     );
     let store = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
     assert_eq!(store.turn(id("r"), request(1)).await.unwrap_err().code(), "STORE_CORRUPT");
+}
+
+/// Makes the checksums of a table agree with what it says now.
+fn agree<const N: usize>(file: &Connection, columns: &'static Columns<N>) {
+    let Columns { table, names, list } = columns;
+    let checksum = list.rsplit(", ").next().unwrap();
+    let mut select = file.prepare(&format!("SELECT {list} FROM {table}")).unwrap();
+    let mut found = select.query([]).unwrap();
+    let update =
+        format!("UPDATE {table} SET {checksum} = ?3 WHERE {} IS ?1 AND {} IS ?2", names[0], names[1]);
+    while let Some(row) = found.next().unwrap() {
+        let values: [_; N] = std::array::from_fn(|index| row.get_ref(index).unwrap());
+        let sum = cells::checksum(&values);
+        let [first, second] = [values[0], values[1]].map(ToSqlOutput::Borrowed);
+        assert_eq!(file.execute(&update, (first, second, sum)), Ok(1), "{table}");
+    }
+}
+
+#[tokio::test]
+async fn what_no_version_writes_is_damage_even_if_its_checksum_agrees() {
+    let changes = [
+        ("UPDATE events SET kind = 9", "events.kind"),
+        ("UPDATE events SET direction = 0", "events.direction"),
+        ("UPDATE events SET protocol = 65536", "events.protocol"),
+        ("UPDATE events SET turn = -1", "events.turn"),
+        ("UPDATE events SET at = 9223372036854775807", "events.at"),
+        ("UPDATE lineage SET reason = 'because'", "lineage.reason"),
+        ("UPDATE lineage SET agent_session = ' '", "lineage.agent_session"),
+        ("UPDATE lineage SET session = ''", "lineage.session"),
+        ("UPDATE lineage SET row = 2", "lineage.row"),
+        ("UPDATE records SET args = 'not json'", "records.args"),
+        ("UPDATE records SET cwd = 'relative'", "records.cwd"),
+        ("UPDATE records SET answered_turns = -1", "records.answered_turns"),
+        ("UPDATE records SET closed_at = -9223372036854775808", "records.closed_at"),
+        ("UPDATE turns SET state = 'dispatched'", "turns.dispatched_at"),
+        ("UPDATE turns SET policy = 'perhaps'", "turns.policy"),
+        ("UPDATE turns SET state = 'asleep'", "turns.state"),
+        ("UPDATE turns SET state = 'ended', ended_at = 5", "turns.stop_reason"),
+    ];
+    for (change, column) in changes {
+        assert_eq!(problem_after(change).await, format!("{column} holds what no version of ours writes"));
+    }
+    let changes = [
+        ("UPDATE events SET blob = zeroblob(32)", "a body is neither in its row nor in a blob"),
+        ("UPDATE events SET blob = zeroblob(32), body = NULL", "a blob is missing"),
+        ("DELETE FROM events", "event 1 is missing"),
+        ("UPDATE events SET key = key + 1", "event 2 comes after the last one"),
+        ("UPDATE records SET last_seq = 2", "event 2 is missing"),
+        ("DELETE FROM lineage", "rows of a lineage are missing"),
+        ("UPDATE records SET lineage_rows = 2", "rows of a lineage are missing"),
+        ("DELETE FROM turns", "an open turn is missing"),
+    ];
+    for (change, problem) in changes {
+        assert_eq!(problem_after(change).await, problem, "{change}");
+    }
+}
+
+/// What is wrong with a store after a change that keeps its checksums right.
+async fn problem_after(change: &str) -> String {
+    let (_home, path) = place();
+    fill(&path, Migrations::OURS).await;
+    let file = Connection::open(&path).unwrap();
+    file.execute_batch(change).unwrap();
+    agree(&file, &rows::RECORD);
+    agree(&file, &rows::STANDING);
+    agree(&file, &rows::LINEAGE);
+    agree(&file, &rows::EVENT);
+    agree(&file, &rows::TURN);
+    drop(file);
+    let store = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
+    let read = async {
+        store.record(id("r")).await?;
+        store.events(id("r"), Seq(1), 10).await?;
+        store.turn(id("r"), request(1)).await?;
+        store.open_turns(id("r")).await
+    };
+    match read.await.unwrap_err() {
+        StoreError::Corrupt { path: found, problem } if found == path => problem,
+        other => panic!("{change}: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn what_is_damaged_is_not_built_upon() {
+    let changes = [
+        "UPDATE records SET last_seq = 7",
+        "UPDATE records SET last_seq = NULL",
+        "UPDATE leases SET generation = 1, host = 'other'",
+        "DELETE FROM leases",
+        "UPDATE lineage SET session = 't'",
+        "UPDATE turns SET state = 'interrupted', ended_at = 5",
+        "UPDATE records SET title = 'other'",
+        "INSERT INTO events SELECT key + 1, at, turn, lineage, protocol, direction, kind, checksum, body, blob FROM events",
+    ];
+    for change in changes {
+        let (_home, path) = place();
+        let before = fill(&path, Migrations::OURS).await;
+        sql(&path, change);
+        let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
+        let lease = Lease { record: id("r"), generation: 1 };
+        let mut lineage = before.lineage.clone();
+        lineage.replace(AcpSessionId::new("s2").unwrap(), None, LineageReason::Reset, at(9));
+        let changes = vec![
+            event(2, "two"),
+            turn(1, TurnState::Dispatched { at: at(8) }),
+            Change::Lineage(lineage),
+            Change::Lifecycle(Lifecycle::Closed { at: at(9) }),
+        ];
+        let refused = store.append(lease, changes, Durability::Process).await.unwrap_err();
+        assert_eq!(refused.code(), "STORE_CORRUPT", "{change}: {refused:?}");
+    }
 }
