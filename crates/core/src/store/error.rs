@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::SqliteFailure;
 use crate::model::{RecordId, RequestId, Seq};
 
 /// Why a store could not do what was asked. Nothing was half done.
@@ -32,7 +33,17 @@ pub enum StoreError {
         /// What was found.
         problem: String,
     },
-    /// A newer acpx wrote it; this one only reads it.
+    /// An older acpx wrote it, and it was opened to be read. Opening it to write brings it up to date.
+    #[error("the store {} was written by an older acpx (format {found}, this one reads {known})", path.display())]
+    Older {
+        /// The store's file.
+        path: PathBuf,
+        /// Its format.
+        found: i64,
+        /// The format this version reads.
+        known: i64,
+    },
+    /// A newer acpx wrote it; this one only reads it, as far as it knows what it reads.
     #[error("the store {} was written by a newer acpx (format {found}, this one writes {known})", path.display())]
     Newer {
         /// The store's file.
@@ -65,7 +76,7 @@ pub enum StoreError {
         path: PathBuf,
         /// Why.
         #[source]
-        source: Box<dyn std::error::Error + Send + Sync>,
+        source: SqliteFailure,
     },
     /// There is no such record.
     #[error("there is no record {0}")]
@@ -125,6 +136,7 @@ impl StoreError {
             Self::Open { .. } => "STORE_NOT_OPENED",
             Self::Locked { .. } => "STORE_LOCKED",
             Self::Corrupt { .. } => "STORE_CORRUPT",
+            Self::Older { .. } => "STORE_OLDER",
             Self::Newer { .. } => "STORE_NEWER",
             Self::NetworkFileSystem { .. } => "STORE_ON_NETWORK",
             Self::Full { .. } => "STORE_FULL",
@@ -145,8 +157,13 @@ impl StoreError {
         match self {
             Self::Open { .. } => Some("check that the directory exists and is yours"),
             Self::Locked { .. } => Some("end the other process, then try again"),
-            Self::Corrupt { .. } => Some("the file was left as it is; move it away to begin a new store"),
-            Self::Newer { .. } => Some("use the newer acpx; this one can only read the store"),
+            Self::Corrupt { .. } => Some(
+                "the file was left as it is; move it away with its -wal and -shm files to begin a new store",
+            ),
+            Self::Older { .. } => Some("open it once for writing, which brings it up to date"),
+            Self::Newer { .. } => {
+                Some("use the newer acpx; this one reads only what it knows and writes nothing")
+            }
             Self::NetworkFileSystem { .. } => Some("set ACPX_HOME to a directory on a local disk"),
             Self::Full { .. } => Some("make room on the disk; what was acknowledged is safe"),
             Self::LeaseLost { .. } => Some("the other host goes on with the session"),

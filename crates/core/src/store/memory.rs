@@ -117,9 +117,10 @@ impl Store for MemoryStore {
                 let skipped = usize::try_from(from.0.saturating_sub(1)).unwrap_or(usize::MAX);
                 let mut page = Page::new(limit);
                 for event in found.events.get(skipped..).unwrap_or_default() {
-                    if !page.push(event.clone()) {
+                    if !page.has_room_for(event.body.len()) {
                         break;
                     }
+                    page.push(event.clone());
                 }
                 page.into_events()
             })

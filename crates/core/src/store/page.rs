@@ -24,15 +24,15 @@ impl Page {
         self.events.len() >= self.limit
     }
 
-    /// Adds an event unless the page is full with it left out; says whether it went in.
-    pub(super) fn push(&mut self, event: Event) -> bool {
-        let size = event.body.len();
-        if self.is_full() || (size > self.room && !self.events.is_empty()) {
-            return false;
-        }
-        self.room = self.room.saturating_sub(size);
+    /// Whether an event with a body of this size may be added. The first one always may, whatever its size.
+    pub(super) fn has_room_for(&self, size: usize) -> bool {
+        !self.is_full() && (size <= self.room || self.events.is_empty())
+    }
+
+    /// Adds an event that there is room for.
+    pub(super) fn push(&mut self, event: Event) {
+        self.room = self.room.saturating_sub(event.body.len());
         self.events.push(event);
-        true
     }
 
     pub(super) fn into_events(self) -> Vec<Event> {

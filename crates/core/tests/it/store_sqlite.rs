@@ -303,8 +303,22 @@ async fn flipped_bytes_are_an_error_or_make_no_difference() {
 }
 
 #[tokio::test]
-async fn a_row_that_no_version_writes_is_damage() {
+async fn a_row_that_is_not_what_was_written_is_damage() {
     let changes = [
+        "UPDATE records SET id = 'r', title = 'another'",
+        "UPDATE records SET cwd = '/elsewhere'",
+        "UPDATE records SET program = program || 'x'",
+        "UPDATE records SET closed_at = 5",
+        "UPDATE records SET last_turn = 2",
+        "UPDATE records SET last_seq = 4",
+        "UPDATE lineage SET session = 's9'",
+        "UPDATE lineage SET agent_session = NULL",
+        "UPDATE turns SET prompt = replace(prompt, 'prompt', 'tpmorp')",
+        "UPDATE turns SET policy = 'approve-all'",
+        "DELETE FROM turns",
+        "UPDATE turns SET turn = 2",
+        "INSERT INTO events SELECT key + 1, at, turn, lineage, protocol, direction, kind, checksum, body, blob \
+         FROM events WHERE seq = 5",
         "UPDATE events SET kind = 9 WHERE seq = 3",
         "UPDATE events SET direction = 0 WHERE seq = 3",
         "UPDATE events SET body = body || ' ' WHERE seq = 3",
@@ -333,7 +347,8 @@ async fn a_row_that_no_version_writes_is_damage() {
         let read = async {
             store.record(id("r")).await?;
             all_events(&store, &id("r"), 2).await?;
-            store.turn(id("r"), request("q")).await
+            store.turn(id("r"), request("q")).await?;
+            store.open_turns(id("r")).await
         };
         match read.await.unwrap_err() {
             StoreError::Corrupt { path: found, .. } => assert_eq!(found, path, "{change}"),

@@ -9,6 +9,18 @@ use rusqlite::ErrorCode;
 
 use crate::store::StoreError;
 
+/// What went wrong inside the store, for people to read.
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct SqliteFailure(Cause);
+
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+enum Cause {
+    Sqlite(Arc<rusqlite::Error>),
+    TooLarge(TryFromIntError),
+}
+
 /// Why a statement or a request failed, before it is known for which file.
 #[derive(Debug)]
 pub(super) enum Fault {
@@ -18,7 +30,7 @@ pub(super) enum Fault {
     Sql(rusqlite::Error),
     /// What was read cannot have been written by us.
     Damaged(String),
-    /// A number is larger than a column or a key can hold.
+    /// A number is larger than a column can hold.
     TooLarge(TryFromIntError),
 }
 
@@ -46,6 +58,16 @@ impl Fault {
         matches!(self, Self::Sql(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy))
     }
 
+    /// Whether what was read says nothing to us: damage, or the work of a newer program. Where SQLite itself
+    /// finds the file damaged no program can read it.
+    pub(super) fn is_unknown_content(&self) -> bool {
+        match self {
+            Self::Damaged(_) => true,
+            Self::Sql(error) => is_unknown_content(error),
+            Self::Refused(_) | Self::TooLarge(_) => false,
+        }
+    }
+
     /// The fault as the caller sees it.
     pub(super) fn into_error(self, operation: &'static str, path: &Path) -> StoreError {
         match self {
@@ -53,7 +75,8 @@ impl Fault {
             Self::Sql(error) => sql_error(&Arc::new(error), operation, path),
             Self::Damaged(problem) => StoreError::Corrupt { path: path.to_owned(), problem },
             Self::TooLarge(source) => {
-                StoreError::Failed { operation, path: path.to_owned(), source: Box::new(source) }
+                let source = SqliteFailure(Cause::TooLarge(source));
+                StoreError::Failed { operation, path: path.to_owned(), source }
             }
         }
     }
@@ -63,7 +86,7 @@ impl Fault {
 /// every request in it.
 pub(super) fn sql_error(error: &Arc<rusqlite::Error>, operation: &'static str, path: &Path) -> StoreError {
     let path = path.to_owned();
-    if is_damage(error) {
+    if is_unknown_content(error) || is_damage(error) {
         return StoreError::Corrupt { path, problem: error.to_string() };
     }
     match error.sqlite_error_code() {
@@ -73,35 +96,67 @@ pub(super) fn sql_error(error: &Arc<rusqlite::Error>, operation: &'static str, p
             let source = reason_not_opened(&path).unwrap_or_else(|| io::Error::other(Arc::clone(error)));
             StoreError::Open { path, source }
         }
-        _ => StoreError::Failed { operation, path, source: Box::new(Arc::clone(error)) },
+        _ => StoreError::Failed { operation, path, source: SqliteFailure(Cause::Sqlite(Arc::clone(error))) },
     }
 }
 
-/// Whether what was read cannot have been written by us.
+/// Whether the file contradicts itself. Every rule of the contract is checked before a row is written, so a row
+/// that a constraint refuses meets another one that cannot be there.
 fn is_damage(error: &rusqlite::Error) -> bool {
+    matches!(
+        error.sqlite_error_code(),
+        Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::ConstraintViolation)
+    )
+}
+
+/// Whether a value or a table is not as our format has it.
+fn is_unknown_content(error: &rusqlite::Error) -> bool {
     match error {
         rusqlite::Error::FromSqlConversionFailure(..)
         | rusqlite::Error::IntegralValueOutOfRange(..)
         | rusqlite::Error::InvalidColumnType(..)
-        | rusqlite::Error::Utf8Error(..) => true,
-        rusqlite::Error::SqliteFailure(failure, message) => match failure.code {
-            ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => true,
-            // Our statements are fixed, so a table they do not find is one that was lost. The variant for a
-            // statement that does not compile has another shape, below.
-            ErrorCode::Unknown => message.as_deref().is_some_and(names_a_lost_table),
-            _ => false,
-        },
-        rusqlite::Error::SqlInputError { msg, .. } => names_a_lost_table(msg),
+        | rusqlite::Error::Utf8Error(..)
+        // Our statements are fixed, so one that does not compile meets another schema than ours.
+        | rusqlite::Error::SqlInputError { .. } => true,
+        // The same, where SQLite cannot say at which letter.
+        rusqlite::Error::SqliteFailure(failure, Some(message)) if failure.code == ErrorCode::Unknown => {
+            ["no such ", "table ", "access to view "].iter().any(|begin| message.starts_with(begin))
+        }
         _ => false,
     }
-}
-
-fn names_a_lost_table(message: &str) -> bool {
-    message.starts_with("no such ")
 }
 
 /// SQLite keeps the system's own reason to itself, so ask the system again.
 fn reason_not_opened(path: &Path) -> Option<io::Error> {
     let wanted = rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK;
     rustix::fs::access(path, wanted).err().map(io::Error::from)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error;
+
+    use super::*;
+
+    #[test]
+    fn a_number_too_large_for_a_column_is_a_failure_with_its_reason_said_once() {
+        let fault = Fault::from(i64::try_from(u64::MAX).unwrap_err());
+        let error = fault.into_error("write", Path::new("/s.db"));
+        let mut said = vec![error.to_string()];
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            said.push(error.to_string());
+            cause = error.source();
+        }
+        let reason = "out of range integral type conversion attempted";
+        assert_eq!(said, ["cannot write in the store /s.db", reason]);
+    }
+
+    #[test]
+    fn whoever_moves_a_damaged_store_away_is_told_of_the_files_beside_it() {
+        let error = Fault::Damaged("it is cut short".to_owned()).into_error("open", Path::new("/s.db"));
+        let hint =
+            "the file was left as it is; move it away with its -wal and -shm files to begin a new store";
+        assert_eq!((error.code(), error.hint()), ("STORE_CORRUPT", Some(hint)));
+    }
 }

@@ -17,7 +17,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::fault::Fault;
-use super::schema::{self, Found};
+use super::schema::{self, Found, Migrations};
 use super::{SqliteOptions, filesystem};
 use crate::store::StoreError;
 
@@ -34,41 +34,109 @@ const RETRY: Duration = Duration::from_millis(5);
 /// Between the making of a file and its closing no connection of this process may lock it.
 static MAKING: Mutex<()> = Mutex::new(());
 
-/// Opens a store to write to it, and makes it if there is none.
-pub(super) fn open_writer(path: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
-    filesystem::refuse_network(path)?;
-    let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
-    make(path).map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
-    let opened = refuse_emptied(path).and_then(|()| prepare_writer(path, options));
-    drop(making);
-    opened.map_err(|fault| fault.into_error("open", path))
+/// How a file is opened, with all that this depends on.
+pub(super) struct Opening<'a> {
+    pub(super) path: &'a Path,
+    pub(super) options: &'a SqliteOptions,
+    pub(super) migrations: Migrations,
+    /// The name of the network file system that a path lies on, if it does.
+    pub(super) network_kind: fn(&Path) -> Option<&'static str>,
 }
 
-fn prepare_writer(path: &Path, options: &SqliteOptions) -> Result<Connection, Fault> {
-    let mut connection = connect(path, OpenFlags::SQLITE_OPEN_READ_WRITE, options)?;
-    // SQLite quietly opens a file that is write-protected for reading.
-    if connection.is_readonly("main")? {
-        let source = io::Error::from(io::ErrorKind::PermissionDenied);
-        return Err(StoreError::Open { path: path.to_owned(), source }.into());
+impl<'a> Opening<'a> {
+    /// As this program opens files.
+    pub(super) fn new(path: &'a Path, options: &'a SqliteOptions) -> Self {
+        Self { path, options, migrations: Migrations::OURS, network_kind: filesystem::network_kind }
     }
-    // Until the file is known to be ours, closing it must not move its log into it.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
-    patiently(options.busy_timeout, || {
-        let found = schema::inspect(&connection)?;
-        refuse_partial_page(path)?;
-        schema::migrate(&mut connection, found, path)
-    })?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
-    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
-    connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
-    // On macOS a plain fsync does not reach the medium. Elsewhere these change nothing.
-    connection.pragma_update(None, "fullfsync", true)?;
-    connection.pragma_update(None, "checkpoint_fullfsync", true)?;
-    if let Some(limit) = options.size_limit {
-        let pages = i64::try_from(limit / schema::PAGE_SIZE)?;
-        connection.pragma_update(None, "max_page_count", pages.max(1))?;
+
+    /// Opens a store to write to it, and makes it if there is none.
+    pub(super) fn writer(&self) -> Result<Connection, StoreError> {
+        self.refuse_network()?;
+        let making = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+        make(self.path).map_err(|source| self.not_opened(source))?;
+        let opened = refuse_emptied(self.path).and_then(|()| self.prepare_writer());
+        drop(making);
+        opened.map_err(|fault| fault.into_error("open", self.path))
     }
-    Ok(connection)
+
+    fn prepare_writer(&self) -> Result<Connection, Fault> {
+        let mut connection = self.connect(OpenFlags::SQLITE_OPEN_READ_WRITE)?;
+        // SQLite quietly opens a file that is write-protected for reading.
+        if connection.is_readonly("main")? {
+            return Err(self.not_opened(io::ErrorKind::PermissionDenied.into()).into());
+        }
+        // Until the file is known to be ours, closing it must not move its log into it.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
+        patiently(self.options.busy_timeout, || {
+            let found = schema::inspect(&connection, self.migrations.known())?;
+            refuse_partial_page(self.path)?;
+            schema::migrate(&mut connection, found, self.migrations, self.path)
+        })?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
+        connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+        connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+        // On macOS a plain fsync does not reach the medium. Elsewhere these change nothing.
+        connection.pragma_update(None, "fullfsync", true)?;
+        connection.pragma_update(None, "checkpoint_fullfsync", true)?;
+        if let Some(limit) = self.options.size_limit {
+            let pages = i64::try_from(limit / schema::PAGE_SIZE)?;
+            connection.pragma_update(None, "max_page_count", pages.max(1))?;
+        }
+        Ok(connection)
+    }
+
+    /// Opens a store to read it. A missing one stays missing.
+    pub(super) fn reader(&self) -> Result<Connection, StoreError> {
+        self.refuse_network()?;
+        let found = fs::metadata(self.path).and_then(|found| refuse_other_kinds(&found));
+        found.map_err(|source| self.not_opened(source))?;
+        let opened = refuse_emptied(self.path).and_then(|()| self.prepare_reader());
+        opened.map_err(|fault| fault.into_error("open", self.path))
+    }
+
+    fn prepare_reader(&self) -> Result<Connection, Fault> {
+        let connection = self.connect(OpenFlags::SQLITE_OPEN_READ_ONLY)?;
+        let known = self.migrations.known();
+        let found = schema::inspect(&connection, known)?;
+        refuse_partial_page(self.path)?;
+        match found {
+            Found::Current | Found::Newer(_) => Ok(connection),
+            Found::Older(found) => Err(StoreError::Older { path: self.path.to_owned(), found, known }.into()),
+            // To a reader a store that has yet to be made is one that is not there.
+            Found::Unfinished => {
+                Err(self.not_opened(io::Error::new(io::ErrorKind::NotFound, "the file is empty")).into())
+            }
+        }
+    }
+
+    fn connect(&self, access: OpenFlags) -> Result<Connection, Fault> {
+        // Each connection has one thread, so SQLite need not guard it.
+        let connection = Connection::open_with_flags(self.path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
+        connection.busy_timeout(self.options.busy_timeout)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        // A file may have been written by someone else: no trigger, no view and no function with effects that
+        // its schema names is run, and pages are looked over as they come in.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        connection.pragma_update(None, "cell_size_check", true)?;
+        Ok(connection)
+    }
+
+    /// SQLite's locks and shared memory need one kernel to look after them, so a file on another machine is
+    /// refused before anything is made or opened there.
+    fn refuse_network(&self) -> Result<(), StoreError> {
+        match (self.network_kind)(self.path) {
+            None => Ok(()),
+            Some(kind) => {
+                Err(StoreError::NetworkFileSystem { path: self.path.to_owned(), kind: kind.to_owned() })
+            }
+        }
+    }
+
+    fn not_opened(&self, source: io::Error) -> StoreError {
+        StoreError::Open { path: self.path.to_owned(), source }
+    }
 }
 
 /// Tries again while others are in the way. SQLite waits for most locks by itself, but not for the one that
@@ -81,41 +149,6 @@ fn patiently<T>(patience: Duration, mut attempt: impl FnMut() -> Result<T, Fault
             outcome => return outcome,
         }
     }
-}
-
-/// Opens a store to read it. A missing one stays missing.
-pub(super) fn open_reader(path: &Path, options: &SqliteOptions) -> Result<Connection, StoreError> {
-    filesystem::refuse_network(path)?;
-    let found = fs::metadata(path).and_then(|found| refuse_other_kinds(&found));
-    found.map_err(|source| StoreError::Open { path: path.to_owned(), source })?;
-    let opened = refuse_emptied(path).and_then(|()| prepare_reader(path, options));
-    opened.map_err(|fault| fault.into_error("open", path))
-}
-
-fn prepare_reader(path: &Path, options: &SqliteOptions) -> Result<Connection, Fault> {
-    let connection = connect(path, OpenFlags::SQLITE_OPEN_READ_ONLY, options)?;
-    let found = schema::inspect(&connection)?;
-    refuse_partial_page(path)?;
-    match found {
-        Found::Current | Found::Newer { .. } => Ok(connection),
-        // To a reader a store that has yet to be made is one that is not there.
-        Found::Unfinished => {
-            let source = io::Error::new(io::ErrorKind::NotFound, "the file is empty");
-            Err(StoreError::Open { path: path.to_owned(), source }.into())
-        }
-    }
-}
-
-fn connect(path: &Path, access: OpenFlags, options: &SqliteOptions) -> Result<Connection, Fault> {
-    // Each connection has one thread, so SQLite need not guard it.
-    let connection = Connection::open_with_flags(path, access | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
-    connection.busy_timeout(options.busy_timeout)?;
-    connection.set_prepared_statement_cache_capacity(STATEMENTS);
-    // A file may have been written by someone else: nothing in its schema is run, and pages are looked over
-    // as they come in.
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-    connection.pragma_update(None, "cell_size_check", true)?;
-    Ok(connection)
 }
 
 /// Makes the directory and the file, for their owner alone, where they are missing.

@@ -6,38 +6,47 @@
 
 use std::path::Path;
 
-use crate::store::StoreError;
-
-/// Refuses a path that lies, or would lie, on a network file system.
-pub(super) fn refuse_network(path: &Path) -> Result<(), StoreError> {
+/// The name of the network file system that a path lies on, or would lie on.
+pub(super) fn network_kind(path: &Path) -> Option<&'static str> {
     // The file need not be there yet, nor its directory; whatever is nearest decides.
-    let found = path.ancestors().find_map(|place| rustix::fs::statfs(place).ok());
-    match found.as_ref().and_then(kind_of) {
-        None => Ok(()),
-        Some(kind) => Err(StoreError::NetworkFileSystem { path: path.to_owned(), kind: kind.to_owned() }),
-    }
+    path.ancestors().find_map(|place| rustix::fs::statfs(place).ok()).as_ref().and_then(kind_of)
 }
 
 #[cfg(target_os = "linux")]
 fn kind_of(stat: &rustix::fs::StatFs) -> Option<&'static str> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the magic is 32 bits wide")]
-    network_kind(stat.f_type as u32)
+    kind_by_number(stat.f_type as u32)
 }
 
-/// The name of a network file system, by the number Linux gives it.
+/// File systems that more than one kernel may write to, by the number Linux gives them: network and cluster file
+/// systems, and the folders that a virtual machine shares with its host.
 #[cfg(target_os = "linux")]
-fn network_kind(f_type: u32) -> Option<&'static str> {
-    match f_type {
-        0x6969 => Some("nfs"),
-        0x517B => Some("smb"),
-        0xFF53_4D42 => Some("cifs"),
-        0xFE53_4D42 => Some("smb2"),
-        0x5346_414F | 0x6B41_4653 => Some("afs"),
-        0x00C3_6400 => Some("ceph"),
-        0x7375_7245 => Some("coda"),
-        0x564C => Some("ncp"),
-        _ => None,
-    }
+const SHARED: [(u32, &str); 20] = [
+    (0x6969, "nfs"),
+    (0x517B, "smb"),
+    (0xFF53_4D42, "cifs"),
+    (0xFE53_4D42, "smb2"),
+    (0x5346_414F, "afs"),
+    (0x6B41_4653, "afs"),
+    (0x00C3_6400, "ceph"),
+    (0x7375_7245, "coda"),
+    (0x564C, "ncp"),
+    (0x0BD0_0BD0, "lustre"),
+    (0x4750_4653, "gpfs"),
+    (0x1983_0326, "beegfs"),
+    (0xAAD7_AAEA, "panfs"),
+    (0x2003_0528, "orangefs"),
+    (0x7461_636F, "ocfs2"),
+    (0x0116_1970, "gfs2"),
+    (0x6163_6673, "acfs"),
+    (0x786F_4256, "vboxsf"),
+    (0xBACB_ACBC, "vmhgfs"),
+    (0x7C7C_6673, "prl_fs"),
+];
+
+#[cfg(target_os = "linux")]
+fn kind_by_number(f_type: u32) -> Option<&'static str> {
+    SHARED.iter().find(|(number, _)| *number == f_type).map(|(_, kind)| *kind)
 }
 
 #[cfg(target_os = "macos")]
@@ -53,19 +62,17 @@ mod tests {
 
     #[test]
     fn network_file_systems_are_told_by_their_number_and_local_ones_are_not() {
-        let network =
-            [0x6969, 0x517B, 0xFF53_4D42, 0xFE53_4D42, 0x5346_414F, 0x00C3_6400, 0x7375_7245, 0x564C];
-        let names = network.map(network_kind);
-        let expected = ["nfs", "smb", "cifs", "smb2", "afs", "ceph", "coda", "ncp"].map(Some);
-        assert_eq!(names, expected);
+        let network = [0x6969, 0x517B, 0x0BD0_0BD0, 0x4750_4653, 0x1983_0326, 0x786F_4256, 0xBACB_ACBC];
+        let expected = ["nfs", "smb", "lustre", "gpfs", "beegfs", "vboxsf", "vmhgfs"].map(Some);
+        assert_eq!(network.map(kind_by_number), expected);
         // ext, btrfs, xfs, tmpfs, overlay, FUSE, 9p.
         let local = [0xEF53, 0x9123_683E, 0x5846_5342, 0x0102_1994, 0x794C_7630, 0x6573_5546, 0x0102_1997];
-        assert_eq!(local.map(network_kind), [None; 7]);
+        assert_eq!(local.map(kind_by_number), [None; 7]);
     }
 
     #[test]
     fn a_path_that_is_not_there_yet_is_judged_by_its_nearest_ancestor() {
         let directory = tempfile::tempdir().unwrap();
-        refuse_network(&directory.path().join("not/there/yet")).unwrap();
+        assert_eq!(network_kind(&directory.path().join("not/there/yet")), network_kind(directory.path()));
     }
 }

@@ -4,12 +4,14 @@
 //! The format is described in `docs/store-format.md`.
 
 mod body;
+mod cells;
 mod fault;
 mod file;
 mod filesystem;
 mod read;
 mod rows;
 mod schema;
+mod target;
 mod threads;
 mod write;
 
@@ -23,6 +25,8 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
 use self::fault::Fault;
+pub use self::fault::SqliteFailure;
+use self::file::Opening;
 use self::threads::{QUEUE, ReadRequest, WriteRequest, Writer};
 use self::write::Write;
 use super::{Change, Durability, Lease, Store, StoreError, StoreFuture};
@@ -60,6 +64,8 @@ impl SqliteOptions {
 /// Dropping it finishes the writes that are queued and waits for them.
 pub struct SqliteStore {
     path: PathBuf,
+    /// The format we know.
+    known: i64,
     // Dropped first: the connection that closes last empties the log, and only the writer's can.
     reader: Worker<ReadRequest>,
     writer: Option<Worker<WriteRequest>>,
@@ -82,16 +88,22 @@ impl SqliteStore {
         let not_opened = |source| StoreError::Open { path: path.to_owned(), source };
         // SQLite gives some relative names a meaning of their own.
         let path = std::path::absolute(path).map_err(not_opened)?;
+        Self::open_as(&Opening::new(&path, options))
+    }
+
+    fn open_as(opening: &Opening<'_>) -> Result<Self, StoreError> {
+        let path = opening.path.to_owned();
+        let known = opening.migrations.known();
         let not_opened = |source| StoreError::Open { path: path.clone(), source };
-        let writer = match options.access {
+        let writer = match opening.options.access {
             Access::ReadOnly => None,
-            Access::ReadWrite => Some(Writer::new(file::open_writer(&path, options)?, path.clone())),
+            Access::ReadWrite => Some(Writer::new(opening.writer()?, path.clone(), known)),
         };
-        let connection = file::open_reader(&path, options)?;
+        let connection = opening.reader()?;
         let writer = writer.map(start_writer).transpose().map_err(not_opened)?;
         let reader = Worker::start("acpx-store-read", move |queue| threads::serve_reads(&connection, queue))
             .map_err(not_opened)?;
-        Ok(Self { path, reader, writer })
+        Ok(Self { path, known, reader, writer })
     }
 
     /// The file.
@@ -111,10 +123,10 @@ impl SqliteStore {
         query: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
         let (reply, answer) = oneshot::channel();
-        let path = self.path.clone();
+        let (path, known) = (self.path.clone(), self.known);
         let request = move |connection: &Connection| {
             if !reply.is_closed() {
-                drop(reply.send(threads::read_once(connection, &path, query)));
+                drop(reply.send(threads::read_once(connection, &path, known, query)));
             }
         };
         self.reader.send(Box::new(request)).await.ok_or_else(|| self.closed())?;
@@ -198,3 +210,6 @@ impl<T> Drop for Worker<T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,25 +1,27 @@
-//! What each request reads, inside a transaction of its own. What the file says in two places is compared: a
-//! page of events must reach the number its record says it has, or the file is damaged.
+//! What each request reads, inside a transaction of its own. What the file says in two places is compared: the
+//! events of a record must end where the record says they end, and its open turns must be as many as it says,
+//! or the file is damaged.
+
+use std::sync::LazyLock;
 
 use rusqlite::{Connection, OptionalExtension, params};
 
+use super::cells::Cells;
 use super::fault::Fault;
-use super::rows::{self, EVENT_COLUMNS, RECORD_COLUMNS, RecordKey, TURN_COLUMNS};
-use crate::model::{Event, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId};
+use super::rows::{self, EVENT, RECORD, RecordKey, STANDING, Standing, TURN};
+use crate::model::{Event, Record, RecordId, RequestId, Seq, Timestamp, Turn};
 use crate::store::StoreError;
 use crate::store::page::Page;
 
 /// One record.
 pub(super) fn record(connection: &Connection, id: &RecordId) -> Result<Option<Record>, Fault> {
-    let mut statement =
-        connection.prepare_cached(&format!("SELECT {RECORD_COLUMNS} FROM records WHERE id = ?1"))?;
+    let mut statement = connection.prepare_cached(&format!("{} WHERE id = ?1", select_records()))?;
     let mut found = statement.query([id.as_str()])?;
-    found.next()?.map(|row| whole_record(connection, row)).transpose()
+    found.next()?.map(|row| rows::record(connection, row)).transpose()
 }
 
-fn whole_record(connection: &Connection, row: &rusqlite::Row<'_>) -> Result<Record, Fault> {
-    let lineage = rows::lineage(connection, RecordKey(row.get(0)?))?;
-    rows::record(row, lineage)
+fn select_records() -> String {
+    format!("SELECT {}, {} FROM records", RECORD.list, STANDING.list)
 }
 
 /// A page of records, last changed first.
@@ -30,16 +32,24 @@ pub(super) fn records(
 ) -> Result<Vec<Record>, Fault> {
     let place = if after.is_some() { "(updated_at, id) < (?1, ?2)" } else { "?1 IS ?2" };
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {RECORD_COLUMNS} FROM records WHERE {place} ORDER BY updated_at DESC, id DESC LIMIT ?3"
+        "{} WHERE {place} ORDER BY updated_at DESC, id DESC LIMIT ?3",
+        select_records()
     ))?;
     let (at, id) = after.map(|(at, id)| (at.as_millis(), id.as_str())).unzip();
     let mut found = statement.query(params![at, id, bounded(limit)])?;
     let mut records = Vec::new();
     while let Some(row) = found.next()? {
-        records.push(whole_record(connection, row)?);
+        records.push(rows::record(connection, row)?);
     }
     Ok(records)
 }
+
+/// The statements that run with every page are put together once.
+static SELECT_EVENTS: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT {} FROM events WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3", EVENT.list)
+});
+static SELECT_STANDING: LazyLock<String> =
+    LazyLock::new(|| format!("SELECT {} FROM records WHERE id = ?1", STANDING.list));
 
 /// A page of events.
 pub(super) fn events(
@@ -48,26 +58,30 @@ pub(super) fn events(
     from: Seq,
     limit: usize,
 ) -> Result<Vec<Event>, Fault> {
-    let (key, last) = progress_of(connection, id)?;
+    let Standing { key, progress, .. } = existing(connection, id)?;
     let first = Seq(from.0.max(Seq::FIRST.0));
     let Some(first_key) = key.event(first) else { return Ok(Vec::new()) };
-    let mut statement = connection.prepare_cached(&format!(
-        "SELECT {EVENT_COLUMNS} FROM events WHERE key BETWEEN ?1 AND ?2 ORDER BY key LIMIT ?3"
-    ))?;
+    let mut statement = connection.prepare_cached(&SELECT_EVENTS)?;
     let mut found = statement.query(params![first_key, key.last_event(), bounded(limit)])?;
     let mut page = Page::new(limit);
     let mut next = first;
     while let Some(row) = found.next()? {
-        let event = rows::event(connection, row)?;
-        if event.seq != next {
+        let cells = Cells::read(row, 0, &EVENT)?;
+        let seq = rows::seq_of(cells.integer(0)?);
+        if Some(seq) > progress.last_seq {
+            return Err(Fault::Damaged(format!("event {seq} comes after the last one")));
+        }
+        if seq != next {
             return Err(missing_event(next));
         }
-        next = event.seq.next();
-        if !page.push(event) {
+        // A body that has no room is left for the next page, and not read for this one.
+        if !page.has_room_for(rows::body_size(connection, &cells)?) {
             return Ok(page.into_events());
         }
+        page.push(rows::event(connection, &cells)?);
+        next = seq.next();
     }
-    let complete = page.is_full() || last.is_none_or(|last| last < next);
+    let complete = page.is_full() || progress.last_seq < Some(next);
     if complete { Ok(page.into_events()) } else { Err(missing_event(next)) }
 }
 
@@ -77,17 +91,18 @@ fn missing_event(seq: Seq) -> Fault {
 
 /// The turns that still wait for the agent, in order.
 pub(super) fn open_turns(connection: &Connection, id: &RecordId) -> Result<Vec<Turn>, Fault> {
-    let key = existing_key(connection, id)?;
+    let standing = existing(connection, id)?;
     let mut statement = connection.prepare_cached(&format!(
-        "SELECT {TURN_COLUMNS} FROM turns \
-         WHERE record = ?1 AND state IN ('queued', 'dispatched') ORDER BY turn"
+        "SELECT {} FROM turns WHERE record = ?1 AND state IN ('queued', 'dispatched') ORDER BY turn",
+        TURN.list
     ))?;
-    let mut found = statement.query([key.0])?;
+    let mut found = statement.query([standing.key.0])?;
     let mut turns = Vec::new();
     while let Some(row) = found.next()? {
-        turns.push(rows::turn(connection, row)?);
+        turns.push(rows::turn(connection, &Cells::read(row, 0, &TURN)?)?);
     }
-    Ok(turns)
+    let complete = turns.len() as u64 == standing.open_turns;
+    if complete { Ok(turns) } else { Err(Fault::Damaged("an open turn is missing".to_owned())) }
 }
 
 /// The turn a client named so.
@@ -96,31 +111,12 @@ pub(super) fn turn_by_request(
     id: &RecordId,
     request: &RequestId,
 ) -> Result<Option<Turn>, Fault> {
-    let key = existing_key(connection, id)?;
-    match turn_of_request(connection, key, request)? {
-        None => Ok(None),
-        Some(found) => turn(connection, key, found),
-    }
-}
-
-/// The turn with a number.
-pub(super) fn turn(connection: &Connection, record: RecordKey, id: TurnId) -> Result<Option<Turn>, Fault> {
+    let Standing { key, .. } = existing(connection, id)?;
     let mut statement = connection
-        .prepare_cached(&format!("SELECT {TURN_COLUMNS} FROM turns WHERE record = ?1 AND turn = ?2"))?;
-    let mut found = statement.query(params![record.0, i64::try_from(id.0)?])?;
-    found.next()?.map(|row| rows::turn(connection, row)).transpose()
-}
-
-/// The number of the turn that has a request id.
-pub(super) fn turn_of_request(
-    connection: &Connection,
-    record: RecordKey,
-    request: &RequestId,
-) -> Result<Option<TurnId>, Fault> {
-    let mut statement =
-        connection.prepare_cached("SELECT turn FROM turns WHERE record = ?1 AND request = ?2")?;
-    let mut found = statement.query(params![record.0, request.as_str()])?;
-    found.next()?.map(|row| rows::number(row, 0).map(TurnId)).transpose()
+        .prepare_cached(&format!("SELECT {} FROM turns WHERE record = ?1 AND request = ?2", TURN.list))?;
+    let mut found = statement.query(params![key.0, request.as_str()])?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    rows::turn(connection, &Cells::read(row, 0, &TURN)?).map(Some)
 }
 
 /// The key of a record, if it is there.
@@ -129,16 +125,18 @@ pub(super) fn key_of(connection: &Connection, id: &RecordId) -> Result<Option<Re
     Ok(statement.query_row([id.as_str()], |row| row.get(0).map(RecordKey)).optional()?)
 }
 
-fn existing_key(connection: &Connection, id: &RecordId) -> Result<RecordKey, Fault> {
-    key_of(connection, id)?.ok_or_else(|| StoreError::NoRecord(id.clone()).into())
+/// The highest key of a record.
+pub(super) fn last_key(connection: &Connection) -> Result<Option<RecordKey>, Fault> {
+    let mut statement = connection.prepare_cached("SELECT max(key) FROM records")?;
+    Ok(statement.query_row([], |row| row.get::<_, Option<i64>>(0))?.map(RecordKey))
 }
 
-fn progress_of(connection: &Connection, id: &RecordId) -> Result<(RecordKey, Option<Seq>), Fault> {
-    let mut statement = connection.prepare_cached("SELECT key, last_seq FROM records WHERE id = ?1")?;
+fn existing(connection: &Connection, id: &RecordId) -> Result<Standing, Fault> {
+    let mut statement = connection.prepare_cached(&SELECT_STANDING)?;
     let mut found = statement.query([id.as_str()])?;
     match found.next()? {
         None => Err(StoreError::NoRecord(id.clone()).into()),
-        Some(row) => Ok((RecordKey(row.get(0)?), rows::optional_number(row, 1)?.map(Seq))),
+        Some(row) => rows::standing(row, 0),
     }
 }
 

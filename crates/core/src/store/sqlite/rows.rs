@@ -6,12 +6,14 @@ use std::time::Duration;
 use rusqlite::{Connection, Row};
 
 use super::body;
+use super::cells::{Cells, Columns, columns};
 use super::fault::Fault;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Direction, Event, EventKind, Lifecycle, Lineage,
     LineageIndex, LineageReason, LineageRow, PermissionPolicy, Record, RecordId, RequestId, Seq, StopReason,
-    Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState,
+    Turn, TurnError, TurnId, TurnOutcome, TurnState,
 };
+use crate::store::progress::Progress;
 
 /// The number of a record in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,6 +30,12 @@ impl RecordKey {
         (0..=LAST_RECORD).contains(&self.0).then_some((self.0 << SEQ_BITS) | seq)
     }
 
+    /// The one that follows, or the first.
+    pub(super) fn after(last: Option<Self>) -> Option<Self> {
+        let next = last.map_or(1, |last| last.0.saturating_add(1));
+        (next <= LAST_RECORD).then_some(Self(next))
+    }
+
     /// The highest key one of its events can have.
     pub(super) fn last_event(self) -> i64 {
         (self.0 << SEQ_BITS) | LAST_SEQ
@@ -39,92 +47,143 @@ pub(super) fn seq_of(key: i64) -> Seq {
     Seq((key & LAST_SEQ).cast_unsigned())
 }
 
-/// The columns of a record, in the order [`record`] reads them.
-pub(super) const RECORD_COLUMNS: &str = "key, id, agent_name, program, args, start_timeout_ms, cwd, real_cwd, \
-     mcp_servers, title, closed_at, created_at, updated_at, last_seq, last_turn, answered_turns";
+/// After eight million records, or a million million events of one, the numbers are used up.
+pub(super) fn no_key_left() -> Fault {
+    Fault::Sql(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL), None))
+}
 
-/// A record without its lineage, which has rows of its own.
-pub(super) fn record(row: &Row<'_>, lineage: Lineage) -> Result<Record, Fault> {
-    let closed_at = optional_time(row, 10)?;
-    let text = |index| row.get::<_, Box<str>>(index);
-    Ok(Record {
-        id: RecordId::new(text(1)?).map_err(|_| damaged("records.id"))?,
-        agent: AgentSpec {
-            name: row.get(2)?,
-            program: row.get(3)?,
-            args: strings(row, 4, "records.args")?,
-            start_timeout: Duration::from_millis(number(row, 5)?),
-        },
-        cwd: AbsolutePath::new(text(6)?).map_err(|_| damaged("records.cwd"))?,
-        real_cwd: AbsolutePath::new(text(7)?).map_err(|_| damaged("records.real_cwd"))?,
-        mcp_servers: strings(row, 8, "records.mcp_servers")?,
-        title: row.get(9)?,
-        lifecycle: closed_at.map_or(Lifecycle::Open, |at| Lifecycle::Closed { at }),
-        lineage,
-        created_at: time(row, 11)?,
-        updated_at: time(row, 12)?,
-        last_seq: optional_number(row, 13)?.map(Seq),
-        last_turn: optional_number(row, 14)?.map(TurnId),
-        answered_turns: number(row, 15)?,
+/// What a record is. These change seldom, so their checksum need not be made anew with every event.
+pub(super) const RECORD: Columns<12> = columns!["records":
+    "key", "id", "agent_name", "program", "args", "start_timeout_ms", "cwd", "real_cwd", "mcp_servers", "title",
+    "closed_at", "created_at"; "checksum"];
+
+/// Where a record stands. These change with every append.
+pub(super) const STANDING: Columns<7> = columns!["records":
+    "key", "updated_at", "last_seq", "last_turn", "answered_turns", "lineage_rows", "open_turns";
+    "standing_checksum"];
+
+/// Where a record stands: what follows from its changes, and how many rows of other tables belong to it, so that
+/// one that was lost is missed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Standing {
+    pub(super) key: RecordKey,
+    pub(super) progress: Progress,
+    pub(super) lineage_rows: u64,
+    pub(super) open_turns: u64,
+}
+
+/// Where a record stands, its columns beginning with the one at `first`.
+pub(super) fn standing(row: &Row<'_>, first: usize) -> Result<Standing, Fault> {
+    let cells = Cells::read(row, first, &STANDING)?;
+    let last_seq = cells.optional_number(2)?.map(Seq);
+    let last_turn = cells.optional_number(3)?.map(TurnId);
+    Ok(Standing {
+        key: RecordKey(cells.integer(0)?),
+        progress: Progress::resume(last_seq, last_turn, cells.number(4)?, cells.time(1)?),
+        lineage_rows: cells.number(5)?,
+        open_turns: cells.number(6)?,
     })
 }
+
+/// A record with its lineage. The row has the columns of [`RECORD`], and then those of [`STANDING`].
+pub(super) fn record(connection: &Connection, row: &Row<'_>) -> Result<Record, Fault> {
+    let cells = Cells::read(row, 0, &RECORD)?;
+    let standing = standing(row, RECORD.names.len() + 1)?;
+    let Progress { last_seq, last_turn, answered_turns, updated_at, .. } = standing.progress;
+    let path = |text: &str| AbsolutePath::new(text).ok();
+    let strings = |text: &str| serde_json::from_str(text).ok();
+    Ok(Record {
+        id: cells.parsed(1, |text| RecordId::new(text).ok())?,
+        agent: AgentSpec {
+            name: cells.optional_text(2)?.map(str::to_owned),
+            program: cells.text(3)?.to_owned(),
+            args: cells.parsed(4, strings)?,
+            start_timeout: Duration::from_millis(cells.number(5)?),
+        },
+        cwd: cells.parsed(6, path)?,
+        real_cwd: cells.parsed(7, path)?,
+        mcp_servers: cells.parsed(8, strings)?,
+        title: cells.optional_text(9)?.map(str::to_owned),
+        lifecycle: cells.optional_time(10)?.map_or(Lifecycle::Open, |at| Lifecycle::Closed { at }),
+        lineage: lineage(connection, &standing)?,
+        created_at: cells.time(11)?,
+        updated_at,
+        last_seq,
+        last_turn,
+        answered_turns,
+    })
+}
+
+/// A list of strings as a column holds it.
+pub(super) fn list(strings: &[String]) -> String {
+    serde_json::Value::from(strings).to_string()
+}
+
+/// The columns of a lease.
+pub(super) const LEASE: Columns<3> = columns!["leases": "record", "host", "generation"; "leases.checksum"];
+
+/// The generation of a lease, its columns beginning with the one at `first`.
+pub(super) fn generation(row: &Row<'_>, first: usize) -> Result<u64, Fault> {
+    Cells::read(row, first, &LEASE)?.number(2)
+}
+
+/// The columns of a row of a lineage.
+pub(super) const LINEAGE: Columns<7> = columns!["lineage":
+    "record", "row", "session", "agent_session", "began_at", "replaced_at", "reason"; "checksum"];
 
 /// The lineage of a record.
-pub(super) fn lineage(connection: &Connection, record: RecordKey) -> Result<Lineage, Fault> {
-    let mut statement = connection.prepare_cached(
-        "SELECT session, agent_session, began_at, replaced_at, reason, row FROM lineage \
-         WHERE record = ?1 ORDER BY row",
-    )?;
-    let mut found = statement.query([record.0])?;
+pub(super) fn lineage(connection: &Connection, standing: &Standing) -> Result<Lineage, Fault> {
+    let mut statement = connection
+        .prepare_cached(&format!("SELECT {} FROM lineage WHERE record = ?1 ORDER BY row", LINEAGE.list))?;
+    let mut found = statement.query([standing.key.0])?;
     let mut rows = Vec::new();
     while let Some(row) = found.next()? {
-        let place: u64 = number(row, 5)?;
-        if place != rows.len() as u64 + 1 {
-            return Err(damaged("lineage.row"));
+        let cells = Cells::read(row, 0, &LINEAGE)?;
+        if cells.number(1)? != rows.len() as u64 + 1 {
+            return Err(cells.unknown(1));
         }
-        rows.push(lineage_row(row)?);
+        rows.push(lineage_row(&cells)?);
     }
-    Lineage::from_rows(rows).ok_or_else(|| Fault::Damaged("a record has no lineage".to_owned()))
+    let complete = rows.len() as u64 == standing.lineage_rows;
+    let lineage = if complete { Lineage::from_rows(rows) } else { None };
+    lineage.ok_or_else(|| Fault::Damaged("rows of a lineage are missing".to_owned()))
 }
 
-fn lineage_row(row: &Row<'_>) -> Result<LineageRow, Fault> {
-    let agent_session: Option<String> = row.get(1)?;
+fn lineage_row(cells: &Cells<'_, 7>) -> Result<LineageRow, Fault> {
+    let agent_session = cells.optional_text(3)?;
     let agent_session = agent_session
-        .map(|text| AgentSessionId::from_agent(&text).ok_or_else(|| damaged("lineage.agent_session")))
+        .map(|text| AgentSessionId::from_agent(text).ok_or_else(|| cells.unknown(3)))
         .transpose()?;
     Ok(LineageRow {
-        session: AcpSessionId::new(row.get::<_, Box<str>>(0)?).map_err(|_| damaged("lineage.session"))?,
+        session: cells.parsed(2, |text| AcpSessionId::new(text).ok())?,
         agent_session,
-        from: time(row, 2)?,
-        to: optional_time(row, 3)?,
-        reason: LineageReason::parse(row.get_ref(4)?.as_str().map_err(|_| damaged("lineage.reason"))?)
-            .ok_or_else(|| damaged("lineage.reason"))?,
+        from: cells.time(4)?,
+        to: cells.optional_time(5)?,
+        reason: cells.parsed(6, LineageReason::parse)?,
     })
 }
 
-/// The columns of an event, in the order [`event`] reads them.
-pub(super) const EVENT_COLUMNS: &str =
-    "key, at, turn, lineage, protocol, direction, kind, checksum, body, blob";
+/// The columns of an event.
+pub(super) const EVENT: Columns<9> = columns!["events":
+    "key", "at", "turn", "lineage", "protocol", "direction", "kind", "body", "blob"; "checksum"];
 
-/// An event, checked against its checksum.
-pub(super) fn event(connection: &Connection, row: &Row<'_>) -> Result<Event, Fault> {
-    let key: i64 = row.get(0)?;
-    let event = Event {
-        seq: seq_of(key),
-        at: time(row, 1)?,
-        turn: optional_number(row, 2)?.map(TurnId),
-        lineage: LineageIndex(number(row, 3)?),
-        protocol: row.get(4)?,
-        direction: direction(row.get(5)?)?,
-        kind: kind(row.get(6)?)?,
-        body: body::read(connection, row.get_ref(8)?, row.get_ref(9)?)?,
-    };
-    let kept: i64 = row.get(7)?;
-    if kept == body::checksum(key, &event) {
-        Ok(event)
-    } else {
-        Err(Fault::Damaged(format!("event {} is not what was written", event.seq)))
-    }
+/// How many bytes an event's body has, found out without reading it.
+pub(super) fn body_size(connection: &Connection, cells: &Cells<'_, 9>) -> Result<usize, Fault> {
+    body::size(connection, cells.value(7), cells.value(8))
+}
+
+/// An event.
+pub(super) fn event(connection: &Connection, cells: &Cells<'_, 9>) -> Result<Event, Fault> {
+    Ok(Event {
+        seq: seq_of(cells.integer(0)?),
+        at: cells.time(1)?,
+        turn: cells.optional_number(2)?.map(TurnId),
+        lineage: LineageIndex(cells.number(3)?),
+        protocol: u16::try_from(cells.integer(4)?).map_err(|_| cells.unknown(4))?,
+        direction: direction(cells.integer(5)?).ok_or_else(|| cells.unknown(5))?,
+        kind: kind(cells.integer(6)?).ok_or_else(|| cells.unknown(6))?,
+        body: body::read(connection, cells.value(7), cells.value(8))?,
+    })
 }
 
 /// The stable number of a direction.
@@ -136,12 +195,12 @@ pub(super) fn direction_number(direction: Direction) -> i64 {
     }
 }
 
-fn direction(number: i64) -> Result<Direction, Fault> {
+fn direction(number: i64) -> Option<Direction> {
     match number {
-        1 => Ok(Direction::FromAgent),
-        2 => Ok(Direction::ToAgent),
-        3 => Ok(Direction::Ours),
-        _ => Err(damaged("events.direction")),
+        1 => Some(Direction::FromAgent),
+        2 => Some(Direction::ToAgent),
+        3 => Some(Direction::Ours),
+        _ => None,
     }
 }
 
@@ -156,54 +215,56 @@ pub(super) fn kind_number(kind: EventKind) -> i64 {
     }
 }
 
-fn kind(number: i64) -> Result<EventKind, Fault> {
+fn kind(number: i64) -> Option<EventKind> {
     match number {
-        1 => Ok(EventKind::Update),
-        2 => Ok(EventKind::Notification),
-        3 => Ok(EventKind::Request),
-        4 => Ok(EventKind::Response),
-        5 => Ok(EventKind::Fact),
-        _ => Err(damaged("events.kind")),
+        1 => Some(EventKind::Update),
+        2 => Some(EventKind::Notification),
+        3 => Some(EventKind::Request),
+        4 => Some(EventKind::Response),
+        5 => Some(EventKind::Fact),
+        _ => None,
     }
 }
 
-/// The columns of a turn, in the order [`turn`] reads them.
-pub(super) const TURN_COLUMNS: &str = "turn, request, state, policy, queued_at, dispatched_at, ended_at, \
-     stop_reason, error_code, error_message, error_acp, prompt, prompt_blob";
+/// The columns of a turn.
+pub(super) const TURN: Columns<14> = columns!["turns":
+    "record", "turn", "request", "state", "policy", "queued_at", "dispatched_at", "ended_at", "stop_reason",
+    "error_code", "error_message", "error_acp", "prompt", "prompt_blob"; "checksum"];
+
+/// Where [`TURN`] has the time of dispatch.
+pub(super) const DISPATCHED_AT: usize = 6;
 
 /// A turn.
-pub(super) fn turn(connection: &Connection, row: &Row<'_>) -> Result<Turn, Fault> {
-    let policy: Box<str> = row.get(3)?;
+pub(super) fn turn(connection: &Connection, cells: &Cells<'_, 14>) -> Result<Turn, Fault> {
     Ok(Turn {
-        id: TurnId(number(row, 0)?),
-        request: RequestId::new(row.get::<_, Box<str>>(1)?).map_err(|_| damaged("turns.request"))?,
-        prompt: body::read(connection, row.get_ref(11)?, row.get_ref(12)?)?,
-        policy: PermissionPolicy::parse(&policy).ok_or_else(|| damaged("turns.policy"))?,
-        queued_at: time(row, 4)?,
-        state: turn_state(row)?,
+        id: TurnId(cells.number(1)?),
+        request: cells.parsed(2, |text| RequestId::new(text).ok())?,
+        prompt: body::read(connection, cells.value(12), cells.value(13))?,
+        policy: cells.parsed(4, PermissionPolicy::parse)?,
+        queued_at: cells.time(5)?,
+        state: turn_state(cells)?,
     })
 }
 
-fn turn_state(row: &Row<'_>) -> Result<TurnState, Fault> {
-    let state: Box<str> = row.get(2)?;
-    match &*state {
+/// How far a turn has come.
+pub(super) fn turn_state(cells: &Cells<'_, 14>) -> Result<TurnState, Fault> {
+    match cells.text(3)? {
         QUEUED => Ok(TurnState::Queued),
-        DISPATCHED => Ok(TurnState::Dispatched { at: time(row, 5)? }),
-        ENDED => Ok(TurnState::Ended { at: time(row, 6)?, outcome: turn_outcome(row)? }),
-        INTERRUPTED => Ok(TurnState::Interrupted { at: time(row, 6)? }),
-        _ => Err(damaged("turns.state")),
+        DISPATCHED => Ok(TurnState::Dispatched { at: cells.time(DISPATCHED_AT)? }),
+        ENDED => Ok(TurnState::Ended { at: cells.time(7)?, outcome: turn_outcome(cells)? }),
+        INTERRUPTED => Ok(TurnState::Interrupted { at: cells.time(7)? }),
+        _ => Err(cells.unknown(3)),
     }
 }
 
-fn turn_outcome(row: &Row<'_>) -> Result<TurnOutcome, Fault> {
-    let stop_reason: Option<Box<str>> = row.get(7)?;
-    let error_code: Option<Box<str>> = row.get(8)?;
-    match (stop_reason, error_code) {
+fn turn_outcome(cells: &Cells<'_, 14>) -> Result<TurnOutcome, Fault> {
+    match (cells.optional_text(8)?, cells.optional_text(9)?) {
         (Some(reason), None) => Ok(TurnOutcome::Stopped(StopReason::new(reason))),
         (None, Some(code)) => {
-            Ok(TurnOutcome::Failed(TurnError { code, message: row.get(9)?, acp: row.get(10)? }))
+            let (message, acp) = (cells.text(10)?.into(), cells.optional_text(11)?.map(Into::into));
+            Ok(TurnOutcome::Failed(TurnError { code: code.into(), message, acp }))
         }
-        (Some(_), Some(_)) | (None, None) => Err(damaged("turns.stop_reason")),
+        (Some(_), Some(_)) | (None, None) => Err(cells.unknown(8)),
     }
 }
 
@@ -250,43 +311,4 @@ impl<'a> StateColumns<'a> {
             },
         }
     }
-}
-
-/// A list of strings as a column holds it.
-pub(super) fn list(strings: &[String]) -> String {
-    serde_json::Value::from(strings).to_string()
-}
-
-fn strings(row: &Row<'_>, index: usize, column: &'static str) -> Result<Vec<String>, Fault> {
-    let text: Box<str> = row.get(index)?;
-    serde_json::from_str(&text).map_err(|_| damaged(column))
-}
-
-pub(super) fn time(row: &Row<'_>, index: usize) -> Result<Timestamp, Fault> {
-    moment(row.get(index)?)
-}
-
-fn optional_time(row: &Row<'_>, index: usize) -> Result<Option<Timestamp>, Fault> {
-    row.get::<_, Option<i64>>(index)?.map(moment).transpose()
-}
-
-fn moment(millis: i64) -> Result<Timestamp, Fault> {
-    Timestamp::from_millis(millis).map_err(|_| Fault::Damaged(format!("{millis} is not a time")))
-}
-
-/// A count or number of the model.
-pub(super) fn number(row: &Row<'_>, index: usize) -> Result<u64, Fault> {
-    counted(row.get(index)?)
-}
-
-pub(super) fn optional_number(row: &Row<'_>, index: usize) -> Result<Option<u64>, Fault> {
-    row.get::<_, Option<i64>>(index)?.map(counted).transpose()
-}
-
-fn counted(number: i64) -> Result<u64, Fault> {
-    u64::try_from(number).map_err(|_| Fault::Damaged(format!("{number} is not a number of ours")))
-}
-
-fn damaged(column: &str) -> Fault {
-    Fault::Damaged(format!("{column} holds what no version of ours writes"))
 }

@@ -1,8 +1,10 @@
-//! The file's format: how it is marked as ours, which version it has, and the migrations from one to the next.
+//! The file's format: how it is marked as ours, which one it has, and the migrations from one to the next.
 //!
-//! A migration is never edited. All that a file needs run in one transaction, so a file is of one version or
-//! of another and never between two.
+//! A migration is never edited. All that a file needs run in one transaction, so a file is of one format or
+//! of another and never between two. What a newer program has made of a file is read as far as it is known,
+//! never written to, and never called damaged.
 
+use std::cmp::Ordering;
 use std::path::Path;
 
 use rusqlite::{Connection, TransactionBehavior};
@@ -16,49 +18,69 @@ const APPLICATION_ID: i32 = i32::from_be_bytes(*b"acpx");
 /// The size of the file's pages.
 pub(super) const PAGE_SIZE: u64 = 4096;
 
-/// The versions in order, each with what leads to it from the one before; the first from an empty file.
-const MIGRATIONS: [(i64, &str); 1] = [(1, include_str!("migrations/0001.sql"))];
+/// What leads from each format to the next, the first from an empty file. The formats are numbered from 1.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Migrations(pub(super) &'static [&'static str]);
 
-/// The version this program writes.
-const KNOWN: i64 = MIGRATIONS[MIGRATIONS.len() - 1].0;
+impl Migrations {
+    /// Those of this program.
+    pub(super) const OURS: Self = Self(&[include_str!("migrations/0001.sql")]);
+
+    /// The format they end with: the one that is written.
+    pub(super) fn known(self) -> i64 {
+        self.numbered().map(|(format, _)| format).last().unwrap_or(0)
+    }
+
+    fn numbered(self) -> impl Iterator<Item = (i64, &'static str)> {
+        (1..).zip(self.0.iter().copied())
+    }
+}
 
 /// What a file turned out to be. Finding out writes nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Found {
     /// Nothing yet, or a store whose making was cut short.
     Unfinished,
-    /// A store of the version we write.
+    /// A store of a format that we can bring up to ours.
+    Older(i64),
+    /// A store of the format we write.
     Current,
-    /// A store of a version we only know in part.
-    Newer {
-        /// Which.
-        version: i64,
-    },
+    /// A store of a format we only know in part.
+    Newer(i64),
 }
 
 /// Looks at a file without changing it.
-pub(super) fn inspect(connection: &Connection) -> Result<Found, Fault> {
+pub(super) fn inspect(connection: &Connection, known: i64) -> Result<Found, Fault> {
     // One look: between two, someone else may make the store.
     let look = connection.unchecked_transaction()?;
     let application_id: i32 = look.pragma_query_value(None, "application_id", |row| row.get(0))?;
     let pages: i64 = look.pragma_query_value(None, "page_count", |row| row.get(0))?;
-    let version = version(&look)?;
+    let format = format(&look)?;
     look.commit()?;
-    match (application_id, version) {
+    match (application_id, format) {
         // The mark is the first thing ever written, so a file with pages and without it is not ours.
         (0, _) if pages == 0 => Ok(Found::Unfinished),
         (APPLICATION_ID, 0) => Ok(Found::Unfinished),
-        (APPLICATION_ID, KNOWN) => Ok(Found::Current),
-        (APPLICATION_ID, version) if version > KNOWN => Ok(Found::Newer { version }),
-        (APPLICATION_ID, version) => Err(Fault::Damaged(format!("its format is {version}"))),
+        (APPLICATION_ID, ..0) => Err(Fault::Damaged(format!("its format is {format}"))),
+        (APPLICATION_ID, _) => Ok(match format.cmp(&known) {
+            Ordering::Less => Found::Older(format),
+            Ordering::Equal => Found::Current,
+            Ordering::Greater => Found::Newer(format),
+        }),
         _ => Err(Fault::Damaged("it is not a store of acpx".to_owned())),
     }
 }
 
-/// Brings a file to the version we write, with its write-ahead log on.
-pub(super) fn migrate(connection: &mut Connection, found: Found, path: &Path) -> Result<(), Fault> {
-    if let Found::Newer { version: found } = found {
-        return Err(StoreError::Newer { path: path.to_owned(), found, known: KNOWN }.into());
+/// Brings a file to the format we write, with its write-ahead log on.
+pub(super) fn migrate(
+    connection: &mut Connection,
+    found: Found,
+    migrations: Migrations,
+    path: &Path,
+) -> Result<(), Fault> {
+    let known = migrations.known();
+    if let Found::Newer(found) = found {
+        return Err(other_format(path, found, known).into());
     }
     if found == Found::Unfinished {
         mark(connection)?;
@@ -68,13 +90,27 @@ pub(super) fn migrate(connection: &mut Connection, found: Found, path: &Path) ->
         return Ok(());
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-    // Someone else may have been first while we waited for the lock.
-    let found = version(&transaction)?;
-    for (version, migration) in MIGRATIONS.iter().filter(|(version, _)| *version > found) {
+    // Someone else may have been first while we waited for the lock, even a program newer than ours.
+    let found = format(&transaction)?;
+    if found > known {
+        return Err(other_format(path, found, known).into());
+    }
+    for (format, migration) in migrations.numbered().filter(|(format, _)| *format > found) {
         transaction.execute_batch(migration)?;
-        transaction.pragma_update(None, "user_version", version)?;
+        transaction.pragma_update(None, "user_version", format)?;
     }
     Ok(transaction.commit()?)
+}
+
+/// The error for a file that has another format than the one it must have here. Formats only go up, so one that
+/// is lower was not made so by any of our programs.
+pub(super) fn other_format(path: &Path, found: i64, known: i64) -> StoreError {
+    let path = path.to_owned();
+    if found > known {
+        StoreError::Newer { path, found, known }
+    } else {
+        StoreError::Corrupt { path, problem: format!("its format went back to {found}") }
+    }
 }
 
 /// Makes an empty file ours. The mark is committed before anything else, and before the write-ahead log comes
@@ -94,6 +130,7 @@ fn turn_log_on(connection: &Connection) -> Result<(), Fault> {
     if mode == "wal" { Ok(()) } else { Err(Fault::Damaged(format!("its journal mode stays {mode}"))) }
 }
 
-fn version(connection: &Connection) -> Result<i64, Fault> {
-    Ok(connection.pragma_query_value(None, "user_version", |row| row.get(0))?)
+/// The format a file has now. Others may have it open, so it can go up at any time outside a transaction.
+pub(super) fn format(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    connection.prepare_cached("PRAGMA user_version")?.query_row([], |row| row.get(0))
 }

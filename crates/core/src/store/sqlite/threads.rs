@@ -1,18 +1,21 @@
 //! The two threads of a store. SQLite blocks, so it is kept off the runtime's threads.
 //!
 //! The writer takes every request that waits and commits them together; none is answered before the commit,
-//! and one that is refused takes nothing back but itself. The reader answers each request in a short
+//! and one that is refused, or does not fit, takes nothing back but itself. The reader answers each request in a short
 //! transaction, so that it never keeps the log from being copied into the file.
 
 use std::path::{Path, PathBuf};
+use std::slice;
 use std::sync::Arc;
 use std::time::Duration;
 
 use rusqlite::Connection;
+use rusqlite::ffi::SQLITE_IOERR_FSYNC;
 use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
 use super::fault::{Fault, sql_error};
+use super::schema;
 use super::write::Write;
 use crate::store::{Durability, Lease, StoreError};
 
@@ -24,23 +27,28 @@ const IDLE: Duration = Duration::from_secs(1);
 /// A request to write, and where its answer goes.
 pub(super) struct WriteRequest {
     pub(super) write: Write,
-    pub(super) reply: oneshot::Sender<Result<Lease, StoreError>>,
+    pub(super) reply: oneshot::Sender<Answer>,
 }
 
 /// A request to read: it answers by itself.
 pub(super) type ReadRequest = Box<dyn FnOnce(&Connection) + Send>;
 
+/// The answer to a request to write.
+type Answer = Result<Lease, StoreError>;
+
 /// The connection that writes.
 pub(super) struct Writer {
     connection: Connection,
     path: PathBuf,
+    /// The format we write.
+    known: i64,
     /// What the connection's commits survive as it is set now; `None` when that is not known.
     durability: Option<Durability>,
 }
 
 impl Writer {
-    pub(super) fn new(connection: Connection, path: PathBuf) -> Self {
-        Self { connection, path, durability: None }
+    pub(super) fn new(connection: Connection, path: PathBuf, known: i64) -> Self {
+        Self { connection, path, known, durability: None }
     }
 
     /// Serves requests until nobody is left to make one.
@@ -53,7 +61,7 @@ impl Writer {
                 writes.push(write);
                 replies.push(reply);
             }
-            for (reply, answer) in replies.into_iter().zip(self.commit(writes)) {
+            for (reply, answer) in replies.into_iter().zip(self.commit(&writes)) {
                 // A requester that has gone needs no answer.
                 drop(reply.send(answer));
             }
@@ -73,26 +81,63 @@ impl Writer {
         })
     }
 
-    /// Writes a group in one transaction; an answer for each.
-    fn commit(&mut self, group: Vec<Write>) -> Vec<Result<Lease, StoreError>> {
-        let size = group.len();
-        self.try_commit(group).unwrap_or_else(|error| {
-            if !self.connection.is_autocommit() {
-                // Where even this fails the next BEGIN will, and say so.
-                drop(self.connection.execute_batch("ROLLBACK"));
-            }
-            let error = Arc::new(error);
-            (0..size).map(|_| Err(sql_error(&error, "write", &self.path))).collect()
-        })
+    /// Writes a group in one transaction; an answer for each. If one of them may have spoilt it for the others,
+    /// each gets a transaction of its own.
+    fn commit(&mut self, group: &[Write]) -> Vec<Answer> {
+        match self.try_commit(group) {
+            Ok(answers) => answers,
+            Err(Failure::Someones(_)) if group.len() > 1 => self.commit_one_by_one(group),
+            Err(failure) => group.iter().map(|_| Err(failure.to_error(self))).collect(),
+        }
     }
 
-    fn try_commit(&mut self, group: Vec<Write>) -> Result<Vec<Result<Lease, StoreError>>, rusqlite::Error> {
+    fn commit_one_by_one(&mut self, group: &[Write]) -> Vec<Answer> {
+        let mut answers = Vec::with_capacity(group.len());
+        for write in group {
+            match self.try_commit(slice::from_ref(write)) {
+                Ok(answer) => answers.extend(answer),
+                Err(failure @ Failure::Someones(_)) => answers.push(Err(failure.to_error(self))),
+                // The rest would fare no better, and waiting for a lock takes time.
+                Err(failure) => {
+                    let rest = answers.len()..group.len();
+                    answers.extend(rest.map(|_| Err(failure.to_error(self))));
+                    break;
+                }
+            }
+        }
+        answers
+    }
+
+    fn try_commit(&mut self, group: &[Write]) -> Result<Vec<Answer>, Failure> {
+        let outcome = self.begin(group).and_then(|()| self.perform_all(group));
+        if outcome.is_err() && !self.connection.is_autocommit() {
+            // Where even this fails the next BEGIN will, and say so.
+            drop(self.connection.execute_batch("ROLLBACK"));
+        }
+        outcome
+    }
+
+    fn begin(&mut self, group: &[Write]) -> Result<(), Failure> {
         let durability = group.iter().map(Write::durability).max().unwrap_or(Durability::Process);
-        self.make_commits_survive(durability)?;
-        self.execute("BEGIN IMMEDIATE")?;
-        let answers = group.into_iter().map(|write| self.perform(write)).collect::<Result<_, _>>()?;
-        self.execute("COMMIT")?;
-        Ok(answers)
+        let begun = self.make_commits_survive(durability).and_then(|()| {
+            self.execute("BEGIN IMMEDIATE")?;
+            schema::format(&self.connection)
+        });
+        match begun.map_err(Failure::everyones)? {
+            format if format == self.known => Ok(()),
+            format => Err(Failure::Format(format)),
+        }
+    }
+
+    fn perform_all(&self, group: &[Write]) -> Result<Vec<Answer>, Failure> {
+        let answers = group.iter().map(|write| self.perform(write)).collect::<Result<_, _>>();
+        let answers = answers.map_err(Failure::someones)?;
+        match self.execute("COMMIT") {
+            Ok(()) => Ok(answers),
+            // When a sync has failed, the system may say of the next one that all is well although it is not.
+            Err(error) if is_failed_sync(&error) => Err(Failure::everyones(error)),
+            Err(error) => Err(Failure::someones(error)),
+        }
     }
 
     /// This must stand before the transaction begins.
@@ -111,7 +156,7 @@ impl Writer {
     }
 
     /// Does one request of a group. The outer error is the whole group's.
-    fn perform(&self, write: Write) -> Result<Result<Lease, StoreError>, rusqlite::Error> {
+    fn perform(&self, write: &Write) -> Result<Answer, rusqlite::Error> {
         self.execute("SAVEPOINT request")?;
         let answer = match write.perform(&self.connection) {
             Ok(lease) => Ok(lease),
@@ -131,6 +176,37 @@ impl Writer {
     }
 }
 
+/// Why a group was not committed. The errors are shared because each may answer many requests.
+enum Failure {
+    /// No request is to blame, so none would fare better alone.
+    Everyones(Arc<rusqlite::Error>),
+    /// One of the requests may be to blame.
+    Someones(Arc<rusqlite::Error>),
+    /// Another program has changed the format of the file to this one.
+    Format(i64),
+}
+
+impl Failure {
+    fn everyones(error: rusqlite::Error) -> Self {
+        Self::Everyones(Arc::new(error))
+    }
+
+    fn someones(error: rusqlite::Error) -> Self {
+        Self::Someones(Arc::new(error))
+    }
+
+    fn to_error(&self, writer: &Writer) -> StoreError {
+        match self {
+            Self::Everyones(error) | Self::Someones(error) => sql_error(error, "write", &writer.path),
+            Self::Format(found) => schema::other_format(&writer.path, *found, writer.known),
+        }
+    }
+}
+
+fn is_failed_sync(error: &rusqlite::Error) -> bool {
+    error.sqlite_error().is_some_and(|error| error.extended_code == SQLITE_IOERR_FSYNC)
+}
+
 /// Answers requests until nobody is left to make one.
 pub(super) fn serve_reads(connection: &Connection, mut queue: mpsc::Receiver<ReadRequest>) {
     while let Some(request) = queue.blocking_recv() {
@@ -138,16 +214,25 @@ pub(super) fn serve_reads(connection: &Connection, mut queue: mpsc::Receiver<Rea
     }
 }
 
-/// Reads in one short transaction, so that two statements see the same state of the file.
+/// Reads in one short transaction, so that two statements see the same state of the file. What we cannot make
+/// sense of is damage, unless a newer program has written to the file: then it may well be right.
 pub(super) fn read_once<T>(
     connection: &Connection,
     path: &Path,
+    known: i64,
     query: impl FnOnce(&Connection) -> Result<T, Fault>,
 ) -> Result<T, StoreError> {
-    let answer = connection.unchecked_transaction().map_err(Fault::from).and_then(|transaction| {
-        let answer = query(&transaction)?;
-        transaction.commit()?;
-        Ok(answer)
-    });
-    answer.map_err(|fault| fault.into_error("read", path))
+    let read = |fault: Fault| fault.into_error("read", path);
+    let transaction = connection.unchecked_transaction().map_err(|error| read(error.into()))?;
+    match query(&transaction) {
+        Ok(answer) => transaction.commit().map(|()| answer).map_err(|error| read(error.into())),
+        Err(fault) if fault.is_unknown_content() => match schema::format(&transaction) {
+            Ok(found) if found > known => Err(schema::other_format(path, found, known)),
+            Ok(_) | Err(_) => Err(read(fault)),
+        },
+        Err(fault) => Err(read(fault)),
+    }
 }
+
+#[cfg(test)]
+mod tests;

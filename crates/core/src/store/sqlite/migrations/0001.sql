@@ -1,23 +1,28 @@
 -- Format 1. Never edited once released: a change of format is a new file.
 -- Times are milliseconds since 1970 in UTC. Names of states, policies and reasons are the program's stable names.
+-- A checksum is over all other columns of its row, in their order, unless it says otherwise.
 
 CREATE TABLE records (
-  key              INTEGER PRIMARY KEY,
-  id               TEXT    NOT NULL UNIQUE,
-  agent_name       TEXT,
-  program          TEXT    NOT NULL,
-  args             TEXT    NOT NULL, -- a JSON array
-  start_timeout_ms INTEGER NOT NULL,
-  cwd              TEXT    NOT NULL,
-  real_cwd         TEXT    NOT NULL,
-  mcp_servers      TEXT    NOT NULL, -- a JSON array of names
-  title            TEXT,
-  closed_at        INTEGER,
-  created_at       INTEGER NOT NULL,
-  updated_at       INTEGER NOT NULL,
-  last_seq         INTEGER,
-  last_turn        INTEGER,
-  answered_turns   INTEGER NOT NULL
+  key               INTEGER PRIMARY KEY,
+  id                TEXT    NOT NULL UNIQUE,
+  agent_name        TEXT,
+  program           TEXT    NOT NULL,
+  args              TEXT    NOT NULL, -- a JSON array
+  start_timeout_ms  INTEGER NOT NULL,
+  cwd               TEXT    NOT NULL,
+  real_cwd          TEXT    NOT NULL,
+  mcp_servers       TEXT    NOT NULL, -- a JSON array of names
+  title             TEXT,
+  closed_at         INTEGER,
+  created_at        INTEGER NOT NULL,
+  checksum          INTEGER NOT NULL, -- over the columns before it
+  updated_at        INTEGER NOT NULL,
+  last_seq          INTEGER,
+  last_turn         INTEGER,
+  answered_turns    INTEGER NOT NULL,
+  lineage_rows      INTEGER NOT NULL, -- how many there are
+  open_turns        INTEGER NOT NULL, -- how many there are
+  standing_checksum INTEGER NOT NULL -- over the key and the columns between the two checksums
 ) STRICT;
 
 CREATE INDEX records_by_update ON records (updated_at DESC, id DESC);
@@ -26,7 +31,8 @@ CREATE INDEX records_by_update ON records (updated_at DESC, id DESC);
 CREATE TABLE leases (
   record     INTEGER PRIMARY KEY REFERENCES records (key),
   host       TEXT    NOT NULL,
-  generation INTEGER NOT NULL
+  generation INTEGER NOT NULL,
+  checksum   INTEGER NOT NULL
 ) STRICT;
 
 CREATE TABLE lineage (
@@ -37,6 +43,7 @@ CREATE TABLE lineage (
   began_at      INTEGER NOT NULL,
   replaced_at   INTEGER,
   reason        TEXT    NOT NULL,
+  checksum      INTEGER NOT NULL,
   PRIMARY KEY (record, row)
 ) STRICT, WITHOUT ROWID;
 
@@ -51,7 +58,7 @@ CREATE TABLE events (
   protocol  INTEGER NOT NULL,
   direction INTEGER NOT NULL, -- 1 from the agent, 2 to the agent, 3 ours
   kind      INTEGER NOT NULL, -- 1 update, 2 notification, 3 request, 4 response, 5 fact
-  checksum  INTEGER NOT NULL, -- over all the rest
+  checksum  INTEGER NOT NULL, -- the computed columns left out
   body      TEXT,             -- either the body itself
   blob      BLOB              -- or the hash of one over 64 KiB
 ) STRICT;
@@ -75,6 +82,7 @@ CREATE TABLE turns (
   error_code    TEXT,
   error_message TEXT,
   error_acp     TEXT,
+  checksum      INTEGER NOT NULL,
   prompt        TEXT,             -- either the prompt itself
   prompt_blob   BLOB,             -- or the hash of one over 64 KiB
   PRIMARY KEY (record, turn),

@@ -1,0 +1,213 @@
+//! The record that changes are written to, and where it stands after each of them.
+
+use rusqlite::types::ValueRef;
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+
+use super::body;
+use super::cells::{self, Cells};
+use super::fault::Fault;
+use super::rows::{self, DISPATCHED_AT, RECORD, RecordKey, Standing, StateColumns, TURN};
+use crate::model::{AgentSessionId, Event, Lifecycle, Lineage, RecordId, Timestamp, Turn, TurnState};
+use crate::store::progress::Progress;
+use crate::store::{Change, StoreError};
+
+/// A record that is written to.
+pub(super) struct Target<'a> {
+    pub(super) connection: &'a Connection,
+    pub(super) id: &'a RecordId,
+    pub(super) standing: Standing,
+}
+
+impl Target<'_> {
+    /// Writes changes in their order. Where the record then stands is left to be written at the end.
+    pub(super) fn write_all(&mut self, changes: &[Change]) -> Result<(), Fault> {
+        let mut insert_event = self.connection.prepare_cached(
+            "INSERT INTO events (key, at, turn, lineage, protocol, direction, kind, body, blob, checksum) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
+        )?;
+        for change in changes {
+            match change {
+                Change::Event(event) => self.write_event(&mut insert_event, event)?,
+                Change::Turn(turn) => self.write_turn(turn)?,
+                Change::Lineage(lineage) => self.write_lineage(lineage)?,
+                Change::Title(title) => self.replace("title", title.as_deref().into())?,
+                Change::McpServers(names) => {
+                    self.replace("mcp_servers", rows::list(names).as_str().into())?;
+                }
+                Change::Lifecycle(lifecycle) => {
+                    self.standing.progress.lifecycle(*lifecycle);
+                    self.replace("closed_at", cells::optional_integer(closed_at(*lifecycle)))?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Puts another value into one of the columns that say what the record is.
+    fn replace(&self, column: &'static str, value: ValueRef<'_>) -> Result<(), Fault> {
+        let key = self.standing.key.0;
+        let mut select =
+            self.connection.prepare_cached(&format!("SELECT {} FROM records WHERE key = ?1", RECORD.list))?;
+        let mut found = select.query([key])?;
+        let Some(row) = found.next()? else { return Err(StoreError::NoRecord(self.id.clone()).into()) };
+        let checksum = Cells::read(row, 0, &RECORD)?.checksum_with(column, value);
+        drop(found);
+        self.connection
+            .prepare_cached(&format!("UPDATE records SET {column} = ?2, checksum = ?3 WHERE key = ?1"))?
+            .execute(params![key, rusqlite::types::ToSqlOutput::Borrowed(value), checksum])?;
+        Ok(())
+    }
+
+    fn write_event(&mut self, insert: &mut CachedStatement<'_>, event: &Event) -> Result<(), Fault> {
+        self.standing.progress.event(self.id, event)?;
+        let key = self.standing.key.event(event.seq).ok_or_else(rows::no_key_left)?;
+        let body = body::keep(self.connection, &event.body)?;
+        let values = [
+            ValueRef::Integer(key),
+            ValueRef::Integer(event.at.as_millis()),
+            cells::optional_number(event.turn.map(|turn| turn.0))?,
+            cells::number(event.lineage.0)?,
+            ValueRef::Integer(event.protocol.into()),
+            ValueRef::Integer(rows::direction_number(event.direction)),
+            ValueRef::Integer(rows::kind_number(event.kind)),
+            body.text(),
+            body.blob(),
+        ];
+        Ok(cells::write(insert, values)?)
+    }
+
+    fn write_turn(&mut self, turn: &Turn) -> Result<(), Fault> {
+        self.refuse_taken(turn)?;
+        let before = self.turn_before(turn)?;
+        let dispatched_before = before.as_ref().and_then(|(_, dispatched_at)| *dispatched_at);
+        // Only the states are counted, so the rest may be that of the new turn.
+        let before = before.map(|(state, _)| Turn { state, ..turn.clone() });
+        self.standing.progress.turn(before.as_ref(), turn);
+        self.count_open(before.is_some_and(|before| before.is_open()), turn.is_open());
+        let prompt = body::keep(self.connection, &turn.prompt)?;
+        let state = StateColumns::of(&turn.state);
+        let values = [
+            ValueRef::Integer(self.standing.key.0),
+            cells::number(turn.id.0)?,
+            turn.request.as_str().into(),
+            state.state.into(),
+            turn.policy.as_str().into(),
+            ValueRef::Integer(turn.queued_at.as_millis()),
+            // The time of dispatch stays with a turn that has gone further; the model no longer carries it.
+            cells::optional_integer(state.dispatched_at.or(dispatched_before)),
+            cells::optional_integer(state.ended_at),
+            state.stop_reason.into(),
+            state.error_code.into(),
+            state.error_message.into(),
+            state.error_acp.into(),
+            prompt.text(),
+            prompt.blob(),
+        ];
+        let mut upsert = self.connection.prepare_cached(UPSERT_TURN)?;
+        Ok(cells::write(&mut upsert, values)?)
+    }
+
+    fn refuse_taken(&self, turn: &Turn) -> Result<(), Fault> {
+        let holder: Option<i64> = self
+            .connection
+            .prepare_cached("SELECT turn FROM turns WHERE record = ?1 AND request = ?2")?
+            .query_row(params![self.standing.key.0, turn.request.as_str()], |row| row.get(0))
+            .optional()?;
+        if holder.is_none_or(|holder| u64::try_from(holder) == Ok(turn.id.0)) {
+            return Ok(());
+        }
+        let (record, request) = (self.id.clone(), turn.request.clone());
+        Err(StoreError::RequestExists { record, request }.into())
+    }
+
+    /// How far a turn had come, and when it was dispatched. A prompt that is in a blob is not read for this.
+    fn turn_before(&self, turn: &Turn) -> Result<Option<(TurnState, Option<i64>)>, Fault> {
+        let mut statement = self
+            .connection
+            .prepare_cached(&format!("SELECT {} FROM turns WHERE record = ?1 AND turn = ?2", TURN.list))?;
+        let mut found = statement.query(params![self.standing.key.0, i64::try_from(turn.id.0)?])?;
+        let Some(row) = found.next()? else { return Ok(None) };
+        let cells = Cells::read(row, 0, &TURN)?;
+        Ok(Some((rows::turn_state(&cells)?, cells.optional_integer(DISPATCHED_AT)?)))
+    }
+
+    fn count_open(&mut self, before: bool, now: bool) {
+        let others = self.standing.open_turns.saturating_sub(before.into());
+        self.standing.open_turns = others + u64::from(now);
+    }
+
+    fn write_lineage(&mut self, lineage: &Lineage) -> Result<(), Fault> {
+        let before = rows::lineage(self.connection, &self.standing)?;
+        self.standing.progress.lineage(self.id, &before, lineage)?;
+        self.standing.lineage_rows = lineage.rows().len() as u64;
+        write_lineage(self.connection, self.standing.key, Some(&before), lineage)
+    }
+
+    /// Writes where the record stands.
+    pub(super) fn write_standing(&self) -> Result<(), Fault> {
+        let Standing { key, progress, lineage_rows, open_turns } = self.standing;
+        let Progress { last_seq, last_turn, answered_turns, updated_at, .. } = progress;
+        let values = [
+            ValueRef::Integer(key.0),
+            ValueRef::Integer(updated_at.as_millis()),
+            cells::optional_number(last_seq.map(|seq| seq.0))?,
+            cells::optional_number(last_turn.map(|turn| turn.0))?,
+            cells::number(answered_turns)?,
+            cells::number(lineage_rows)?,
+            cells::number(open_turns)?,
+        ];
+        let mut update = self.connection.prepare_cached(
+            "UPDATE records SET updated_at = ?2, last_seq = ?3, last_turn = ?4, answered_turns = ?5, \
+             lineage_rows = ?6, open_turns = ?7, standing_checksum = ?8 WHERE key = ?1",
+        )?;
+        Ok(cells::write(&mut update, values)?)
+    }
+}
+
+const UPSERT_TURN: &str = "INSERT INTO turns (record, turn, request, state, policy, queued_at, dispatched_at, \
+     ended_at, stop_reason, error_code, error_message, error_acp, prompt, prompt_blob, checksum) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
+     ON CONFLICT (record, turn) DO UPDATE SET request = excluded.request, state = excluded.state, \
+     policy = excluded.policy, queued_at = excluded.queued_at, dispatched_at = excluded.dispatched_at, \
+     ended_at = excluded.ended_at, stop_reason = excluded.stop_reason, error_code = excluded.error_code, \
+     error_message = excluded.error_message, error_acp = excluded.error_acp, prompt = excluded.prompt, \
+     prompt_blob = excluded.prompt_blob, checksum = excluded.checksum";
+
+/// Writes the rows that are new or say more than before.
+pub(super) fn write_lineage(
+    connection: &Connection,
+    record: RecordKey,
+    before: Option<&Lineage>,
+    now: &Lineage,
+) -> Result<(), Fault> {
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO lineage (record, row, session, agent_session, began_at, replaced_at, reason, checksum) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (record, row) DO UPDATE SET \
+         agent_session = excluded.agent_session, replaced_at = excluded.replaced_at, \
+         checksum = excluded.checksum",
+    )?;
+    let before = before.map(Lineage::rows).unwrap_or_default();
+    for (index, row) in now.rows().iter().enumerate() {
+        if before.get(index) != Some(row) {
+            let values = [
+                ValueRef::Integer(record.0),
+                cells::number(index as u64 + 1)?,
+                row.session.as_str().into(),
+                row.agent_session.as_ref().map(AgentSessionId::as_str).into(),
+                ValueRef::Integer(row.from.as_millis()),
+                cells::optional_integer(row.to.map(Timestamp::as_millis)),
+                row.reason.as_str().into(),
+            ];
+            cells::write(&mut upsert, values)?;
+        }
+    }
+    Ok(())
+}
+
+/// The time of closing as a column holds it.
+pub(super) fn closed_at(lifecycle: Lifecycle) -> Option<i64> {
+    match lifecycle {
+        Lifecycle::Open => None,
+        Lifecycle::Closed { at } => Some(at.as_millis()),
+    }
+}

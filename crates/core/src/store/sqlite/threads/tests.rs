@@ -1,0 +1,97 @@
+//! What one commit holds, what it survives, and what becomes of the others when one request spoils it.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use super::super::file::Opening;
+use super::super::tests::{event, host, id, place, record};
+use super::super::{Access, SqliteOptions};
+use super::*;
+use crate::model::Seq;
+use crate::store::Change;
+
+fn writer(path: &Path, size_limit: Option<u64>) -> Writer {
+    let options = SqliteOptions { size_limit, ..SqliteOptions::new(Access::ReadWrite) };
+    let opening = Opening::new(path, &options);
+    Writer::new(opening.writer().unwrap(), path.to_owned(), opening.migrations.known())
+}
+
+fn create(name: &str) -> Write {
+    Write::Create { record: Box::new(record(name)), changes: Vec::new(), host: host() }
+}
+
+fn append(name: &str, changes: Vec<Change>, durability: Durability) -> Write {
+    Write::Append { lease: Lease { record: id(name), generation: 1 }, changes, durability }
+}
+
+/// Three records, one for each of the appends that follow.
+fn made(path: &Path, size_limit: Option<u64>) -> Writer {
+    let mut writer = writer(path, size_limit);
+    let created = writer.commit(&["a", "b", "c"].map(create));
+    assert!(created.iter().all(Result::is_ok), "{created:?}");
+    writer
+}
+
+fn said(answers: Vec<Answer>) -> Vec<String> {
+    let said = |answer: Answer| answer.map_or_else(|error| error.code().to_owned(), |_| "kept".to_owned());
+    answers.into_iter().map(said).collect()
+}
+
+fn last_seq(writer: &Writer, name: &str) -> Option<Seq> {
+    super::super::read::record(&writer.connection, &id(name)).unwrap().unwrap().last_seq
+}
+
+#[test]
+fn a_commit_is_synced_if_any_of_its_requests_asks_for_it_and_a_creation_always_does() {
+    use Durability::{Machine, Process};
+    let (_home, path) = place();
+    let mut writer = writer(&path, None);
+    let full = 2;
+    let normal = 1;
+    let mut level_after = |group: &[Write]| {
+        let answers = said(writer.commit(group));
+        assert!(answers.iter().all(|answer| answer == "kept"), "{answers:?}");
+        // It cannot be changed within a transaction, so the commit had the level that stands now.
+        writer.connection.pragma_query_value(None, "synchronous", |row| row.get::<_, i64>(0)).unwrap()
+    };
+    assert_eq!(level_after(&[create("a")]), full);
+    assert_eq!(level_after(&[append("a", vec![event(1, "")], Process)]), normal);
+    assert_eq!(level_after(&[append("a", vec![event(2, "")], Machine)]), full);
+    assert_eq!(level_after(&[append("a", vec![event(3, "")], Machine)]), full);
+    let both = [append("a", vec![event(4, "")], Process), append("a", vec![event(5, "")], Machine)];
+    assert_eq!(level_after(&both), full);
+    assert_eq!(level_after(&[append("a", vec![event(6, "")], Process), create("b")]), full);
+    assert_eq!(level_after(&[Write::Lease { record: id("b"), host: host() }]), normal);
+}
+
+#[test]
+fn an_append_that_does_not_fit_spoils_no_other_of_its_group() {
+    let (_home, path) = place();
+    let mut writer = made(&path, Some(512 * 1024));
+    let small = |name| append(name, vec![event(1, "small")], Durability::Process);
+    let large = append("b", vec![event(1, &"x".repeat(5_000_000))], Durability::Process);
+    let group = [small("a"), large, small("c"), append("c", vec![event(9, "")], Durability::Process)];
+    assert_eq!(said(writer.commit(&group)), ["kept", "STORE_FULL", "kept", "STORE_OUT_OF_ORDER"]);
+    let kept = ["a", "b", "c"].map(|name| last_seq(&writer, name));
+    assert_eq!(kept, [Some(Seq(1)), None, Some(Seq(1))]);
+}
+
+#[test]
+fn a_group_waits_for_a_lock_once_and_not_once_for_each_request() {
+    static WAITS: AtomicUsize = AtomicUsize::new(0);
+    let (_home, path) = place();
+    let mut writer = made(&path, None);
+    writer
+        .connection
+        .busy_handler(Some(|_| {
+            WAITS.fetch_add(1, Ordering::Relaxed);
+            false
+        }))
+        .unwrap();
+    let other = Connection::open(&path).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let group = ["a", "b", "c"].map(|name| append(name, vec![event(1, "")], Durability::Process));
+    assert_eq!(said(writer.commit(&group)), ["STORE_LOCKED"; 3]);
+    assert_eq!(WAITS.load(Ordering::Relaxed), 1);
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(said(writer.commit(&group)), ["kept"; 3]);
+}
