@@ -124,7 +124,7 @@ async fn an_idle_store_copies_its_log_into_the_file() {
         let options = SqliteOptions { idle, ..SqliteOptions::new(Access::ReadWrite) };
         SqliteStore::open_with(&path, &options).unwrap()
     };
-    let store = open_with(Duration::from_secs(3600));
+    let store = open_with(Duration::from_hours(1));
     store.create(record("r", 5), events(1, 2000), host("h")).await.unwrap();
     let size = || fs::metadata(&path).unwrap().len();
     assert!(size() < 8192, "the events were not in the log to begin with");
