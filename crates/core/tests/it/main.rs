@@ -6,6 +6,7 @@ mod client_calls;
 mod documents;
 mod engine;
 mod errors;
+mod examples;
 mod layers;
 mod requirements;
 mod sdk_agent;

@@ -1,7 +1,6 @@
 //! Our client side against an agent that is made with the official SDK: a second reading of the protocol. What
 //! we send must be what the SDK hears, and what it says must be what we read, as whole values.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use acpx_core::acp::client::{
@@ -22,6 +21,8 @@ use acpx_testkit::TempHome;
 use agent_client_protocol::ByteStreams;
 use serde_json::{Value, json};
 use tokio_util::compat::{TokioAsyncReadCompatExt, TokioAsyncWriteCompatExt};
+
+use crate::examples;
 
 #[path = "../../examples/sdk_agent/agent.rs"]
 mod agent;
@@ -255,18 +256,6 @@ async fn sessions_are_listed_closed_and_deleted() {
     assert_eq!(std::fs::read_dir(pair.home.path()).unwrap().count(), 0);
 }
 
-/// The agent as a program. Examples lie beside the directory of test binaries.
-fn program() -> PathBuf {
-    let test = std::env::current_exe().unwrap();
-    let program = test.parent().and_then(|deps| deps.parent()).unwrap().join("examples/sdk_agent");
-    assert!(
-        program.exists(),
-        "{} is missing: run cargo build -p acpx-core --examples first",
-        program.display()
-    );
-    program
-}
-
 async fn say(session: &Session, text: &str, policy: PermissionPolicy) -> Turn {
     let prompt = Prompt::text(text).unwrap().with_policy(policy);
     session.prompt(prompt).await.unwrap().over().await.unwrap()
@@ -303,7 +292,7 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
             Engine::new(Arc::new(MemoryStore::new()), HostId::new("host").unwrap(), Settings::default());
         let args = [home.path().to_str().unwrap()].into_iter().chain(flag);
         let cwd = AbsolutePath::from_path(home.path()).unwrap();
-        let agent = AgentSpec::new(program().to_str().unwrap(), args);
+        let agent = AgentSpec::new(examples::program("sdk_agent").to_str().unwrap(), args);
         let new = NewSession { agent, cwd, environment: Environment::default(), mcp_servers: Vec::new() };
         let session = engine.open(new).await.unwrap();
         let ids = session.identity();

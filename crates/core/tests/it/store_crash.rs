@@ -1,91 +1,25 @@
 //! A process that is killed at any moment loses nothing it has acknowledged and leaves nothing half written.
 //!
-//! The test binary starts itself again as the writer that is to die. The store grows from one life to the
-//! next, so what a killed writer leaves is also what the next one begins with.
+//! The writer that is to die is the example `store_writer`. The store grows from one life to the next, so what a
+//! killed writer leaves is also what the next one begins with.
 #![cfg(test)]
 
-use std::env;
-use std::io::{BufRead, BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use acpx_core::model::{Event, Record, Seq, Turn, TurnId, TurnState};
-use acpx_core::store::{Access, Change, Durability, SessionWriter, SqliteStore, Store};
+use acpx_core::model::{Record, Seq};
+use acpx_core::store::{Access, SqliteStore, Store};
 
-use crate::store_contract::samples::{dispatched, event, host, id, record, stopped, turn};
+use crate::examples;
 
-/// Where the child finds its store; without it the child has nothing to do.
-const PLACE: &str = "ACPX_TEST_CRASH_STORE";
+#[path = "../../examples/store_writer/expected.rs"]
+mod expected;
+
+use expected::{APPEND, NAMES, TURN, ended_turn, event, record, running_turn, turn_of};
+
 const LIVES: u64 = 250;
-const NAMES: [&str; 3] = ["r0", "r1", "r2"];
-/// Events of one turn.
-const TURN: u64 = 7;
-/// Events of the largest append.
-const APPEND: u64 = 40;
-
-/// The writer that is killed. Each line on stdout is an append that was acknowledged: its record and its last
-/// event.
-#[expect(clippy::disallowed_methods, reason = "a test that starts itself has no other way to hand on a path")]
-#[tokio::test]
-async fn child_writer() {
-    let Some(path) = env::var_os(PLACE).map(PathBuf::from) else { return };
-    let store = Arc::new(SqliteStore::open(&path, Access::ReadWrite).unwrap());
-    let lives = (0..NAMES.len()).map(|number| tokio::spawn(append_for_ever(Arc::clone(&store), number)));
-    for life in lives.collect::<Vec<_>>() {
-        life.await.unwrap();
-    }
-}
-
-async fn append_for_ever(store: Arc<SqliteStore>, number: usize) {
-    let name = NAMES[number];
-    let (writer, mut last) = match store.record(id(name)).await.unwrap() {
-        Some(found) => {
-            let last = found.last_seq.map_or(0, |seq| seq.0);
-            (SessionWriter::lease(store, id(name), host("h")).await.unwrap(), last)
-        }
-        None => (SessionWriter::create(store, record(name, 5), Vec::new(), host("h")).await.unwrap(), 0),
-    };
-    loop {
-        let first = last + 1;
-        last += 1 + (first * 31) % APPEND;
-        let changes = (first..=last).flat_map(|seq| changes_at(number, seq)).collect();
-        let durability = if last.is_multiple_of(5) { Durability::Machine } else { Durability::Process };
-        writer.append(changes, durability).await.unwrap();
-        let mut out = std::io::stdout().lock();
-        writeln!(out, "kept {number} {last}").unwrap();
-        out.flush().unwrap();
-    }
-}
-
-/// What is written with one event: everything follows from its number, so a reader can tell what must be there.
-fn changes_at(number: usize, seq: u64) -> Vec<Change> {
-    let mut changes = vec![Change::Event(expected_event(number, seq))];
-    if seq % TURN == 1 {
-        changes.push(Change::Turn(expected_turn(seq, dispatched())));
-    }
-    if seq.is_multiple_of(TURN) {
-        changes.push(Change::Turn(expected_turn(seq, stopped("end_turn"))));
-    }
-    changes
-}
-
-fn expected_event(number: usize, seq: u64) -> Event {
-    // Now and then one that goes into a blob.
-    let length = if seq.is_multiple_of(397) { 70_000 } else { (seq * 13) % 600 };
-    let body = format!("{number}:{seq}:{}", "abcdefg".repeat(usize::try_from(length / 7).unwrap()));
-    Event { turn: Some(turn_of(seq)), ..event(seq, body) }
-}
-
-fn turn_of(seq: u64) -> TurnId {
-    TurnId((seq - 1) / TURN + 1)
-}
-
-fn expected_turn(seq: u64, state: TurnState) -> Turn {
-    let number = turn_of(seq).0;
-    turn(number, &format!("q{number}"), state)
-}
 
 #[tokio::test]
 async fn killed_at_any_moment_a_writer_leaves_all_it_acknowledged_and_no_half() {
@@ -116,7 +50,7 @@ async fn killed_at_any_moment_a_writer_leaves_all_it_acknowledged_and_no_half() 
 
 /// Starts a writer and kills it after some acknowledgements; the last event each record had acknowledged.
 fn write_and_die(path: &Path, patience: u64) -> [u64; NAMES.len()] {
-    let mut child = child("store_crash::child_writer", path).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = store_writer("write", path).stdout(Stdio::piped()).spawn().unwrap();
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     let mut acknowledged = [0; NAMES.len()];
     // The lines that were still in the pipe when the writer died count too.
@@ -124,9 +58,8 @@ fn write_and_die(path: &Path, patience: u64) -> [u64; NAMES.len()] {
         if seen == patience {
             child.kill().unwrap();
         }
-        // The harness writes lines of its own, and the first acknowledgement stands at the end of one.
         let line = line.unwrap();
-        let Some((_, place)) = line.split_once("kept ") else { continue };
+        let Some(place) = line.strip_prefix("kept ") else { continue };
         let (number, last) = place.split_once(' ').unwrap();
         acknowledged[number.parse::<usize>().unwrap()] = last.parse().unwrap();
     }
@@ -136,28 +69,31 @@ fn write_and_die(path: &Path, patience: u64) -> [u64; NAMES.len()] {
 
 /// Compares a record with what must be there, its events from `from` on; the number of its last event.
 async fn check(store: &SqliteStore, number: usize, from: u64) -> u64 {
-    let record_id = id(NAMES[number]);
-    let Some(found) = store.record(record_id.clone()).await.unwrap() else { return 0 };
+    let new = record(number);
+    let id = new.id.clone();
+    let Some(found) = store.record(id.clone()).await.unwrap() else { return 0 };
     let last = found.last_seq.map_or(0, |seq| seq.0);
-    let turns = (last > 0).then(|| turn_of(last));
     let expected = Record {
         last_seq: found.last_seq,
-        last_turn: turns,
+        last_turn: (last > 0).then(|| turn_of(last)),
         answered_turns: last / TURN,
-        updated_at: if last > 0 { event(last, "").at } else { record("any", 5).updated_at },
-        ..record(NAMES[number], 5)
+        updated_at: if last > 0 { event(number, last).at } else { new.updated_at },
+        ..new
     };
     assert_eq!(found, expected);
-    let open = (!last.is_multiple_of(TURN)).then(|| expected_turn(last, dispatched()));
-    assert_eq!(store.open_turns(record_id.clone()).await.unwrap(), Vec::from_iter(open));
+    let open = (!last.is_multiple_of(TURN)).then(|| running_turn(last));
+    assert_eq!(store.open_turns(id.clone()).await.unwrap(), Vec::from_iter(open));
+    if let Some(ended) = last.checked_sub(last % TURN).filter(|ended| *ended > 0).map(ended_turn) {
+        assert_eq!(store.turn(id.clone(), ended.request.clone()).await.unwrap(), Some(ended));
+    }
     let mut next = from;
     loop {
-        let page = store.events(record_id.clone(), Seq(next), 256).await.unwrap();
+        let page = store.events(id.clone(), Seq(next), 256).await.unwrap();
         if page.is_empty() {
             break;
         }
         for found in page {
-            assert!(found == expected_event(number, next), "event {next} is not what was written");
+            assert!(found == event(number, next), "event {next} is not what was written");
             next += 1;
         }
     }
@@ -165,20 +101,12 @@ async fn check(store: &SqliteStore, number: usize, from: u64) -> u64 {
     last
 }
 
-/// A process that opens the store, no more.
-#[expect(clippy::disallowed_methods, reason = "a test that starts itself has no other way to hand on a path")]
-#[test]
-fn child_opener() {
-    let Some(path) = env::var_os(PLACE).map(PathBuf::from) else { return };
-    SqliteStore::open(&path, Access::ReadWrite).unwrap();
-}
-
 #[test]
 fn many_processes_may_make_one_store_at_once() {
     for _ in 0..10 {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("new/store.db");
-        let start = || child("store_crash::child_opener", &path).stdout(Stdio::null()).spawn().unwrap();
+        let start = || store_writer("open", &path).stdout(Stdio::null()).spawn().unwrap();
         let children: Vec<_> = (0..6).map(|_| start()).collect();
         for mut child in children {
             assert!(child.wait().unwrap().success());
@@ -192,10 +120,10 @@ fn killed_while_it_makes_the_store_a_process_leaves_one_that_can_be_made() {
     for step in 0..60 {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("new/store.db");
-        let mut child = child("store_crash::child_opener", &path).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = store_writer("open", &path).stdout(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        // The harness announces the test; what follows is the making, of which each run lets a bit more happen.
-        assert!(lines.any(|line| line.unwrap().starts_with("running")));
+        // What follows this line is the making, of which each run lets a bit more happen.
+        assert_eq!(lines.next().unwrap().unwrap(), "opening");
         let begin = Instant::now();
         while begin.elapsed() < step * Duration::from_micros(100) {
             std::hint::spin_loop();
@@ -207,9 +135,8 @@ fn killed_while_it_makes_the_store_a_process_leaves_one_that_can_be_made() {
     }
 }
 
-/// This binary again, to run one of its tests on the store at `path`.
-fn child(test: &str, path: &Path) -> Command {
-    let mut command = Command::new(env::current_exe().unwrap());
-    command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env(PLACE, path);
+fn store_writer(work: &str, path: &Path) -> Command {
+    let mut command = Command::new(examples::program("store_writer"));
+    command.arg(work).arg(path);
     command
 }

@@ -88,8 +88,7 @@ fn the_file_says_what_it_is() {
 async fn a_closed_store_is_one_file_and_has_everything_when_opened_again() {
     let (home, path) = place();
     let (expected, expected_events) = filled(&path, 500).await;
-    let files: Vec<_> = fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
-    assert_eq!(files, ["store.db"]);
+    assert_eq!(files(home.path()), ["store.db"]);
     for access in [Access::ReadWrite, Access::ReadOnly] {
         let store = SqliteStore::open(&path, access).unwrap();
         assert_eq!(store.record(id("r")).await.unwrap(), Some(expected.clone()));
@@ -121,24 +120,38 @@ async fn dropping_the_store_finishes_what_is_queued() {
 #[tokio::test]
 async fn an_idle_store_copies_its_log_into_the_file() {
     let (_home, path) = place();
-    let store = open(&path);
+    let open_with = |idle| {
+        let options = SqliteOptions { idle, ..SqliteOptions::new(Access::ReadWrite) };
+        SqliteStore::open_with(&path, &options).unwrap()
+    };
+    let store = open_with(Duration::from_hours(1));
     store.create(record("r", 5), events(1, 2000), host("h")).await.unwrap();
     let size = || fs::metadata(&path).unwrap().len();
     assert!(size() < 8192, "the events were not in the log to begin with");
+    let idle = open_with(Duration::ZERO);
     let copied = async {
         while size() < 100_000 {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            tokio::time::sleep(Duration::from_millis(1)).await;
         }
     };
     tokio::time::timeout(Duration::from_secs(20), copied).await.expect("the log was not copied");
-    // It goes on as before.
-    let lease = store.lease(id("r"), host("h")).await.unwrap();
+    // Both go on as before.
+    let lease = idle.lease(id("r"), host("h")).await.unwrap();
     store.append(lease, events(2001, 2001), Durability::Process).await.unwrap();
-    assert_eq!(all_events(&store, &id("r"), 1000).await.unwrap().len(), 2001);
+    assert_eq!(all_events(&idle, &id("r"), 1000).await.unwrap().len(), 2001);
+}
+
+/// The files in a directory, by name.
+fn files(directory: &Path) -> Vec<String> {
+    let names =
+        fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.collect();
+    names.sort();
+    names
 }
 
 #[tokio::test]
-async fn reading_makes_nothing_and_writes_nothing() {
+async fn reading_makes_no_store_and_changes_none() {
     let (home, path) = place();
     let missing = home.path().join("not/there.db");
     match SqliteStore::open(&missing, Access::ReadOnly).unwrap_err() {
@@ -147,13 +160,38 @@ async fn reading_makes_nothing_and_writes_nothing() {
         }
         other => panic!("{other:?}"),
     }
-    assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
+    assert_eq!(files(home.path()), [""; 0]);
     filled(&path, 3).await;
+    let before = fs::read(&path).unwrap();
     let store = SqliteStore::open(&path, Access::ReadOnly).unwrap();
     let refused = store.create(record("s", 5), Vec::new(), host("h")).await.unwrap_err();
     assert_eq!(refused.to_string(), format!("the store {} is open for reading only", path.display()));
     let lease = store.lease(id("r"), host("h")).await;
     assert!(matches!(lease, Err(StoreError::ReadOnly { .. })));
+    assert_eq!(all_events(&store, &id("r"), 10).await.unwrap().len(), 3);
+    drop(store);
+    assert!(fs::read(&path).unwrap() == before, "the file has changed");
+}
+
+#[tokio::test]
+async fn the_empty_companions_that_a_reader_leaves_are_cleared_by_the_next_writer() {
+    let (home, path) = place();
+    filled(&path, 3).await;
+    drop(SqliteStore::open(&path, Access::ReadOnly).unwrap());
+    assert_eq!(files(home.path()), ["store.db", "store.db-shm", "store.db-wal"]);
+    assert_eq!(fs::metadata(home.path().join("store.db-wal")).unwrap().len(), 0);
+    drop(open(&path));
+    assert_eq!(files(home.path()), ["store.db"]);
+    // One that outlives the writer keeps the writer's log, and the next writer copies and clears that too.
+    let writer = open(&path);
+    let lease = writer.lease(id("r"), host("h")).await.unwrap();
+    let reader = SqliteStore::open(&path, Access::ReadOnly).unwrap();
+    writer.append(lease, events(4, 50), Durability::Machine).await.unwrap();
+    drop(writer);
+    drop(reader);
+    assert_eq!(files(home.path()), ["store.db", "store.db-shm", "store.db-wal"]);
+    assert_eq!(all_events(&open(&path), &id("r"), 100).await.unwrap().len(), 50);
+    assert_eq!(files(home.path()), ["store.db"]);
 }
 
 #[tokio::test]

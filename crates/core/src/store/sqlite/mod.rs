@@ -37,7 +37,8 @@ use crate::model::{Event, HostId, Record, RecordId, RequestId, Seq, Timestamp, T
 pub enum Access {
     /// Reading and writing. A store that is missing is made.
     ReadWrite,
-    /// Reading alone. Nothing is made, and every write is [`StoreError::ReadOnly`].
+    /// Reading alone. A store that is missing stays missing, one that is there is not changed, and every write
+    /// is [`StoreError::ReadOnly`]. SQLite may leave its two companions, empty, beside the file.
     ReadOnly,
 }
 
@@ -50,12 +51,15 @@ pub struct SqliteOptions {
     pub busy_timeout: Duration,
     /// The most bytes the file may have; `None` for as many as the disk has.
     pub size_limit: Option<u64>,
+    /// After this long without anything to write, the write-ahead log is copied into the file.
+    pub idle: Duration,
 }
 
 impl SqliteOptions {
     /// The usual patience, and no limit.
     pub fn new(access: Access) -> Self {
-        Self { access, busy_timeout: Duration::from_secs(5), size_limit: None }
+        let (busy_timeout, idle) = (Duration::from_secs(5), Duration::from_secs(1));
+        Self { access, busy_timeout, size_limit: None, idle }
     }
 }
 
@@ -97,7 +101,7 @@ impl SqliteStore {
         let not_opened = |source| StoreError::Open { path: path.clone(), source };
         let writer = match opening.options.access {
             Access::ReadOnly => None,
-            Access::ReadWrite => Some(Writer::new(opening.writer()?, path.clone(), known)),
+            Access::ReadWrite => Some(Writer::open(opening)?),
         };
         let connection = opening.reader()?;
         let writer = writer.map(start_writer).transpose().map_err(not_opened)?;

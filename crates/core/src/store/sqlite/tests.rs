@@ -14,6 +14,7 @@ use crate::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Direction, EventKind, Lifecycle, Lineage, LineageIndex,
     LineageReason, PermissionPolicy, TurnId, TurnState,
 };
+use crate::store::PAGE_BYTES;
 
 pub(super) fn id(name: &str) -> RecordId {
     RecordId::new(name).unwrap()
@@ -374,4 +375,22 @@ async fn what_is_damaged_is_not_built_upon() {
         let refused = store.append(lease, changes, Durability::Process).await.unwrap_err();
         assert_eq!(refused.code(), "STORE_CORRUPT", "{change}: {refused:?}");
     }
+}
+
+#[tokio::test]
+async fn a_body_that_no_page_has_room_for_and_a_prompt_that_nobody_asks_for_are_not_read() {
+    let (_home, path) = place();
+    let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
+    let long = "x".repeat(PAGE_BYTES);
+    let Change::Turn(short) = turn(1, TurnState::Queued) else { unreachable!() };
+    let first = Change::Turn(Turn { prompt: "y".repeat(100_000).into(), ..short.clone() });
+    let lease =
+        store.create(record("r"), vec![event(1, "one"), event(2, &long), first], host()).await.unwrap();
+    // Whoever reads a blob now finds it damaged.
+    sql(&path, "UPDATE blobs SET bytes = zeroblob(length(bytes))");
+    let page = store.events(id("r"), Seq(1), 10).await.unwrap();
+    assert_eq!(page.iter().map(|event| event.seq).collect::<Vec<_>>(), [Seq(1)]);
+    assert_eq!(store.events(id("r"), Seq(2), 10).await.unwrap_err().code(), "STORE_CORRUPT");
+    store.append(lease, vec![Change::Turn(short.clone())], Durability::Process).await.unwrap();
+    assert_eq!(store.open_turns(id("r")).await.unwrap(), [short]);
 }

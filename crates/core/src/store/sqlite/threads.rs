@@ -15,14 +15,13 @@ use tokio::runtime::Runtime;
 use tokio::sync::{mpsc, oneshot};
 
 use super::fault::{Fault, sql_error};
+use super::file::Opening;
 use super::schema;
 use super::write::Write;
 use crate::store::{Durability, Lease, StoreError};
 
 /// How many requests may wait for each thread. Whoever comes next waits until there is room.
 pub(super) const QUEUE: usize = 256;
-/// After this long without a request the log is copied into the file.
-const IDLE: Duration = Duration::from_secs(1);
 
 /// A request to write, and where its answer goes.
 pub(super) struct WriteRequest {
@@ -42,13 +41,22 @@ pub(super) struct Writer {
     path: PathBuf,
     /// The format we write.
     known: i64,
+    /// After this long without a request the log is copied into the file.
+    idle: Duration,
     /// What the connection's commits survive as it is set now; `None` when that is not known.
     durability: Option<Durability>,
 }
 
 impl Writer {
-    pub(super) fn new(connection: Connection, path: PathBuf, known: i64) -> Self {
-        Self { connection, path, known, durability: None }
+    /// Opens the file to write to it.
+    pub(super) fn open(opening: &Opening<'_>) -> Result<Self, StoreError> {
+        Ok(Self {
+            connection: opening.writer()?,
+            path: opening.path.to_owned(),
+            known: opening.migrations.known(),
+            idle: opening.options.idle,
+            durability: None,
+        })
     }
 
     /// Serves requests until nobody is left to make one.
@@ -73,7 +81,7 @@ impl Writer {
         if let Ok(request) = queue.try_recv() {
             return Some(request);
         }
-        let soon = timer.block_on(async { tokio::time::timeout(IDLE, queue.recv()).await });
+        let soon = timer.block_on(async { tokio::time::timeout(self.idle, queue.recv()).await });
         soon.unwrap_or_else(|_| {
             // If this fails the log still has everything, and the next commit says what is wrong.
             drop(self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));

@@ -2,7 +2,6 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use super::super::file::Opening;
 use super::super::tests::{event, host, id, place, record};
 use super::super::{Access, SqliteOptions};
 use super::*;
@@ -11,8 +10,7 @@ use crate::store::Change;
 
 fn writer(path: &Path, size_limit: Option<u64>) -> Writer {
     let options = SqliteOptions { size_limit, ..SqliteOptions::new(Access::ReadWrite) };
-    let opening = Opening::new(path, &options);
-    Writer::new(opening.writer().unwrap(), path.to_owned(), opening.migrations.known())
+    Writer::open(&Opening::new(path, &options)).unwrap()
 }
 
 fn create(name: &str) -> Write {
