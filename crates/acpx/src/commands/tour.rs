@@ -94,7 +94,7 @@ async fn tour(place: &Place) -> Result<(), CliError> {
     guide.engine.shutdown().await;
     shown?;
     let seconds = started.elapsed().as_secs_f32();
-    guide.say(&format!("\nThat was everything, in {seconds:.1} s. {}", place.last_word()))
+    guide.say(&format!("\nThat was everything, in {seconds:.2} s. {}", place.last_word()))
 }
 
 /// Shows the steps one after another.
