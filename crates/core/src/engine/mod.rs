@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use crate::machine::{Awakening, Input, SessionMachine};
 use crate::model::{Conversation, HostId, Record, RecordId, Seq};
 use crate::store::{SessionWriter, Store};
+use crate::tools::{Spawner, Tag};
 
 mod agent;
 mod error;
@@ -67,12 +68,15 @@ pub(crate) struct Shared {
     host: HostId,
     settings: Arc<Settings>,
     live_ids: LiveIds,
+    spawner: Spawner,
 }
 
 impl Engine {
     /// An engine that writes as `host`.
     pub fn new(store: Arc<dyn Store>, host: HostId, settings: Settings) -> Self {
-        let shared = Shared { store, host, settings: Arc::new(settings), live_ids: LiveIds::default() };
+        let spawner = Spawner::new(settings.tag.as_deref().and_then(Tag::of_this_process));
+        let settings = Arc::new(settings);
+        let shared = Shared { store, host, settings, live_ids: LiveIds::default(), spawner };
         Self(Arc::new(Inner { shared, running: tokio::sync::Mutex::new(Some(HashMap::new())) }))
     }
 
