@@ -13,6 +13,7 @@ use tokio::task::JoinHandle;
 use crate::machine::{Awakening, Input, SessionMachine};
 use crate::model::{Conversation, HostId, Record, RecordId, Seq};
 use crate::store::{SessionWriter, Store};
+use crate::tools::{Spawner, Tag};
 
 mod agent;
 mod counted;
@@ -71,17 +72,20 @@ pub(crate) struct Shared {
     live_ids: LiveIds,
     /// How many sessions have an agent.
     live: Arc<watch::Sender<usize>>,
+    spawner: Spawner,
 }
 
 impl Engine {
     /// An engine that writes as `host`.
     pub fn new(store: Arc<dyn Store>, host: HostId, settings: Settings) -> Self {
+        let spawner = Spawner::new(settings.tag.as_deref().and_then(Tag::of_this_process));
         let shared = Shared {
             store,
             host,
             settings: Arc::new(settings),
             live_ids: LiveIds::default(),
             live: Arc::default(),
+            spawner,
         };
         Self(Arc::new(Inner { shared, running: tokio::sync::Mutex::new(Some(HashMap::new())) }))
     }

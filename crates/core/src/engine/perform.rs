@@ -273,7 +273,7 @@ impl SessionTask {
         }
         self.secrets = self.place.secrets();
         let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
-        let start = agent::start(self.place.clone(), self.shared.settings.clone(), predecessor);
+        let start = agent::start(self.place.clone(), self.shared.clone(), predecessor);
         self.coming = Some(Box::pin(start));
     }
 

@@ -17,6 +17,9 @@ pub struct Settings {
     pub close_grace: Duration,
     /// How long each step of ending a process may take.
     pub process: Grace,
+    /// The name of the home in the tag of every agent, by which a later holder of the same home finds what is left
+    /// if this one is killed; `None` for no tag. It is opaque, and best in hex.
+    pub tag: Option<String>,
     /// The limits of the connection to an agent.
     pub wire: Limits,
     /// How many bytes an agent may send within one turn, or between two.
@@ -32,6 +35,7 @@ impl Default for Settings {
             idle: None,
             close_grace: Duration::from_secs(5),
             process: Grace::default(),
+            tag: None,
             wire: Limits::default(),
             turn_bytes: 4 << 30,
             clock: system_time,
