@@ -167,7 +167,7 @@ impl Place {
 
     /// Every value that was given to the agent in confidence.
     pub(super) fn secrets(&self) -> Vec<String> {
-        secrets(&self.environment, &self.mcp_servers).into_iter().map(str::to_owned).collect()
+        secrets(&self.environment, &self.mcp_servers.list).into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -251,8 +251,8 @@ mod tests {
                     url: "http://x".into(),
                     headers: vec![NamedValue { name: "Authorization".into(), value: "Bearer t0ken".into() }],
                 },
-            }],
-            left_out: Vec::new(),
+            }]
+            .into(),
         };
         let said = vec!["key from-env, header Bearer t0ken, home /home/x".to_owned()];
         assert_eq!(place.censor(said), ["key [secret], header [secret], home /home/x"]);

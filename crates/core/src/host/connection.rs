@@ -9,16 +9,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 use crate::acp::agent::{
-    AgentService, CallError, Cancellation, ClientLink, ExtensionCall, Feature, ListCall, Meta, NewCall, Offer,
-    ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup, SessionSummary,
+    AgentService, CallError, Cancellation, ClientLink, ExtensionCall, Feature, ListCall, Meta, NewCall,
+    Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
 };
-use crate::engine::{NewSession, RestoreSession, Session, SessionError};
+use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::machine::Awakening;
-use crate::model::{AbsolutePath, AcpSessionId, KeptServer, McpServer, RecordId, Scope, Seq, SessionName};
-use crate::store::{RecordFilter, ScopeQuery};
+use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Scope, Seq, SessionName};
+use crate::store::ScopeQuery;
 
 use super::Host;
 use super::attachment::{self, Attachment, Form};
@@ -43,7 +42,6 @@ pub(super) fn offer(version: &str) -> Offer {
         Feature::Resume,
         Feature::Close,
         Feature::List,
-        Feature::Delete,
         Feature::McpHttp,
         Feature::McpSse,
         Feature::Image,
@@ -80,15 +78,10 @@ impl Connection {
         let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
         let agent = meta.agent.take().and_then(super::meta::AgentMeta::spec);
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
-        let source = source(&meta.start)?;
-        let new = NewSession {
-            scope: None,
-            environment: meta.start.take_environment(),
-            mcp_servers: std::mem::take(&mut call.mcp_servers),
-            mcp_source: source,
-            agent,
-            cwd: call.cwd,
-        };
+        let mcp_servers =
+            Servers { source: source(&meta.start)?, ..std::mem::take(&mut call.mcp_servers).into() };
+        let environment = meta.start.take_environment();
+        let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
         let start = meta.start;
         let opened = match meta.shell {
             None => Opened::new(self.host.engine.open(new).await.map_err(|error| fault::refused(&error))?),
@@ -109,8 +102,10 @@ impl Connection {
             Some(directories) => directories.iter().map(|path| AbsolutePath::new(path.as_str())).collect(),
             None => Ok(vec![real_cwd]),
         };
-        let directories = directories.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;
-        let query = ScopeQuery { agent: scope.agent.clone(), directories, name: scope.name.clone(), closed: false };
+        let directories =
+            directories.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;
+        let query =
+            ScopeQuery { agent: scope.agent.clone(), directories, name: scope.name.clone(), closed: false };
         let there = self.host.store.find(query).await.map_err(fault::not_kept)?;
         new.scope = Some(scope);
         let refused = |error: SessionError| fault::refused(&error);
@@ -149,22 +144,15 @@ impl Connection {
         servers: Option<Vec<McpServer>>,
         meta: &mut RestoreMeta,
     ) -> Result<RestoreSession, CallError> {
-        let source = source(&meta.start)?;
-        let mut restore = RestoreSession {
-            options: meta.wishes.into(),
-            environment: meta.start.take_environment(),
-            mcp_source: source,
-            mcp_servers: servers,
-            left_out: Vec::new(),
-        };
-        if restore.mcp_servers.is_none() {
-            let kept = self.host.engine.record(record).await.map_err(|error| fault::refused(&error))?;
-            let kept = kept.ok_or_else(|| fault::unknown(record))?.mcp_servers;
-            if kept.iter().any(|server| server.source.is_some()) {
-                self.host.recover_servers(&kept, &mut restore);
+        let mcp_servers = match servers {
+            Some(list) => Some(Servers { source: source(&meta.start)?, ..list.into() }),
+            None => {
+                let kept = self.host.engine.record(record).await.map_err(|error| fault::refused(&error))?;
+                self.host.recovered(kept.ok_or_else(|| fault::unknown(record))?.mcp_servers)
             }
-        }
-        Ok(restore)
+        };
+        let environment = meta.start.take_environment();
+        Ok(RestoreSession { options: meta.wishes.into(), environment, mcp_servers })
     }
 
     /// The answer to new, load and resume; from here on the client has the session in use.
@@ -224,9 +212,12 @@ impl AgentService for Connection {
         let kept = self.host.engine.record(&record).await.map_err(refused)?;
         let until = kept.ok_or_else(|| fault::unknown(&record))?.last_seq;
         let replay = self.host.engine.replay(&record, Seq::FIRST);
-        let (replayed, opened) = tokio::join!(attachment::replay(replay, until, &client, &link), self.restore(call));
+        let (replayed, opened) =
+            tokio::join!(attachment::replay(replay, until, &client, &link), self.restore(call));
         let opened = opened?;
-        replayed.map_err(refused)?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
+        replayed
+            .map_err(refused)?
+            .map_err(|source| CallError::NotTold { session: client.clone(), source })?;
         Ok(self.answer(client, &opened, until.map_or(Seq::FIRST, Seq::next), &link))
     }
 
@@ -264,12 +255,6 @@ impl AgentService for Connection {
         Ok(())
     }
 
-    async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
-        let record = record_of(&session);
-        self.attachments().remove(&record);
-        self.host.engine.delete(&record).await.map_err(|error| fault::refused(&error))
-    }
-
     async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {
         self.own_method(call, &link).await
     }
@@ -292,7 +277,8 @@ pub(super) fn read_meta<T: DeserializeOwned + Default>(meta: Option<&str>) -> Re
         acpx: Option<T>,
     }
     let Some(meta) = meta else { return Ok(T::default()) };
-    let read: Under<T> = serde_json::from_str(meta).map_err(|error| problem("_meta.acpx", error.to_string()))?;
+    let read: Under<T> =
+        serde_json::from_str(meta).map_err(|error| problem("_meta.acpx", error.to_string()))?;
     Ok(read.acpx.unwrap_or_default())
 }
 

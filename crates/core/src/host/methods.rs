@@ -42,7 +42,6 @@ impl Connection {
                 self.host.stop();
                 Ok("{}".to_owned())
             }
-            "_acpx/import" => self.host.import(call.params.as_deref()).await,
             _ => Err(CallError::UnknownMethod(call.method)),
         }
     }

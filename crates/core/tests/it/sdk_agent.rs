@@ -293,7 +293,7 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
         let args = [home.path().to_str().unwrap()].into_iter().chain(flag);
         let cwd = AbsolutePath::from_path(home.path()).unwrap();
         let agent = AgentSpec::new(examples::program("sdk_agent").to_str().unwrap(), args);
-        let new = NewSession { agent, cwd, environment: Environment::default(), mcp_servers: Vec::new() };
+        let new = NewSession::new(agent, cwd, Environment::default());
         let session = engine.open(new).await.unwrap();
         let ids = session.identity();
         assert_eq!(stop_reason(&say(&session, "one", PermissionPolicy::DenyAll).await), "end_turn");
