@@ -16,6 +16,7 @@ use crate::store::{SessionWriter, Store};
 use crate::tools::{Spawner, Tag};
 
 mod agent;
+mod counted;
 mod error;
 mod follow;
 mod history;
@@ -32,13 +33,14 @@ pub use error::SessionError;
 pub use follow::Follower;
 pub use prompt::{Prompt, PromptProblem};
 pub use request::{NewSession, RestoreSession};
-pub use session::{Session, SessionStatus, TurnTicket};
+pub use session::{Hold, Session, SessionStatus, TurnTicket};
 pub use settings::Settings;
 
 use agent::LiveIds;
+use counted::Counted;
 use follow::Tail;
 use keeper::{Keeper, Seed};
-use request::{names, real_path};
+use request::{kept_servers, real_path};
 use task::{Place, SessionTask};
 
 /// How many commands may wait for a session's task.
@@ -68,6 +70,8 @@ pub(crate) struct Shared {
     host: HostId,
     settings: Arc<Settings>,
     live_ids: LiveIds,
+    /// How many sessions have an agent.
+    live: Arc<watch::Sender<usize>>,
     spawner: Spawner,
 }
 
@@ -75,8 +79,14 @@ impl Engine {
     /// An engine that writes as `host`.
     pub fn new(store: Arc<dyn Store>, host: HostId, settings: Settings) -> Self {
         let spawner = Spawner::new(settings.tag.as_deref().and_then(Tag::of_this_process));
-        let settings = Arc::new(settings);
-        let shared = Shared { store, host, settings, live_ids: LiveIds::default(), spawner };
+        let shared = Shared {
+            store,
+            host,
+            settings: Arc::new(settings),
+            live_ids: LiveIds::default(),
+            live: Arc::default(),
+            spawner,
+        };
         Self(Arc::new(Inner { shared, running: tokio::sync::Mutex::new(Some(HashMap::new())) }))
     }
 
@@ -90,7 +100,7 @@ impl Engine {
             agent: new.agent.clone(),
             cwd: new.cwd.clone(),
             real_cwd,
-            mcp_servers: names(&new.mcp_servers),
+            mcp_servers: kept_servers(&new.mcp_servers),
         };
         let tail = Arc::new(Tail::new(None));
         let keeper = Keeper::of_new(self.0.shared.clone(), seed, tail.clone());
@@ -172,11 +182,15 @@ impl Engine {
             keeper.keep_effect(now, effect);
         }
         keeper.commit().await?;
+        let left_out = match restore.mcp_servers {
+            None => kept.mcp_servers.into_iter().map(|server| server.name).collect(),
+            Some(_) => Vec::new(),
+        };
         let place = Place {
             agent: kept.agent,
             cwd: kept.cwd,
             environment: restore.environment.clone(),
-            left_out: if restore.mcp_servers.is_none() { kept.mcp_servers } else { Vec::new() },
+            left_out,
             mcp_servers: restore.mcp_servers.clone().unwrap_or_default(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))
@@ -199,6 +213,11 @@ impl Engine {
             finished.send_replace(true);
         });
         Running { session, task, done }
+    }
+
+    /// How many sessions have an agent, from its start to its end.
+    pub fn live(&self) -> watch::Receiver<usize> {
+        self.0.shared.live.subscribe()
     }
 
     /// A record as it is kept.

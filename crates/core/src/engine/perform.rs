@@ -8,7 +8,7 @@ use crate::model::{AgentError, Fact, Reading, RequestId, Timestamp, Turn, TurnId
 
 use super::agent::{self, Leftover};
 use super::history;
-use super::request::names;
+use super::request::kept_servers;
 use super::task::{Ask, SessionTask};
 
 /// How many pages of an agent's list are looked through for one session.
@@ -77,13 +77,16 @@ impl SessionTask {
         }
     }
 
-    fn arm(&mut self, deadline: Deadline) {
+    pub(super) fn arm(&mut self, deadline: Deadline) {
         let limit = match deadline {
-            Deadline::Setup => self.place.agent.start_timeout,
-            Deadline::Cancel => self.shared.settings.cancel_grace,
-            Deadline::Close => self.shared.settings.close_grace,
+            Deadline::Setup => Some(self.place.agent.start_timeout),
+            Deadline::Cancel => Some(self.shared.settings.cancel_grace),
+            Deadline::Close => Some(self.shared.settings.close_grace),
+            Deadline::Idle => self.idle_time(),
         };
-        self.deadline = Some((deadline, Instant::now() + limit));
+        // A time beyond what the clock can say is no limit.
+        let at = limit.and_then(|limit| Instant::now().checked_add(limit));
+        self.deadline = at.map(|at| (deadline, at));
     }
 
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
@@ -260,9 +263,8 @@ impl SessionTask {
 
     fn start_agent(&mut self) {
         if self.keeper.has_record() {
-            let names: Vec<String> = names(&self.place.mcp_servers);
             if self.place.left_out.is_empty() {
-                self.keeper.keep_mcp_servers(names);
+                self.keeper.keep_mcp_servers(kept_servers(&self.place.mcp_servers));
             } else {
                 let fact = Fact::McpServersLeftOut { names: self.place.left_out.clone() };
                 let now = self.now();

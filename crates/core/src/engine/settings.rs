@@ -11,6 +11,8 @@ use crate::wire::Limits;
 pub struct Settings {
     /// How long a cancelled turn may take to end before its agent is ended.
     pub cancel_grace: Duration,
+    /// How long an agent with nothing to do stays, unless its session says otherwise; `None` for ever.
+    pub idle: Option<Duration>,
     /// How long `session/close` may take to be answered, and a full pipe to be read, before the agent is ended.
     pub close_grace: Duration,
     /// How long each step of ending a process may take.
@@ -30,6 +32,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             cancel_grace: Duration::from_secs(10),
+            idle: None,
             close_grace: Duration::from_secs(5),
             process: Grace::default(),
             tag: None,

@@ -41,6 +41,7 @@ fn prompt(request: &str) -> Input {
         request: RequestId::new(request).unwrap(),
         prompt: Arc::from(r#"[{"type":"text","text":"two"}]"#),
         policy: PermissionPolicy::ApproveReads,
+        options: WakeOptions::default(),
     }
 }
 
@@ -76,10 +77,12 @@ fn kept(answered: u64) -> SessionMachine {
         agent: AgentSpec::new("a", [""; 0]),
         cwd: crate::model::AbsolutePath::new("/w").unwrap(),
         real_cwd: crate::model::AbsolutePath::new("/w").unwrap(),
+        scope: None,
         mcp_servers: Vec::new(),
         title: None,
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(1)),
+        agent_run: None,
         created_at: at(1),
         updated_at: at(100),
         last_seq: None,

@@ -86,6 +86,7 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("setup deadline", Input::Deadline(Deadline::Setup)),
         ("cancel deadline", Input::Deadline(Deadline::Cancel)),
         ("close deadline", Input::Deadline(Deadline::Close)),
+        ("idle deadline", Input::Deadline(Deadline::Idle)),
     ]
 }
 
@@ -108,6 +109,8 @@ fn left_open(id: u64, state: TurnState) -> Turn {
         policy: PermissionPolicy::DenyAll,
         queued_at: at(4),
         state,
+        usage: None,
+        permissions: PermissionCount::default(),
     }
 }
 
