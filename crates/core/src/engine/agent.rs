@@ -40,9 +40,12 @@ pub(super) async fn start(
     }
     let Place { agent, cwd, environment, .. } = &place;
     let Shared { settings, spawner, .. } = &shared;
-    let (mut process, pipes) = AgentProcess::spawn(spawner, agent, cwd, environment, settings.process)
-        .await
-        .map_err(|error| FailedStart { error, lines: Vec::new() })?;
+    let spawn = AgentProcess::spawn(spawner, agent, cwd, environment, settings.process);
+    // A program on a disk that does not answer can hang before it is one.
+    let spawned = tokio::time::timeout(agent.start_timeout, spawn).await.unwrap_or_else(|_| {
+        Err(AgentError::SlowStart { agent: label(agent), limit: agent.start_timeout, said: Vec::new() })
+    });
+    let (mut process, pipes) = spawned.map_err(|error| FailedStart { error, lines: Vec::new() })?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     let initialize = AgentConnection::start(agent.label(), peer.clone(), incoming);
     let error = match tokio::time::timeout(agent.start_timeout, initialize).await {
