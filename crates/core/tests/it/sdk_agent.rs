@@ -72,7 +72,7 @@ impl Pair {
                 Meaning::Answer(answer) => return (before, answer),
                 Meaning::Permission(ask, request) => {
                     self.asked.push(request.kind);
-                    let answer = self.connection.permit(&ask, &request, self.permit);
+                    let answer = self.connection.permit(&ask, &request, &self.permit);
                     answer.send().await.unwrap();
                 }
                 other => panic!("the agent said {other:?}"),
@@ -114,7 +114,7 @@ fn said(kind: &str, text: &str) -> Update {
 }
 
 fn ended(reason: &str) -> Answer {
-    Answer::Prompted(Ok(StopReason::new(reason)))
+    Answer::Prompted(Ok(StopReason::new(reason).into()))
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn a_permission_is_read_and_each_answer_is_understood() {
         (Permit::Cancelled, "Cancelled"),
     ];
     for (permit, reply) in table {
-        pair.permit = permit;
+        pair.permit = permit.clone();
         let turn = pair.prompt(&session, "permission").await;
         assert_eq!(turn, (vec![said("agent_message_chunk", reply)], ended("end_turn")), "{permit:?}");
     }
