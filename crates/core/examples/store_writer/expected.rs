@@ -3,8 +3,8 @@
 
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Direction, Event, EventKind, Lifecycle, Lineage, LineageIndex,
-    PermissionPolicy, Record, RecordId, RequestId, Seq, StopReason, Timestamp, Turn, TurnId, TurnOutcome,
-    TurnState,
+    PermissionCount, PermissionPolicy, Record, RecordId, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
+    TurnOutcome, TurnState,
 };
 
 /// The records that are written to.
@@ -23,10 +23,12 @@ pub(crate) fn record(number: usize) -> Record {
         agent: AgentSpec::new("agent", ["--quiet"]),
         cwd: directory.clone(),
         real_cwd: directory,
+        scope: None,
         mcp_servers: Vec::new(),
         title: None,
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(session, None, at(0)),
+        agent_run: None,
         created_at: at(0),
         updated_at: at(0),
         last_seq: None,
@@ -67,6 +69,8 @@ pub(crate) fn running_turn(seq: u64) -> Turn {
         policy: PermissionPolicy::ApproveReads,
         queued_at: at(0),
         state: TurnState::Dispatched { at: at(1) },
+        usage: None,
+        permissions: PermissionCount::default(),
     }
 }
 

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::acp::client::Line;
 use crate::machine::Effect;
 use crate::model::{
-    AbsolutePath, AgentSpec, Direction, Event, EventKind, Fact, Lifecycle, Lineage, LineageIndex, Record,
-    RecordId, RequestId, Seq, Timestamp, TurnId,
+    AbsolutePath, AgentSpec, Direction, Event, EventKind, Fact, KeptServer, Lifecycle, Lineage, LineageIndex,
+    Record, RecordId, RequestId, Seq, Timestamp, TurnId,
 };
 use crate::store::{Change, Durability, SessionWriter, StoreError};
 
@@ -25,7 +25,7 @@ pub(super) struct Seed {
     pub(super) agent: AgentSpec,
     pub(super) cwd: AbsolutePath,
     pub(super) real_cwd: AbsolutePath,
-    pub(super) mcp_servers: Vec<String>,
+    pub(super) mcp_servers: Vec<KeptServer>,
 }
 
 pub(super) struct Keeper {
@@ -154,10 +154,10 @@ impl Keeper {
         None
     }
 
-    pub(super) fn keep_mcp_servers(&mut self, names: Vec<String>) {
+    pub(super) fn keep_mcp_servers(&mut self, servers: Vec<KeptServer>) {
         match &mut self.stage {
-            Stage::Unborn(seed, _) => seed.mcp_servers = names,
-            Stage::Kept(_) => self.changes.push(Change::McpServers(names)),
+            Stage::Unborn(seed, _) => seed.mcp_servers = servers,
+            Stage::Kept(_) => self.changes.push(Change::McpServers(servers)),
         }
     }
 
@@ -222,10 +222,12 @@ impl Seed {
             agent: self.agent.clone(),
             cwd: self.cwd.clone(),
             real_cwd: self.real_cwd.clone(),
+            scope: None,
             mcp_servers: self.mcp_servers.clone(),
             title: None,
             lifecycle: Lifecycle::Open,
             lineage,
+            agent_run: None,
             created_at: born,
             updated_at: born,
             last_seq: None,

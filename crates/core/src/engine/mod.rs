@@ -37,7 +37,7 @@ pub use settings::Settings;
 use agent::LiveIds;
 use follow::Tail;
 use keeper::{Keeper, Seed};
-use request::{names, real_path};
+use request::{kept_servers, real_path};
 use task::{Place, SessionTask};
 
 /// How many commands may wait for a session's task.
@@ -86,7 +86,7 @@ impl Engine {
             agent: new.agent.clone(),
             cwd: new.cwd.clone(),
             real_cwd,
-            mcp_servers: names(&new.mcp_servers),
+            mcp_servers: kept_servers(&new.mcp_servers),
         };
         let tail = Arc::new(Tail::new(None));
         let keeper = Keeper::of_new(self.0.shared.clone(), seed, tail.clone());
@@ -168,11 +168,15 @@ impl Engine {
             keeper.keep_effect(now, effect);
         }
         keeper.commit().await?;
+        let left_out = match restore.mcp_servers {
+            None => kept.mcp_servers.into_iter().map(|server| server.name).collect(),
+            Some(_) => Vec::new(),
+        };
         let place = Place {
             agent: kept.agent,
             cwd: kept.cwd,
             environment: restore.environment.clone(),
-            left_out: if restore.mcp_servers.is_none() { kept.mcp_servers } else { Vec::new() },
+            left_out,
             mcp_servers: restore.mcp_servers.clone().unwrap_or_default(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))

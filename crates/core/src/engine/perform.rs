@@ -8,7 +8,7 @@ use crate::model::{AgentError, Fact, Reading, RequestId, Timestamp, Turn, TurnId
 
 use super::agent::{self, Leftover};
 use super::history;
-use super::request::names;
+use super::request::kept_servers;
 use super::task::{Ask, SessionTask};
 
 /// How many pages of an agent's list are looked through for one session.
@@ -260,9 +260,8 @@ impl SessionTask {
 
     fn start_agent(&mut self) {
         if self.keeper.has_record() {
-            let names: Vec<String> = names(&self.place.mcp_servers);
             if self.place.left_out.is_empty() {
-                self.keeper.keep_mcp_servers(names);
+                self.keeper.keep_mcp_servers(kept_servers(&self.place.mcp_servers));
             } else {
                 let fact = Fact::McpServersLeftOut { names: self.place.left_out.clone() };
                 let now = self.now();

@@ -1,7 +1,7 @@
 //! What a client asks an engine for: a session to be made, or one to be brought back.
 
 use crate::machine::WakeOptions;
-use crate::model::{AbsolutePath, AgentSpec, McpServer};
+use crate::model::{AbsolutePath, AgentSpec, KeptServer, McpServer};
 use crate::tools::Environment;
 
 use super::SessionError;
@@ -30,9 +30,9 @@ pub struct RestoreSession {
     pub mcp_servers: Option<Vec<McpServer>>,
 }
 
-/// The names of servers: all that is stored of them.
-pub(super) fn names(servers: &[McpServer]) -> Vec<String> {
-    servers.iter().map(|server| server.name.clone()).collect()
+/// Servers as they are kept: without their values.
+pub(super) fn kept_servers(servers: &[McpServer]) -> Vec<KeptServer> {
+    servers.iter().map(|server| KeptServer { name: server.name.clone(), source: None }).collect()
 }
 
 /// A directory with every link followed.

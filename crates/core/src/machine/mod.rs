@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Fact, FactError, Lifecycle, Lineage, PermissionPolicy, Record, RequestId, StopReason,
-    Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, Update,
+    AgentError, Fact, FactError, Lifecycle, Lineage, PermissionCount, PermissionPolicy, Record, RequestId,
+    StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, Update,
 };
 
 mod effect;
@@ -220,8 +220,16 @@ impl SessionMachine {
         }
         let id = self.last_turn.map_or(TurnId::FIRST, TurnId::next);
         self.last_turn = Some(id);
-        let turn =
-            Turn { id, request: request.clone(), prompt, policy, queued_at: now, state: TurnState::Queued };
+        let turn = Turn {
+            id,
+            request: request.clone(),
+            prompt,
+            policy,
+            queued_at: now,
+            state: TurnState::Queued,
+            usage: None,
+            permissions: PermissionCount::default(),
+        };
         self.do_(Effect::SaveTurn(turn.clone()));
         self.do_(Effect::TurnAccepted(request, id));
         self.queue.push_back(turn);

@@ -146,7 +146,7 @@ impl SessionMachine {
             State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(_) => Permit::Cancelled,
             State::Prompting(Prompting { turn, .. }) => match turn.policy.decide(kind) {
                 Decision::Approve => Permit::Approve,
-                Decision::Reject => Permit::Reject,
+                Decision::Reject | Decision::Ask => Permit::Reject,
             },
             // Outside a turn nobody has allowed anything.
             _ => Permit::Reject,

@@ -1,6 +1,9 @@
 //! How an agent is started, as far as it is kept: its name and its command line. Never its environment.
 
+use std::iter;
 use std::time::Duration;
+
+use super::AgentKey;
 
 /// The program on the far side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -41,6 +44,19 @@ impl AgentSpec {
     pub fn with_start_timeout(mut self, limit: Duration) -> Self {
         self.start_timeout = limit;
         self
+    }
+
+    /// What a shell tells it from other agents by: its name if it has one, else its whole command line as a JSON
+    /// array.
+    pub fn key(&self) -> AgentKey {
+        match &self.name {
+            Some(name) => AgentKey::new(name.as_str()),
+            None => {
+                let command: serde_json::Value =
+                    iter::once(&self.program).chain(&self.args).cloned().collect();
+                AgentKey::new(command.to_string())
+            }
+        }
     }
 
     /// What to call it in a message to a person.

@@ -10,6 +10,8 @@ use super::{AcpSessionId, AgentSessionId, LineageIndex, Timestamp};
 pub enum LineageReason {
     /// The record began here.
     Created,
+    /// The record was taken over from another program with the ids it had there.
+    Imported,
     /// The session before never had a prompt answered, and the agent had not kept it.
     NotMaterialised,
     /// The agent could not restore the session before, and gave no clear reason.
@@ -23,8 +25,9 @@ pub enum LineageReason {
 }
 
 impl LineageReason {
-    const ALL: [Self; 6] = [
+    const ALL: [Self; 7] = [
         Self::Created,
+        Self::Imported,
         Self::NotMaterialised,
         Self::LoadFailed,
         Self::AgentLost,
@@ -36,6 +39,7 @@ impl LineageReason {
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Created => "created",
+            Self::Imported => "imported",
             Self::NotMaterialised => "not-materialised",
             Self::LoadFailed => "load-failed",
             Self::AgentLost => "agent-lost",
@@ -90,8 +94,21 @@ pub enum InnerIdChange {
 impl Lineage {
     /// The lineage of a new record.
     pub fn begin(session: AcpSessionId, agent_session: Option<AgentSessionId>, at: Timestamp) -> Self {
-        let row = LineageRow { session, agent_session, from: at, to: None, reason: LineageReason::Created };
-        Self { rows: vec![row] }
+        Self::first(session, agent_session, at, LineageReason::Created)
+    }
+
+    /// The lineage of a record that another program began, as that one recorded it.
+    pub fn imported(session: AcpSessionId, agent_session: Option<AgentSessionId>, at: Timestamp) -> Self {
+        Self::first(session, agent_session, at, LineageReason::Imported)
+    }
+
+    fn first(
+        session: AcpSessionId,
+        agent_session: Option<AgentSessionId>,
+        from: Timestamp,
+        reason: LineageReason,
+    ) -> Self {
+        Self { rows: vec![LineageRow { session, agent_session, from, to: None, reason }] }
     }
 
     /// A lineage as it was stored; `None` if there is no row.

@@ -5,10 +5,19 @@ use std::fmt;
 /// One server for the agent to connect to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct McpServer {
-    /// Its name, the only part of it that is stored.
+    /// Its name; its values are never stored.
     pub name: String,
     /// How it is reached.
     pub transport: McpTransport,
+}
+
+/// A server as it is kept: by what its values can be had again, and none of them.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct KeptServer {
+    /// Its name.
+    pub name: String,
+    /// The configuration file its values came from; `None` if a client told them.
+    pub source: Option<super::AbsolutePath>,
 }
 
 /// How a server is reached.

@@ -13,7 +13,9 @@ mod lineage;
 mod mcp;
 mod path;
 mod policy;
+mod process;
 mod record;
+mod scope;
 mod time;
 mod turn;
 mod update;
@@ -28,10 +30,12 @@ pub use ids::{
     TurnId,
 };
 pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
-pub use mcp::{McpServer, McpTransport, NamedValue};
+pub use mcp::{KeptServer, McpServer, McpTransport, NamedValue};
 pub use path::{AbsolutePath, PathProblem};
 pub use policy::{Decision, PermissionPolicy, ToolKind};
+pub use process::{AgentExit, AgentRun, ProcessIdentity};
 pub use record::{Lifecycle, Record};
+pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
 pub use time::{InvalidTimestamp, Timestamp};
-pub use turn::{StopReason, Turn, TurnError, TurnOutcome, TurnState};
+pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnOutcome, TurnState};
 pub use update::{ChunkContent, Content, MessageKind, Update};

@@ -1,6 +1,9 @@
 //! One conversation as we keep it. A record exists once `session/new` has been answered.
 
-use super::{AbsolutePath, AgentSpec, Lineage, RecordId, Seq, SessionIdentity, Timestamp, TurnId};
+use super::{
+    AbsolutePath, AgentRun, AgentSpec, KeptServer, Lineage, RecordId, Scope, Seq, SessionIdentity, Timestamp,
+    TurnId,
+};
 
 /// Whether a record still takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,14 +28,18 @@ pub struct Record {
     pub cwd: AbsolutePath,
     /// The same directory with every link followed; for lookup only.
     pub real_cwd: AbsolutePath,
-    /// The names of its MCP servers. Their values are never stored.
-    pub mcp_servers: Vec<String>,
+    /// What it is found by from a shell. A record that was born in an editor has none until it is named.
+    pub scope: Option<Scope>,
+    /// Its MCP servers. Their values are never stored.
+    pub mcp_servers: Vec<KeptServer>,
     /// The agent's title for it.
     pub title: Option<String>,
     /// Whether it still takes part.
     pub lifecycle: Lifecycle,
     /// The ACP sessions it went through.
     pub lineage: Lineage,
+    /// The last process of its agent, if one is known of.
+    pub agent_run: Option<AgentRun>,
     /// When it began.
     pub created_at: Timestamp,
     /// When its last event was kept.

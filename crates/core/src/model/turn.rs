@@ -19,6 +19,19 @@ pub struct Turn {
     pub queued_at: Timestamp,
     /// How far it has come.
     pub state: TurnState,
+    /// What it used, as the agent told it with its answer: a JSON object.
+    pub usage: Option<Arc<str>>,
+    /// What became of the permissions the agent asked for.
+    pub permissions: PermissionCount,
+}
+
+/// How many permissions were given in a turn, and how many were not.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct PermissionCount {
+    /// Those the agent got.
+    pub approved: u32,
+    /// Those it did not get.
+    pub rejected: u32,
 }
 
 impl Turn {

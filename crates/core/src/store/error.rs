@@ -84,6 +84,12 @@ pub enum StoreError {
     /// A record of this id is there already.
     #[error("there is a record {0} already")]
     RecordExists(RecordId),
+    /// An open record of the same directory has this scope.
+    #[error("the record {record} has this agent, directory and name already")]
+    ScopeTaken {
+        /// The record that has it.
+        record: RecordId,
+    },
     /// Someone else has become the record's writer.
     #[error("another host has taken over the record {record} (generation {current}, ours was {ours})")]
     LeaseLost {
@@ -143,6 +149,7 @@ impl StoreError {
             Self::Failed { .. } => "STORE_FAILED",
             Self::NoRecord(_) => "NO_SESSION",
             Self::RecordExists(_) => "RECORD_EXISTS",
+            Self::ScopeTaken { .. } => "SCOPE_TAKEN",
             Self::LeaseLost { .. } => "LEASE_LOST",
             Self::OutOfOrder { .. } => "STORE_OUT_OF_ORDER",
             Self::RequestExists { .. } => "REQUEST_EXISTS",
@@ -166,6 +173,7 @@ impl StoreError {
             }
             Self::NetworkFileSystem { .. } => Some("set ACPX_HOME to a directory on a local disk"),
             Self::Full { .. } => Some("make room on the disk; what was acknowledged is safe"),
+            Self::ScopeTaken { .. } => Some("close that session first, or choose another name"),
             Self::LeaseLost { .. } => Some("the other host goes on with the session"),
             Self::Failed { .. }
             | Self::NoRecord(_)

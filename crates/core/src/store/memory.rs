@@ -1,23 +1,32 @@
 //! A store that lives and dies with its process: for one-shot runs and for tests. It keeps the whole contract
 //! but the lasting.
 
+mod draft;
+
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use self::draft::Draft;
 use super::page::Page;
-use super::progress::Progress;
-use super::{Change, Durability, Lease, Store, StoreError, StoreFuture};
-use crate::model::{Event, HostId, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId};
+use super::{Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
+use crate::model::{
+    AgentRun, Event, HostId, Lifecycle, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
+};
 
 /// Records in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
-    kept: Mutex<BTreeMap<RecordId, Kept>>,
+    kept: Mutex<Records>,
 }
+
+type Records = BTreeMap<RecordId, Kept>;
 
 #[derive(Debug)]
 struct Kept {
     record: Record,
+    /// How many records there were before it.
+    place: usize,
     generation: u64,
     events: Vec<Event>,
     turns: BTreeMap<TurnId, Turn>,
@@ -31,7 +40,7 @@ impl MemoryStore {
     }
 
     /// Every change is checked before the first one is made, so a panic between two cannot leave a half.
-    fn kept(&self) -> MutexGuard<'_, BTreeMap<RecordId, Kept>> {
+    fn kept(&self) -> MutexGuard<'_, Records> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -47,19 +56,21 @@ impl Store for MemoryStore {
             record.last_seq = None;
             record.last_turn = None;
             record.answered_turns = 0;
+            let mut kept = self.kept();
+            if kept.contains_key(&id) {
+                return Err(StoreError::RecordExists(id));
+            }
+            draft::refuse_taken_scope(&kept, &record)?;
             let generation = 1;
             let mut new = Kept {
                 record,
+                place: kept.len(),
                 generation,
                 events: Vec::new(),
                 turns: BTreeMap::new(),
                 requests: HashMap::new(),
             };
-            let mut kept = self.kept();
-            if kept.contains_key(&id) {
-                return Err(StoreError::RecordExists(id));
-            }
-            let draft = Draft::check(&new, changes)?;
+            let draft = Draft::check(&kept, &new, changes)?;
             draft.write(&mut new);
             kept.insert(id.clone(), new);
             Ok(Lease { record: id, generation })
@@ -83,12 +94,14 @@ impl Store for MemoryStore {
         Box::pin(async move {
             let Lease { record, generation: ours } = lease;
             let mut kept = self.kept();
-            let Some(found) = kept.get_mut(&record) else { return Err(StoreError::NoRecord(record)) };
+            let Some(found) = kept.get(&record) else { return Err(StoreError::NoRecord(record)) };
             if found.generation != ours {
                 return Err(StoreError::LeaseLost { record, ours, current: found.generation });
             }
-            let draft = Draft::check(found, changes)?;
-            draft.write(found);
+            let draft = Draft::check(&kept, found, changes)?;
+            if let Some(found) = kept.get_mut(&record) {
+                draft.write(found);
+            }
             Ok(())
         })
     }
@@ -97,17 +110,49 @@ impl Store for MemoryStore {
         Box::pin(async move { Ok(self.kept().get(&id).map(|found| found.record.clone())) })
     }
 
-    fn records(&self, after: Option<(Timestamp, RecordId)>, limit: usize) -> StoreFuture<'_, Vec<Record>> {
+    fn records(
+        &self,
+        filter: RecordFilter,
+        after: Option<(Timestamp, RecordId)>,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<Record>> {
         Box::pin(async move {
             let place = |record: &Record| (record.updated_at, record.id.clone());
             let kept = self.kept();
             let mut rest: Vec<&Record> = kept
                 .values()
                 .map(|found| &found.record)
+                .filter(|record| filter.takes(record))
                 .filter(|record| after.as_ref().is_none_or(|after| place(record) < *after))
                 .collect();
-            rest.sort_by_key(|record| std::cmp::Reverse(place(record)));
+            rest.sort_by_key(|record| Reverse(place(record)));
             Ok(rest.into_iter().take(limit).cloned().collect())
+        })
+    }
+
+    fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {
+        Box::pin(async move {
+            let ScopeQuery { agent, directories, name, closed } = query;
+            let scope = Some(Scope { agent, name });
+            let kept = self.kept();
+            let best = directories.iter().find_map(|directory| {
+                let here = kept.values().filter(|found| {
+                    found.record.scope == scope
+                        && found.record.real_cwd == *directory
+                        && (closed || found.record.lifecycle == Lifecycle::Open)
+                });
+                here.max_by_key(|found| preference(found))
+            });
+            Ok(best.map(|found| found.record.clone()))
+        })
+    }
+
+    fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>> {
+        Box::pin(async move {
+            let kept = self.kept();
+            let runs = kept.iter().filter_map(|(id, found)| Some((id, found.record.agent_run.as_ref()?)));
+            let without_end = runs.filter(|(_, run)| run.ended.is_none());
+            Ok(without_end.map(|(id, run)| (id.clone(), run.clone())).collect())
         })
     }
 
@@ -140,80 +185,17 @@ impl Store for MemoryStore {
             })
         })
     }
+
+    fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>> {
+        Box::pin(async move { self.read(record, |found| found.turns.get(&turn).cloned()) })
+    }
 }
 
-/// What an append will make of a record, checked against it and not yet written.
-struct Draft {
-    record: Record,
-    progress: Progress,
-    events: Vec<Event>,
-    turns: BTreeMap<TurnId, Turn>,
-}
-
-impl Draft {
-    fn check(kept: &Kept, changes: Vec<Change>) -> Result<Self, StoreError> {
-        let record = kept.record.clone();
-        let Record { last_seq, last_turn, answered_turns, updated_at, .. } = record;
-        let progress = Progress::resume(last_seq, last_turn, answered_turns, updated_at);
-        let mut draft = Self { record, progress, events: Vec::new(), turns: BTreeMap::new() };
-        for change in changes {
-            draft.take(kept, change)?;
-        }
-        Ok(draft)
-    }
-
-    fn take(&mut self, kept: &Kept, change: Change) -> Result<(), StoreError> {
-        match change {
-            Change::Event(event) => {
-                self.progress.event(&self.record.id, &event)?;
-                self.events.push(event);
-            }
-            Change::Turn(turn) => {
-                if self.holder(kept, &turn.request).is_some_and(|holder| holder != turn.id) {
-                    let (record, request) = (self.record.id.clone(), turn.request);
-                    return Err(StoreError::RequestExists { record, request });
-                }
-                let before = self.turns.get(&turn.id).or_else(|| kept.turns.get(&turn.id));
-                self.progress.turn(before, &turn);
-                self.turns.insert(turn.id, turn);
-            }
-            Change::Lineage(lineage) => {
-                self.progress.lineage(&self.record.id, &self.record.lineage, &lineage)?;
-                self.record.lineage = lineage;
-            }
-            Change::Title(title) => self.record.title = title,
-            Change::McpServers(names) => self.record.mcp_servers = names,
-            Change::Lifecycle(lifecycle) => {
-                self.progress.lifecycle(lifecycle);
-                self.record.lifecycle = lifecycle;
-            }
-        }
-        Ok(())
-    }
-
-    /// The turn that has a request id, as things will stand.
-    fn holder(&self, kept: &Kept, request: &RequestId) -> Option<TurnId> {
-        let drafted = self.turns.values().find(|turn| turn.request == *request).map(|turn| turn.id);
-        let as_kept = kept.requests.get(request).filter(|turn| !self.turns.contains_key(turn));
-        drafted.or(as_kept.copied())
-    }
-
-    fn write(mut self, kept: &mut Kept) {
-        self.record.last_seq = self.progress.last_seq;
-        self.record.last_turn = self.progress.last_turn;
-        self.record.answered_turns = self.progress.answered_turns;
-        self.record.updated_at = self.progress.updated_at;
-        kept.record = self.record;
-        kept.events.extend(self.events);
-        for id in self.turns.keys() {
-            // A turn may come back under another request id: the one it had is free again.
-            if let Some(before) = kept.turns.get(id) {
-                kept.requests.remove(&before.request);
-            }
-        }
-        for (id, turn) in self.turns {
-            kept.requests.insert(turn.request.clone(), id);
-            kept.turns.insert(id, turn);
-        }
+/// Of the records with one scope in one directory, the one to find is the greatest by this: the open one, or
+/// else the last closed.
+fn preference(found: &Kept) -> (bool, Option<Timestamp>, usize) {
+    match found.record.lifecycle {
+        Lifecycle::Open => (true, None, found.place),
+        Lifecycle::Closed { at } => (false, Some(at), found.place),
     }
 }

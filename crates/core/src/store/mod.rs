@@ -10,17 +10,22 @@ use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
 
-use crate::model::{Event, HostId, Lifecycle, Lineage, Record, RecordId, RequestId, Seq, Timestamp, Turn};
+use crate::model::{
+    AgentRun, Event, HostId, KeptServer, Lifecycle, Lineage, Record, RecordId, RequestId, Scope, Seq,
+    Timestamp, Turn, TurnId,
+};
 
 mod error;
 mod memory;
 mod page;
 mod progress;
+mod query;
 mod sqlite;
 
 pub use error::StoreError;
 pub use memory::MemoryStore;
-pub use sqlite::{Access, SqliteFailure, SqliteOptions, SqliteStore};
+pub use query::{RecordFilter, ScopeQuery};
+pub use sqlite::{Access, ImportedFile, SqliteFailure, SqliteOptions, SqliteStore};
 
 /// What a store's methods return: a future, so that a store may live on another thread or machine.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -57,10 +62,16 @@ pub enum Change {
     Lineage(Lineage),
     /// The agent's title for the record.
     Title(Option<String>),
-    /// The names of the record's MCP servers.
-    McpServers(Vec<String>),
-    /// Whether the record still takes part.
+    /// The record's MCP servers.
+    McpServers(Vec<KeptServer>),
+    /// Whether the record still takes part. To open it again where another has taken its scope is
+    /// [`StoreError::ScopeTaken`].
     Lifecycle(Lifecycle),
+    /// What the record is found by from a shell, or that it no longer is. A scope that another open record of
+    /// its directory has is [`StoreError::ScopeTaken`]; a closed record may have it too.
+    Scope(Option<Scope>),
+    /// The last process of the record's agent.
+    AgentRun(AgentRun),
 }
 
 /// What an append survives once it is acknowledged.
@@ -78,7 +89,8 @@ pub enum Durability {
 /// never half of it.
 pub trait Store: Send + Sync {
     /// Keeps a new record, with its first changes, leases it to `host`, and syncs it to the disk. A record of
-    /// this id that is there already is [`StoreError::RecordExists`].
+    /// this id that is there already is [`StoreError::RecordExists`]; an open one of its directory that has its
+    /// scope is [`StoreError::ScopeTaken`].
     ///
     /// Whatever the given record says, its `last_seq`, `last_turn` and `answered_turns` follow from the
     /// changes, as in [`Store::append`], and its first event is number 1.
@@ -94,19 +106,32 @@ pub trait Store: Send + Sync {
     /// `last_seq` and `last_turn` are the highest numbers written, and `answered_turns` counts the turns that
     /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written; without an
     /// event it is the time of the change of lineage or lifecycle, if that is later. A turn by itself does not
-    /// move it: a prompt that waits is not news from the agent.
+    /// move it: a prompt that waits is not news from the agent. Nor does a scope or a run.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
 
-    /// One record, or `None`. The methods below need the record: without it they are
-    /// [`StoreError::NoRecord`].
+    /// One record, or `None`.
     fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>>;
 
-    /// Up to `limit` records, last changed first and by descending id where that is equal, after the one a
-    /// page before ended with.
-    fn records(&self, after: Option<(Timestamp, RecordId)>, limit: usize) -> StoreFuture<'_, Vec<Record>>;
+    /// Up to `limit` of the records that the filter takes, last changed first and by descending id where that is
+    /// equal, after the one a page before ended with.
+    fn records(
+        &self,
+        filter: RecordFilter,
+        after: Option<(Timestamp, RecordId)>,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<Record>>;
+
+    /// The record that has a scope, or `None`: in the nearest directory that has one, the open one, or else the
+    /// one that was closed last (the one that was made last, where that is equal). How many others there are
+    /// makes no difference to the time this takes.
+    fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>>;
+
+    /// The records whose last run has no end, by their ids, and those runs.
+    fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>>;
 
     /// Up to `limit` events of a record, in order, from `from` on, and no more than [`PAGE_BYTES`] of bodies
-    /// (but always at least one event if there is one).
+    /// (but always at least one event if there is one). This and the methods below need the record: without it
+    /// they are [`StoreError::NoRecord`].
     fn events(&self, record: RecordId, from: Seq, limit: usize) -> StoreFuture<'_, Vec<Event>>;
 
     /// The turns of a record that are [open](Turn::is_open), in order.
@@ -114,6 +139,9 @@ pub trait Store: Send + Sync {
 
     /// The turn a client named so.
     fn turn(&self, record: RecordId, request: RequestId) -> StoreFuture<'_, Option<Turn>>;
+
+    /// The turn of a number.
+    fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>>;
 }
 
 /// How many bytes of bodies one page of events holds at most, so that a reader's memory is bounded.

@@ -11,11 +11,13 @@ use acpx_core::model::{
     PermissionPolicy, Record, Seq, Turn, TurnId, TurnState,
 };
 use acpx_core::store::{
-    Access, Change, Durability, MemoryStore, PAGE_BYTES, SessionWriter, SqliteStore, Store, StoreError,
+    Access, Change, Durability, MemoryStore, PAGE_BYTES, RecordFilter, SessionWriter, SqliteStore, Store,
+    StoreError,
 };
 
 use self::samples::{
-    all_events, at, dispatched, event, events, failed, host, id, record, request, session, stopped, turn,
+    all_events, at, dispatched, event, events, failed, host, id, record, request, server, session, stopped,
+    turn,
 };
 
 macro_rules! promises {
@@ -361,13 +363,17 @@ async fn title_servers_and_lifecycle_are_replaced(store: AnyStore) {
     let changes = vec![
         Change::Title(Some("first".to_owned())),
         Change::Title(Some("second".to_owned())),
-        Change::McpServers(vec!["a \"quoted\" name".to_owned(), String::new()]),
+        Change::McpServers(vec![
+            server("a \"quoted\" name", None),
+            server("", Some("/etc/servers \"of mine\".json")),
+        ]),
         Change::Lifecycle(closed),
     ];
     write(changes).await.unwrap();
     let mut expected = record("r", 5);
     expected.title = Some("second".to_owned());
-    expected.mcp_servers = vec!["a \"quoted\" name".to_owned(), String::new()];
+    expected.mcp_servers =
+        vec![server("a \"quoted\" name", None), server("", Some("/etc/servers \"of mine\".json"))];
     expected.lifecycle = closed;
     expected.updated_at = at(9);
     assert_eq!(kept(&store, "r").await, expected);
@@ -411,7 +417,7 @@ async fn records_are_listed_last_changed_first_in_pages(store: AnyStore) {
         let mut listed: Vec<Record> = Vec::new();
         loop {
             let after = listed.last().map(|record| (record.updated_at, record.id.clone()));
-            let page = store.records(after, limit).await.unwrap();
+            let page = store.records(RecordFilter::default(), after, limit).await.unwrap();
             assert!(page.len() <= limit);
             if page.is_empty() {
                 break;
@@ -420,13 +426,13 @@ async fn records_are_listed_last_changed_first_in_pages(store: AnyStore) {
         }
         assert_eq!(listed, expected, "in pages of {limit}");
     }
-    assert_eq!(store.records(None, 0).await.unwrap(), []);
+    assert_eq!(store.records(RecordFilter::default(), None, 0).await.unwrap(), []);
     // A page may begin where no record is.
-    let rest = store.records(Some((at(7), id("bb"))), 2).await.unwrap();
+    let rest = store.records(RecordFilter::default(), Some((at(7), id("bb"))), 2).await.unwrap();
     assert_eq!(rest, expected[3..5]);
     let lease = store.lease(id("old"), host("h")).await.unwrap();
     store.append(lease, events(1, 1), Durability::Process).await.unwrap();
-    assert_eq!(store.records(None, 1).await.unwrap()[0].id, id("old"));
+    assert_eq!(store.records(RecordFilter::default(), None, 1).await.unwrap()[0].id, id("old"));
 }
 
 async fn what_is_not_there_is_none_or_no_record(store: AnyStore) {

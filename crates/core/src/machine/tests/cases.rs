@@ -311,6 +311,8 @@ fn a_crash_leaves_queued_prompts_queued_and_never_sends_a_dispatched_one_again()
         policy: PermissionPolicy::DenyAll,
         queued_at: at(5),
         state,
+        usage: None,
+        permissions: PermissionCount::default(),
     };
     let turns = vec![turn(2, TurnState::Dispatched { at: at(6) }), turn(3, TurnState::Queued)];
     let effects = feed(&mut machine, [Input::Recover(turns)]);

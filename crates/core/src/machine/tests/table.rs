@@ -108,6 +108,8 @@ fn left_open(id: u64, state: TurnState) -> Turn {
         policy: PermissionPolicy::DenyAll,
         queued_at: at(4),
         state,
+        usage: None,
+        permissions: PermissionCount::default(),
     }
 }
 

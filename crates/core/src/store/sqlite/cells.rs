@@ -13,20 +13,34 @@ use crate::model::Timestamp;
 pub(super) struct Columns<const N: usize> {
     pub(super) table: &'static str,
     pub(super) names: [&'static str; N],
+    /// How many of them the first format had; the others were added later.
+    pub(super) first: usize,
     /// The columns and then their checksum, as a statement lists them.
     pub(super) list: &'static str,
 }
 
 macro_rules! columns {
-    ($table:literal: $($name:literal),+; $checksum:literal) => {
+    ($table:literal: $($name:literal),+; $(added $($added:literal),+;)? $checksum:literal) => {
         $crate::store::sqlite::cells::Columns {
             table: $table,
-            names: [$($name),+],
-            list: concat!($($name, ", "),+, $checksum),
+            names: [$($name),+ $(, $($added),+)?],
+            first: [$($name),+].len(),
+            list: concat!($($name, ", "),+, $($($added, ", "),+,)? $checksum),
         }
     };
 }
 pub(super) use columns;
+
+impl<const N: usize> Columns<N> {
+    /// The sum over the values of a row. Of the columns that were added, those after the last one that says
+    /// something are left out: a row that was written before them has the sum it had.
+    pub(super) fn checksum(&self, values: &[ValueRef<'_>; N]) -> i64 {
+        const { assert!(N <= SUMMED, "the types of a row are in one word of its checksum") };
+        let (first, added) = values.split_at(self.first);
+        let said = added.iter().rposition(|value| *value != ValueRef::Null).map_or(0, |last| last + 1);
+        checksum(&values[..first.len() + said])
+    }
+}
 
 /// The values of a row, as they were written.
 pub(super) struct Cells<'a, const N: usize> {
@@ -42,7 +56,7 @@ impl<'a, const N: usize> Cells<'a, N> {
             *value = row.get_ref(index)?;
         }
         let cells = Self { columns, values };
-        if row.get_ref(first + N)? == ValueRef::Integer(checksum(&cells.values)) {
+        if row.get_ref(first + N)? == ValueRef::Integer(columns.checksum(&cells.values)) {
             Ok(cells)
         } else {
             let Columns { table, names, .. } = columns;
@@ -51,11 +65,15 @@ impl<'a, const N: usize> Cells<'a, N> {
         }
     }
 
-    /// The checksum these would have with another value in one of the columns.
-    pub(super) fn checksum_with(&self, column: &str, value: ValueRef<'_>) -> i64 {
-        let values = self.columns.names.iter().zip(self.values);
-        let values = values.map(|(name, kept)| if *name == column { value } else { kept });
-        checksum(&values.collect::<Vec<_>>())
+    /// The checksum these would have with other values in some of the columns.
+    pub(super) fn checksum_with(&self, others: &[(&str, ValueRef<'_>)]) -> i64 {
+        let mut values = self.values;
+        for (name, value) in self.columns.names.iter().zip(&mut values) {
+            if let Some((_, other)) = others.iter().find(|(column, _)| column == name) {
+                *value = *other;
+            }
+        }
+        self.columns.checksum(&values)
     }
 
     pub(super) fn value(&self, index: usize) -> ValueRef<'a> {
@@ -118,9 +136,10 @@ impl<'a, const N: usize> Cells<'a, N> {
 /// Runs a statement whose parameters are the values of a row and then their checksum.
 pub(super) fn write<const N: usize>(
     statement: &mut Statement<'_>,
+    columns: &Columns<N>,
     values: [ValueRef<'_>; N],
 ) -> Result<(), rusqlite::Error> {
-    let checksum = ValueRef::Integer(checksum(&values));
+    let checksum = ValueRef::Integer(columns.checksum(&values));
     let parameters = values.into_iter().chain([checksum]).map(ToSqlOutput::Borrowed);
     statement.execute(params_from_iter(parameters)).map(drop)
 }
@@ -137,6 +156,9 @@ pub(super) fn optional_number<'a>(value: Option<u64>) -> Result<ValueRef<'a>, Fa
 pub(super) fn optional_integer<'a>(value: Option<i64>) -> ValueRef<'a> {
     value.map_or(ValueRef::Null, ValueRef::Integer)
 }
+
+/// How many columns a checksum can be over: as many as there are groups of three bits in a word.
+const SUMMED: usize = 21;
 
 /// The sum over values and their types.
 pub(super) fn checksum(values: &[ValueRef<'_>]) -> i64 {

@@ -8,9 +8,11 @@ mod cells;
 mod fault;
 mod file;
 mod filesystem;
+mod ledger;
 mod read;
 mod rows;
 mod schema;
+mod scope;
 mod target;
 mod threads;
 mod write;
@@ -27,10 +29,11 @@ use tokio::sync::{mpsc, oneshot};
 use self::fault::Fault;
 pub use self::fault::SqliteFailure;
 use self::file::Opening;
+pub use self::ledger::ImportedFile;
 use self::threads::{QUEUE, ReadRequest, WriteRequest, Writer};
 use self::write::Write;
-use super::{Change, Durability, Lease, Store, StoreError, StoreFuture};
-use crate::model::{Event, HostId, Record, RecordId, RequestId, Seq, Timestamp, Turn};
+use super::{Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
+use crate::model::{AgentRun, Event, HostId, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId};
 
 /// What a store is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -115,7 +118,22 @@ impl SqliteStore {
         &self.path
     }
 
-    async fn write(&self, write: Write) -> Result<Lease, StoreError> {
+    /// The files of npm acpx in a directory that have been looked at, by their names.
+    pub async fn imports(&self, directory: PathBuf) -> Result<Vec<ImportedFile>, StoreError> {
+        self.read(move |connection| ledger::read(connection, &directory)).await
+    }
+
+    /// Notes that files of a directory have been looked at; each takes the place of what was noted of it before.
+    pub async fn note_imports(&self, directory: PathBuf, files: Vec<ImportedFile>) -> Result<(), StoreError> {
+        self.write(Write::NoteImports { directory, files }).await.map(drop)
+    }
+
+    /// Writes to a record.
+    async fn write_under_lease(&self, write: Write) -> Result<Lease, StoreError> {
+        Ok(self.write(write).await?.expect("what is written to a record ends with its lease in force"))
+    }
+
+    async fn write(&self, write: Write) -> Result<Option<Lease>, StoreError> {
         let Some(writer) = &self.writer else { return Err(StoreError::ReadOnly { path: self.path.clone() }) };
         let (reply, answer) = oneshot::channel();
         writer.send(WriteRequest { write, reply }).await.ok_or_else(|| self.closed())?;
@@ -149,11 +167,11 @@ fn start_writer(writer: Writer) -> io::Result<Worker<WriteRequest>> {
 
 impl Store for SqliteStore {
     fn create(&self, record: Record, changes: Vec<Change>, host: HostId) -> StoreFuture<'_, Lease> {
-        Box::pin(self.write(Write::Create { record: Box::new(record), changes, host }))
+        Box::pin(self.write_under_lease(Write::Create { record: Box::new(record), changes, host }))
     }
 
     fn lease(&self, record: RecordId, host: HostId) -> StoreFuture<'_, Lease> {
-        Box::pin(self.write(Write::Lease { record, host }))
+        Box::pin(self.write_under_lease(Write::Lease { record, host }))
     }
 
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()> {
@@ -164,8 +182,21 @@ impl Store for SqliteStore {
         Box::pin(self.read(move |connection| read::record(connection, &id)))
     }
 
-    fn records(&self, after: Option<(Timestamp, RecordId)>, limit: usize) -> StoreFuture<'_, Vec<Record>> {
-        Box::pin(self.read(move |connection| read::records(connection, after.as_ref(), limit)))
+    fn records(
+        &self,
+        filter: RecordFilter,
+        after: Option<(Timestamp, RecordId)>,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<Record>> {
+        Box::pin(self.read(move |connection| read::records(connection, &filter, after.as_ref(), limit)))
+    }
+
+    fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {
+        Box::pin(self.read(move |connection| scope::find(connection, &query)))
+    }
+
+    fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>> {
+        Box::pin(self.read(read::running))
     }
 
     fn events(&self, record: RecordId, from: Seq, limit: usize) -> StoreFuture<'_, Vec<Event>> {
@@ -178,6 +209,10 @@ impl Store for SqliteStore {
 
     fn turn(&self, record: RecordId, request: RequestId) -> StoreFuture<'_, Option<Turn>> {
         Box::pin(self.read(move |connection| read::turn_by_request(connection, &record, &request)))
+    }
+
+    fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>> {
+        Box::pin(self.read(move |connection| read::turn_by_number(connection, &record, turn)))
     }
 }
 

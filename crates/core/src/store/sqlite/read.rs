@@ -4,14 +4,15 @@
 
 use std::sync::LazyLock;
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::types::Value;
+use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::cells::Cells;
 use super::fault::Fault;
 use super::rows::{self, EVENT, RECORD, RecordKey, STANDING, Standing, TURN};
-use crate::model::{Event, Record, RecordId, RequestId, Seq, Timestamp, Turn};
-use crate::store::StoreError;
+use crate::model::{AgentKey, AgentRun, Event, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId};
 use crate::store::page::Page;
+use crate::store::{RecordFilter, StoreError};
 
 /// One record.
 pub(super) fn record(connection: &Connection, id: &RecordId) -> Result<Option<Record>, Fault> {
@@ -20,28 +21,72 @@ pub(super) fn record(connection: &Connection, id: &RecordId) -> Result<Option<Re
     found.next()?.map(|row| rows::record(connection, row)).transpose()
 }
 
-fn select_records() -> String {
+/// The statement that reads whole records, up to its conditions.
+pub(super) fn select_records() -> String {
     format!("SELECT {}, {} FROM records", RECORD.list, STANDING.list)
 }
 
 /// A page of records, last changed first.
 pub(super) fn records(
     connection: &Connection,
+    filter: &RecordFilter,
     after: Option<&(Timestamp, RecordId)>,
     limit: usize,
 ) -> Result<Vec<Record>, Fault> {
-    let place = if after.is_some() { "(updated_at, id) < (?1, ?2)" } else { "?1 IS ?2" };
+    let mut conditions = vec!["TRUE"];
+    let mut values: Vec<Value> = Vec::new();
+    if let Some((at, id)) = after {
+        conditions.push("(updated_at, id) < (?, ?)");
+        values.extend([at.as_millis().into(), id.as_str().to_owned().into()]);
+    }
+    if let Some(real_cwd) = &filter.real_cwd {
+        conditions.push("real_cwd = ?");
+        values.push(real_cwd.as_str().to_owned().into());
+    }
+    if let Some(agent) = &filter.agent {
+        conditions.push("(agent_name = ? OR (agent_name IS NULL AND program = ? AND args = ?))");
+        let (program, args) = command_of(agent).unzip();
+        values.extend([agent.as_str().to_owned().into(), program.into(), args.into()]);
+    }
+    values.push(bounded(limit).into());
+    let conditions = conditions.join(" AND ");
     let mut statement = connection.prepare_cached(&format!(
-        "{} WHERE {place} ORDER BY updated_at DESC, id DESC LIMIT ?3",
+        "{} WHERE {conditions} ORDER BY updated_at DESC, id DESC LIMIT ?",
         select_records()
     ))?;
-    let (at, id) = after.map(|(at, id)| (at.as_millis(), id.as_str())).unzip();
-    let mut found = statement.query(params![at, id, bounded(limit)])?;
+    let mut found = statement.query(params_from_iter(values))?;
     let mut records = Vec::new();
     while let Some(row) = found.next()? {
         records.push(rows::record(connection, row)?);
     }
     Ok(records)
+}
+
+/// The program and the arguments of an agent without a name, as their columns hold them, if the key is one of such
+/// an agent.
+fn command_of(agent: &AgentKey) -> Option<(String, String)> {
+    let command: Vec<String> = serde_json::from_str(agent.as_str()).ok()?;
+    let (program, args) = command.split_first()?;
+    // A key that is written in another way than ours is not the key of any agent.
+    (rows::list(&command) == agent.as_str()).then(|| (program.clone(), rows::list(args)))
+}
+
+/// The records whose last run has no end.
+pub(super) fn running(connection: &Connection) -> Result<Vec<(RecordId, AgentRun)>, Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT {} FROM records INDEXED BY records_running WHERE run_pid IS NOT NULL AND run_ended_at IS NULL \
+         ORDER BY id",
+        RECORD.list
+    ))?;
+    let mut found = statement.query([])?;
+    let mut running = Vec::new();
+    while let Some(row) = found.next()? {
+        match rows::agent_run(row)? {
+            (id, Some(run)) if run.ended.is_none() => running.push((id, run)),
+            (id, _) => return Err(Fault::Damaged(format!("an index has a run of {id} that is not there"))),
+        }
+    }
+    Ok(running)
 }
 
 /// The statements that run with every page are put together once.
@@ -115,6 +160,22 @@ pub(super) fn turn_by_request(
     let mut statement = connection
         .prepare_cached(&format!("SELECT {} FROM turns WHERE record = ?1 AND request = ?2", TURN.list))?;
     let mut found = statement.query(params![key.0, request.as_str()])?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    rows::turn(connection, &Cells::read(row, 0, &TURN)?).map(Some)
+}
+
+/// The turn of a number.
+pub(super) fn turn_by_number(
+    connection: &Connection,
+    id: &RecordId,
+    turn: TurnId,
+) -> Result<Option<Turn>, Fault> {
+    let Standing { key, .. } = existing(connection, id)?;
+    // No column holds a larger number.
+    let Ok(number) = i64::try_from(turn.0) else { return Ok(None) };
+    let mut statement = connection
+        .prepare_cached(&format!("SELECT {} FROM turns WHERE record = ?1 AND turn = ?2", TURN.list))?;
+    let mut found = statement.query(params![key.0, number])?;
     let Some(row) = found.next()? else { return Ok(None) };
     rows::turn(connection, &Cells::read(row, 0, &TURN)?).map(Some)
 }

@@ -1,7 +1,8 @@
 //! Rows as values of the model and back. A row that says what no version of ours says is damage, with the
 //! column named; nothing is guessed in its place.
 
-use std::time::Duration;
+mod record;
+mod turn;
 
 use rusqlite::{Connection, Row};
 
@@ -9,11 +10,15 @@ use super::body;
 use super::cells::{Cells, Columns, columns};
 use super::fault::Fault;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Direction, Event, EventKind, Lifecycle, Lineage,
-    LineageIndex, LineageReason, LineageRow, PermissionPolicy, Record, RecordId, RequestId, Seq, StopReason,
-    Turn, TurnError, TurnId, TurnOutcome, TurnState,
+    AcpSessionId, AgentSessionId, Direction, Event, EventKind, Lineage, LineageIndex, LineageReason,
+    LineageRow, Seq, TurnId,
 };
 use crate::store::progress::Progress;
+
+pub(super) use self::record::{
+    RECORD, RecordRow, agent_run, list, name_text, place, record, run_values, scope_values, servers_text,
+};
+pub(super) use self::turn::{DISPATCHED_AT, StateColumns, TURN, number_unless_none, turn, turn_state};
 
 /// The number of a record in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -52,11 +57,6 @@ pub(super) fn no_key_left() -> Fault {
     Fault::Sql(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL), None))
 }
 
-/// What a record is. These change seldom, so their checksum need not be made anew with every event.
-pub(super) const RECORD: Columns<12> = columns!["records":
-    "key", "id", "agent_name", "program", "args", "start_timeout_ms", "cwd", "real_cwd", "mcp_servers", "title",
-    "closed_at", "created_at"; "checksum"];
-
 /// Where a record stands. These change with every append.
 pub(super) const STANDING: Columns<7> = columns!["records":
     "key", "updated_at", "last_seq", "last_turn", "answered_turns", "lineage_rows", "open_turns";
@@ -83,40 +83,6 @@ pub(super) fn standing(row: &Row<'_>, first: usize) -> Result<Standing, Fault> {
         lineage_rows: cells.number(5)?,
         open_turns: cells.number(6)?,
     })
-}
-
-/// A record with its lineage. The row has the columns of [`RECORD`], and then those of [`STANDING`].
-pub(super) fn record(connection: &Connection, row: &Row<'_>) -> Result<Record, Fault> {
-    let cells = Cells::read(row, 0, &RECORD)?;
-    let standing = standing(row, RECORD.names.len() + 1)?;
-    let Progress { last_seq, last_turn, answered_turns, updated_at, .. } = standing.progress;
-    let path = |text: &str| AbsolutePath::new(text).ok();
-    let strings = |text: &str| serde_json::from_str(text).ok();
-    Ok(Record {
-        id: cells.parsed(1, |text| RecordId::new(text).ok())?,
-        agent: AgentSpec {
-            name: cells.optional_text(2)?.map(str::to_owned),
-            program: cells.text(3)?.to_owned(),
-            args: cells.parsed(4, strings)?,
-            start_timeout: Duration::from_millis(cells.number(5)?),
-        },
-        cwd: cells.parsed(6, path)?,
-        real_cwd: cells.parsed(7, path)?,
-        mcp_servers: cells.parsed(8, strings)?,
-        title: cells.optional_text(9)?.map(str::to_owned),
-        lifecycle: cells.optional_time(10)?.map_or(Lifecycle::Open, |at| Lifecycle::Closed { at }),
-        lineage: lineage(connection, &standing)?,
-        created_at: cells.time(11)?,
-        updated_at,
-        last_seq,
-        last_turn,
-        answered_turns,
-    })
-}
-
-/// A list of strings as a column holds it.
-pub(super) fn list(strings: &[String]) -> String {
-    serde_json::Value::from(strings).to_string()
 }
 
 /// The columns of a lease.
@@ -223,92 +189,5 @@ fn kind(number: i64) -> Option<EventKind> {
         4 => Some(EventKind::Response),
         5 => Some(EventKind::Fact),
         _ => None,
-    }
-}
-
-/// The columns of a turn.
-pub(super) const TURN: Columns<14> = columns!["turns":
-    "record", "turn", "request", "state", "policy", "queued_at", "dispatched_at", "ended_at", "stop_reason",
-    "error_code", "error_message", "error_acp", "prompt", "prompt_blob"; "checksum"];
-
-/// Where [`TURN`] has the time of dispatch.
-pub(super) const DISPATCHED_AT: usize = 6;
-
-/// A turn.
-pub(super) fn turn(connection: &Connection, cells: &Cells<'_, 14>) -> Result<Turn, Fault> {
-    Ok(Turn {
-        id: TurnId(cells.number(1)?),
-        request: cells.parsed(2, |text| RequestId::new(text).ok())?,
-        prompt: body::read(connection, cells.value(12), cells.value(13))?,
-        policy: cells.parsed(4, PermissionPolicy::parse)?,
-        queued_at: cells.time(5)?,
-        state: turn_state(cells)?,
-    })
-}
-
-/// How far a turn has come.
-pub(super) fn turn_state(cells: &Cells<'_, 14>) -> Result<TurnState, Fault> {
-    match cells.text(3)? {
-        QUEUED => Ok(TurnState::Queued),
-        DISPATCHED => Ok(TurnState::Dispatched { at: cells.time(DISPATCHED_AT)? }),
-        ENDED => Ok(TurnState::Ended { at: cells.time(7)?, outcome: turn_outcome(cells)? }),
-        INTERRUPTED => Ok(TurnState::Interrupted { at: cells.time(7)? }),
-        _ => Err(cells.unknown(3)),
-    }
-}
-
-fn turn_outcome(cells: &Cells<'_, 14>) -> Result<TurnOutcome, Fault> {
-    match (cells.optional_text(8)?, cells.optional_text(9)?) {
-        (Some(reason), None) => Ok(TurnOutcome::Stopped(StopReason::new(reason))),
-        (None, Some(code)) => {
-            let (message, acp) = (cells.text(10)?.into(), cells.optional_text(11)?.map(Into::into));
-            Ok(TurnOutcome::Failed(TurnError { code: code.into(), message, acp }))
-        }
-        (Some(_), Some(_)) | (None, None) => Err(cells.unknown(8)),
-    }
-}
-
-const QUEUED: &str = "queued";
-const DISPATCHED: &str = "dispatched";
-const ENDED: &str = "ended";
-const INTERRUPTED: &str = "interrupted";
-
-/// The columns a turn's state is spread over; those that do not apply are empty.
-#[derive(Default)]
-pub(super) struct StateColumns<'a> {
-    pub(super) state: &'static str,
-    pub(super) dispatched_at: Option<i64>,
-    pub(super) ended_at: Option<i64>,
-    pub(super) stop_reason: Option<&'a str>,
-    pub(super) error_code: Option<&'a str>,
-    pub(super) error_message: Option<&'a str>,
-    pub(super) error_acp: Option<&'a str>,
-}
-
-impl<'a> StateColumns<'a> {
-    pub(super) fn of(state: &'a TurnState) -> Self {
-        match state {
-            TurnState::Queued => Self { state: QUEUED, ..Self::default() },
-            TurnState::Dispatched { at } => {
-                Self { state: DISPATCHED, dispatched_at: Some(at.as_millis()), ..Self::default() }
-            }
-            TurnState::Interrupted { at } => {
-                Self { state: INTERRUPTED, ended_at: Some(at.as_millis()), ..Self::default() }
-            }
-            TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => Self {
-                state: ENDED,
-                ended_at: Some(at.as_millis()),
-                stop_reason: Some(reason.as_str()),
-                ..Self::default()
-            },
-            TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => Self {
-                state: ENDED,
-                ended_at: Some(at.as_millis()),
-                error_code: Some(&error.code),
-                error_message: Some(&error.message),
-                error_acp: error.acp.as_deref(),
-                ..Self::default()
-            },
-        }
     }
 }

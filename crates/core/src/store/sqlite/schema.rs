@@ -24,7 +24,8 @@ pub(super) struct Migrations(pub(super) &'static [&'static str]);
 
 impl Migrations {
     /// Those of this program.
-    pub(super) const OURS: Self = Self(&[include_str!("migrations/0001.sql")]);
+    pub(super) const OURS: Self =
+        Self(&[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")]);
 
     /// The format they end with: the one that is written.
     pub(super) fn known(self) -> i64 {

@@ -1,13 +1,16 @@
 //! The record that changes are written to, and where it stands after each of them.
 
-use rusqlite::types::ValueRef;
-use rusqlite::{CachedStatement, Connection, OptionalExtension, params};
+use rusqlite::types::{ToSqlOutput, ValueRef};
+use rusqlite::{CachedStatement, Connection, OptionalExtension, params, params_from_iter};
 
 use super::body;
 use super::cells::{self, Cells};
 use super::fault::Fault;
-use super::rows::{self, DISPATCHED_AT, RECORD, RecordKey, Standing, StateColumns, TURN};
-use crate::model::{AgentSessionId, Event, Lifecycle, Lineage, RecordId, Timestamp, Turn, TurnState};
+use super::rows::{
+    self, DISPATCHED_AT, EVENT, LINEAGE, RECORD, RecordKey, RecordRow, STANDING, Standing, StateColumns, TURN,
+};
+use super::scope;
+use crate::model::{AgentSessionId, Event, Lifecycle, Lineage, RecordId, Scope, Timestamp, Turn, TurnState};
 use crate::store::progress::Progress;
 use crate::store::{Change, StoreError};
 
@@ -30,32 +33,57 @@ impl Target<'_> {
                 Change::Event(event) => self.write_event(&mut insert_event, event)?,
                 Change::Turn(turn) => self.write_turn(turn)?,
                 Change::Lineage(lineage) => self.write_lineage(lineage)?,
-                Change::Title(title) => self.replace("title", title.as_deref().into())?,
-                Change::McpServers(names) => {
-                    self.replace("mcp_servers", rows::list(names).as_str().into())?;
+                Change::Title(title) => self.replace(&[("title", title.as_deref().into())])?,
+                Change::McpServers(servers) => {
+                    self.replace(&[("mcp_servers", rows::servers_text(servers).as_str().into())])?;
                 }
-                Change::Lifecycle(lifecycle) => {
-                    self.standing.progress.lifecycle(*lifecycle);
-                    self.replace("closed_at", cells::optional_integer(closed_at(*lifecycle)))?;
-                }
+                Change::Lifecycle(lifecycle) => self.write_lifecycle(*lifecycle)?,
+                Change::Scope(scope) => self.write_scope(scope.as_ref())?,
+                Change::AgentRun(run) => self.replace(&rows::run_values(Some(run))?)?,
             }
         }
         Ok(())
     }
 
-    /// Puts another value into one of the columns that say what the record is.
-    fn replace(&self, column: &'static str, value: ValueRef<'_>) -> Result<(), Fault> {
-        let key = self.standing.key.0;
+    /// Puts other values into some of the columns that say what the record is.
+    fn replace(&self, others: &[(&'static str, ValueRef<'_>)]) -> Result<(), Fault> {
+        let checksum = self.read_row(|cells| Ok(cells.checksum_with(others)))?;
+        let assignments: String = others.iter().map(|(column, _)| format!("{column} = ?, ")).collect();
+        let mut update = self
+            .connection
+            .prepare_cached(&format!("UPDATE records SET {assignments}checksum = ? WHERE key = ?"))?;
+        let last = [ValueRef::Integer(checksum), ValueRef::Integer(self.standing.key.0)];
+        let values = others.iter().map(|(_, value)| *value).chain(last);
+        update.execute(params_from_iter(values.map(ToSqlOutput::Borrowed)))?;
+        Ok(())
+    }
+
+    /// Reads what the record is.
+    fn read_row<T>(&self, read: impl FnOnce(&RecordRow<'_>) -> Result<T, Fault>) -> Result<T, Fault> {
         let mut select =
             self.connection.prepare_cached(&format!("SELECT {} FROM records WHERE key = ?1", RECORD.list))?;
-        let mut found = select.query([key])?;
-        let Some(row) = found.next()? else { return Err(StoreError::NoRecord(self.id.clone()).into()) };
-        let checksum = Cells::read(row, 0, &RECORD)?.checksum_with(column, value);
-        drop(found);
-        self.connection
-            .prepare_cached(&format!("UPDATE records SET {column} = ?2, checksum = ?3 WHERE key = ?1"))?
-            .execute(params![key, rusqlite::types::ToSqlOutput::Borrowed(value), checksum])?;
-        Ok(())
+        let mut found = select.query([self.standing.key.0])?;
+        match found.next()? {
+            Some(row) => read(&Cells::read(row, 0, &RECORD)?),
+            None => Err(StoreError::NoRecord(self.id.clone()).into()),
+        }
+    }
+
+    fn write_lifecycle(&mut self, lifecycle: Lifecycle) -> Result<(), Fault> {
+        if lifecycle == Lifecycle::Open {
+            let place = self.read_row(rows::place)?;
+            scope::refuse_taken(self.connection, self.id, place.scope.as_ref(), &place.real_cwd)?;
+        }
+        self.standing.progress.lifecycle(lifecycle);
+        self.replace(&[("closed_at", cells::optional_integer(closed_at(lifecycle)))])
+    }
+
+    fn write_scope(&self, scope: Option<&Scope>) -> Result<(), Fault> {
+        let place = self.read_row(rows::place)?;
+        if place.lifecycle == Lifecycle::Open {
+            scope::refuse_taken(self.connection, self.id, scope, &place.real_cwd)?;
+        }
+        self.replace(&rows::scope_values(scope))
     }
 
     fn write_event(&mut self, insert: &mut CachedStatement<'_>, event: &Event) -> Result<(), Fault> {
@@ -73,7 +101,7 @@ impl Target<'_> {
             body.text(),
             body.blob(),
         ];
-        Ok(cells::write(insert, values)?)
+        Ok(cells::write(insert, &EVENT, values)?)
     }
 
     fn write_turn(&mut self, turn: &Turn) -> Result<(), Fault> {
@@ -102,9 +130,12 @@ impl Target<'_> {
             state.error_acp.into(),
             prompt.text(),
             prompt.blob(),
+            turn.usage.as_deref().into(),
+            rows::number_unless_none(turn.permissions.approved),
+            rows::number_unless_none(turn.permissions.rejected),
         ];
         let mut upsert = self.connection.prepare_cached(UPSERT_TURN)?;
-        Ok(cells::write(&mut upsert, values)?)
+        Ok(cells::write(&mut upsert, &TURN, values)?)
     }
 
     fn refuse_taken(&self, turn: &Turn) -> Result<(), Fault> {
@@ -160,18 +191,20 @@ impl Target<'_> {
             "UPDATE records SET updated_at = ?2, last_seq = ?3, last_turn = ?4, answered_turns = ?5, \
              lineage_rows = ?6, open_turns = ?7, standing_checksum = ?8 WHERE key = ?1",
         )?;
-        Ok(cells::write(&mut update, values)?)
+        Ok(cells::write(&mut update, &STANDING, values)?)
     }
 }
 
 const UPSERT_TURN: &str = "INSERT INTO turns (record, turn, request, state, policy, queued_at, dispatched_at, \
-     ended_at, stop_reason, error_code, error_message, error_acp, prompt, prompt_blob, checksum) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) \
+     ended_at, stop_reason, error_code, error_message, error_acp, prompt, prompt_blob, usage, approved, \
+     rejected, checksum) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) \
      ON CONFLICT (record, turn) DO UPDATE SET request = excluded.request, state = excluded.state, \
      policy = excluded.policy, queued_at = excluded.queued_at, dispatched_at = excluded.dispatched_at, \
      ended_at = excluded.ended_at, stop_reason = excluded.stop_reason, error_code = excluded.error_code, \
      error_message = excluded.error_message, error_acp = excluded.error_acp, prompt = excluded.prompt, \
-     prompt_blob = excluded.prompt_blob, checksum = excluded.checksum";
+     prompt_blob = excluded.prompt_blob, usage = excluded.usage, approved = excluded.approved, \
+     rejected = excluded.rejected, checksum = excluded.checksum";
 
 /// Writes the rows that are new or say more than before.
 pub(super) fn write_lineage(
@@ -198,7 +231,7 @@ pub(super) fn write_lineage(
                 cells::optional_integer(row.to.map(Timestamp::as_millis)),
                 row.reason.as_str().into(),
             ];
-            cells::write(&mut upsert, values)?;
+            cells::write(&mut upsert, &LINEAGE, values)?;
         }
     }
     Ok(())

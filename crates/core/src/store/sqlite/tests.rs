@@ -11,8 +11,8 @@ use super::cells::Columns;
 use super::schema::Migrations;
 use super::*;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSpec, Direction, EventKind, Lifecycle, Lineage, LineageIndex,
-    LineageReason, PermissionPolicy, TurnId, TurnState,
+    AbsolutePath, AcpSessionId, AgentSpec, Direction, EventKind, KeptServer, Lifecycle, Lineage,
+    LineageIndex, LineageReason, PermissionCount, PermissionPolicy, TurnId, TurnState,
 };
 use crate::store::PAGE_BYTES;
 
@@ -34,10 +34,12 @@ pub(super) fn record(name: &str) -> Record {
         agent: AgentSpec::new("agent", ["--quiet"]),
         cwd: AbsolutePath::new("/work").unwrap(),
         real_cwd: AbsolutePath::new("/work").unwrap(),
-        mcp_servers: vec!["files".to_owned()],
+        scope: None,
+        mcp_servers: vec![KeptServer { name: "files".to_owned(), source: None }],
         title: None,
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(5)),
+        agent_run: None,
         created_at: at(5),
         updated_at: at(5),
         last_seq: None,
@@ -71,6 +73,8 @@ pub(super) fn turn(number: u64, state: TurnState) -> Change {
         policy: PermissionPolicy::DenyAll,
         queued_at: at(7),
         state,
+        usage: None,
+        permissions: PermissionCount::default(),
     })
 }
 
@@ -81,8 +85,9 @@ pub(super) fn place() -> (TempDir, PathBuf) {
 }
 
 /// Our format, and one that a later program might have.
-const TWO_FORMATS: Migrations = Migrations(&[
+const WITH_MOODS: Migrations = Migrations(&[
     Migrations::OURS.0[0],
+    Migrations::OURS.0[1],
     "ALTER TABLE records ADD COLUMN mood TEXT; CREATE TABLE moods (mood TEXT NOT NULL) STRICT;",
 ]);
 
@@ -109,22 +114,22 @@ fn format(path: &Path) -> i64 {
 async fn an_older_file_is_brought_up_to_date_by_a_writer_and_keeps_everything() {
     let (_home, path) = place();
     let before = fill(&path, Migrations::OURS).await;
-    assert_eq!(format(&path), 1);
-    let store = open(&path, Access::ReadWrite, TWO_FORMATS).unwrap();
+    assert_eq!(format(&path), 2);
+    let store = open(&path, Access::ReadWrite, WITH_MOODS).unwrap();
     assert_eq!(store.record(id("r")).await.unwrap(), Some(before));
     let lease = store.lease(id("r"), host()).await.unwrap();
     store.append(lease, vec![event(2, "two")], Durability::Machine).await.unwrap();
     drop(store);
     sql(&path, "INSERT INTO moods VALUES ('good')");
-    assert_eq!(format(&path), 2);
-    // Once it is up to date it is read as any other, and a new file gets both formats at once.
+    assert_eq!(format(&path), 3);
+    // Once it is up to date it is read as any other, and a new file gets all formats at once.
     assert_eq!(
-        open(&path, Access::ReadOnly, TWO_FORMATS).unwrap().events(id("r"), Seq(1), 9).await.unwrap().len(),
+        open(&path, Access::ReadOnly, WITH_MOODS).unwrap().events(id("r"), Seq(1), 9).await.unwrap().len(),
         2
     );
     let (_home, new) = place();
-    fill(&new, TWO_FORMATS).await;
-    assert_eq!(format(&new), 2);
+    fill(&new, WITH_MOODS).await;
+    assert_eq!(format(&new), 3);
 }
 
 #[tokio::test]
@@ -132,9 +137,9 @@ async fn an_older_file_is_not_read_and_the_reader_is_told_to_have_it_written() {
     let (_home, path) = place();
     fill(&path, Migrations::OURS).await;
     let before = fs::read(&path).unwrap();
-    let refused = open(&path, Access::ReadOnly, TWO_FORMATS).unwrap_err();
+    let refused = open(&path, Access::ReadOnly, WITH_MOODS).unwrap_err();
     let said =
-        format!("the store {} was written by an older acpx (format 1, this one reads 2)", path.display());
+        format!("the store {} was written by an older acpx (format 2, this one reads 3)", path.display());
     assert_eq!(refused.to_string(), said);
     assert_eq!(refused.hint(), Some("open it once for writing, which brings it up to date"));
     assert!(fs::read(&path).unwrap() == before, "the file has changed");
@@ -142,12 +147,15 @@ async fn an_older_file_is_not_read_and_the_reader_is_told_to_have_it_written() {
 
 #[tokio::test]
 async fn a_migration_that_fails_leaves_the_file_as_it_was() {
-    const HALF: Migrations =
-        Migrations(&[Migrations::OURS.0[0], "CREATE TABLE moods (mood TEXT) STRICT; DELETE FROM nowhere;"]);
+    const HALF: Migrations = Migrations(&[
+        Migrations::OURS.0[0],
+        Migrations::OURS.0[1],
+        "CREATE TABLE moods (mood TEXT) STRICT; DELETE FROM nowhere;",
+    ]);
     let (_home, path) = place();
     let before = fill(&path, Migrations::OURS).await;
     open(&path, Access::ReadWrite, HALF).unwrap_err();
-    assert_eq!(format(&path), 1);
+    assert_eq!(format(&path), 2);
     let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
     assert_eq!(store.record(id("r")).await.unwrap(), Some(before));
     drop(store);
@@ -184,7 +192,7 @@ async fn what_a_newer_program_wrote_and_we_do_not_know_is_newer_and_not_damage()
         fill(&path, Migrations::OURS).await;
         // It may come before the file is opened, or later.
         let early = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
-        sql(&path, &format!("BEGIN; {change}; PRAGMA user_version = 2; COMMIT"));
+        sql(&path, &format!("BEGIN; {change}; PRAGMA user_version = 3; COMMIT"));
         let late = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
         for store in [early, late] {
             let read = async {
@@ -194,7 +202,7 @@ async fn what_a_newer_program_wrote_and_we_do_not_know_is_newer_and_not_damage()
             };
             let refused = read.await.unwrap_err();
             let said = format!(
-                "the store {} was written by a newer acpx (format 2, this one writes 1)",
+                "the store {} was written by a newer acpx (format 3, this one writes 2)",
                 path.display()
             );
             assert_eq!(refused.to_string(), said, "{change}");
@@ -207,14 +215,14 @@ async fn an_old_writer_stops_when_a_newer_program_has_migrated_the_file() {
     let (_home, path) = place();
     let old = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
     let lease = old.create(record("r"), vec![event(1, "one")], host()).await.unwrap();
-    let new = open(&path, Access::ReadWrite, TWO_FORMATS).unwrap();
+    let new = open(&path, Access::ReadWrite, WITH_MOODS).unwrap();
     let refused = [
         old.append(lease, vec![event(2, "two")], Durability::Process).await.unwrap_err(),
         old.lease(id("r"), host()).await.unwrap_err(),
         old.create(record("s"), Vec::new(), host()).await.unwrap_err(),
     ];
     let said =
-        format!("the store {} was written by a newer acpx (format 2, this one writes 1)", path.display());
+        format!("the store {} was written by a newer acpx (format 3, this one writes 2)", path.display());
     assert_eq!(refused.map(|error| error.to_string()), [&*said; 3]);
     // It still reads, and the newer one writes.
     assert_eq!(old.events(id("r"), Seq(1), 10).await.unwrap().len(), 1);
@@ -268,7 +276,7 @@ async fn triggers_and_views_that_someone_put_into_a_file_are_not_run() {
 
 /// Makes the checksums of a table agree with what it says now.
 fn agree<const N: usize>(file: &Connection, columns: &'static Columns<N>) {
-    let Columns { table, names, list } = columns;
+    let Columns { table, names, list, .. } = columns;
     let checksum = list.rsplit(", ").next().unwrap();
     let mut select = file.prepare(&format!("SELECT {list} FROM {table}")).unwrap();
     let mut found = select.query([]).unwrap();
@@ -276,7 +284,7 @@ fn agree<const N: usize>(file: &Connection, columns: &'static Columns<N>) {
         format!("UPDATE {table} SET {checksum} = ?3 WHERE {} IS ?1 AND {} IS ?2", names[0], names[1]);
     while let Some(row) = found.next().unwrap() {
         let values: [_; N] = std::array::from_fn(|index| row.get_ref(index).unwrap());
-        let sum = cells::checksum(&values);
+        let sum = columns.checksum(&values);
         let [first, second] = [values[0], values[1]].map(ToSqlOutput::Borrowed);
         assert_eq!(file.execute(&update, (first, second, sum)), Ok(1), "{table}");
     }

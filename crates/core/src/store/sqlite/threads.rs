@@ -32,8 +32,8 @@ pub(super) struct WriteRequest {
 /// A request to read: it answers by itself.
 pub(super) type ReadRequest = Box<dyn FnOnce(&Connection) + Send>;
 
-/// The answer to a request to write.
-type Answer = Result<Lease, StoreError>;
+/// The answer to a request to write: the lease in force, if it was for a record.
+type Answer = Result<Option<Lease>, StoreError>;
 
 /// The connection that writes.
 pub(super) struct Writer {

@@ -1,6 +1,7 @@
 //! What each request writes, inside a transaction that someone else begins and ends. The lease and the
 //! numbering are read from the file every time: another process may have written since.
 
+use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use rusqlite::Connection;
@@ -8,19 +9,22 @@ use rusqlite::types::ValueRef;
 
 use super::cells;
 use super::fault::Fault;
+use super::ledger::ImportedFile;
 use super::read;
-use super::rows::{self, LEASE, RecordKey, STANDING, Standing};
+use super::rows::{self, LEASE, RECORD, RecordKey, STANDING, Standing};
 use super::target::{Target, closed_at, write_lineage};
-use crate::model::{HostId, Record, RecordId};
+use super::{ledger, scope};
+use crate::model::{HostId, Lifecycle, Record, RecordId};
 use crate::store::progress::Progress;
 use crate::store::{Change, Durability, Lease, StoreError};
 
-/// A request to write. Each ends with a lease in force.
+/// A request to write. What is written to a record ends with its lease in force.
 #[derive(Debug)]
 pub(super) enum Write {
     Create { record: Box<Record>, changes: Vec<Change>, host: HostId },
     Lease { record: RecordId, host: HostId },
     Append { lease: Lease, changes: Vec<Change>, durability: Durability },
+    NoteImports { directory: PathBuf, files: Vec<ImportedFile> },
 }
 
 impl Write {
@@ -28,17 +32,21 @@ impl Write {
     pub(super) fn durability(&self) -> Durability {
         match self {
             Self::Create { .. } => Durability::Machine,
-            Self::Lease { .. } => Durability::Process,
+            // A note that is lost has its file looked at once more.
+            Self::Lease { .. } | Self::NoteImports { .. } => Durability::Process,
             Self::Append { durability, .. } => *durability,
         }
     }
 
     /// Does what is asked, or fails; the caller takes back what a failed one has done.
-    pub(super) fn perform(&self, connection: &Connection) -> Result<Lease, Fault> {
+    pub(super) fn perform(&self, connection: &Connection) -> Result<Option<Lease>, Fault> {
         match self {
-            Self::Create { record, changes, host } => create(connection, record, changes, host),
-            Self::Lease { record, host } => take_lease(connection, record, host),
-            Self::Append { lease, changes, .. } => append(connection, lease, changes),
+            Self::Create { record, changes, host } => create(connection, record, changes, host).map(Some),
+            Self::Lease { record, host } => take_lease(connection, record, host).map(Some),
+            Self::Append { lease, changes, .. } => append(connection, lease, changes).map(Some),
+            Self::NoteImports { directory, files } => {
+                ledger::note(connection, directory, files).map(|()| None)
+            }
         }
     }
 }
@@ -51,6 +59,9 @@ fn create(
 ) -> Result<Lease, Fault> {
     if read::key_of(connection, &record.id)?.is_some() {
         return Err(StoreError::RecordExists(record.id.clone()).into());
+    }
+    if record.lifecycle == Lifecycle::Open {
+        scope::refuse_taken(connection, &record.id, record.scope.as_ref(), &record.real_cwd)?;
     }
     let key = RecordKey::after(read::last_key(connection)?).ok_or_else(rows::no_key_left)?;
     insert_record(connection, key, record)?;
@@ -73,7 +84,10 @@ fn create(
 fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Result<(), Fault> {
     let agent = &record.agent;
     let start_timeout_ms = i64::try_from(agent.start_timeout.as_millis()).unwrap_or(i64::MAX);
-    let (args, mcp_servers) = (rows::list(&agent.args), rows::list(&record.mcp_servers));
+    let (args, mcp_servers) = (rows::list(&agent.args), rows::servers_text(&record.mcp_servers));
+    let [scope_agent, scope_name] = rows::scope_values(record.scope.as_ref()).map(|(_, value)| value);
+    let [pid, started, boot, since, ended_at, ended_how] =
+        rows::run_values(record.agent_run.as_ref())?.map(|(_, value)| value);
     let values = [
         ValueRef::Integer(key.0),
         record.id.as_str().into(),
@@ -87,14 +101,24 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
         record.title.as_deref().into(),
         cells::optional_integer(closed_at(record.lifecycle)),
         ValueRef::Integer(record.created_at.as_millis()),
+        scope_agent,
+        scope_name,
+        pid,
+        started,
+        boot,
+        since,
+        ended_at,
+        ended_how,
     ];
     let mut insert = connection.prepare_cached(
         "INSERT INTO records (key, id, agent_name, program, args, start_timeout_ms, cwd, real_cwd, \
-         mcp_servers, title, closed_at, created_at, checksum, \
+         mcp_servers, title, closed_at, created_at, scope_agent, scope_name, run_pid, run_started, run_boot, \
+         run_since, run_ended_at, run_ended_how, checksum, \
          updated_at, answered_turns, lineage_rows, open_turns, standing_checksum) \
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, 0, 0, 0, 0, 0)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+         ?21, 0, 0, 0, 0, 0)",
     )?;
-    Ok(cells::write(&mut insert, values)?)
+    Ok(cells::write(&mut insert, &RECORD, values)?)
 }
 
 fn write_lease(connection: &Connection, key: RecordKey, host: &HostId, generation: u64) -> Result<(), Fault> {
@@ -104,7 +128,7 @@ fn write_lease(connection: &Connection, key: RecordKey, host: &HostId, generatio
          ON CONFLICT (record) DO UPDATE SET host = excluded.host, generation = excluded.generation, \
          checksum = excluded.checksum",
     )?;
-    Ok(cells::write(&mut upsert, values)?)
+    Ok(cells::write(&mut upsert, &LEASE, values)?)
 }
 
 fn take_lease(connection: &Connection, record: &RecordId, host: &HostId) -> Result<Lease, Fault> {

@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
-use acpx_core::model::{Record, RequestId, Timestamp};
-use acpx_core::store::{Change, Durability, Lease, StoreFuture};
+use acpx_core::model::{AgentRun, Record, RequestId, Timestamp, TurnId};
+use acpx_core::store::{Change, Durability, Lease, RecordFilter, ScopeQuery, StoreFuture};
 use tokio::sync::watch;
 
 use super::*;
@@ -55,8 +55,21 @@ impl Store for GatedStore {
         self.inner.record(id)
     }
 
-    fn records(&self, after: Option<(Timestamp, RecordId)>, limit: usize) -> StoreFuture<'_, Vec<Record>> {
-        self.inner.records(after, limit)
+    fn records(
+        &self,
+        filter: RecordFilter,
+        after: Option<(Timestamp, RecordId)>,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<Record>> {
+        self.inner.records(filter, after, limit)
+    }
+
+    fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {
+        self.inner.find(query)
+    }
+
+    fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>> {
+        self.inner.running()
     }
 
     fn events(&self, record: RecordId, from: Seq, limit: usize) -> StoreFuture<'_, Vec<Event>> {
@@ -69,6 +82,10 @@ impl Store for GatedStore {
 
     fn turn(&self, record: RecordId, request: RequestId) -> StoreFuture<'_, Option<Turn>> {
         self.inner.turn(record, request)
+    }
+
+    fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>> {
+        self.inner.turn_numbered(record, turn)
     }
 }
 

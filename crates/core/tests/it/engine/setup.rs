@@ -1,6 +1,6 @@
 //! Session setup on the wire: order, shape, capabilities, servers, secrets.
 
-use acpx_core::model::{McpTransport, NamedValue};
+use acpx_core::model::{KeptServer, McpTransport, NamedValue};
 
 use super::*;
 
@@ -126,7 +126,8 @@ async fn an_http_server_goes_out_where_it_is_advertised_and_its_secrets_are_neve
         assert!(!event.body.contains("s3cret"), "{}", event.body);
     }
     let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
-    assert_eq!(record.mcp_servers, ["files", "web"]);
+    let kept = ["files", "web"].map(|name| KeptServer { name: name.to_owned(), source: None });
+    assert_eq!(record.mcp_servers, kept);
 }
 
 #[tokio::test]

@@ -4,11 +4,13 @@ use acpx_core::model::{
     AgentSessionId, Direction, Event, EventKind, Lifecycle, Lineage, LineageIndex, LineageReason, Record,
     Seq, TurnId, TurnState,
 };
-use acpx_core::store::{Access, Change, Durability, Lease, MemoryStore, SqliteStore, Store, StoreError};
+use acpx_core::store::{
+    Access, Change, Durability, Lease, MemoryStore, RecordFilter, SqliteStore, Store, StoreError,
+};
 use proptest::collection::vec;
 use proptest::prelude::{Just, ProptestConfig, Strategy, any, prop_oneof, proptest};
 
-use super::samples::{at, event, failed, host, id, record, request, session, stopped, turn};
+use super::samples::{at, event, failed, host, id, record, request, server, session, stopped, turn};
 
 /// One call, over few names and numbers, so that calls meet.
 #[derive(Debug, Clone)]
@@ -135,7 +137,7 @@ impl Side {
             Call::Record { name } => text(self.store.record(id(NAMES[name])).await),
             Call::Records { after, limit } => {
                 let after = after.map(|(time, name)| (at(time), id(NAMES[name])));
-                text(self.store.records(after, limit).await)
+                text(self.store.records(RecordFilter::default(), after, limit).await)
             }
             Call::Events { name, from, limit } => {
                 text(self.store.events(id(NAMES[name]), Seq(from), limit).await)
@@ -190,7 +192,9 @@ impl Side {
             }
             Step::Lineage { rows, inner } => Change::Lineage(lineage(rows, inner)),
             Step::Title(title) => Change::Title(title),
-            Step::McpServers(names) => Change::McpServers(names),
+            Step::McpServers(names) => {
+                Change::McpServers(names.iter().map(|name| server(name, None)).collect())
+            }
             Step::Lifecycle(closed) => {
                 Change::Lifecycle(closed.map_or(Lifecycle::Open, |time| Lifecycle::Closed { at: at(time) }))
             }

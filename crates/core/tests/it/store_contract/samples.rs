@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Direction, Event, EventKind, HostId, Lifecycle,
-    Lineage, LineageIndex, PermissionPolicy, Record, RecordId, RequestId, Seq, StopReason, Timestamp, Turn,
-    TurnError, TurnId, TurnOutcome, TurnState,
+    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Direction, Event, EventKind, HostId, KeptServer,
+    Lifecycle, Lineage, LineageIndex, PermissionCount, PermissionPolicy, Record, RecordId, RequestId, Seq,
+    StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState,
 };
 use acpx_core::store::{Change, Store, StoreError};
 
@@ -29,6 +29,12 @@ pub(crate) fn session(text: &str) -> AcpSessionId {
     AcpSessionId::new(text).unwrap()
 }
 
+/// A server as it is kept.
+pub(crate) fn server(name: &str, source: Option<&str>) -> KeptServer {
+    let source = source.map(|source| AbsolutePath::new(source).unwrap());
+    KeptServer { name: name.to_owned(), source }
+}
+
 /// A record as it is before its first change, begun at `millis`.
 pub(crate) fn record(name: &str, millis: i64) -> Record {
     Record {
@@ -36,10 +42,12 @@ pub(crate) fn record(name: &str, millis: i64) -> Record {
         agent: AgentSpec::new("claude-agent-acp", ["--quiet", "ein \"Wort\"\n"]).named("claude"),
         cwd: AbsolutePath::new("/home/me//project/").unwrap(),
         real_cwd: AbsolutePath::new("/srv/project").unwrap(),
-        mcp_servers: vec!["files".to_owned()],
+        scope: None,
+        mcp_servers: vec![server("files", None)],
         title: None,
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(millis)),
+        agent_run: None,
         created_at: at(millis),
         updated_at: at(millis),
         last_seq: None,
@@ -75,6 +83,8 @@ pub(crate) fn turn(number: u64, name: &str, state: TurnState) -> Turn {
         policy: PermissionPolicy::ApproveReads,
         queued_at: at(10),
         state,
+        usage: None,
+        permissions: PermissionCount::default(),
     }
 }
 

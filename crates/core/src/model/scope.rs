@@ -1,0 +1,109 @@
+//! What makes a record findable from a shell: the agent it is with and the name its user gave it, in the
+//! directory where it works. Two open records of one directory never have the same scope.
+//!
+//! The directory is no part of [`Scope`]: it is the record's own `real_cwd` and cannot say anything else.
+
+use std::fmt;
+
+use serde::{Serialize, Serializer};
+
+/// An agent as a shell tells it from others: by its name, or else by its whole command line.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct AgentKey(Box<str>);
+
+impl AgentKey {
+    /// Takes a key as it is written; [`AgentSpec::key`](super::AgentSpec::key) makes one.
+    pub fn new(text: impl Into<Box<str>>) -> Self {
+        Self(text.into())
+    }
+
+    /// The key as it is written: a name, or a JSON array of strings.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for AgentKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// The name a user gave a session: not blank, without blanks around it, and on one line.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct SessionName(Box<str>);
+
+/// A text that cannot name a session.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum InvalidSessionName {
+    /// Nothing is left without the blanks around it.
+    #[error("the session name is empty")]
+    Empty,
+    /// A terminal would obey it instead of showing it.
+    #[error("the session name {0:?} has a control character")]
+    ControlCharacter(String),
+}
+
+impl SessionName {
+    /// Takes a name as given, without the blanks around it.
+    pub fn new(text: &str) -> Result<Self, InvalidSessionName> {
+        let name = text.trim();
+        if name.is_empty() {
+            return Err(InvalidSessionName::Empty);
+        }
+        if name.contains(char::is_control) {
+            return Err(InvalidSessionName::ControlCharacter(name.to_owned()));
+        }
+        Ok(Self(name.into()))
+    }
+
+    /// The name as it is written.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Display for SessionName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for SessionName {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(&self.0)
+    }
+}
+
+/// What a record is found by from a shell, beside its directory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Scope {
+    /// The agent it is with.
+    pub agent: AgentKey,
+    /// Its name; `None` for the session that a directory has without one.
+    pub name: Option<SessionName>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::AgentSpec;
+
+    #[test]
+    fn an_agent_is_told_by_its_name_or_else_by_its_whole_command_line() {
+        let spec = AgentSpec::new("npx", ["-y", "an \"agent\""]);
+        assert_eq!(spec.key().as_str(), r#"["npx","-y","an \"agent\""]"#);
+        assert_eq!(spec.named("claude").key(), AgentKey::new("claude"));
+    }
+
+    #[test]
+    fn a_session_name_is_trimmed_and_neither_blank_nor_a_command_to_a_terminal() {
+        assert_eq!(SessionName::new(" zwölf boxer\t").unwrap().as_str(), "zwölf boxer");
+        for blank in ["", " ", "\t\n"] {
+            assert_eq!(SessionName::new(blank), Err(InvalidSessionName::Empty));
+        }
+        for name in ["a\nb", "a\u{1b}[2J", "\u{7f}", "a\u{85}b"] {
+            assert_eq!(SessionName::new(name), Err(InvalidSessionName::ControlCharacter(name.to_owned())));
+        }
+    }
+}

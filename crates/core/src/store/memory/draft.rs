@@ -1,0 +1,108 @@
+//! What an append will make of a record in memory: checked whole before any of it is written.
+
+use std::collections::BTreeMap;
+
+use super::{Kept, Records};
+use crate::model::{Event, Lifecycle, Record, RequestId, Turn, TurnId};
+use crate::store::progress::Progress;
+use crate::store::{Change, StoreError};
+
+/// A record with its changes, not yet written.
+pub(super) struct Draft {
+    record: Record,
+    progress: Progress,
+    events: Vec<Event>,
+    turns: BTreeMap<TurnId, Turn>,
+}
+
+impl Draft {
+    /// Applies changes to a copy of a record, among all that are kept.
+    pub(super) fn check(others: &Records, kept: &Kept, changes: Vec<Change>) -> Result<Self, StoreError> {
+        let record = kept.record.clone();
+        let Record { last_seq, last_turn, answered_turns, updated_at, .. } = record;
+        let progress = Progress::resume(last_seq, last_turn, answered_turns, updated_at);
+        let mut draft = Self { record, progress, events: Vec::new(), turns: BTreeMap::new() };
+        for change in changes {
+            draft.take(others, kept, change)?;
+        }
+        Ok(draft)
+    }
+
+    fn take(&mut self, others: &Records, kept: &Kept, change: Change) -> Result<(), StoreError> {
+        match change {
+            Change::Event(event) => {
+                self.progress.event(&self.record.id, &event)?;
+                self.events.push(event);
+            }
+            Change::Turn(turn) => {
+                if self.holder(kept, &turn.request).is_some_and(|holder| holder != turn.id) {
+                    let (record, request) = (self.record.id.clone(), turn.request);
+                    return Err(StoreError::RequestExists { record, request });
+                }
+                let before = self.turns.get(&turn.id).or_else(|| kept.turns.get(&turn.id));
+                self.progress.turn(before, &turn);
+                self.turns.insert(turn.id, turn);
+            }
+            Change::Lineage(lineage) => {
+                self.progress.lineage(&self.record.id, &self.record.lineage, &lineage)?;
+                self.record.lineage = lineage;
+            }
+            Change::Title(title) => self.record.title = title,
+            Change::McpServers(servers) => self.record.mcp_servers = servers,
+            Change::Lifecycle(lifecycle) => {
+                self.progress.lifecycle(lifecycle);
+                self.record.lifecycle = lifecycle;
+                refuse_taken_scope(others, &self.record)?;
+            }
+            Change::Scope(scope) => {
+                self.record.scope = scope;
+                refuse_taken_scope(others, &self.record)?;
+            }
+            Change::AgentRun(run) => self.record.agent_run = Some(run),
+        }
+        Ok(())
+    }
+
+    /// The turn that has a request id, as things will stand.
+    fn holder(&self, kept: &Kept, request: &RequestId) -> Option<TurnId> {
+        let drafted = self.turns.values().find(|turn| turn.request == *request).map(|turn| turn.id);
+        let as_kept = kept.requests.get(request).filter(|turn| !self.turns.contains_key(turn));
+        drafted.or(as_kept.copied())
+    }
+
+    /// Makes the record what the draft says.
+    pub(super) fn write(mut self, kept: &mut Kept) {
+        self.record.last_seq = self.progress.last_seq;
+        self.record.last_turn = self.progress.last_turn;
+        self.record.answered_turns = self.progress.answered_turns;
+        self.record.updated_at = self.progress.updated_at;
+        kept.record = self.record;
+        kept.events.extend(self.events);
+        for id in self.turns.keys() {
+            // A turn may come back under another request id: the one it had is free again.
+            if let Some(before) = kept.turns.get(id) {
+                kept.requests.remove(&before.request);
+            }
+        }
+        for (id, turn) in self.turns {
+            kept.requests.insert(turn.request.clone(), id);
+            kept.turns.insert(id, turn);
+        }
+    }
+}
+
+/// Of the open records of a directory, one has a scope.
+pub(super) fn refuse_taken_scope(others: &Records, ours: &Record) -> Result<(), StoreError> {
+    if ours.scope.is_none() || ours.lifecycle != Lifecycle::Open {
+        return Ok(());
+    }
+    let holder = others.values().map(|kept| &kept.record).find(|other| {
+        other.id != ours.id
+            && other.lifecycle == Lifecycle::Open
+            && (&other.scope, &other.real_cwd) == (&ours.scope, &ours.real_cwd)
+    });
+    match holder {
+        None => Ok(()),
+        Some(holder) => Err(StoreError::ScopeTaken { record: holder.id.clone() }),
+    }
+}

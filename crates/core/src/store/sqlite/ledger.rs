@@ -1,0 +1,75 @@
+//! The ledger of imports: which files of npm acpx have been looked at, as they were then, and what became of each. A
+//! file that is still as it was need not be looked at again.
+
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+use super::cells::{self, Cells, Columns, columns};
+use super::fault::Fault;
+use crate::model::RecordId;
+
+/// One file of npm acpx that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ImportedFile {
+    /// Its name within the directory.
+    pub file: String,
+    /// When it was last changed, in nanoseconds since 1970.
+    pub modified_ns: i64,
+    /// How many bytes it had.
+    pub size: u64,
+    /// The record it became, if it did.
+    pub record: Option<RecordId>,
+    /// What became of it, in words.
+    pub outcome: String,
+}
+
+pub(super) const IMPORT: Columns<6> = columns!["imports":
+    "directory", "file", "modified_ns", "size", "record", "outcome"; "checksum"];
+
+/// What was noted of a directory, by file name.
+pub(super) fn read(connection: &Connection, directory: &Path) -> Result<Vec<ImportedFile>, Fault> {
+    let mut statement = connection
+        .prepare_cached(&format!("SELECT {} FROM imports WHERE directory = ?1 ORDER BY file", IMPORT.list))?;
+    let mut found = statement.query([directory.as_os_str().as_bytes()])?;
+    let mut files = Vec::new();
+    while let Some(row) = found.next()? {
+        files.push(imported_file(&Cells::read(row, 0, &IMPORT)?)?);
+    }
+    Ok(files)
+}
+
+fn imported_file(cells: &Cells<'_, 6>) -> Result<ImportedFile, Fault> {
+    let record = cells.optional_text(4)?;
+    Ok(ImportedFile {
+        file: cells.text(1)?.to_owned(),
+        modified_ns: cells.integer(2)?,
+        size: cells.number(3)?,
+        record: record.map(|text| RecordId::new(text).map_err(|_| cells.unknown(4))).transpose()?,
+        outcome: cells.text(5)?.to_owned(),
+    })
+}
+
+/// Notes files of a directory, each in the place of what was noted of it before.
+pub(super) fn note(connection: &Connection, directory: &Path, files: &[ImportedFile]) -> Result<(), Fault> {
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO imports (directory, file, modified_ns, size, record, outcome, checksum) \
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (directory, file) DO UPDATE SET \
+         modified_ns = excluded.modified_ns, size = excluded.size, record = excluded.record, \
+         outcome = excluded.outcome, checksum = excluded.checksum",
+    )?;
+    for file in files {
+        let values = [
+            ValueRef::Blob(directory.as_os_str().as_bytes()),
+            file.file.as_str().into(),
+            ValueRef::Integer(file.modified_ns),
+            cells::number(file.size)?,
+            file.record.as_ref().map(RecordId::as_str).into(),
+            file.outcome.as_str().into(),
+        ];
+        cells::write(&mut upsert, &IMPORT, values)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,181 @@
+//! What a record is, as a row, with what belongs to it: scope, servers, the last process of its agent.
+
+use std::time::Duration;
+
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, Row};
+use serde_json::{Value, json};
+
+use super::super::cells::{self, Cells, Columns, columns};
+use super::super::fault::Fault;
+use super::{lineage, standing};
+use crate::model::{
+    AbsolutePath, AgentExit, AgentKey, AgentRun, AgentSpec, KeptServer, Lifecycle, ProcessIdentity, Record,
+    RecordId, Scope, SessionName,
+};
+use crate::store::progress::Progress;
+
+/// What a record is. These change seldom, so their checksum need not be made anew with every event.
+pub(in super::super) const RECORD: Columns<COLUMNS> = columns!["records":
+    "key", "id", "agent_name", "program", "args", "start_timeout_ms", "cwd", "real_cwd", "mcp_servers", "title",
+    "closed_at", "created_at";
+    added "scope_agent", "scope_name", "run_pid", "run_started", "run_boot", "run_since", "run_ended_at",
+    "run_ended_how"; "checksum"];
+
+const COLUMNS: usize = 20;
+
+/// A row of [`RECORD`].
+pub(in super::super) type RecordRow<'a> = Cells<'a, COLUMNS>;
+
+/// A record with its lineage. The row has the columns of [`RECORD`], and then those of the standing.
+pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result<Record, Fault> {
+    let cells = Cells::read(row, 0, &RECORD)?;
+    let standing = standing(row, RECORD.names.len() + 1)?;
+    let Progress { last_seq, last_turn, answered_turns, updated_at, .. } = standing.progress;
+    let Place { scope, real_cwd, lifecycle } = place(&cells)?;
+    Ok(Record {
+        id: id(&cells)?,
+        agent: AgentSpec {
+            name: cells.optional_text(2)?.map(str::to_owned),
+            program: cells.text(3)?.to_owned(),
+            args: cells.parsed(4, |text| serde_json::from_str(text).ok())?,
+            start_timeout: Duration::from_millis(cells.number(5)?),
+        },
+        cwd: cells.parsed(6, path)?,
+        real_cwd,
+        scope,
+        mcp_servers: cells.parsed(8, servers)?,
+        title: cells.optional_text(9)?.map(str::to_owned),
+        lifecycle,
+        lineage: lineage(connection, &standing)?,
+        agent_run: run(&cells)?,
+        created_at: cells.time(11)?,
+        updated_at,
+        last_seq,
+        last_turn,
+        answered_turns,
+    })
+}
+
+fn id(cells: &RecordRow<'_>) -> Result<RecordId, Fault> {
+    cells.parsed(1, |text| RecordId::new(text).ok())
+}
+
+fn path(text: &str) -> Option<AbsolutePath> {
+    AbsolutePath::new(text).ok()
+}
+
+/// Where a record is found from a shell, and whether it takes that place.
+pub(in super::super) struct Place {
+    pub(in super::super) scope: Option<Scope>,
+    pub(in super::super) real_cwd: AbsolutePath,
+    pub(in super::super) lifecycle: Lifecycle,
+}
+
+/// The place of a record.
+pub(in super::super) fn place(cells: &RecordRow<'_>) -> Result<Place, Fault> {
+    Ok(Place {
+        scope: scope(cells)?,
+        real_cwd: cells.parsed(7, path)?,
+        lifecycle: cells.optional_time(10)?.map_or(Lifecycle::Open, |at| Lifecycle::Closed { at }),
+    })
+}
+
+fn scope(cells: &RecordRow<'_>) -> Result<Option<Scope>, Fault> {
+    let Some(agent) = cells.optional_text(12)?.map(AgentKey::new) else {
+        return empty(cells, 13..14).map(|()| None);
+    };
+    let name = match cells.text(13)? {
+        "" => None,
+        text => {
+            let name = SessionName::new(text).ok().filter(|name| name.as_str() == text);
+            Some(name.ok_or_else(|| cells.unknown(13))?)
+        }
+    };
+    Ok(Some(Scope { agent, name }))
+}
+
+/// A scope as its columns hold it.
+pub(in super::super) fn scope_values(scope: Option<&Scope>) -> [(&'static str, ValueRef<'_>); 2] {
+    [
+        ("scope_agent", scope.map(|scope| scope.agent.as_str()).into()),
+        ("scope_name", scope.map(name_text).into()),
+    ]
+}
+
+/// The name in a scope as its column holds it.
+pub(in super::super) fn name_text(scope: &Scope) -> &str {
+    scope.name.as_ref().map_or("", SessionName::as_str)
+}
+
+/// The id of a record and the last process of its agent.
+pub(in super::super) fn agent_run(row: &Row<'_>) -> Result<(RecordId, Option<AgentRun>), Fault> {
+    let cells = Cells::read(row, 0, &RECORD)?;
+    Ok((id(&cells)?, run(&cells)?))
+}
+
+fn run(cells: &RecordRow<'_>) -> Result<Option<AgentRun>, Fault> {
+    let Some(pid) = cells.optional_number(14)? else { return empty(cells, 15..COLUMNS).map(|()| None) };
+    let ended = match cells.optional_time(18)? {
+        Some(at) => Some(AgentExit { at, how: cells.text(19)?.to_owned() }),
+        None => empty(cells, 19..COLUMNS).map(|()| None)?,
+    };
+    let process = ProcessIdentity {
+        pid: u32::try_from(pid).map_err(|_| cells.unknown(14))?,
+        started: cells.number(15)?,
+        boot: cells.text(16)?.to_owned(),
+    };
+    Ok(Some(AgentRun { process, since: cells.time(17)?, ended }))
+}
+
+/// The last process of an agent as its columns hold it.
+pub(in super::super) fn run_values(
+    run: Option<&AgentRun>,
+) -> Result<[(&'static str, ValueRef<'_>); 6], Fault> {
+    let process = run.map(|run| &run.process);
+    let ended = run.and_then(|run| run.ended.as_ref());
+    Ok([
+        ("run_pid", cells::optional_integer(process.map(|process| process.pid.into()))),
+        ("run_started", cells::optional_number(process.map(|process| process.started))?),
+        ("run_boot", process.map(|process| process.boot.as_str()).into()),
+        ("run_since", cells::optional_integer(run.map(|run| run.since.as_millis()))),
+        ("run_ended_at", cells::optional_integer(ended.map(|ended| ended.at.as_millis()))),
+        ("run_ended_how", ended.map(|ended| ended.how.as_str()).into()),
+    ])
+}
+
+/// Where the first of some columns that belong together says nothing, the others do not either.
+fn empty(cells: &RecordRow<'_>, columns: std::ops::Range<usize>) -> Result<(), Fault> {
+    match columns.into_iter().find(|index| cells.value(*index) != ValueRef::Null) {
+        None => Ok(()),
+        Some(index) => Err(cells.unknown(index)),
+    }
+}
+
+/// A list of strings as a column holds it.
+pub(in super::super) fn list(strings: &[String]) -> String {
+    Value::from(strings).to_string()
+}
+
+/// Servers as a column holds them: a name, or an object where the source is known.
+pub(in super::super) fn servers_text(servers: &[KeptServer]) -> String {
+    let kept = |server: &KeptServer| match &server.source {
+        None => Value::from(server.name.as_str()),
+        Some(source) => json!({"name": server.name, "source": source.as_str()}),
+    };
+    servers.iter().map(kept).collect::<Value>().to_string()
+}
+
+fn servers(text: &str) -> Option<Vec<KeptServer>> {
+    let Ok(Value::Array(servers)) = serde_json::from_str(text) else { return None };
+    let kept = |server: Value| match server {
+        Value::String(name) => Some(KeptServer { name, source: None }),
+        Value::Object(fields) => {
+            let field = |name| fields.get(name).and_then(Value::as_str);
+            let (name, source) = (field("name")?.to_owned(), path(field("source")?)?);
+            Some(KeptServer { name, source: Some(source) })
+        }
+        _ => None,
+    };
+    servers.into_iter().map(kept).collect()
+}

@@ -1,0 +1,114 @@
+//! A turn as a row: its state is spread over columns of which those that do not apply are empty.
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+
+use super::super::body;
+use super::super::cells::{self, Cells, Columns, columns};
+use super::super::fault::Fault;
+use crate::model::{
+    PermissionCount, PermissionPolicy, RequestId, StopReason, Turn, TurnError, TurnId, TurnOutcome, TurnState,
+};
+
+/// The columns of a turn.
+pub(in super::super) const TURN: Columns<COLUMNS> = columns!["turns":
+    "record", "turn", "request", "state", "policy", "queued_at", "dispatched_at", "ended_at", "stop_reason",
+    "error_code", "error_message", "error_acp", "prompt", "prompt_blob";
+    added "usage", "approved", "rejected"; "checksum"];
+
+const COLUMNS: usize = 17;
+
+/// Where [`TURN`] has the time of dispatch.
+pub(in super::super) const DISPATCHED_AT: usize = 6;
+
+/// A turn.
+pub(in super::super) fn turn(connection: &Connection, cells: &Cells<'_, COLUMNS>) -> Result<Turn, Fault> {
+    Ok(Turn {
+        id: TurnId(cells.number(1)?),
+        request: cells.parsed(2, |text| RequestId::new(text).ok())?,
+        prompt: body::read(connection, cells.value(12), cells.value(13))?,
+        policy: cells.parsed(4, PermissionPolicy::parse)?,
+        queued_at: cells.time(5)?,
+        state: turn_state(cells)?,
+        usage: cells.optional_text(14)?.map(Into::into),
+        permissions: PermissionCount { approved: count(cells, 15)?, rejected: count(cells, 16)? },
+    })
+}
+
+/// A count that is left out when it is none.
+fn count(cells: &Cells<'_, COLUMNS>, index: usize) -> Result<u32, Fault> {
+    let count = cells.optional_number(index)?.unwrap_or(0);
+    u32::try_from(count).map_err(|_| cells.unknown(index))
+}
+
+/// The same as a column holds it.
+pub(in super::super) fn number_unless_none<'a>(count: u32) -> ValueRef<'a> {
+    cells::optional_integer((count > 0).then_some(count.into()))
+}
+
+/// How far a turn has come.
+pub(in super::super) fn turn_state(cells: &Cells<'_, COLUMNS>) -> Result<TurnState, Fault> {
+    match cells.text(3)? {
+        QUEUED => Ok(TurnState::Queued),
+        DISPATCHED => Ok(TurnState::Dispatched { at: cells.time(DISPATCHED_AT)? }),
+        ENDED => Ok(TurnState::Ended { at: cells.time(7)?, outcome: turn_outcome(cells)? }),
+        INTERRUPTED => Ok(TurnState::Interrupted { at: cells.time(7)? }),
+        _ => Err(cells.unknown(3)),
+    }
+}
+
+fn turn_outcome(cells: &Cells<'_, COLUMNS>) -> Result<TurnOutcome, Fault> {
+    match (cells.optional_text(8)?, cells.optional_text(9)?) {
+        (Some(reason), None) => Ok(TurnOutcome::Stopped(StopReason::new(reason))),
+        (None, Some(code)) => {
+            let (message, acp) = (cells.text(10)?.into(), cells.optional_text(11)?.map(Into::into));
+            Ok(TurnOutcome::Failed(TurnError { code: code.into(), message, acp }))
+        }
+        (Some(_), Some(_)) | (None, None) => Err(cells.unknown(8)),
+    }
+}
+
+const QUEUED: &str = "queued";
+const DISPATCHED: &str = "dispatched";
+const ENDED: &str = "ended";
+const INTERRUPTED: &str = "interrupted";
+
+/// The columns a turn's state is spread over; those that do not apply are empty.
+#[derive(Default)]
+pub(in super::super) struct StateColumns<'a> {
+    pub(in super::super) state: &'static str,
+    pub(in super::super) dispatched_at: Option<i64>,
+    pub(in super::super) ended_at: Option<i64>,
+    pub(in super::super) stop_reason: Option<&'a str>,
+    pub(in super::super) error_code: Option<&'a str>,
+    pub(in super::super) error_message: Option<&'a str>,
+    pub(in super::super) error_acp: Option<&'a str>,
+}
+
+impl<'a> StateColumns<'a> {
+    pub(in super::super) fn of(state: &'a TurnState) -> Self {
+        match state {
+            TurnState::Queued => Self { state: QUEUED, ..Self::default() },
+            TurnState::Dispatched { at } => {
+                Self { state: DISPATCHED, dispatched_at: Some(at.as_millis()), ..Self::default() }
+            }
+            TurnState::Interrupted { at } => {
+                Self { state: INTERRUPTED, ended_at: Some(at.as_millis()), ..Self::default() }
+            }
+            TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => Self {
+                state: ENDED,
+                ended_at: Some(at.as_millis()),
+                stop_reason: Some(reason.as_str()),
+                ..Self::default()
+            },
+            TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => Self {
+                state: ENDED,
+                ended_at: Some(at.as_millis()),
+                error_code: Some(&error.code),
+                error_message: Some(&error.message),
+                error_acp: error.acp.as_deref(),
+                ..Self::default()
+            },
+        }
+    }
+}
