@@ -145,7 +145,9 @@ impl Scan<'_> {
         let verbs = AGENT_VERBS.into_iter().chain(ROOT_VERBS);
         let built_in: Vec<&str> = verbs.chain(agents::built_in_names()).collect();
         let suggestion = nearest(word, built_in.into_iter().chain(configured.iter().map(String::as_str)));
-        UsageError::UnknownWord { words: self.rest.join(" "), word: word.to_owned(), suggestion }
+        let words: Vec<&str> =
+            self.rest.iter().map(String::as_str).take_while(|word| !word.starts_with('-')).collect();
+        UsageError::UnknownWord { words: words.join(" "), word: word.to_owned(), suggestion }
     }
 
     /// Goes on behind a verb: some have verbs of their own.

@@ -10,7 +10,7 @@ pub(crate) enum UsageError {
     UnknownWord {
         /// The word.
         word: String,
-        /// Everything from the word on, as typed.
+        /// The word and those behind it, up to the first flag.
         words: String,
         /// What was probably meant.
         suggestion: Option<String>,

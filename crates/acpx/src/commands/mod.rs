@@ -13,13 +13,15 @@ use crate::error::CliError;
 use crate::settings::LazyConfig;
 
 /// Does what was asked.
-pub(crate) fn run(
-    invocation: Invocation,
-    _config: &crate::settings::LazyConfig,
-) -> Result<ExitCode, CliError> {
+pub(crate) fn run(invocation: Invocation, _config: &LazyConfig) -> Result<ExitCode, CliError> {
     match invocation.command {
         Command::Tour(args) => tour::run(&args),
         Command::DemoAgent(args) => demo_agent::run(&args),
-        other => todo!("{other:?}"),
+        Command::Prompt(_)
+        | Command::Exec(_)
+        | Command::Cancel
+        | Command::Status
+        | Command::Sessions(_)
+        | Command::Host(_) => Err(UsageError::NoHost.into()),
     }
 }
