@@ -12,8 +12,8 @@ use crate::model::{AcpSessionId, AgentError, AgentSpec, McpServer, McpTransport}
 use crate::tools::{AgentProcess, Environment, Exit, Grace};
 use crate::wire::{self, End, Peer};
 
-use super::Settings;
 use super::task::Place;
+use super::{Settings, Shared};
 
 /// How long a process that closed its output may take to exit before we say so.
 const EXIT_LAG: Duration = Duration::from_millis(500);
@@ -31,7 +31,7 @@ pub(super) struct LiveAgent {
 /// Starts an agent. When this fails, nothing of it is left.
 pub(super) async fn start(
     place: Place,
-    settings: Arc<Settings>,
+    shared: Shared,
     predecessor: Option<watch::Receiver<bool>>,
 ) -> Result<(LiveAgent, Vec<Line>), FailedStart> {
     if let Some(mut gone) = predecessor {
@@ -39,7 +39,9 @@ pub(super) async fn start(
         drop(gone.wait_for(|gone| *gone).await);
     }
     let Place { agent, cwd, environment, .. } = &place;
-    let (mut process, pipes) = AgentProcess::spawn(agent, cwd, environment, settings.process)
+    let Shared { settings, spawner, .. } = &shared;
+    let (mut process, pipes) = AgentProcess::spawn(spawner, agent, cwd, environment, settings.process)
+        .await
         .map_err(|error| FailedStart { error, lines: Vec::new() })?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     let initialize = AgentConnection::start(agent.label(), peer.clone(), incoming);

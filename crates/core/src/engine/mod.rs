@@ -13,8 +13,10 @@ use tokio::task::JoinHandle;
 use crate::machine::{Awakening, Input, SessionMachine};
 use crate::model::{Conversation, HostId, Record, RecordId, Seq};
 use crate::store::{SessionWriter, Store};
+use crate::tools::{Spawner, Tag};
 
 mod agent;
+mod counted;
 mod error;
 mod follow;
 mod history;
@@ -31,10 +33,11 @@ pub use error::SessionError;
 pub use follow::Follower;
 pub use prompt::{Prompt, PromptProblem};
 pub use request::{NewSession, RestoreSession};
-pub use session::{Session, SessionStatus, TurnTicket};
+pub use session::{Hold, Session, SessionStatus, TurnTicket};
 pub use settings::Settings;
 
 use agent::LiveIds;
+use counted::Counted;
 use follow::Tail;
 use keeper::{Keeper, Seed};
 use request::{kept_servers, real_path};
@@ -67,12 +70,23 @@ pub(crate) struct Shared {
     host: HostId,
     settings: Arc<Settings>,
     live_ids: LiveIds,
+    /// How many sessions have an agent.
+    live: Arc<watch::Sender<usize>>,
+    spawner: Spawner,
 }
 
 impl Engine {
     /// An engine that writes as `host`.
     pub fn new(store: Arc<dyn Store>, host: HostId, settings: Settings) -> Self {
-        let shared = Shared { store, host, settings: Arc::new(settings), live_ids: LiveIds::default() };
+        let spawner = Spawner::new(settings.tag.as_deref().and_then(Tag::of_this_process));
+        let shared = Shared {
+            store,
+            host,
+            settings: Arc::new(settings),
+            live_ids: LiveIds::default(),
+            live: Arc::default(),
+            spawner,
+        };
         Self(Arc::new(Inner { shared, running: tokio::sync::Mutex::new(Some(HashMap::new())) }))
     }
 
@@ -199,6 +213,11 @@ impl Engine {
             finished.send_replace(true);
         });
         Running { session, task, done }
+    }
+
+    /// How many sessions have an agent, from its start to its end.
+    pub fn live(&self) -> watch::Receiver<usize> {
+        self.0.shared.live.subscribe()
     }
 
     /// A record as it is kept.

@@ -77,13 +77,16 @@ impl SessionTask {
         }
     }
 
-    fn arm(&mut self, deadline: Deadline) {
+    pub(super) fn arm(&mut self, deadline: Deadline) {
         let limit = match deadline {
-            Deadline::Setup => self.place.agent.start_timeout,
-            Deadline::Cancel => self.shared.settings.cancel_grace,
-            Deadline::Close => self.shared.settings.close_grace,
+            Deadline::Setup => Some(self.place.agent.start_timeout),
+            Deadline::Cancel => Some(self.shared.settings.cancel_grace),
+            Deadline::Close => Some(self.shared.settings.close_grace),
+            Deadline::Idle => self.idle_time(),
         };
-        self.deadline = Some((deadline, Instant::now() + limit));
+        // A time beyond what the clock can say is no limit.
+        let at = limit.and_then(|limit| Instant::now().checked_add(limit));
+        self.deadline = at.map(|at| (deadline, at));
     }
 
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
@@ -270,7 +273,7 @@ impl SessionTask {
         }
         self.secrets = self.place.secrets();
         let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
-        let start = agent::start(self.place.clone(), self.shared.settings.clone(), predecessor);
+        let start = agent::start(self.place.clone(), self.shared.clone(), predecessor);
         self.coming = Some(Box::pin(start));
     }
 

@@ -1,6 +1,7 @@
 //! A client's hold on a session. Any number of them may hold one; dropping them all leaves it running.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -11,7 +12,7 @@ use crate::store::{Store, StoreError};
 use super::follow::{Follower, Tail};
 use super::task::Command;
 use super::waiters::PromptWaiter;
-use super::{Prompt, PromptProblem, RestoreSession, SessionError, Shared};
+use super::{Counted, Prompt, PromptProblem, RestoreSession, SessionError, Shared};
 
 /// What a line holds besides the prompt's blocks, at most.
 const ENVELOPE_BYTES: usize = 4096;
@@ -22,6 +23,7 @@ pub struct Session {
     record: RecordId,
     commands: mpsc::Sender<Command>,
     status: watch::Receiver<SessionStatus>,
+    held: Arc<watch::Sender<usize>>,
     tail: Arc<Tail>,
     store: Arc<dyn Store>,
     fate: Fate,
@@ -40,7 +42,17 @@ pub struct SessionStatus {
 /// What a session's task tells its holders.
 pub(super) struct Told {
     pub(super) status: watch::Sender<SessionStatus>,
+    /// How many hold the session.
+    pub(super) held: watch::Receiver<usize>,
+    /// Without it the number would end with the last holder of the session.
+    pub(super) _holds: Arc<watch::Sender<usize>>,
     pub(super) fate: Fate,
+}
+
+/// A session somebody has in use. Dropped, its idle time begins anew.
+#[derive(Debug)]
+pub struct Hold {
+    _counted: Counted,
 }
 
 /// A prompt that was accepted: it is on the disk and will be sent.
@@ -62,10 +74,11 @@ impl Session {
     ) -> (Self, Told) {
         let (told, status) = watch::channel(SessionStatus::default());
         let fate = Fate::default();
-        let told = Told { status: told, fate: fate.clone() };
+        let held = Arc::new(watch::Sender::new(0));
+        let told = Told { status: told, held: held.subscribe(), _holds: held.clone(), fate: fate.clone() };
         let store = Arc::clone(&shared.store);
         let longest_prompt = shared.settings.wire.line_bytes.saturating_sub(ENVELOPE_BYTES);
-        (Self { record, commands, status, tail, store, fate, longest_prompt }, told)
+        (Self { record, commands, status, held, tail, store, fate, longest_prompt }, told)
     }
 
     /// Whether the session's task takes no more commands.
@@ -92,6 +105,21 @@ impl Session {
     /// The three ids as they stand. `None` only while the first `session/new` is under way.
     pub fn identity(&self) -> Option<SessionIdentity> {
         self.status.borrow().identity.clone()
+    }
+
+    /// How long the agent may have nothing to do before it is parked; `None` for ever.
+    pub async fn set_idle_time(&self, limit: Option<Duration>) -> Result<(), SessionError> {
+        self.send(Command::Idle(limit)).await
+    }
+
+    /// Keeps the agent from being parked for idleness as long as the value lives.
+    pub fn hold(&self) -> Hold {
+        Hold { _counted: Counted::one(&self.held) }
+    }
+
+    /// The number of the last event that followers can have.
+    pub fn last_seq(&self) -> Option<Seq> {
+        self.tail.last()
     }
 
     /// Sees to it that the agent has the session, and tells how that went.

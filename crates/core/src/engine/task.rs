@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
@@ -22,7 +23,7 @@ use super::keeper::Keeper;
 use super::perform::Outward;
 use super::session::{SessionStatus, Told};
 use super::waiters::{PromptWaiter, Waiters, tell};
-use super::{Prompt, RestoreSession, Shared, history};
+use super::{Counted, Prompt, RestoreSession, Shared, history};
 
 /// How many of the agent's messages are settled together at most, and about how many bytes of them.
 const BATCH_MESSAGES: usize = 512;
@@ -35,6 +36,7 @@ pub(super) enum Command {
     Cancel(Option<TurnId>),
     Close(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
+    Idle(Option<Duration>),
     Leave,
 }
 
@@ -65,6 +67,8 @@ enum Happening {
     Ended(Vec<Line>),
     Said(Option<FromAgent>),
     Deadline(Deadline),
+    /// Somebody began or ceased to hold the session.
+    Held,
 }
 
 pub(super) struct SessionTask {
@@ -74,6 +78,10 @@ pub(super) struct SessionTask {
     pub(super) place: Place,
     commands: mpsc::Receiver<Command>,
     told: Told,
+    /// How long an agent with nothing to do stays while nobody holds the session.
+    idle: Option<Duration>,
+    /// Counts this session among the live ones while it has an agent.
+    live: Option<Counted>,
     pub(super) agent: Option<LiveAgent>,
     pub(super) coming: Option<Coming>,
     /// An agent that was asked to go.
@@ -108,6 +116,7 @@ impl SessionTask {
         commands: mpsc::Receiver<Command>,
         told: Told,
     ) -> Self {
+        let idle = shared.settings.idle;
         Self {
             shared,
             machine,
@@ -115,6 +124,8 @@ impl SessionTask {
             place,
             commands,
             told,
+            idle,
+            live: None,
             agent: None,
             coming: None,
             going: None,
@@ -168,6 +179,11 @@ impl SessionTask {
             said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(known)))) => {
                 Happening::Said(said)
             }
+            held = self.told.held.changed() => {
+                // The task has a share in the number, so there always is one.
+                drop(held);
+                Happening::Held
+            }
             reached = when(deadline.map(|(name, at)| Box::pin(async move {
                 tokio::time::sleep_until(at).await;
                 name
@@ -196,6 +212,7 @@ impl SessionTask {
             Happening::Said(Some(said)) => self.take_said(said),
             Happening::Said(None) => self.take_end().await,
             Happening::Deadline(deadline) => self.step(Input::Deadline(deadline)),
+            Happening::Held => self.renew_idle_time(),
         }
         Ok(())
     }
@@ -211,13 +228,13 @@ impl SessionTask {
                 self.step(Input::Wake(options));
             }
             Command::Prompt { prompt, waiter } => {
-                let Prompt { blocks, policy, request } = prompt;
+                let Prompt { blocks, policy, request, options } = prompt;
                 if self.waiters.prompts.contains_key(&request) || self.keeper.knows_request(&request).await? {
                     tell(waiter.accepted, Err(Refusal::RequestExists));
                     return Ok(());
                 }
                 self.waiters.prompts.insert(request.clone(), waiter);
-                self.step(Input::Prompt { request, prompt: blocks, policy });
+                self.step(Input::Prompt { request, prompt: blocks, policy, options });
             }
             Command::Cancel(turn) => self.step(Input::Cancel(turn)),
             Command::Close(reply) => {
@@ -227,6 +244,10 @@ impl SessionTask {
             Command::Park(reply) => {
                 self.waiters.parked.push(reply);
                 self.step(Input::Park);
+            }
+            Command::Idle(limit) => {
+                self.idle = limit;
+                self.renew_idle_time();
             }
             Command::Leave => {
                 self.step(Input::Leave);
@@ -307,7 +328,22 @@ impl SessionTask {
         self.deadline = None;
     }
 
-    fn tell_status(&self) {
+    /// How long the agent may have nothing to do from now on.
+    pub(super) fn idle_time(&self) -> Option<Duration> {
+        self.idle.filter(|_| *self.told.held.borrow() == 0)
+    }
+
+    fn renew_idle_time(&mut self) {
+        if self.machine.is_live() && self.machine.is_idle() {
+            self.arm(Deadline::Idle);
+        }
+    }
+
+    fn tell_status(&mut self) {
+        let has_agent = self.agent.is_some() || self.coming.is_some() || self.going.is_some();
+        if has_agent != self.live.is_some() {
+            self.live = has_agent.then(|| Counted::one(&self.shared.live));
+        }
         let identity =
             self.machine.lineage().filter(|_| self.keeper.has_record()).map(|lineage| SessionIdentity {
                 record: self.keeper.record().clone(),

@@ -22,6 +22,8 @@ pub enum Input {
         prompt: Arc<str>,
         /// What the agent may do meanwhile.
         policy: PermissionPolicy,
+        /// How the session is to be brought back for it, should that be needed.
+        options: WakeOptions,
     },
     /// A client cancels the running turn, or a given one.
     Cancel(Option<TurnId>),
@@ -144,4 +146,6 @@ pub enum Deadline {
     Cancel,
     /// For the answer to `session/close`.
     Close,
+    /// For the next prompt, while the agent has nothing to do; then it is parked.
+    Idle,
 }

@@ -7,23 +7,24 @@ use crate::model::{
     TurnState, Update,
 };
 
-use super::state::{Live, Prompting, State};
+use super::state::{Live, Prompting, State, Waiting};
 use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
 const MAX_HELD_BYTES: usize = 256 * 1024;
 
 impl SessionMachine {
-    /// Sends the next prompt, if the session is idle and one waits.
+    /// Sends the next prompt, if the session is idle; without one, its idle time begins.
     pub(super) fn dispatch_next(&mut self, now: Timestamp) {
-        if self.queue.is_empty() {
-            return;
-        }
         let live = match self.take_state() {
             State::Idle(live) => live,
             other => return self.state = other,
         };
-        let Some(mut turn) = self.queue.pop_front() else { return self.state = State::Idle(live) };
+        let Some(Waiting { mut turn, .. }) = self.queue.pop_front() else {
+            self.do_(Effect::Arm(Deadline::Idle));
+            return self.state = State::Idle(live);
+        };
+        self.do_(Effect::Disarm);
         turn.state = TurnState::Dispatched { at: now };
         self.do_(Effect::SaveTurn(turn.clone()));
         self.do_(Effect::Fact(Fact::TurnStarted { turn: turn.id.0, request_id: turn.request.to_string() }));
@@ -44,7 +45,6 @@ impl SessionMachine {
                     Err(_) if cancelling => TurnOutcome::Stopped(StopReason::cancelled()),
                     Err(error) => TurnOutcome::Failed((&error).into()),
                 };
-                self.do_(Effect::Disarm);
                 self.end_turn(now, turn, outcome);
                 self.state = State::Idle(live);
                 self.dispatch_next(now);
@@ -61,7 +61,7 @@ impl SessionMachine {
     pub(super) fn cancel(&mut self, now: Timestamp, wanted: Option<TurnId>) {
         let State::Prompting(prompting) = &mut self.state else {
             // A turn that waits for its agent is the running one to whoever asked for it.
-            if let Some(id) = wanted.or_else(|| self.queue.front().map(|turn| turn.id)) {
+            if let Some(id) = wanted.or_else(|| self.queue.front().map(|waiting| waiting.turn.id)) {
                 self.cancel_queued(now, id);
             }
             return;

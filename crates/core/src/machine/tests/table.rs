@@ -86,6 +86,7 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("setup deadline", Input::Deadline(Deadline::Setup)),
         ("cancel deadline", Input::Deadline(Deadline::Cancel)),
         ("close deadline", Input::Deadline(Deadline::Close)),
+        ("idle deadline", Input::Deadline(Deadline::Idle)),
     ]
 }
 
