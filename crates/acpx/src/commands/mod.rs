@@ -1,26 +1,27 @@
-//! The commands, one file each: its arguments, its help text, its `run`.
+//! The commands, one file each. Their arguments and help texts are the grammar's, in `cli`.
 
 mod demo_agent;
 mod tour;
 
+pub(crate) use self::demo_agent::DemoAgentArgs;
+pub(crate) use self::tour::TourArgs;
+
 use std::process::ExitCode;
 
-use clap::Subcommand;
-
+use crate::cli::{Command, Invocation, UsageError};
 use crate::error::CliError;
+use crate::settings::LazyConfig;
 
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Tour(tour::TourArgs),
-    DemoAgent(demo_agent::DemoAgentArgs),
-}
-
-impl Command {
-    pub(crate) fn run(self) -> Result<ExitCode, CliError> {
-        match self {
-            Self::Tour(args) => tour::run(&args),
-            Self::DemoAgent(args) => demo_agent::run(&args),
-        }
+/// Does what was asked.
+pub(crate) fn run(invocation: Invocation, _config: &LazyConfig) -> Result<ExitCode, CliError> {
+    match invocation.command {
+        Command::Tour(args) => tour::run(&args),
+        Command::DemoAgent(args) => demo_agent::run(&args),
+        Command::Prompt(_)
+        | Command::Exec(_)
+        | Command::Cancel
+        | Command::Status
+        | Command::Sessions(_)
+        | Command::Host(_) => Err(UsageError::NoHost.into()),
     }
 }

@@ -1,9 +1,20 @@
-//! The only code that writes for people: data to stdout, words about trouble to stderr.
+//! The only code that writes for people and programs: data to stdout, words about trouble to stderr.
 //!
-//! A reader that goes away (`acpx tour | head -1`) ends the program quietly; that is an error like any other
-//! here, and `CliError` knows that it is not worth a word.
+//! Everything is rendered by functions over a `Write`, so that a test reads what a person would see. With
+//! `--format json` every line of stdout is JSON. A reader that goes away (`acpx tour | head -1`) ends the
+//! program quietly; that is an error like any other here, and `CliError` knows that it is not worth a word.
+
+mod clean;
+mod console;
+mod error;
 
 use std::io::{self, Write};
+use std::process::ExitCode;
+
+pub(crate) use self::console::{Console, Mode};
+
+use crate::cli::Format;
+use crate::error::{CliError, Exit, Report};
 
 /// Writes lines to stdout.
 #[derive(Debug)]
@@ -24,7 +35,30 @@ impl Printer {
     }
 }
 
-/// Writes a line to stderr. If even that fails, there is nobody left to tell.
-pub(crate) fn complain(text: &str) {
-    drop(writeln!(io::stderr(), "{text}"));
+/// Writes a value as one line of JSON.
+fn json_line(value: &impl serde::Serialize, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    out.write_all(b"\n")
+}
+
+/// Prints a text that was asked for, such as help.
+pub(crate) fn show(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Prints why a command was not done, once, in the format that was asked for, and says how the program ends.
+pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
+    if error.is_broken_pipe() {
+        return Exit::Success.into();
+    }
+    let report = Report::from(error);
+    // If even this cannot be written, there is nobody left to tell.
+    drop(match format {
+        Format::Json => error::json(&report, &mut io::stdout()),
+        Format::Text => error::text(&report, &mut io::stderr()),
+        Format::Quiet => error::quiet(&report, &mut io::stderr()),
+    });
+    report.class.exit().into()
 }
