@@ -147,6 +147,11 @@ impl Session {
         })
     }
 
+    /// Says what the agent is to be started with, should it have to be, and starts nothing.
+    pub async fn prepare(&self, restore: RestoreSession) -> Result<(), SessionError> {
+        self.send(Command::Prepare(Box::new(restore))).await
+    }
+
     /// Prompts the agent, after those who prompted before. Returns when the prompt is kept.
     pub async fn prompt(&self, prompt: Prompt) -> Result<TurnTicket, SessionError> {
         self.send_prompt(prompt, None).await

@@ -33,6 +33,7 @@ const BATCH_BYTES: usize = 1024 * 1024;
 /// What a client asks of a session.
 pub(super) enum Command {
     Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
+    Prepare(Box<RestoreSession>),
     Prompt { prompt: Prompt, waiter: PromptWaiter },
     Cancel(Option<TurnId>),
     Close(oneshot::Sender<()>),
@@ -230,12 +231,11 @@ impl SessionTask {
         match command {
             Command::Wake(restore, reply) => {
                 self.waiters.awake.push(reply);
-                let RestoreSession { options, environment, mcp_servers } = *restore;
-                if self.agent.is_none() && self.coming.is_none() {
-                    self.place.renew(environment, mcp_servers);
-                }
+                let options = restore.options;
+                self.prepare(*restore);
                 self.step(Input::Wake(options));
             }
+            Command::Prepare(restore) => self.prepare(*restore),
             Command::Prompt { prompt, waiter } => {
                 let Prompt { blocks, policy, request, options } = prompt;
                 if self.waiters.prompts.contains_key(&request) || self.keeper.knows_request(&request).await? {
@@ -264,6 +264,13 @@ impl SessionTask {
             }
         }
         Ok(())
+    }
+
+    /// An agent that is there already keeps what it was started with.
+    fn prepare(&mut self, restore: RestoreSession) {
+        if self.agent.is_none() && self.coming.is_none() {
+            self.place.renew(restore.environment, restore.mcp_servers);
+        }
     }
 
     async fn take_agent(&mut self, agent: LiveAgent, lines: Vec<Line>) -> Result<(), StoreError> {

@@ -132,9 +132,14 @@ impl Connection {
         let restore = self.restoring(&record, call.mcp_servers, &mut meta).await?;
         let session = self.host.engine.attach(&record, &restore).await.map_err(refused)?;
         set_idle_time(&session, &meta.start).await?;
-        let how = session.wake(restore).await.map_err(refused)?;
+        let how = if meta.later {
+            session.prepare(restore).await.map_err(refused)?;
+            None
+        } else {
+            Some(session.wake(restore).await.map_err(refused)?)
+        };
         let updates = !meta.start.without_updates;
-        Ok(Opened { created: false, how: Some(how), updates, ..Opened::new(session) })
+        Ok(Opened { created: false, how, updates, ..Opened::new(session) })
     }
 
     /// What a session is restored with. Servers that this client does not name come from where they came from.
@@ -186,11 +191,8 @@ impl Opened {
     }
 
     fn meta(&self) -> Option<SessionMeta> {
-        let identity = self.session.identity()?;
         Some(SessionMeta {
-            acpx_record_id: identity.record.to_string(),
-            acpx_session_id: identity.session.to_string(),
-            agent_session_id: identity.agent_session.map(|inner| inner.as_str().to_owned()),
+            ids: self.session.identity()?.into(),
             created: self.created,
             replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
             awakening: self.how.map(Into::into),

@@ -68,7 +68,7 @@ impl Connection {
         if let Some(passing) = passing {
             passing.done().await;
         }
-        answer(&turn, session.last_seq().map(|seq| seq.0))
+        answer(&turn, &session)
     }
 
     fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
@@ -149,15 +149,16 @@ async fn put(question: Question, record: String, link: ClientLink) {
     }
 }
 
-fn answer(turn: &Turn, seq: Option<u64>) -> Result<PromptAnswer, CallError> {
+fn answer(turn: &Turn, session: &Session) -> Result<PromptAnswer, CallError> {
     let meta = |ended: Option<Timestamp>| TurnMeta {
+        ids: session.identity().map(Into::into),
         turn: turn.id.0,
         request_id: turn.request.to_string(),
         duration_ms: ended
             .map(|ended| u64::try_from(ended.since(turn.queued_at).as_millis()).unwrap_or(u64::MAX)),
         approved: turn.permissions.approved,
         rejected: turn.permissions.rejected,
-        seq,
+        seq: session.last_seq().map(|seq| seq.0),
     };
     match &turn.state {
         TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => Ok(PromptAnswer {
