@@ -130,26 +130,35 @@ impl HostClient {
 
     /// What the host says next; `None` when it is gone.
     pub async fn next(&mut self) -> Option<FromHost> {
-        Some(match self.incoming.recv().await? {
-            Inbound::Notification(message) => notification(&message),
-            Inbound::Response { id, message, .. } => {
-                let result = match message.result() {
-                    Some(result) => Ok(result.into()),
-                    None => Err(Refusal::read(message.error().unwrap_or("null"))),
-                };
-                FromHost::Answer { id, result }
-            }
-            Inbound::Request { id, message } if message.method() == Some("session/request_permission") => {
-                FromHost::Question { id, params: message.params().unwrap_or("null").into() }
-            }
-            Inbound::Request { .. } | Inbound::Stray(_) => FromHost::Other,
-        })
+        self.incoming.recv().await.map(read)
+    }
+
+    /// What the host has said already and nobody has taken yet.
+    pub fn try_next(&mut self) -> Option<FromHost> {
+        self.incoming.try_recv().map(read)
     }
 
     /// Ends the connection; what was said is still written.
     pub async fn close(self) {
         // A host that is gone has nothing to hear.
         drop(self.peer.close().await);
+    }
+}
+
+fn read(inbound: Inbound) -> FromHost {
+    match inbound {
+        Inbound::Notification(message) => notification(&message),
+        Inbound::Response { id, message, .. } => {
+            let result = match message.result() {
+                Some(result) => Ok(result.into()),
+                None => Err(Refusal::read(message.error().unwrap_or("null"))),
+            };
+            FromHost::Answer { id, result }
+        }
+        Inbound::Request { id, message } if message.method() == Some("session/request_permission") => {
+            FromHost::Question { id, params: message.params().unwrap_or("null").into() }
+        }
+        Inbound::Request { .. } | Inbound::Stray(_) => FromHost::Other,
     }
 }
 
