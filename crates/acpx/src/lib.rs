@@ -39,11 +39,11 @@ fn run_with(arguments: &[String], config: &LazyConfig) -> Result<ExitCode, CliEr
     match cli::parse(arguments, &configured, io::stdin().is_terminal())? {
         Request::Run(invocation) => commands::run(*invocation, config),
         Request::Help(text) => {
-            output::show(&text)?;
+            output::print(&text)?;
             Ok(Exit::Success.into())
         }
         Request::Version => {
-            output::show(concat!(env!("CARGO_PKG_VERSION"), "\n"))?;
+            output::print(concat!(env!("CARGO_PKG_VERSION"), "\n"))?;
             Ok(Exit::Success.into())
         }
     }

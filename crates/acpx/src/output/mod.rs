@@ -4,14 +4,35 @@
 //! `--format json` every line of stdout is JSON. A reader that goes away (`acpx tour | head -1`) ends the
 //! program quietly; that is an error like any other here, and `CliError` knows that it is not worth a word.
 
+mod banner;
 mod clean;
 mod console;
+mod done;
 mod error;
+mod event;
+mod history;
+mod host;
+mod list;
+mod migrate;
+mod record;
+mod show;
+mod status;
+mod turn;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+pub(crate) use self::banner::{AgentWord, SessionLabel, created, prompting};
 pub(crate) use self::console::{Console, Mode};
+pub(crate) use self::done::{Ensured, HowEnsured, cancelled, closed, ensured, queued};
+pub(crate) use self::event::WatchedEvent;
+pub(crate) use self::history::{History, history};
+pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
+pub(crate) use self::list::{ListRow, RemoteSession, list};
+pub(crate) use self::migrate::{LeftFile, MigrateReport, MigratedRecord, migrated};
+pub(crate) use self::show::show;
+pub(crate) use self::status::{Snapshot, no_session, status};
+pub(crate) use self::turn::{PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
 
 use crate::cli::Format;
 use crate::error::{CliError, Exit, Report};
@@ -42,7 +63,7 @@ fn json_line(value: &impl serde::Serialize, out: &mut dyn Write) -> io::Result<(
 }
 
 /// Prints a text that was asked for, such as help.
-pub(crate) fn show(text: &str) -> io::Result<()> {
+pub(crate) fn print(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()
