@@ -19,7 +19,7 @@ use crate::machine::Awakening;
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
 
-use super::Host;
+use super::{Around, Host};
 use super::attachment::{self, Attachment, Form};
 use super::fault;
 use super::list;
@@ -149,14 +149,16 @@ impl Connection {
         servers: Option<Vec<McpServer>>,
         meta: &mut RestoreMeta,
     ) -> Result<RestoreSession, CallError> {
+        let environment = meta.start.take_environment();
         let mcp_servers = match servers {
             Some(list) => Some(Servers { source: source(&meta.start)?, ..list.into() }),
             None => {
                 let kept = self.host.engine.record(record).await.map_err(|error| fault::refused(&error))?;
-                self.host.recovered(kept.ok_or_else(|| fault::unknown(record))?.mcp_servers)
+                let kept = kept.ok_or_else(|| fault::unknown(record))?;
+                let around = Around { cwd: kept.cwd.as_path(), path: environment.get("PATH") };
+                self.host.recovered(kept.mcp_servers, around)
             }
         };
-        let environment = meta.start.take_environment();
         Ok(RestoreSession { options: meta.wishes.into(), environment, mcp_servers })
     }
 

@@ -21,6 +21,7 @@ mod serve;
 mod turns;
 mod watched;
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -41,8 +42,17 @@ use crate::store::Store;
 
 use scopes::Scopes;
 
-/// Reads the MCP servers of a configuration file; a reason in words if it cannot be read.
-pub type ServerFile = Arc<dyn Fn(&Path) -> Result<Vec<McpServer>, String> + Send + Sync>;
+/// Reads the MCP servers of a configuration file for a session; a reason in words if it cannot be read.
+pub type ServerFile = Arc<dyn Fn(&Path, Around<'_>) -> Result<Vec<McpServer>, String> + Send + Sync>;
+
+/// What the programs of servers are looked for by.
+#[derive(Debug, Clone, Copy)]
+pub struct Around<'a> {
+    /// The directory the session works in.
+    pub cwd: &'a Path,
+    /// The directories of `PATH`.
+    pub path: Option<&'a OsStr>,
+}
 
 /// What every connection to a host shares.
 pub struct Host {
@@ -87,7 +97,7 @@ impl Host {
     }
 
     /// Stops every session for good.
-    async fn shut_down(&self) {
+    pub async fn shut_down(&self) {
         self.stopping.send_replace(true);
         self.engine.shutdown().await;
         self.stopped.send_replace(true);
@@ -101,9 +111,9 @@ impl Host {
 
     /// The servers a record had, from the files they came from. One whose file no longer has it, or that a
     /// client had told, is left out; `None` if no file could help.
-    fn recovered(&self, kept: Vec<KeptServer>) -> Option<Servers> {
+    fn recovered(&self, kept: Vec<KeptServer>, around: Around<'_>) -> Option<Servers> {
         let source = kept.iter().find_map(|server| server.source.clone())?;
-        let there = (self.server_file)(source.as_path()).unwrap_or_default();
+        let there = (self.server_file)(source.as_path(), around).unwrap_or_default();
         let mut servers = Servers { source: Some(source.clone()), ..Servers::default() };
         for KeptServer { name, source: from } in kept {
             let value = there.iter().find(|server| server.name == name && from.as_ref() == Some(&source));
