@@ -51,7 +51,7 @@ pub(crate) enum CliError {
         reason: String,
     },
     /// Nothing is kept under this name here or further up.
-    #[error("no session {}of {agent} is open in {}{}", named(.name.as_deref()), cwd.display(), further_up(.cwd, .searched))]
+    #[error("there is no session {}of {agent} in {}{}", named(.name.as_deref()), cwd.display(), further_up(.cwd, .searched))]
     NoSession {
         /// The agent, as it is named on the command line.
         agent: String,

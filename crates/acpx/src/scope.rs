@@ -3,6 +3,8 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
+use acpx_core::model::AbsolutePath;
+
 use crate::error::CliError;
 
 /// The directories that are searched, nearest first. There is always one.
@@ -32,9 +34,9 @@ impl Walk {
         self.directories.last().expect("a walk begins somewhere")
     }
 
-    /// Every directory, nearest first.
-    pub(crate) fn directories(&self) -> &[PathBuf] {
-        &self.directories
+    /// Every directory, nearest first, as the store has them.
+    pub(crate) fn directories(&self) -> Result<Vec<AbsolutePath>, CliError> {
+        Ok(self.directories.iter().map(|path| AbsolutePath::from_path(path)).collect::<Result<_, _>>()?)
     }
 }
 
@@ -54,7 +56,8 @@ mod tests {
         fs::write(top.join("repository/.git"), "gitdir: elsewhere").unwrap();
         std::os::unix::fs::symlink(&deep, top.join("link")).unwrap();
         let walk = Walk::from(&top.join("link")).unwrap();
-        assert_eq!(walk.directories(), [deep, top.join("repository/a"), top.join("repository")]);
+        let expected = [deep, top.join("repository/a"), top.join("repository")];
+        assert_eq!(walk, Walk { directories: expected.to_vec() });
         assert_eq!((walk.start(), walk.end()), (&*top.join("repository/a/b"), &*top.join("repository")));
     }
 

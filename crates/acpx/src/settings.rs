@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acpx_core::model::{AbsolutePath, AgentSpec, PermissionPolicy};
+use acpx_core::model::{AbsolutePath, AgentSpec, PermissionPolicy, SessionName};
 
 use crate::agents::{self, UnknownAgent};
 use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
@@ -50,7 +50,7 @@ pub(crate) struct Settings {
     /// The directory, as the agent is told it.
     pub(crate) cwd: AbsolutePath,
     /// Which of the directory's sessions; `None` for the unnamed one.
-    pub(crate) session: Option<String>,
+    pub(crate) session: Option<SessionName>,
     /// What the agent may do.
     pub(crate) policy: PermissionPolicy,
     /// How long to wait for the agent.

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acpx_core::machine::{Fallback, WakeOptions};
-use acpx_core::model::PermissionPolicy;
+use acpx_core::model::{PermissionPolicy, SessionName};
 
 use super::options::{Format, OutputArgs, PermissionArgs, SessionArgs};
 use super::usage::UsageError;
@@ -29,7 +29,7 @@ pub(crate) struct Options {
     /// Where.
     pub(crate) cwd: Option<PathBuf>,
     /// Which of the directory's sessions; `None` for the unnamed one.
-    pub(crate) session: Option<String>,
+    pub(crate) session: Option<SessionName>,
     /// How to write.
     pub(crate) output: OutputOptions,
     /// What the agent may do.
@@ -232,10 +232,7 @@ impl Options {
             (None, Some(name)) => AgentChoice::Named(name),
             (None, None) => AgentChoice::Default,
         };
-        let session = match name.as_deref().map(str::trim) {
-            Some("") => return Err(UsageError::EmptyName),
-            name => name.map(str::to_owned),
-        };
+        let session = name.as_deref().map(SessionName::new).transpose().map_err(UsageError::Name)?;
         Ok(Self {
             agent,
             cwd: args.cwd,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use acpx_core::machine::{Fallback, WakeOptions};
-use acpx_core::model::PermissionPolicy;
+use acpx_core::model::{PermissionPolicy, SessionName};
 use proptest::prelude::*;
 
 use super::*;
@@ -152,7 +152,7 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
     let expected = Options {
         agent: named("claude"),
         cwd: Some("/w".into()),
-        session: Some("name".into()),
+        session: Some(SessionName::new("name").unwrap()),
         output: OutputOptions { format: Some(Format::Json), strict: true, verbose: false },
         policy: Some(PermissionPolicy::DenyAll),
         timeout: Some(Duration::from_millis(1500)),
@@ -207,9 +207,10 @@ fn the_name_of_a_session_is_a_flag_or_an_argument_and_is_trimmed() {
         &["sessions", "ensure", "--session", "api"],
     ];
     for line in lines {
-        assert_eq!(invocation(line).options.session.as_deref(), Some("api"), "{line:?}");
+        let name = invocation(line).options.session;
+        assert_eq!(name.as_ref().map(SessionName::as_str), Some("api"), "{line:?}");
     }
-    assert_eq!(mistake(&["-s", " ", "status"]).0, "the session's name is empty");
+    assert_eq!(mistake(&["-s", " ", "status"]).0, "the session name is empty");
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use acpx_core::model::InvalidSessionName;
+
 /// A command line that means nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UsageError {
@@ -37,9 +39,9 @@ pub(crate) enum UsageError {
         /// The agent's name.
         name: String,
     },
-    /// A session's name says nothing.
-    #[error("the session's name is empty")]
-    EmptyName,
+    /// A session cannot have this name.
+    #[error("{0}")]
+    Name(InvalidSessionName),
     /// Output that promises JSON alone is not JSON.
     #[error("--json-strict needs --format json")]
     StrictWithoutJson,
@@ -94,7 +96,7 @@ impl UsageError {
                 format!("leave one out; to say {name:?} to the agent, put it behind --").into()
             }
             Self::NoAgentHere { name } => format!("leave {name} out").into(),
-            Self::EmptyName => "leave the name out for the directory's unnamed session".into(),
+            Self::Name(_) => "leave the name out for the directory's unnamed session".into(),
             Self::StrictWithoutJson => "add --format json".into(),
             Self::StrictAndVerbose | Self::PermissionModes => "keep one of them".into(),
             Self::NotUnicode { .. } => "agents are told everything as UTF-8 text".into(),

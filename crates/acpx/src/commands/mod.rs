@@ -1,6 +1,9 @@
 //! The commands, one file each. Their arguments and help texts are the grammar's, in `cli`.
 
 mod demo_agent;
+mod kept;
+mod sessions;
+mod status;
 mod tour;
 
 pub(crate) use self::demo_agent::DemoAgentArgs;
@@ -8,20 +11,33 @@ pub(crate) use self::tour::TourArgs;
 
 use std::process::ExitCode;
 
-use crate::cli::{Command, Invocation, UsageError};
+use crate::cli::{Command, Invocation, SessionsCommand, UsageError};
 use crate::error::CliError;
-use crate::settings::LazyConfig;
+use crate::settings::{LazyConfig, Settings};
 
 /// Does what was asked.
-pub(crate) fn run(invocation: Invocation, _config: &LazyConfig) -> Result<ExitCode, CliError> {
-    match invocation.command {
+pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCode, CliError> {
+    let Invocation { options, command } = invocation;
+    let settings = || Settings::new(&options, config.get()?);
+    match command {
         Command::Tour(args) => tour::run(&args),
         Command::DemoAgent(args) => demo_agent::run(&args),
+        Command::Status => status::run(&settings()?),
+        Command::Sessions(SessionsCommand::Show) => sessions::show::run(&settings()?),
+        Command::Sessions(SessionsCommand::History { limit }) => sessions::history::run(&settings()?, limit),
+        Command::Sessions(SessionsCommand::List(list)) if !list.remote => {
+            sessions::list::run(&settings()?, &options, list.filter_cwd.as_deref())
+        }
         Command::Prompt(_)
         | Command::Exec(_)
         | Command::Cancel
-        | Command::Status
-        | Command::Sessions(_)
+        | Command::Sessions(
+            SessionsCommand::List(_)
+            | SessionsCommand::New
+            | SessionsCommand::Ensure
+            | SessionsCommand::Close
+            | SessionsCommand::Migrate(_),
+        )
         | Command::Host(_) => Err(UsageError::NoHost.into()),
     }
 }

@@ -79,7 +79,7 @@ fn text(rows: &[ListRow<'_>], out: &mut dyn Write) -> io::Result<()> {
             ListRow::Kept(record) => {
                 let name = name(record).map_or("-", |name| name.as_str());
                 let (id, cwd, at) = (shown_id(record), &record.cwd, record.updated_at);
-                writeln!(out, "{id}\t{name}\t{cwd}\t{at}")?;
+                writeln!(out, "{id}\t{name}\t{cwd}\t{at}\t{}", record.agent.label())?;
             }
             ListRow::Remote(session) => {
                 let at = session.updated_at.map_or_else(|| "-".to_owned(), |at| at.to_string());

@@ -5,7 +5,9 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use acpx_core::model::{AgentSpec, Record, SessionIdentity, Timestamp, Turn, TurnState};
+use acpx_core::model::{
+    AgentExit, AgentSpec, Record, SessionIdentity, SessionName, Timestamp, Turn, TurnState,
+};
 use serde::Serialize;
 
 use super::record::{command, name};
@@ -36,8 +38,6 @@ enum Standing {
     Parked,
     /// The last agent did not end as it should. The next prompt starts another.
     Dead,
-    /// The user has closed it.
-    Closed,
 }
 
 impl Standing {
@@ -47,7 +47,6 @@ impl Standing {
             Self::Idle => "idle",
             Self::Parked => "parked",
             Self::Dead => "dead",
-            Self::Closed => "closed",
         }
     }
 
@@ -64,27 +63,37 @@ impl Standing {
             Self::Idle => "the agent is ready",
             Self::Parked => "no agent runs; the next prompt restores the session",
             Self::Dead => "the agent ended unexpectedly; the next prompt restores the session",
-            Self::Closed => "the session is closed",
         }
     }
 }
 
-impl Snapshot<'_> {
+impl<'a> Snapshot<'a> {
     fn standing(&self) -> Standing {
-        let runs = |turn: &&Turn| matches!(turn.state, TurnState::Dispatched { .. });
-        let waits = self.open_turns.iter().any(|turn| turn.state == TurnState::Queued);
-        let has_begun = self.open_turns.iter().find(runs).is_some();
+        let waits = self.queued().next().is_some();
         let ended = self.record.agent_run.as_ref().map(|run| run.ended.as_ref());
-        match (&self.record.lifecycle, ended) {
-            (acpx_core::model::Lifecycle::Closed { .. }, _) => Standing::Closed,
-            _ if waits || has_begun && self.agent_lives => Standing::Running,
+        match (self.running().is_some(), self.agent_lives, ended) {
+            (true, true, _) => Standing::Running,
+            _ if waits => Standing::Running,
             // Whoever would have ended the turn is gone with the agent.
-            _ if has_begun => Standing::Dead,
-            _ if self.agent_lives => Standing::Idle,
-            (_, Some(None)) => Standing::Dead,
-            (_, Some(Some(exit))) if !is_orderly(&exit.how) => Standing::Dead,
-            (_, Some(Some(_)) | None) => Standing::Parked,
+            (true, false, _) => Standing::Dead,
+            (false, true, _) => Standing::Idle,
+            (false, false, Some(None)) => Standing::Dead,
+            (false, false, Some(Some(exit))) if !is_orderly(&exit.how) => Standing::Dead,
+            (false, false, Some(Some(_)) | None) => Standing::Parked,
         }
+    }
+
+    /// The turn that was sent to the agent, and when.
+    fn running(&self) -> Option<(&'a Turn, Timestamp)> {
+        self.open_turns.iter().find_map(|turn| match turn.state {
+            TurnState::Dispatched { at } => Some((turn, at)),
+            _ => None,
+        })
+    }
+
+    /// The turns that wait.
+    fn queued(&self) -> impl Iterator<Item = &'a Turn> {
+        self.open_turns.iter().filter(|turn| turn.state == TurnState::Queued)
     }
 
     fn uptime(&self) -> Option<String> {
@@ -97,7 +106,7 @@ impl Snapshot<'_> {
     }
 
     /// The last end of an agent, while no agent lives.
-    fn exit(&self) -> Option<&acpx_core::model::AgentExit> {
+    fn exit(&self) -> Option<&'a AgentExit> {
         self.record.agent_run.as_ref().filter(|_| !self.agent_lives)?.ended.as_ref()
     }
 }
@@ -194,34 +203,29 @@ struct TurnObject<'a> {
 
 fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
     let (record, standing) = (snapshot.record, snapshot.standing());
-    let running = snapshot.open_turns.iter().find_map(|turn| match turn.state {
-        TurnState::Dispatched { at } => {
-            Some(TurnObject { number: turn.id.0, request_id: turn.request.as_str(), since: at })
-        }
-        _ => None,
+    let turn = snapshot.running().map(|(turn, since)| TurnObject {
+        number: turn.id.0,
+        request_id: turn.request.as_str(),
+        since,
     });
-    let exit = record.agent_run.as_ref().filter(|_| !snapshot.agent_lives).and_then(|run| run.ended.as_ref());
+    let exit = snapshot.exit();
     StatusObject {
         action: ACTION,
         status: standing.json_word(),
         summary: standing.summary(),
         identity: record.identity(),
         agent: record.agent.name.clone().unwrap_or_else(|| command(&record.agent)),
-        name: name(record).map(acpx_core::model::SessionName::as_str),
+        name: name(record).map(SessionName::as_str),
         cwd: record.cwd.as_str(),
         pid: snapshot.pid(),
         uptime: snapshot.uptime(),
         last_prompt_time: snapshot.last_prompt,
-        turn: running,
-        queued: queued(snapshot).count(),
-        waiting_since: queued(snapshot).next().map(|turn| turn.queued_at),
+        turn,
+        queued: snapshot.queued().count(),
+        waiting_since: snapshot.queued().next().map(|turn| turn.queued_at),
         last_exit: exit.map(|exit| exit.how.as_str()),
         last_exit_at: exit.map(|exit| exit.at),
     }
-}
-
-fn queued<'a>(snapshot: &Snapshot<'a>) -> impl Iterator<Item = &'a Turn> {
-    snapshot.open_turns.iter().filter(|turn| turn.state == TurnState::Queued)
 }
 
 fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
@@ -238,13 +242,11 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "status: {}", snapshot.standing().word())?;
     writeln!(out, "uptime: {}", snapshot.uptime().unwrap_or_else(dash))?;
     writeln!(out, "lastPromptTime: {}", snapshot.last_prompt.map_or_else(dash, |at| at.to_string()))?;
-    for turn in snapshot.open_turns {
-        if let TurnState::Dispatched { at } = turn.state {
-            writeln!(out, "turn: {} ({}) since {at}", turn.id, turn.request)?;
-        }
+    if let Some((turn, since)) = snapshot.running() {
+        writeln!(out, "turn: {} ({}) since {since}", turn.id, turn.request)?;
     }
-    if let Some(first) = queued(snapshot).next() {
-        writeln!(out, "queued: {}, waiting since {}", queued(snapshot).count(), first.queued_at)?;
+    if let Some(first) = snapshot.queued().next() {
+        writeln!(out, "queued: {}, waiting since {}", snapshot.queued().count(), first.queued_at)?;
     }
     if let Some(exit) = snapshot.exit() {
         writeln!(out, "lastExit: {} at {}", exit.how, exit.at)?;

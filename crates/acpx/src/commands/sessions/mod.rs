@@ -1,0 +1,5 @@
+//! `acpx sessions …`: one file for each of its verbs.
+
+pub(super) mod history;
+pub(super) mod list;
+pub(super) mod show;
