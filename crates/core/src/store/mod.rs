@@ -122,8 +122,7 @@ pub trait Store: Send + Sync {
     ) -> StoreFuture<'_, Vec<Record>>;
 
     /// The record that has a scope, or `None`: in the nearest directory that has one, the open one, or else the
-    /// one that was closed last (the one that was made last, where that is equal). How many others there are
-    /// makes no difference to the time this takes.
+    /// one that was closed last (the one that was made last, where that is equal).
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>>;
 
     /// The records whose last run has no end, by their ids, and those runs.
