@@ -19,11 +19,11 @@ use crate::machine::Awakening;
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
 
-use super::{Around, Host};
 use super::attachment::{self, Attachment, Form};
 use super::fault;
 use super::list;
 use super::meta::{HostMeta, NewMeta, PROTOCOL, RestoreMeta, SessionMeta, ShellMeta, StartMeta};
+use super::{Around, Host};
 
 /// One client's connection.
 pub(super) struct Connection {
