@@ -1,25 +1,76 @@
-//! What can go wrong with a command, and the one place that prints it.
+//! What can go wrong with a command, and what it means to whoever called us: a class with its exit code, a
+//! stable code, a hint. `output` prints it; nothing else decides how an error looks.
 
+use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
-use std::process::ExitCode;
+use std::time::Duration;
 
 use acpx_core::engine::{PromptProblem, SessionError};
-use acpx_core::model::PathProblem;
+use acpx_core::host::{HostError, RunError};
+use acpx_core::model::{AgentError, PathProblem, SessionIdentity};
 use acpx_core::store::StoreError;
 
-use crate::output::complain;
+use crate::agents::UnknownAgent;
+use crate::cli::UsageError;
+use crate::config::ConfigError;
+use crate::patience::Stop;
+use crate::prompt_input::InputError;
+
+mod class;
+mod report;
+
+pub(crate) use self::class::{ErrorClass, Exit};
+pub(crate) use self::report::{Origin, Report};
 
 /// Why a command could not be done.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum CliError {
+    /// The command line means nothing.
+    #[error(transparent)]
+    Usage(#[from] UsageError),
+    /// The configuration cannot be used.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// There is no such agent.
+    #[error(transparent)]
+    Agent(#[from] UnknownAgent),
+    /// There is no prompt to send.
+    #[error(transparent)]
+    Input(#[from] InputError),
     /// Neither `ACPX_HOME` nor `HOME` is set.
     #[error("cannot tell where acpx keeps its files")]
     NoHome,
     /// A home that depends on where the program is started is none.
     #[error("the home {} is not an absolute path", .0.display())]
     RelativeHome(PathBuf),
+    /// The directory to work in cannot be used.
+    #[error("cannot work in {}: {reason}", path.display())]
+    Directory {
+        /// The directory.
+        path: PathBuf,
+        /// Why not.
+        reason: String,
+    },
+    /// Nothing is kept under this name here or further up.
+    #[error("there is no session {}of {agent} in {}{}", named(.name.as_deref()), cwd.display(), further_up(.cwd, .searched))]
+    NoSession {
+        /// The agent, as it is named on the command line.
+        agent: String,
+        /// The session's name.
+        name: Option<String>,
+        /// Where the search began.
+        cwd: PathBuf,
+        /// Where it ended.
+        searched: PathBuf,
+    },
+    /// The configuration forbids `exec`.
+    #[error("exec is disabled by {}", file.display())]
+    ExecDisabled {
+        /// The configuration file.
+        file: PathBuf,
+    },
     /// The async runtime cannot be started.
     #[error("cannot start")]
     Runtime(#[source] io::Error),
@@ -44,6 +95,38 @@ pub(crate) enum CliError {
     /// A path cannot be used.
     #[error(transparent)]
     Path(#[from] PathProblem),
+    /// It took longer than it may.
+    #[error("it took longer than {} s", .0.as_secs_f32())]
+    TimedOut(Duration),
+    /// A signal ended it.
+    #[error("interrupted")]
+    Signalled,
+    /// What the host answered instead.
+    #[error("{}", .0.message)]
+    Told(ToldError),
+    /// One of these, about a session whose ids are known.
+    #[error("{error}")]
+    About {
+        /// The error.
+        error: Box<CliError>,
+        /// The session.
+        identity: Box<SessionIdentity>,
+    },
+}
+
+/// An error as another process tells it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ToldError {
+    /// The stable code.
+    pub(crate) code: String,
+    /// What happened, to what.
+    pub(crate) message: String,
+    /// What a person can do next.
+    pub(crate) hint: Option<String>,
+    /// Who found it.
+    pub(crate) origin: Origin,
+    /// The agent's own error object, where there was one.
+    pub(crate) acp: Option<std::sync::Arc<str>>,
 }
 
 impl From<PromptProblem> for CliError {
@@ -52,40 +135,194 @@ impl From<PromptProblem> for CliError {
     }
 }
 
-impl CliError {
-    /// Prints the error with its causes and what to do next, and gives the exit code.
-    pub(crate) fn report(&self) -> ExitCode {
-        if matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe) {
-            return ExitCode::SUCCESS;
-        }
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        complain(&format!("acpx: {text}"));
-        if let Some(hint) = self.hint() {
-            complain(&format!("hint: {hint}"));
-        }
-        ExitCode::FAILURE
+impl From<HostError> for CliError {
+    fn from(error: HostError) -> Self {
+        let acp = match &error {
+            HostError::Refused(refusal) => refusal.acp().map(Into::into),
+            _ => None,
+        };
+        let origin = match (&error, &acp) {
+            (_, Some(_)) => Origin::Acp,
+            (HostError::Refused(refusal), None) if refusal.code() == "QUEUE_FULL" => Origin::Queue,
+            (HostError::Refused(_), None) => Origin::Runtime,
+            _ => Origin::Cli,
+        };
+        let (code, hint) = (error.code().to_owned(), error.hint().map(str::to_owned));
+        Self::Told(ToldError { code, message: with_causes(&error), hint, origin, acp })
     }
+}
 
-    fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::NoHome => Some("set ACPX_HOME or HOME"),
-            Self::RelativeHome(_) => Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx"),
-            Self::System { source, .. } => match source.kind() {
-                io::ErrorKind::AlreadyExists => Some("name a directory that does not exist yet"),
-                io::ErrorKind::NotFound => Some("make the directory above it first"),
-                io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
-                    Some("choose another place; ACPX_HOME names the home")
-                }
-                _ => None,
-            },
-            Self::Session(error) => error.hint(),
-            Self::Store(error) => error.hint(),
-            Self::Runtime(_) | Self::Output(_) | Self::Path(_) => None,
+impl From<RunError> for CliError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Host(error) => error.into(),
+            RunError::Store(error) => error.into(),
+            other => Self::System { doing: "be the host".to_owned(), source: io::Error::other(other) },
         }
     }
 }
+
+impl From<Stop> for CliError {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::TimedOut(limit) => Self::TimedOut(limit),
+            Stop::Signalled => Self::Signalled,
+        }
+    }
+}
+
+impl CliError {
+    /// The same error about a session whose ids are known.
+    pub(crate) fn about(self, identity: SessionIdentity) -> Self {
+        Self::About { error: Box::new(self), identity: Box::new(identity) }
+    }
+
+    /// Whether the reader of our output has gone, which is nothing to tell anybody.
+    pub(crate) fn is_broken_pipe(&self) -> bool {
+        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+    }
+
+    /// The error with its causes, in one line.
+    pub(crate) fn message(&self) -> String {
+        if let Self::About { error, .. } = self {
+            return error.message();
+        }
+        with_causes(self)
+    }
+
+    /// The stable code of this error. Those of the library are its own.
+    pub(crate) fn code(&self) -> Cow<'static, str> {
+        match self {
+            Self::Session(error) => error.code().into(),
+            Self::Store(error) => error.code().into(),
+            Self::Told(error) => error.code.clone().into(),
+            Self::About { error, .. } => error.code(),
+            own => own.own_code().into(),
+        }
+    }
+
+    fn own_code(&self) -> &'static str {
+        match self {
+            Self::Usage(_) => "USAGE",
+            Self::Config(error) => error.code(),
+            Self::Agent(_) => "AGENT_UNKNOWN",
+            Self::Input(_) => "BAD_PROMPT",
+            Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
+            Self::Directory { .. } => "BAD_DIRECTORY",
+            Self::NoSession { .. } => "NO_SESSION",
+            Self::ExecDisabled { .. } => "EXEC_DISABLED",
+            Self::TimedOut(_) => "TIMEOUT",
+            Self::Signalled => "SIGNALLED",
+            Self::Output(_) => "OUTPUT_FAILED",
+            Self::Path(_) => "BAD_PATH",
+            Self::Runtime(_)
+            | Self::System { .. }
+            | Self::Session(_)
+            | Self::Store(_)
+            | Self::Told(_)
+            | Self::About { .. } => "SYSTEM",
+        }
+    }
+
+    /// What sort of error it is to whoever called us.
+    pub(crate) fn class(&self) -> ErrorClass {
+        match self {
+            // What was typed is wrong; the same of a session that is there is not.
+            Self::Directory { .. } => ErrorClass::Usage,
+            other => ErrorClass::of(&other.code()),
+        }
+    }
+
+    /// What a person can do next.
+    pub(crate) fn hint(&self) -> Option<Cow<'static, str>> {
+        match self {
+            Self::Usage(error) => Some(error.hint()),
+            Self::Config(error) => error.hint().map(Into::into),
+            Self::Agent(_) => Some(format!("{AGENTS_HINT}; acpx --help names some").into()),
+            Self::Input(error) => Some(error.hint().into()),
+            Self::NoHome => Some("set ACPX_HOME or HOME".into()),
+            Self::RelativeHome(_) => {
+                Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
+            }
+            Self::Directory { .. } => Some("name a directory that exists with --cwd".into()),
+            Self::NoSession { agent, name, .. } => Some(create_one(agent, name.as_deref()).into()),
+            Self::ExecDisabled { .. } => {
+                Some("use a session, or set disableExec to false in the file".into())
+            }
+            Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
+            Self::Session(SessionError::NoRecord(_)) => Some("acpx sessions list has those there are".into()),
+            Self::Session(error) => error.hint().map(Into::into),
+            Self::Store(error) => error.hint().map(Into::into),
+            Self::TimedOut(_) => Some("give it more time with --timeout".into()),
+            Self::Told(error) => error.hint.clone().map(Into::into),
+            Self::About { error, .. } => error.hint(),
+            Self::Path(_) => Some("name another path: agents are told absolute paths as UTF-8 text".into()),
+            Self::Runtime(_) | Self::Output(_) | Self::Signalled => None,
+        }
+    }
+
+    /// The session it is about, where its ids are known.
+    pub(crate) fn identity(&self) -> Option<&SessionIdentity> {
+        match self {
+            Self::About { identity, .. } => Some(identity),
+            _ => None,
+        }
+    }
+
+    /// Who found it.
+    pub(crate) fn origin(&self) -> Origin {
+        match self {
+            Self::Session(SessionError::Agent(AgentError::Refused { .. })) => Origin::Acp,
+            Self::Session(SessionError::QueueFull(_) | SessionError::RequestExists { .. }) => Origin::Queue,
+            Self::Session(_) | Self::Store(_) => Origin::Runtime,
+            Self::Told(error) => error.origin,
+            Self::About { error, .. } => error.origin(),
+            _ => Origin::Cli,
+        }
+    }
+
+    /// The agent's own error object, unchanged, where there was one.
+    pub(crate) fn acp(&self) -> Option<&str> {
+        match self {
+            Self::Session(SessionError::Agent(AgentError::Refused { acp, .. })) => Some(acp),
+            Self::Told(error) => error.acp.as_deref(),
+            Self::About { error, .. } => error.acp(),
+            _ => None,
+        }
+    }
+}
+
+/// An error with its causes, in one line.
+fn with_causes(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+const AGENTS_HINT: &str = "put it under \"agents\" in config.json of ACPX_HOME, or use one that is built in";
+
+fn system_hint(kind: io::ErrorKind) -> Option<&'static str> {
+    match kind {
+        io::ErrorKind::AlreadyExists => Some("name a directory that does not exist yet"),
+        io::ErrorKind::NotFound => Some("make the directory above it first"),
+        io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
+            Some("choose another place; ACPX_HOME names the home")
+        }
+        _ => None,
+    }
+}
+
+fn named(name: Option<&str>) -> String {
+    name.map_or_else(String::new, |name| format!("named {name:?} "))
+}
+
+fn further_up(cwd: &std::path::Path, searched: &std::path::Path) -> String {
+    if cwd == searched { String::new() } else { format!(" or above, up to {}", searched.display()) }
+}
+
+fn create_one(agent: &str, name: Option<&str>) -> String {
+    let name = name.map_or_else(String::new, |name| format!(" --name {name}"));
+    format!("create one: acpx {agent} sessions new{name}")
+}
+
+#[cfg(test)]
+mod tests;

@@ -2,30 +2,54 @@
 //!
 //! What sessions are and do is in `acpx-core`; here is only what a person types and reads.
 
+mod agents;
+mod asking;
+mod cli;
 mod commands;
+mod config;
 mod demo_agent;
 mod error;
 mod home;
 mod output;
+mod patience;
+mod prompt_input;
+mod reach;
+mod scope;
+mod settings;
+mod setup;
+mod talk;
 
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use clap::Parser;
-
-use crate::commands::Command;
-
-/// tmux for coding agents: sessions of the Agent Client Protocol that last.
-#[derive(Debug, Parser)]
-#[command(name = "acpx", version)]
-struct Cli {
-    #[command(subcommand)]
-    command: Command,
-}
+use crate::cli::{Request, UsageError, format_wish};
+use crate::error::{CliError, Exit};
+use crate::settings::LazyConfig;
 
 /// Runs the program with the arguments it was given and says how it ended.
 pub fn run() -> ExitCode {
-    match Cli::parse().command.run() {
-        Ok(code) => code,
-        Err(error) => error.report(),
+    let config = LazyConfig::default();
+    let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
+    let shown: Vec<String> = arguments.iter().map(|text| text.to_string_lossy().into_owned()).collect();
+    let done = match arguments.iter().position(|text| text.to_str().is_none()) {
+        Some(index) => Err(UsageError::NotUnicode { shown: shown[index].clone() }.into()),
+        None => run_with(&shown, &config),
+    };
+    done.unwrap_or_else(|error| output::report(&error, config.format_for(format_wish(&shown))))
+}
+
+fn run_with(arguments: &[String], config: &LazyConfig) -> Result<ExitCode, CliError> {
+    let configured = || Ok(config.get()?.agent_names());
+    match cli::parse(arguments, &configured, io::stdin().is_terminal())? {
+        Request::Run(invocation) => commands::run(*invocation, config),
+        Request::Help(text) => {
+            output::print(&text)?;
+            Ok(Exit::Success.into())
+        }
+        Request::Version => {
+            output::print(concat!(env!("CARGO_PKG_VERSION"), "\n"))?;
+            Ok(Exit::Success.into())
+        }
     }
 }

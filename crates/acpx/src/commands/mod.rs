@@ -1,26 +1,48 @@
-//! The commands, one file each: its arguments, its help text, its `run`.
+//! The commands, one file each. Their arguments and help texts are the grammar's, in `cli`.
 
+mod cancel;
 mod demo_agent;
+mod exec;
+mod host;
+mod kept;
+mod prompt;
+mod sessions;
+mod status;
 mod tour;
+
+pub(crate) use self::demo_agent::DemoAgentArgs;
+pub(crate) use self::tour::TourArgs;
 
 use std::process::ExitCode;
 
-use clap::Subcommand;
-
+use crate::cli::{Command, Invocation, SessionsCommand, UsageError};
 use crate::error::CliError;
+use crate::settings::{LazyConfig, Settings};
 
-/// What to do.
-#[derive(Debug, Subcommand)]
-pub(crate) enum Command {
-    Tour(tour::TourArgs),
-    DemoAgent(demo_agent::DemoAgentArgs),
-}
-
-impl Command {
-    pub(crate) fn run(self) -> Result<ExitCode, CliError> {
-        match self {
-            Self::Tour(args) => tour::run(&args),
-            Self::DemoAgent(args) => demo_agent::run(&args),
+/// Does what was asked.
+pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCode, CliError> {
+    let Invocation { options, command } = invocation;
+    let settings = || Settings::new(&options, config.get()?);
+    match command {
+        Command::Tour(args) => tour::run(&args),
+        Command::DemoAgent(args) => demo_agent::run(&args),
+        Command::Status => status::run(&settings()?),
+        Command::Sessions(SessionsCommand::Show) => sessions::show::run(&settings()?),
+        Command::Sessions(SessionsCommand::History { limit }) => sessions::history::run(&settings()?, limit),
+        Command::Sessions(SessionsCommand::List(list)) if !list.remote => {
+            sessions::list::run(&settings()?, &options, list.filter_cwd.as_deref())
+        }
+        Command::Prompt(prompt) => prompt::run(&prompt, &settings()?, &options),
+        Command::Exec(words) => exec::run(&words, &settings()?, &options, config.get()?),
+        Command::Cancel => cancel::run(&settings()?),
+        Command::Sessions(SessionsCommand::New) => sessions::new::new(&settings()?, &options, config.get()?),
+        Command::Sessions(SessionsCommand::Ensure) => {
+            sessions::new::ensure(&settings()?, &options, config.get()?)
+        }
+        Command::Sessions(SessionsCommand::Close) => sessions::close::run(&settings()?),
+        Command::Host(command) => host::run(command, options.output, config),
+        Command::Sessions(SessionsCommand::List(_) | SessionsCommand::Migrate(_)) => {
+            Err(UsageError::NoHost.into())
         }
     }
 }

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use acpx_core::acp::agent::{
     AgentService, CallError, Cancellation, ClientLink, Command, ListCall, Mode, Modes, NewCall, ParamProblem,
-    PromptCall, RestoreCall, SessionPage, SessionSetup, SetModeCall, UpdateBody,
+    PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup, SetModeCall, UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use serde_json::value::RawValue;
@@ -189,7 +189,7 @@ impl AgentService for DemoAgent {
         call: PromptCall,
         cancellation: Cancellation,
         link: ClientLink,
-    ) -> Result<StopReason, CallError> {
+    ) -> Result<PromptAnswer, CallError> {
         let live = self.known(&call.session)?;
         let turns = self.read(&call.session)?.map(|kept| kept.turns).unwrap_or_default();
         self.keep(&call.session, &first_lines(&call, &live, turns.is_empty()))?;
@@ -210,7 +210,7 @@ impl AgentService for DemoAgent {
             self.remember_mode(&call.session, mode);
         }
         self.keep(&call.session, &last_lines(turn, ended.as_ref().ok()))?;
-        ended
+        ended.map(Into::into)
     }
 }
 

@@ -1,9 +1,41 @@
-//! The only code that writes for people: data to stdout, words about trouble to stderr.
+//! The only code that writes for people and programs: data to stdout, words about trouble to stderr.
 //!
-//! A reader that goes away (`acpx tour | head -1`) ends the program quietly; that is an error like any other
-//! here, and `CliError` knows that it is not worth a word.
+//! Everything is rendered by functions over a `Write`, so that a test reads what a person would see. With
+//! `--format json` every line of stdout is JSON. A reader that goes away (`acpx tour | head -1`) ends the
+//! program quietly; that is an error like any other here, and `CliError` knows that it is not worth a word.
+
+mod banner;
+mod clean;
+mod console;
+mod done;
+mod error;
+mod history;
+mod host;
+mod list;
+mod migrate;
+mod record;
+mod show;
+mod status;
+mod turn;
 
 use std::io::{self, Write};
+use std::process::ExitCode;
+
+pub(crate) use self::banner::{AgentWord, SessionLabel, created, prompting};
+pub(crate) use self::console::{Console, Mode};
+pub(crate) use self::done::{Ensured, HowEnsured, cancelled, closed, ensured, queued};
+pub(crate) use self::history::{History, history};
+pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
+pub(crate) use self::list::{ListRow, RemoteSession, list};
+pub(crate) use self::migrate::{LeftFile, MigrateReport, MigratedRecord, migrated};
+pub(crate) use self::show::show;
+pub(crate) use self::status::{Snapshot, no_session, status};
+pub(crate) use self::turn::{PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
+
+use acpx_core::host::WatchedEvent;
+
+use crate::cli::Format;
+use crate::error::{CliError, Exit, Report};
 
 /// Writes lines to stdout.
 #[derive(Debug)]
@@ -24,7 +56,42 @@ impl Printer {
     }
 }
 
-/// Writes a line to stderr. If even that fails, there is nobody left to tell.
-pub(crate) fn complain(text: &str) {
-    drop(writeln!(io::stderr(), "{text}"));
+/// Writes a value as one line of JSON.
+fn json_line(value: &impl serde::Serialize, out: &mut dyn Write) -> io::Result<()> {
+    serde_json::to_writer(&mut *out, value)?;
+    out.write_all(b"\n")
+}
+
+/// Prints a text that was asked for, such as help.
+pub(crate) fn print(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    out.flush()
+}
+
+/// Gives stdout up: whoever reads it sees its end, while the program goes on.
+pub(crate) fn close_stdout() -> io::Result<()> {
+    let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdout(&nowhere)?)
+}
+
+/// Says something to nobody in particular: a host's stderr is its log.
+pub(crate) fn log(words: &str) {
+    // A log that cannot be written is no reason to stop.
+    drop(writeln!(io::stderr(), "[acpx {}] {words}", std::process::id()));
+}
+
+/// Prints why a command was not done, once, in the format that was asked for, and says how the program ends.
+pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
+    if error.is_broken_pipe() {
+        return Exit::Success.into();
+    }
+    let report = Report::from(error);
+    // If even this cannot be written, there is nobody left to tell.
+    drop(match format {
+        Format::Json => error::json(&report, &mut io::stdout()),
+        Format::Text => error::text(&report, &mut io::stderr()),
+        Format::Quiet => error::quiet(&report, &mut io::stderr()),
+    });
+    report.class.exit().into()
 }

@@ -44,6 +44,12 @@ impl Tail {
         Self { recent: Mutex::default(), reached: watch::Sender::new(reached) }
     }
 
+    /// The number of the last event there is.
+    pub(super) fn last(&self) -> Option<Seq> {
+        let last = self.reached.borrow().last;
+        (last > 0).then_some(Seq(last))
+    }
+
     /// Shows events that have been kept.
     pub(super) fn publish(&self, events: Vec<Event>) {
         let Some(last) = events.last().map(|event| event.seq.0) else { return };

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::machine::WakeOptions;
 use crate::model::{PermissionPolicy, RequestId};
 
 /// What to say to the agent, and what it may do meanwhile.
@@ -13,6 +14,7 @@ pub struct Prompt {
     pub(super) blocks: Arc<str>,
     pub(super) policy: PermissionPolicy,
     pub(super) request: RequestId,
+    pub(super) options: WakeOptions,
 }
 
 /// Why something is no prompt.
@@ -56,13 +58,21 @@ impl Prompt {
             return Err(PromptProblem::Empty);
         }
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-        Ok(Self { blocks, policy: PermissionPolicy::default(), request })
+        let (policy, options) = (PermissionPolicy::default(), WakeOptions::default());
+        Ok(Self { blocks, policy, request, options })
     }
 
     /// The same prompt under another permission policy.
     #[must_use]
     pub fn with_policy(mut self, policy: PermissionPolicy) -> Self {
         self.policy = policy;
+        self
+    }
+
+    /// The same prompt with wishes for how the session is brought back, should its agent be gone by then.
+    #[must_use]
+    pub fn with_options(mut self, options: WakeOptions) -> Self {
+        self.options = options;
         self
     }
 

@@ -1,17 +1,19 @@
 //! A client's hold on a session. Any number of them may hold one; dropping them all leaves it running.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::machine::{Asleep, Awakening, Refusal};
-use crate::model::{RecordId, Seq, SessionIdentity, Turn, TurnId};
+use crate::model::{RecordId, RequestId, Seq, SessionIdentity, Turn, TurnId};
 use crate::store::{Store, StoreError};
 
+use super::advice::Question;
 use super::follow::{Follower, Tail};
 use super::task::Command;
 use super::waiters::PromptWaiter;
-use super::{Prompt, PromptProblem, RestoreSession, SessionError, Shared};
+use super::{Counted, Prompt, PromptProblem, RestoreSession, SessionError, Shared};
 
 /// What a line holds besides the prompt's blocks, at most.
 const ENVELOPE_BYTES: usize = 4096;
@@ -22,6 +24,7 @@ pub struct Session {
     record: RecordId,
     commands: mpsc::Sender<Command>,
     status: watch::Receiver<SessionStatus>,
+    held: Arc<watch::Sender<usize>>,
     tail: Arc<Tail>,
     store: Arc<dyn Store>,
     fate: Fate,
@@ -35,12 +38,24 @@ pub struct SessionStatus {
     pub identity: Option<SessionIdentity>,
     /// The process id of its agent, if one runs.
     pub agent_pid: Option<u32>,
+    /// Whether a turn runs or waits.
+    pub has_work: bool,
 }
 
 /// What a session's task tells its holders.
 pub(super) struct Told {
     pub(super) status: watch::Sender<SessionStatus>,
+    /// How many hold the session.
+    pub(super) held: watch::Receiver<usize>,
+    /// Without it the number would end with the last holder of the session.
+    pub(super) _holds: Arc<watch::Sender<usize>>,
     pub(super) fate: Fate,
+}
+
+/// A session somebody has in use. Dropped, its idle time begins anew.
+#[derive(Debug)]
+pub struct Hold {
+    _counted: Counted,
 }
 
 /// A prompt that was accepted: it is on the disk and will be sent.
@@ -48,6 +63,8 @@ pub(super) struct Told {
 pub struct TurnTicket {
     /// Its turn.
     pub turn: TurnId,
+    /// The client's name for it.
+    pub request: RequestId,
     over: oneshot::Receiver<Turn>,
     record: RecordId,
     fate: Fate,
@@ -62,10 +79,11 @@ impl Session {
     ) -> (Self, Told) {
         let (told, status) = watch::channel(SessionStatus::default());
         let fate = Fate::default();
-        let told = Told { status: told, fate: fate.clone() };
+        let held = Arc::new(watch::Sender::new(0));
+        let told = Told { status: told, held: held.subscribe(), _holds: held.clone(), fate: fate.clone() };
         let store = Arc::clone(&shared.store);
         let longest_prompt = shared.settings.wire.line_bytes.saturating_sub(ENVELOPE_BYTES);
-        (Self { record, commands, status, tail, store, fate, longest_prompt }, told)
+        (Self { record, commands, status, held, tail, store, fate, longest_prompt }, told)
     }
 
     /// Whether the session's task takes no more commands.
@@ -94,6 +112,31 @@ impl Session {
         self.status.borrow().identity.clone()
     }
 
+    /// How long the agent may have nothing to do before it is parked; `None` for ever.
+    pub async fn set_idle_time(&self, limit: Option<Duration>) -> Result<(), SessionError> {
+        self.send(Command::Idle(limit)).await
+    }
+
+    /// Keeps the agent from being parked for idleness as long as the value lives.
+    pub fn hold(&self) -> Hold {
+        Hold { _counted: Counted::one(&self.held) }
+    }
+
+    /// Whether anybody holds it.
+    pub fn is_held(&self) -> bool {
+        *self.held.borrow() > 0
+    }
+
+    /// Whether both are holds on the same running session.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.commands.same_channel(&other.commands)
+    }
+
+    /// The number of the last event that followers can have.
+    pub fn last_seq(&self) -> Option<Seq> {
+        self.tail.last()
+    }
+
     /// Sees to it that the agent has the session, and tells how that went.
     pub async fn wake(&self, restore: RestoreSession) -> Result<Awakening, SessionError> {
         let (reply, answer) = oneshot::channel();
@@ -104,18 +147,41 @@ impl Session {
         })
     }
 
+    /// Says what the agent is to be started with, should it have to be, and starts nothing.
+    pub async fn prepare(&self, restore: RestoreSession) -> Result<(), SessionError> {
+        self.send(Command::Prepare(Box::new(restore))).await
+    }
+
     /// Prompts the agent, after those who prompted before. Returns when the prompt is kept.
     pub async fn prompt(&self, prompt: Prompt) -> Result<TurnTicket, SessionError> {
+        self.send_prompt(prompt, None).await
+    }
+
+    /// Prompts the agent likewise, and is asked what the agent asks, if the prompt's policy is to ask.
+    pub async fn prompt_asking(
+        &self,
+        prompt: Prompt,
+        advisor: mpsc::Sender<Question>,
+    ) -> Result<TurnTicket, SessionError> {
+        self.send_prompt(prompt, Some(advisor)).await
+    }
+
+    async fn send_prompt(
+        &self,
+        prompt: Prompt,
+        advisor: Option<mpsc::Sender<Question>>,
+    ) -> Result<TurnTicket, SessionError> {
         if prompt.blocks.len() > self.longest_prompt {
             return Err(PromptProblem::TooLong { limit: self.longest_prompt }.into());
         }
         let (accepted, answer) = oneshot::channel();
         let (over, wait) = oneshot::channel();
         let request = prompt.request.clone();
-        self.send(Command::Prompt { prompt, waiter: PromptWaiter { accepted, over } }).await?;
+        self.send(Command::Prompt { prompt, waiter: PromptWaiter { accepted, over, advisor } }).await?;
         match answer.await {
             Ok(Ok(turn)) => {
-                Ok(TurnTicket { turn, over: wait, record: self.record.clone(), fate: self.fate.clone() })
+                let (record, fate) = (self.record.clone(), self.fate.clone());
+                Ok(TurnTicket { turn, request, over: wait, record, fate })
             }
             Ok(Err(Refusal::Closing)) => Err(SessionError::Closing(self.record.clone())),
             Ok(Err(Refusal::QueueFull)) => Err(SessionError::QueueFull(self.record.clone())),

@@ -11,10 +11,15 @@ use crate::wire::Limits;
 pub struct Settings {
     /// How long a cancelled turn may take to end before its agent is ended.
     pub cancel_grace: Duration,
+    /// How long an agent with nothing to do stays, unless its session says otherwise; `None` for ever.
+    pub idle: Option<Duration>,
     /// How long `session/close` may take to be answered, and a full pipe to be read, before the agent is ended.
     pub close_grace: Duration,
     /// How long each step of ending a process may take.
     pub process: Grace,
+    /// The name of the home in the tag of every agent, by which a later holder of the same home finds what is left
+    /// if this one is killed; `None` for no tag. It is opaque, and best in hex.
+    pub tag: Option<String>,
     /// The limits of the connection to an agent.
     pub wire: Limits,
     /// How many bytes an agent may send within one turn, or between two.
@@ -27,8 +32,10 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             cancel_grace: Duration::from_secs(10),
+            idle: None,
             close_grace: Duration::from_secs(5),
             process: Grace::default(),
+            tag: None,
             wire: Limits::default(),
             turn_bytes: 4 << 30,
             clock: system_time,

@@ -2,7 +2,7 @@
 
 use crate::model::{AgentError, Fact, Lifecycle, StopReason, Timestamp, Turn, TurnOutcome};
 
-use super::state::{Live, Prompting, State, Then};
+use super::state::{Live, Prompting, State, Then, Waiting};
 use super::{Asleep, Call, Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
@@ -37,8 +37,9 @@ impl SessionMachine {
         match self.take_state() {
             State::Parked => self.closed(now),
             State::Idle(live) => self.close_live(now, &live, None),
-            State::Prompting(Prompting { live, turn, held, .. }) => {
+            State::Prompting(Prompting { live, turn, held, asked, .. }) => {
                 self.release(held);
+                self.take_back(asked);
                 self.close_live(now, &live, Some(turn));
             }
             State::Starting | State::Looking(_) | State::Creating(..) | State::Restoring(_) => {
@@ -130,7 +131,7 @@ impl SessionMachine {
             Then::Close => self.closed(now),
             Then::Wake => {
                 self.do_(Effect::Parked(true));
-                self.start();
+                self.start_for_queue();
             }
             Then::Park => {
                 self.do_(Effect::Parked(true));
@@ -149,6 +150,7 @@ impl SessionMachine {
             }
             (Deadline::Cancel, State::Prompting(_)) => self.cancel_unanswered(now),
             (Deadline::Close, State::Closing(_)) => self.close_answered(now),
+            (Deadline::Idle, State::Idle(_)) => self.park(),
             _ => {}
         }
     }
@@ -170,7 +172,7 @@ impl SessionMachine {
 
     fn start_if_needed(&mut self) {
         if !self.queue.is_empty() {
-            self.start();
+            self.start_for_queue();
         }
     }
 
@@ -187,7 +189,7 @@ impl SessionMachine {
     }
 
     fn cancel_all_queued(&mut self, now: Timestamp) {
-        for turn in std::mem::take(&mut self.queue) {
+        for Waiting { turn, .. } in std::mem::take(&mut self.queue) {
             self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
         }
     }

@@ -22,9 +22,9 @@ mod prompting;
 mod state;
 
 pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung};
-pub use input::{Advertised, AskId, Deadline, Fallback, Input, WakeOptions};
+pub use input::{Advertised, AskId, Deadline, Fallback, Input, Stopped, WakeOptions};
 
-use state::{Live, Prompting, State, Then};
+use state::{Live, Prompting, State, Then, Waiting};
 
 /// How many prompts may wait in one session.
 pub const MAX_QUEUED: usize = 256;
@@ -34,7 +34,7 @@ pub const MAX_QUEUED: usize = 256;
 pub struct SessionMachine {
     agent: String,
     state: State,
-    queue: VecDeque<Turn>,
+    queue: VecDeque<Waiting>,
     lineage: Option<Lineage>,
     last_turn: Option<TurnId>,
     /// Whether an agent ever answered a prompt of this record.
@@ -86,7 +86,9 @@ impl SessionMachine {
         match input {
             Input::Recover(turns) => self.recover(now, turns),
             Input::Wake(options) => self.wake(options),
-            Input::Prompt { request, prompt, policy } => self.accept(now, request, prompt, policy),
+            Input::Prompt { request, prompt, policy, options } => {
+                self.accept(now, request, prompt, policy, options);
+            }
             Input::Cancel(turn) => self.cancel(now, turn),
             Input::Close => self.close(now),
             Input::Park => self.park(),
@@ -107,6 +109,7 @@ impl SessionMachine {
             Input::CloseAnswered => self.close_answered(now),
             Input::Update { update, body } => self.update(&update, body),
             Input::Permission { ask, kind } => self.permission(ask, kind),
+            Input::Advised { ask, permit } => self.advised(&ask, permit),
             Input::Request { ask } => self.request(ask),
             Input::Deadline(deadline) => self.deadline(now, deadline),
         }
@@ -141,6 +144,11 @@ impl SessionMachine {
         matches!(self.state, State::Idle(_) | State::Prompting(_))
     }
 
+    /// Whether a turn runs or waits.
+    pub fn has_work(&self) -> bool {
+        self.current_turn().is_some() || !self.queue.is_empty()
+    }
+
     /// Whether nothing runs, waits or is under way.
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle(_) | State::Parked) && self.queue.is_empty()
@@ -158,7 +166,9 @@ impl SessionMachine {
     fn recover(&mut self, now: Timestamp, turns: Vec<Turn>) {
         for mut turn in turns {
             match turn.state {
-                TurnState::Queued => self.queue.push_back(turn),
+                TurnState::Queued => {
+                    self.queue.push_back(Waiting { turn, options: WakeOptions::default() });
+                }
                 TurnState::Dispatched { .. } => {
                     self.interrupt(now, &mut turn, "its host died while this turn ran; it is not sent again");
                 }
@@ -211,7 +221,14 @@ impl SessionMachine {
         }
     }
 
-    fn accept(&mut self, now: Timestamp, request: RequestId, prompt: Arc<str>, policy: PermissionPolicy) {
+    fn accept(
+        &mut self,
+        now: Timestamp,
+        request: RequestId,
+        prompt: Arc<str>,
+        policy: PermissionPolicy,
+        options: WakeOptions,
+    ) {
         if matches!(self.state, State::Closing(_) | State::Ending(Then::Close) | State::Closed) {
             return self.do_(Effect::TurnRefused(request, Refusal::Closing));
         }
@@ -232,13 +249,30 @@ impl SessionMachine {
         };
         self.do_(Effect::SaveTurn(turn.clone()));
         self.do_(Effect::TurnAccepted(request, id));
-        self.queue.push_back(turn);
+        self.queue.push_back(Waiting { turn, options });
         match &mut self.state {
-            State::Parked => self.start(),
+            State::Parked => self.start_for_queue(),
             State::Idle(_) => self.dispatch_next(now),
-            State::Ending(then @ Then::Park) => *then = Then::Wake,
-            _ => {}
+            State::Ending(then @ Then::Park) => {
+                *then = Then::Wake;
+                self.options = options;
+            }
+            State::Starting
+            | State::Looking(_)
+            | State::Creating(..)
+            | State::Restoring(_)
+            | State::Ending(Then::Wake) => self.wake_along(options),
+            State::Prompting(_) | State::Closing(_) | State::Ending(Then::Close) | State::Closed => {}
         }
+    }
+
+    /// Starts the agent for the prompts that wait, as they together wish.
+    fn start_for_queue(&mut self) {
+        let wishes: Vec<WakeOptions> = self.queue.iter().map(|waiting| waiting.options).collect();
+        for options in wishes {
+            self.wake_along(options);
+        }
+        self.start();
     }
 
     fn start(&mut self) {
@@ -250,7 +284,7 @@ impl SessionMachine {
     fn fail_waiters(&mut self, now: Timestamp, error: &AgentError) {
         self.options = WakeOptions::default();
         self.do_(Effect::Awake(Err(Asleep::Agent(error.clone()))));
-        for turn in std::mem::take(&mut self.queue) {
+        for Waiting { turn, .. } in std::mem::take(&mut self.queue) {
             self.end_turn(now, turn, TurnOutcome::Failed(error.into()));
         }
     }
@@ -272,8 +306,8 @@ impl SessionMachine {
     }
 
     fn cancel_queued(&mut self, now: Timestamp, id: TurnId) {
-        if let Some(index) = self.queue.iter().position(|turn| turn.id == id)
-            && let Some(turn) = self.queue.remove(index)
+        if let Some(index) = self.queue.iter().position(|waiting| waiting.turn.id == id)
+            && let Some(Waiting { turn, .. }) = self.queue.remove(index)
         {
             self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
         }
@@ -281,7 +315,6 @@ impl SessionMachine {
 
     /// The session is live: whatever waits may go.
     fn become_live(&mut self, now: Timestamp, live: Live, how: Awakening) {
-        self.do_(Effect::Disarm);
         if self.lifecycle != Lifecycle::Open {
             self.lifecycle = Lifecycle::Open;
             self.do_(Effect::SaveLifecycle(Lifecycle::Open));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{Alignment, Exchange, LineageReason, Turn};
 
-use super::{Advertised, Rung};
+use super::{Advertised, AskId, Rung, WakeOptions};
 
 /// Where a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,12 +66,21 @@ pub(super) struct Live {
     pub(super) owed: Option<Alignment>,
 }
 
+/// A prompt that waits, and how the session is to be brought back for it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Waiting {
+    pub(super) turn: Turn,
+    pub(super) options: WakeOptions,
+}
+
 /// A running turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Prompting {
     pub(super) live: Live,
     pub(super) turn: Turn,
     pub(super) cancelling: bool,
+    /// What the turn's client has been asked and has not answered.
+    pub(super) asked: Vec<AskId>,
     /// Lines that look like the rest of a late replay. They are shown after all if they were not.
     pub(super) held: Vec<Arc<str>>,
     /// Whether the held lines are all that the replay owed.

@@ -41,6 +41,7 @@ fn prompt(request: &str) -> Input {
         request: RequestId::new(request).unwrap(),
         prompt: Arc::from(r#"[{"type":"text","text":"two"}]"#),
         policy: PermissionPolicy::ApproveReads,
+        options: WakeOptions::default(),
     }
 }
 

@@ -1,6 +1,29 @@
-//! What agents run on here: processes.
+//! What agents run on here: processes, which are really gone when they are said to be.
+//!
+//! An agent is forked from one thread that lives as long as its owner, in a group of its own, with a tag in its
+//! environment. It ends with its session; if its holder is killed, the kernel kills it; and what it had started
+//! is found by the tag and ended by the next holder. Linux has all of this; elsewhere there is the group alone.
 
+mod children;
+mod ending;
+mod environment;
+mod identity;
+mod inside;
+mod leader;
+mod orphans;
+mod parent_death;
 mod process;
+mod spawner;
+mod stat;
 mod stderr;
+mod sweep;
+mod tag;
 
-pub use process::{AgentProcess, Environment, Exit, Grace, Pipes};
+pub use ending::{Exit, Grace};
+pub use environment::Environment;
+pub use inside::is_inside;
+pub use orphans::Orphans;
+pub use process::{AgentProcess, Pipes};
+pub use spawner::Spawner;
+pub use sweep::{Swept, SweptProcess, sweep};
+pub use tag::{InvalidTag, Tag};

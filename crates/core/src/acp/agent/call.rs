@@ -28,8 +28,8 @@ pub struct RestoreCall {
     pub cwd: AbsolutePath,
     /// Further roots; only where offered.
     pub additional_directories: Vec<AbsolutePath>,
-    /// The servers to connect to; only transports that are offered.
-    pub mcp_servers: Vec<McpServer>,
+    /// The servers to connect to; only transports that are offered. A resume need not say.
+    pub mcp_servers: Option<Vec<McpServer>>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
 }
@@ -69,6 +69,15 @@ pub struct PromptCall {
     pub meta: Option<Box<str>>,
 }
 
+/// A method of the service's own: its name begins with an underscore.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExtensionCall {
+    /// Its name.
+    pub method: String,
+    /// Its params, as received. Nobody has checked them.
+    pub params: Option<Box<str>>,
+}
+
 /// Any request but `initialize`, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Call {
@@ -80,11 +89,18 @@ pub(super) enum Call {
     Delete(AcpSessionId),
     SetMode(SetModeCall),
     Prompt(PromptCall),
+    Extension(ExtensionCall),
 }
 
 impl Call {
     /// Reads a request, or says why it cannot be one of an agent with this offer.
     pub(super) fn read(method: &str, params: Option<&str>, offer: &Offer) -> Result<Self, CallError> {
+        if method.starts_with('_') {
+            return Ok(Self::Extension(ExtensionCall {
+                method: method.into(),
+                params: params.map(Into::into),
+            }));
+        }
         let read = Self::reader(method, offer).ok_or_else(|| CallError::UnknownMethod(method.into()))?;
         Ok(read(&Field::params(params), offer)?)
     }
@@ -151,7 +167,7 @@ fn resume(params: &Field<'_>, offer: &Offer) -> Result<RestoreCall, ParamProblem
         session: session_id(&session)?,
         cwd: cwd.required()?.absolute_path()?,
         additional_directories: additional_directories(&directories, offer)?,
-        mcp_servers: optional(&servers, |servers| mcp_servers(servers, offer))?.unwrap_or_default(),
+        mcp_servers: optional(&servers, |servers| mcp_servers(servers, offer))?,
         meta: meta.object(),
     })
 }

@@ -59,6 +59,23 @@ impl ClientLink {
         self.peer.notify("session/update", &params).await
     }
 
+    /// Sends a notification.
+    pub async fn notify(&self, method: &str, params: &str) -> Result<(), WireError> {
+        self.peer.notify(method, params).await
+    }
+
+    /// Sends a line as it is.
+    pub async fn pass_on(&self, line: String) -> Result<(), WireError> {
+        self.peer.send(line).await
+    }
+
+    /// Asks the user what somebody else asks: the params of a `session/request_permission`, as they are.
+    /// Dropping this withdraws the question.
+    pub async fn pass_on_question(&self, params: &str) -> Result<PermissionOutcome, AskError> {
+        let question = Question { link: self, id: self.peer.mint_id() };
+        chosen(&question.answer("session/request_permission", params).await?)
+    }
+
     /// Asks the user. Once the turn is cancelled the question is withdrawn and counts as cancelled, whether or
     /// not the client says so too.
     pub async fn request_permission(
@@ -72,13 +89,7 @@ impl ClientLink {
         tokio::select! {
             biased;
             _ = cancellation.requested() => Ok(PermissionOutcome::Cancelled),
-            answer = answer => {
-                let message = answer?;
-                if let Some(error) = message.error() {
-                    return Err(AskError::Refused(RpcError::read(error)));
-                }
-                message.result().and_then(PermissionOutcome::read).ok_or(AskError::Unreadable)
-            }
+            answer = answer => chosen(&answer?),
         }
     }
 
@@ -108,6 +119,14 @@ impl ClientLink {
         // Nothing panics while it holds the lock, and every step leaves the map whole.
         self.questions.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What the user chose.
+fn chosen(answer: &Message) -> Result<PermissionOutcome, AskError> {
+    if let Some(error) = answer.error() {
+        return Err(AskError::Refused(RpcError::read(error)));
+    }
+    answer.result().and_then(PermissionOutcome::read).ok_or(AskError::Unreadable)
 }
 
 /// One open question. Dropped without its answer, it is withdrawn from the client.

@@ -21,7 +21,7 @@ mod turn;
 mod update;
 mod worker;
 
-pub use call::{ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
+pub use call::{ExtensionCall, ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
 pub use error::CallError;
 pub use link::{AskError, ClientLink};
 pub use offer::{Feature, Offer};
@@ -29,7 +29,7 @@ pub use params::ParamProblem;
 pub use permission::{PermissionAsk, PermissionOption, PermissionOptionKind, PermissionOutcome};
 pub use serve::serve;
 pub use service::AgentService;
-pub use setup::{Mode, Modes, SessionPage, SessionSetup, SessionSummary};
+pub use setup::{Meta, Mode, Modes, PromptAnswer, SessionPage, SessionSetup, SessionSummary};
 pub use turn::{CancelCause, Cancellation};
 pub use update::{
     Command, NotAnUpdate, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport,

@@ -5,6 +5,8 @@ use std::collections::BTreeSet;
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1 as acp;
 
+use super::setup::Meta;
+
 /// Something an agent may offer beyond what every agent must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Feature {
@@ -60,6 +62,7 @@ pub struct Offer {
     name: String,
     version: String,
     features: BTreeSet<Feature>,
+    meta: Meta,
 }
 
 impl Offer {
@@ -69,7 +72,19 @@ impl Offer {
         version: impl Into<String>,
         features: impl IntoIterator<Item = Feature>,
     ) -> Self {
-        Self { name: name.into(), version: version.into(), features: features.into_iter().collect() }
+        Self {
+            name: name.into(),
+            version: version.into(),
+            features: features.into_iter().collect(),
+            meta: Meta::new(),
+        }
+    }
+
+    /// The same offer with more to say in the answer's `_meta`.
+    #[must_use]
+    pub fn with_meta(mut self, meta: Meta) -> Self {
+        self.meta = meta;
+        self
     }
 
     /// Whether the feature is offered.
@@ -101,5 +116,6 @@ impl Offer {
         acp::InitializeResponse::new(ProtocolVersion::V1)
             .agent_capabilities(capabilities)
             .agent_info(acp::Implementation::new(self.name.clone(), self.version.clone()))
+            .meta((!self.meta.is_empty()).then(|| self.meta.clone()))
     }
 }

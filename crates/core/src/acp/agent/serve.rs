@@ -166,6 +166,10 @@ impl<S: AgentService> Server<S> {
                 let (withdrawal, withdrawn) = droppable();
                 self.spawn(under_way(withdrawal), worker.list_sessions(id, call, withdrawn));
             }
+            Call::Extension(call) => {
+                let (withdrawal, withdrawn) = droppable();
+                self.spawn(under_way(withdrawal), worker.extension(id, call, withdrawn));
+            }
             Call::Prompt(call) => match worker.sessions.begin_turn(&call.session) {
                 Ok(turn) => {
                     let withdrawal = Withdrawal::Turn(Arc::clone(&turn.signal));

@@ -2,12 +2,12 @@
 
 use std::future::{Future, ready};
 
-use super::call::{ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
+use super::call::{ExtensionCall, ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
 use super::error::CallError;
 use super::link::ClientLink;
-use super::setup::{SessionPage, SessionSetup};
+use super::setup::{PromptAnswer, SessionPage, SessionSetup};
 use super::turn::Cancellation;
-use crate::model::{AcpSessionId, StopReason};
+use crate::model::AcpSessionId;
 
 /// An agent behind one connection. Every call has been checked. Calls run at the same time, but for two rules
 /// within one session: it has one turn at a time, and a close or a delete runs alone. Such a call comes when
@@ -17,7 +17,7 @@ use crate::model::{AcpSessionId, StopReason};
 /// [`prompt`](Self::prompt) and [`set_mode`](Self::set_mode) come for active sessions only. Methods with a
 /// default body belong to features that need not be offered.
 ///
-/// A future is dropped when its request is cancelled (load, resume, list) or when the connection has been gone
+/// A future is dropped when its request is cancelled (load, resume, list, a method of its own) or when the connection has been gone
 /// for a while.
 pub trait AgentService: Send + Sync + 'static {
     /// Begins a session.
@@ -28,13 +28,13 @@ pub trait AgentService: Send + Sync + 'static {
     ) -> impl Future<Output = Result<SessionSetup, CallError>> + Send;
 
     /// Runs a turn. Once `cancellation` asks, the turn sends what it still has to say and returns
-    /// [`StopReason::cancelled`]; an error after that moment is answered as `cancelled` too.
+    /// [`StopReason::cancelled`](crate::model::StopReason::cancelled); an error after that moment is answered as `cancelled` too.
     fn prompt(
         &self,
         call: PromptCall,
         cancellation: Cancellation,
         link: ClientLink,
-    ) -> impl Future<Output = Result<StopReason, CallError>> + Send;
+    ) -> impl Future<Output = Result<PromptAnswer, CallError>> + Send;
 
     /// Brings a session back and replays it: every update is sent through `link` before this returns.
     fn load_session(
@@ -72,6 +72,16 @@ pub trait AgentService: Send + Sync + 'static {
     fn delete_session(&self, session: AcpSessionId) -> impl Future<Output = Result<(), CallError>> + Send {
         drop(session);
         ready(Ok(()))
+    }
+
+    /// Answers a method of the service's own with a JSON object. What it is called with is for it to check.
+    fn extension(
+        &self,
+        call: ExtensionCall,
+        link: ClientLink,
+    ) -> impl Future<Output = Result<String, CallError>> + Send {
+        drop(link);
+        ready(Err(CallError::UnknownMethod(call.method)))
     }
 
     /// Puts an active session into a mode.

@@ -1,10 +1,16 @@
 //! What a service answers, as plain values, and the protocol's form of each. A result is an object, never null.
 
+use std::sync::Arc;
+
 use agent_client_protocol_schema::v1 as acp;
 use serde::Serialize;
+use serde_json::value::RawValue;
 
 use super::update::UpdateBody;
 use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
+
+/// What a message says beside the protocol, by name.
+pub type Meta = serde_json::Map<String, serde_json::Value>;
 
 /// A session that is ready: the answer to new, load and resume.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +21,21 @@ pub struct SessionSetup {
     pub agent_session: Option<AgentSessionId>,
     /// Its modes, if it has any.
     pub modes: Option<Modes>,
+    /// What else the answer's `_meta` says.
+    pub meta: Meta,
     /// Updates that go out right after the answer.
     pub afterwards: Vec<UpdateBody>,
+}
+
+/// The answer to a prompt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PromptAnswer {
+    /// Why the turn stopped. The set is open: a service may pass on a reason we do not know.
+    pub reason: StopReason,
+    /// What the turn used, as a JSON object.
+    pub usage: Option<Arc<str>>,
+    /// The answer's `_meta`.
+    pub meta: Meta,
 }
 
 /// The modes of a session.
@@ -62,7 +81,7 @@ pub struct SessionSummary {
 impl SessionSetup {
     /// A session of which there is nothing more to say.
     pub fn new(session: AcpSessionId) -> Self {
-        Self { session, agent_session: None, modes: None, afterwards: Vec::new() }
+        Self { session, agent_session: None, modes: None, meta: Meta::new(), afterwards: Vec::new() }
     }
 
     pub(super) fn new_answer(&self) -> String {
@@ -85,9 +104,11 @@ impl SessionSetup {
         Some(acp::SessionModeState::new(mode_id(&modes.current), available))
     }
 
-    fn meta(&self) -> Option<acp::Meta> {
-        let inner = self.agent_session.as_ref()?;
-        Some(acp::Meta::from_iter([("agentSessionId".to_owned(), inner.as_str().into())]))
+    fn meta(&self) -> Option<Meta> {
+        let inner =
+            self.agent_session.as_ref().map(|inner| ("agentSessionId".to_owned(), inner.as_str().into()));
+        let meta: Meta = self.meta.clone().into_iter().chain(inner).collect();
+        (!meta.is_empty()).then_some(meta)
     }
 }
 
@@ -103,9 +124,26 @@ impl SessionPage {
     }
 }
 
-/// The answer to a prompt. The set of reasons is open here: a service may pass on one we do not know.
-pub(super) fn prompt_answer(reason: &StopReason) -> String {
-    serde_json::json!({ "stopReason": reason.as_str() }).to_string()
+impl From<StopReason> for PromptAnswer {
+    fn from(reason: StopReason) -> Self {
+        Self { reason, usage: None, meta: Meta::new() }
+    }
+}
+
+impl PromptAnswer {
+    pub(super) fn to_json(&self) -> String {
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Wire<'a> {
+            stop_reason: &'a str,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            usage: Option<&'a RawValue>,
+            #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
+            meta: &'a Meta,
+        }
+        let usage = self.usage.as_deref().and_then(|usage| serde_json::from_str(usage).ok());
+        to_json(&Wire { stop_reason: self.reason.as_str(), usage, meta: &self.meta })
+    }
 }
 
 pub(super) fn mode_id(id: &str) -> acp::SessionModeId {

@@ -12,14 +12,14 @@ use std::task::Poll;
 
 use tokio::sync::oneshot;
 
-use super::call::{ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
+use super::call::{ExtensionCall, ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
 use super::ended::Ended;
 use super::error::CallError;
 use super::link::ClientLink;
 use super::order::{Order, Place};
 use super::service::AgentService;
 use super::sessions::{RunningTurn, Sessions};
-use super::setup::{SessionSetup, prompt_answer};
+use super::setup::SessionSetup;
 use crate::model::{AcpSessionId, StopReason};
 use crate::wire::{Peer, RpcError, RpcId};
 
@@ -105,6 +105,13 @@ impl<S: AgentService> Worker<S> {
         self.answer(id, page.map(|page| page.answer())).await;
     }
 
+    pub(super) async fn extension(self, id: RpcId, call: ExtensionCall, withdrawn: oneshot::Receiver<()>) {
+        let method = call.method.clone();
+        let extension = async { self.service.extension(call, self.link.clone()).await };
+        let result = unless_withdrawn(caught(&method, extension), withdrawn).await;
+        self.answer(id, result).await;
+    }
+
     pub(super) async fn set_mode(self, id: RpcId, call: SetModeCall, place: Place) {
         place.reached().await;
         let set_mode = async { self.service.set_mode(call).await };
@@ -118,11 +125,11 @@ impl<S: AgentService> Worker<S> {
         turn.before.clone().wait().await;
         let prompt = async { self.service.prompt(call, turn.cancellation.clone(), self.link.clone()).await };
         let result = match caught("session/prompt", prompt).await {
-            Err(_) if turn.cancellation.cause().is_some() => Ok(StopReason::cancelled()),
+            Err(_) if turn.cancellation.cause().is_some() => Ok(StopReason::cancelled().into()),
             result => result,
         };
         self.sessions.answering(&turn);
-        self.answer(id, result.map(|reason| prompt_answer(&reason))).await;
+        self.answer(id, result.map(|answer| answer.to_json())).await;
         drop(turn);
     }
 

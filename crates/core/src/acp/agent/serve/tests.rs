@@ -14,9 +14,9 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::acp::agent::{
-    Cancellation, Feature, ListCall, Modes, NewCall, ParamProblem, PermissionAsk, PermissionOption,
-    PermissionOptionKind, PermissionOutcome, PromptCall, RestoreCall, SessionPage, SessionSetup,
-    SessionSummary, SetModeCall, ToolReport, UpdateBody,
+    Cancellation, ExtensionCall, Feature, ListCall, Modes, NewCall, ParamProblem, PermissionAsk,
+    PermissionOption, PermissionOptionKind, PermissionOutcome, PromptAnswer, PromptCall, RestoreCall,
+    SessionPage, SessionSetup, SessionSummary, SetModeCall, ToolReport, UpdateBody,
 };
 use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use crate::wire::{Limits, RpcError, memory};
@@ -79,6 +79,17 @@ impl AgentService for Toy {
         Ok(SessionPage { sessions: vec![row], next_cursor: Some("more".into()) })
     }
 
+    async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {
+        match call.method.as_str() {
+            "_toy/echo" => {
+                link.notify("_toy/heard", "{}").await.unwrap();
+                Ok(format!(r#"{{"params":{}}}"#, call.params.as_deref().unwrap_or("null")))
+            }
+            "_toy/never" => std::future::pending().await,
+            _ => Err(CallError::UnknownMethod(call.method)),
+        }
+    }
+
     async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         Err(CallError::UnknownSession(session))
     }
@@ -92,14 +103,14 @@ impl AgentService for Toy {
         call: PromptCall,
         mut cancellation: Cancellation,
         link: ClientLink,
-    ) -> Result<StopReason, CallError> {
+    ) -> Result<PromptAnswer, CallError> {
         let say = async |text: &str| link.update(&call.session, &UpdateBody::agent_text(text)).await.unwrap();
         match call.text.as_str() {
             "wait" => {
                 say("waiting").await;
                 cancellation.requested().await;
                 say("stopping").await;
-                Ok(StopReason::cancelled())
+                Ok(StopReason::cancelled().into())
             }
             "fail when cancelled" => {
                 cancellation.requested().await;
@@ -114,20 +125,20 @@ impl AgentService for Toy {
                 cancellation.requested().await;
                 let outcome = link.request_permission(&ask(&call.session), &mut cancellation).await;
                 assert_eq!(outcome.unwrap(), PermissionOutcome::Cancelled);
-                Ok(StopReason::cancelled())
+                Ok(StopReason::cancelled().into())
             }
             "fail" => Err(CallError::NotKept { session: call.session, source: "broken".into() }),
             "ask" => {
                 let outcome = link.request_permission(&ask(&call.session), &mut cancellation).await;
                 match outcome.unwrap() {
                     PermissionOutcome::Selected(id) => say(&id).await,
-                    PermissionOutcome::Cancelled => return Ok(StopReason::cancelled()),
+                    PermissionOutcome::Cancelled => return Ok(StopReason::cancelled().into()),
                 }
-                Ok(StopReason::new("end_turn"))
+                Ok(StopReason::new("end_turn").into())
             }
             text => {
                 say(text).await;
-                Ok(StopReason::new("end_turn"))
+                Ok(StopReason::new("end_turn").into())
             }
         }
     }
@@ -297,6 +308,25 @@ async fn an_unknown_session_is_not_found_by_its_id() {
     for (method, params) in calls {
         assert_eq!(client.call(method, params).await, json!({ "error": error }));
     }
+}
+
+#[tokio::test]
+async fn a_method_of_the_services_own_gets_its_params_as_they_are_and_can_be_withdrawn() {
+    let mut client = Client::initialized().await;
+    let echo = client.send("_toy/echo", json!({ "a": [1, null] })).await;
+    assert_eq!(client.next().await, json!({ "method": "_toy/heard", "params": {} }));
+    assert_eq!(client.next().await, result(&echo, json!({ "params": { "a": [1, null] } })));
+    let never = client.send("_toy/never", json!({})).await;
+    client
+        .notify(
+            "$/cancel_request",
+            json!({ "requestId": serde_json::from_str::<Value>(never.as_str()).unwrap() }),
+        )
+        .await;
+    let cancelled = client.next().await;
+    assert_eq!(cancelled["error"]["code"], -32800);
+    let missing = json!({ "code": -32601, "message": "Method not found", "data": { "method": "_toy/x" } });
+    assert_eq!(client.call("_toy/x", json!({})).await, json!({ "error": missing }));
 }
 
 #[tokio::test]

@@ -72,12 +72,12 @@ impl AgentService for Ledger {
         call: PromptCall,
         mut cancellation: Cancellation,
         _: ClientLink,
-    ) -> Result<StopReason, CallError> {
+    ) -> Result<PromptAnswer, CallError> {
         self.write(format!("{} begins", call.text));
         cancellation.requested().await;
         self.pass_gate().await;
         self.write(format!("{} ends", call.text));
-        Ok(StopReason::cancelled())
+        Ok(StopReason::cancelled().into())
     }
 }
 

@@ -1,0 +1,169 @@
+//! Agents by name: one table of what each is started as, extended and overridden by the configuration.
+
+use std::fmt;
+use std::path::Path;
+
+use acpx_core::model::AgentSpec;
+
+use crate::config::Config;
+use crate::error::CliError;
+
+mod line;
+
+pub(crate) use self::line::{LineProblem, quote, split_line};
+
+/// The agent that is meant when none is named and the configuration names none.
+pub(crate) const DEFAULT: &str = "codex";
+/// The agent that is this program itself.
+const DEMO: &str = "demo";
+
+/// Every built-in agent but the demo, with its command.
+const TABLE: &[(&str, &[&str])] = &[
+    ("pi", &["npx", "pi-acp@^0.0.33"]),
+    ("openclaw", &["openclaw", "acp"]),
+    ("codex", &["npx", "-y", "@agentclientprotocol/codex-acp@^1.1.5"]),
+    ("claude", &["npx", "-y", "@agentclientprotocol/claude-agent-acp@^0.76.0"]),
+    ("gemini", &["gemini", "--acp"]),
+    ("cursor", &["cursor-agent", "acp"]),
+    ("copilot", &["copilot", "--acp", "--stdio"]),
+    ("antigravity", ANTIGRAVITY),
+    ("devin", &["devin", "acp"]),
+    ("droid", &["droid", "exec", "--output-format", "acp"]),
+    ("fast-agent", &["uvx", "fast-agent-mcp", "acp"]),
+    ("fx", &["fx", "acp"]),
+    ("grok-build", &["grok", "agent", "stdio"]),
+    ("iflow", &["iflow", "--experimental-acp"]),
+    ("junie", &["junie", "--acp=true"]),
+    ("kilocode", &["npx", "-y", "@kilocode/cli", "acp"]),
+    ("kimi", &["kimi", "acp"]),
+    ("kiro", &["kiro-cli-chat", "acp"]),
+    ("mcode", &["mcode", "acp"]),
+    ("mux", &["npx", "-y", "mux@^0.28.0", "acp"]),
+    ("opencode", &["npx", "-y", "opencode-ai", "acp"]),
+    ("pool", &["pool", "acp"]),
+    ("qoder", &["qodercli", "--acp"]),
+    ("qwen", &["qwen", "--acp"]),
+    ("trae", &["traecli", "acp", "serve"]),
+    ("zeroclaw", &["zeroclaw", "acp"]),
+];
+
+#[cfg(target_os = "macos")]
+const ANTIGRAVITY: &[&str] = &["agy_acp_server.par"];
+#[cfg(not(target_os = "macos"))]
+const ANTIGRAVITY: &[&str] = &["agy_acp_server.par", "--uid="];
+
+/// Other names of agents in the table.
+const ALIASES: &[(&str, &str)] = &[("factory-droid", "droid"), ("factorydroid", "droid")];
+
+/// Packages that have been an agent of the table, under whatever version and runner.
+const PACKAGES: &[(&str, &str)] = &[
+    ("@agentclientprotocol/codex-acp", "codex"),
+    ("@zed-industries/codex-acp", "codex"),
+    ("@agentclientprotocol/claude-agent-acp", "claude"),
+    ("@zed-industries/claude-agent-acp", "claude"),
+    ("@zed-industries/claude-code-acp", "claude"),
+    ("@kilocode/cli", "kilocode"),
+    ("pi-acp", "pi"),
+    ("mux", "mux"),
+    ("opencode-ai", "opencode"),
+];
+
+/// Commands that have been an agent of the table and are no longer.
+const FORMER: &[(&str, &[&str])] = &[
+    ("gemini", &["gemini", "--experimental-acp"]),
+    ("opencode", &["opencode", "acp"]),
+    ("kimi", &["kimi", "--acp"]),
+];
+
+/// No agent is known by this name.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) struct UnknownAgent {
+    /// The name.
+    pub(crate) name: String,
+    /// The configuration file that names it as the default agent, if it is one's choice.
+    pub(crate) chosen_in: Option<Box<Path>>,
+}
+
+impl fmt::Display for UnknownAgent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "there is no agent named {:?}", self.name)?;
+        match &self.chosen_in {
+            Some(file) => write!(f, ", which {} has as defaultAgent", file.display()),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The name as it is looked up: whatever its case and the space around it, and the first of its aliases.
+pub(crate) fn canonical(name: &str) -> String {
+    let name = name.trim().to_lowercase();
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == name);
+    alias.map_or(name, |(_, agent)| (*agent).to_owned())
+}
+
+/// Whether an agent of this name needs no configuration.
+pub(crate) fn is_built_in(name: &str) -> bool {
+    let name = canonical(name);
+    built_in_names().any(|known| known == name)
+}
+
+/// The names that need no configuration.
+pub(crate) fn built_in_names() -> impl Iterator<Item = &'static str> {
+    TABLE.iter().map(|(name, _)| *name).chain([DEMO])
+}
+
+/// The agent of this name: the configuration's, or the built-in one.
+pub(crate) fn resolve(name: &str, config: &Config) -> Result<AgentSpec, CliError> {
+    let name = canonical(name);
+    if let Some(argv) = config.agent(&name) {
+        return Ok(spec(argv.iter().map(String::as_str)).named(name));
+    }
+    if name == DEMO {
+        let program = std::env::current_exe()
+            .map_err(|source| CliError::System { doing: "find the program itself".to_owned(), source })?;
+        let program = acpx_core::model::AbsolutePath::from_path(&program)?;
+        return Ok(AgentSpec::new(program.as_str(), ["demo-agent"]).named(name));
+    }
+    match TABLE.iter().find(|(known, _)| *known == name) {
+        Some((_, argv)) => Ok(spec(argv.iter().copied()).named(name)),
+        None => Err(UnknownAgent { name, chosen_in: None }.into()),
+    }
+}
+
+/// The agent that a command line starts. It has no name.
+pub(crate) fn from_line(line: &str) -> Result<AgentSpec, LineProblem> {
+    Ok(spec(split_line(line)?.iter().map(String::as_str)))
+}
+
+/// The name of the agent that these words start, in whatever version, if it is one of the table.
+pub(crate) fn name_of(argv: &[String]) -> Option<String> {
+    let is_same = |known: &[&str]| known.iter().eq(argv.iter());
+    let by_command = TABLE.iter().chain(FORMER).find(|(_, known)| is_same(known));
+    let by_package = || {
+        let runs_packages = matches!(program(argv)?, "npx" | "npm" | "node" | "bunx" | "pnpm" | "npm-cli.js");
+        let names = |(package, _): &&(&str, &str)| argv.iter().any(|word| is_package(word, package));
+        PACKAGES.iter().find(names).filter(|_| runs_packages).map(|(_, name)| *name)
+    };
+    by_command.map(|(name, _)| *name).or_else(by_package).map(str::to_owned)
+}
+
+fn spec<'a>(mut argv: impl Iterator<Item = &'a str>) -> AgentSpec {
+    AgentSpec::new(argv.next().unwrap_or_default(), argv.collect::<Vec<_>>())
+}
+
+/// The last part of the program's path.
+fn program(argv: &[String]) -> Option<&str> {
+    Path::new(argv.first()?).file_name()?.to_str()
+}
+
+/// Whether a word names this package: alone, with a version, as a runner's option, or by a file in it.
+fn is_package(word: &str, package: &str) -> bool {
+    let word = word.strip_prefix("--package=").unwrap_or(word);
+    match word.strip_prefix(package) {
+        Some(rest) => rest.is_empty() || rest.starts_with('@'),
+        None => word.contains(&format!("/node_modules/{package}/")),
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,60 @@
+//! A command line as a person writes it, split into words the way a shell does, without expanding anything.
+
+/// Why a line is no command.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum LineProblem {
+    /// A quote is never closed.
+    #[error("has an unterminated quote")]
+    UnterminatedQuote,
+    /// There is nothing in it.
+    #[error("is empty")]
+    Empty,
+}
+
+/// Splits a line at spaces. Single quotes keep everything, double quotes everything but a backslash before
+/// `"` or `\`, and outside quotes a backslash keeps the next character.
+pub(crate) fn split_line(line: &str) -> Result<Vec<String>, LineProblem> {
+    let mut words = Vec::new();
+    // `None` between words: an empty pair of quotes is a word too.
+    let mut word: Option<String> = None;
+    let mut characters = line.chars();
+    while let Some(character) = characters.next() {
+        match character {
+            character if character.is_whitespace() => words.extend(word.take()),
+            '\'' => quoted(&mut characters, '\'', word.get_or_insert_default())?,
+            '"' => quoted(&mut characters, '"', word.get_or_insert_default())?,
+            '\\' => word.get_or_insert_default().push(characters.next().unwrap_or('\\')),
+            character => word.get_or_insert_default().push(character),
+        }
+    }
+    words.extend(word);
+    match words.first() {
+        Some(program) if !program.is_empty() => Ok(words),
+        _ => Err(LineProblem::Empty),
+    }
+}
+
+fn quoted(characters: &mut std::str::Chars<'_>, quote: char, word: &mut String) -> Result<(), LineProblem> {
+    while let Some(character) = characters.next() {
+        match character {
+            character if character == quote => return Ok(()),
+            '\\' if quote == '"' => match characters.next() {
+                Some(escaped @ ('"' | '\\')) => word.push(escaped),
+                Some(other) => word.extend(['\\', other]),
+                None => return Err(LineProblem::UnterminatedQuote),
+            },
+            character => word.push(character),
+        }
+    }
+    Err(LineProblem::UnterminatedQuote)
+}
+
+/// A word as it must be written to be one word of a line, here and in a shell.
+pub(crate) fn quote(word: &str) -> String {
+    let is_plain = |character: char| character.is_ascii_alphanumeric() || "_@%+=:,./^~-".contains(character);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        word.to_owned()
+    } else {
+        format!("'{}'", word.replace('\'', r"'\''"))
+    }
+}

@@ -1,0 +1,78 @@
+//! What a person typed, as values: the grammar of the command line.
+//!
+//! `acpx [flags] [agent] [verb] [flags] [words…]`. An own scan finds the agent and the verb and puts every
+//! flag behind the verb; clap then reads the verb with its flags, and is the one table of them. Nothing here
+//! reads a file, the environment or the clock: the names of configured agents are asked for only when a word
+//! is neither a verb nor a built-in agent, so that `--version` and `--help` need no configuration.
+
+mod flags;
+mod format_wish;
+mod invocation;
+mod options;
+mod scan;
+mod suggest;
+mod usage;
+mod verbs;
+
+use clap::CommandFactory;
+use clap::FromArgMatches;
+use clap::error::ErrorKind;
+
+pub(crate) use self::format_wish::{FormatWish, format_wish};
+pub(crate) use self::invocation::{
+    AgentChoice, Command, HostCommand, Invocation, ListCommand, MigrateCommand, Options, OutputOptions,
+    PromptCommand, PromptWords, SessionsCommand, Wait,
+};
+pub(crate) use self::options::{Format, seconds_to_idle_time, seconds_to_limit};
+pub(crate) use self::usage::UsageError;
+
+use self::flags::Flags;
+use self::scan::{Scanned, scan};
+use self::verbs::Cli;
+use crate::error::CliError;
+
+/// What the arguments ask for.
+#[derive(Debug)]
+pub(crate) enum Request {
+    /// Do something.
+    Run(Box<Invocation>),
+    /// Show this text.
+    Help(String),
+    /// Show the version.
+    Version,
+}
+
+/// The agents that can be named beside the built-in ones. Asked at most once.
+pub(crate) type ConfiguredNames<'a> = &'a dyn Fn() -> Result<Vec<String>, CliError>;
+
+/// Reads the arguments after the program's name. `terminal` says whether stdin is one: with nothing typed
+/// there, help is what is wanted.
+pub(crate) fn parse(
+    arguments: &[String],
+    configured: ConfiguredNames<'_>,
+    terminal: bool,
+) -> Result<Request, CliError> {
+    let mut command = Cli::command();
+    if arguments.is_empty() && terminal {
+        return Ok(Request::Help(command.render_long_help().to_string()));
+    }
+    let scanned = scan(arguments, &Flags::of(&command), configured)?;
+    let (agent, typed) = match scanned {
+        Scanned::Version => return Ok(Request::Version),
+        Scanned::Help => return Ok(Request::Help(command.render_long_help().to_string())),
+        Scanned::Verb { agent, typed } => (agent, typed),
+    };
+    match command.try_get_matches_from(typed).and_then(|matches| Cli::from_arg_matches(&matches)) {
+        Ok(cli) => Ok(Request::Run(Box::new(Invocation::new(cli.verb, agent)?))),
+        Err(error) => match error.kind() {
+            ErrorKind::DisplayVersion => Ok(Request::Version),
+            ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+                Ok(Request::Help(error.render().to_string()))
+            }
+            _ => Err(UsageError::from(error).into()),
+        },
+    }
+}
+
+#[cfg(test)]
+mod tests;

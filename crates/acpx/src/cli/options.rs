@@ -1,0 +1,122 @@
+//! The flags that every session command takes, as clap reads them.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+use serde::{Deserialize, Serialize};
+
+/// The longest time limit, in seconds: what a 32-bit count of milliseconds holds.
+const LONGEST: f64 = 2_147_483.647;
+
+const EVERYWHERE: &str = "For every command";
+
+/// How output is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Format {
+    /// For people
+    #[default]
+    Text,
+    /// One JSON value a line, for programs
+    Json,
+    /// The answer and nothing else
+    Quiet,
+}
+
+impl Format {
+    /// The format's name, as it is typed.
+    pub(crate) fn parse(name: &str) -> Option<Self> {
+        <Self as ValueEnum>::from_str(name, false).ok()
+    }
+}
+
+/// Where output goes and how much of it there is.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct OutputArgs {
+    /// How to write the output [default: text, or what the configuration says]
+    #[arg(long, value_name = "FORMAT", hide_possible_values = true, help_heading = EVERYWHERE)]
+    #[arg(long_help = FORMAT_HELP)]
+    pub(super) format: Option<Format>,
+    /// Promise that stderr stays empty; needs --format json
+    #[arg(long, help_heading = EVERYWHERE)]
+    pub(super) json_strict: bool,
+    /// Say on stderr what is being done
+    #[arg(long, help_heading = EVERYWHERE)]
+    pub(super) verbose: bool,
+}
+
+const FORMAT_HELP: &str = "\
+How to write the output [default: text, or what the configuration says]
+
+text   for people
+json   one JSON value a line, for programs
+quiet  the answer and nothing else";
+
+/// What an agent may do unasked. At most one is given.
+#[derive(Debug, Clone, Args)]
+#[group(multiple = false)]
+pub(crate) struct PermissionArgs {
+    /// Let the agent do everything
+    #[arg(long, help_heading = EVERYWHERE)]
+    pub(super) approve_all: bool,
+    /// Let the agent read and search, and nothing else; this is the default
+    #[arg(long, help_heading = EVERYWHERE)]
+    pub(super) approve_reads: bool,
+    /// Let the agent do nothing that needs a permission
+    #[arg(long, help_heading = EVERYWHERE)]
+    pub(super) deny_all: bool,
+}
+
+/// What every session command takes, whether it makes use of all of it or not: programs that call us put the
+/// same flags before every verb.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SessionArgs {
+    /// Start this command line as the agent, instead of one known by name
+    #[arg(long, value_name = "COMMAND", help_heading = EVERYWHERE)]
+    pub(super) agent: Option<String>,
+    /// Work in this directory instead of the current one
+    #[arg(long, value_name = "DIR", help_heading = EVERYWHERE)]
+    pub(super) cwd: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+    #[command(flatten)]
+    pub(super) permissions: PermissionArgs,
+    /// Give up on the agent after so many seconds
+    #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = EVERYWHERE)]
+    pub(super) timeout: Option<Duration>,
+    /// Keep the agent running for so many idle seconds; 0 is for ever [default: 300]
+    #[arg(long, value_name = "SECONDS", value_parser = idle_time, allow_negative_numbers = true, help_heading = EVERYWHERE)]
+    pub(super) ttl: Option<Duration>,
+    /// Give the agent the MCP servers of this file instead of those in the configuration
+    #[arg(long, value_name = "FILE", help_heading = EVERYWHERE)]
+    pub(super) mcp_config: Option<PathBuf>,
+}
+
+/// Which of a directory's sessions.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct SessionNameArgs {
+    /// The session of this name instead of the directory's unnamed one
+    #[arg(short, long, value_name = "NAME")]
+    pub(super) session: Option<String>,
+}
+
+/// A number of seconds that something may take.
+pub(crate) fn seconds_to_limit(seconds: f64) -> Option<Duration> {
+    (seconds > 0.0 && seconds <= LONGEST).then(|| Duration::from_secs_f64(seconds))
+}
+
+/// A number of seconds that something may be idle; none at all means for ever.
+pub(crate) fn seconds_to_idle_time(seconds: f64) -> Option<Duration> {
+    (0.0..=LONGEST).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
+}
+
+fn time_limit(text: &str) -> Result<Duration, String> {
+    let limit = text.parse().ok().and_then(seconds_to_limit);
+    limit.ok_or_else(|| format!("expected a number of seconds above 0 and up to {LONGEST}"))
+}
+
+fn idle_time(text: &str) -> Result<Duration, String> {
+    let idle = text.parse().ok().and_then(seconds_to_idle_time);
+    idle.ok_or_else(|| format!("expected a number of seconds from 0 to {LONGEST}"))
+}

@@ -1,0 +1,197 @@
+//! Finds the agent and the verb among the arguments, and puts the flags that stand before the verb behind it.
+//!
+//! What comes out is a line that clap can read: the verb, the flags, the rest. The only arguments decided
+//! here are words; every flag keeps its spelling and is judged by clap.
+
+use super::ConfiguredNames;
+use super::flags::{Flag, Flags};
+use super::suggest::nearest;
+use super::usage::UsageError;
+use crate::agents;
+use crate::error::CliError;
+
+/// Verbs that stand behind an agent's name too.
+const AGENT_VERBS: [&str; 5] = ["prompt", "exec", "cancel", "status", "sessions"];
+/// Verbs that stand alone.
+const ROOT_VERBS: [&str; 4] = ["host", "tour", "demo-agent", "help"];
+const SESSIONS_VERBS: [&str; 8] = ["new", "ensure", "list", "show", "history", "close", "migrate", "help"];
+const HOST_VERBS: [&str; 5] = ["status", "stop", "restart", "run", "help"];
+
+/// What was found.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Scanned {
+    /// The version is asked for.
+    Version,
+    /// Help is asked for, with no verb.
+    Help,
+    /// A line for clap, beginning with the program's name.
+    Verb {
+        /// The agent's name, if one was given.
+        agent: Option<String>,
+        /// The verb, the flags, the rest.
+        typed: Vec<String>,
+    },
+}
+
+/// Whether a word is a verb of the grammar.
+pub(super) fn is_verb(word: &str) -> bool {
+    AGENT_VERBS.contains(&word) || ROOT_VERBS.contains(&word)
+}
+
+/// Scans the arguments after the program's name.
+pub(super) fn scan(
+    arguments: &[String],
+    flags: &Flags,
+    configured: ConfiguredNames<'_>,
+) -> Result<Scanned, CliError> {
+    let mut scan = Scan { flags, rest: arguments, leading: Vec::new(), agent: None };
+    loop {
+        match scan.step() {
+            Step::Version => return Ok(Scanned::Version),
+            Step::Help => return Ok(Scanned::Help),
+            Step::End | Step::Text => return Ok(scan.implicit_prompt()),
+            Step::Unknown => return Ok(scan.verb(&["prompt"])),
+            Step::Word(word) => match scan.word(&word, configured)? {
+                Meaning::Agent(name) => {
+                    scan.agent = Some(name);
+                    scan.skip_word();
+                }
+                Meaning::Text => return Ok(scan.implicit_prompt()),
+                Meaning::Verb => {
+                    scan.skip_word();
+                    return scan.below(&word);
+                }
+            },
+        }
+    }
+}
+
+struct Scan<'a> {
+    flags: &'a Flags,
+    rest: &'a [String],
+    /// The flags so far, with their values.
+    leading: Vec<String>,
+    agent: Option<String>,
+}
+
+/// What stands next, flags that are known left behind.
+enum Step {
+    Version,
+    Help,
+    End,
+    /// Behind `--` everything is text.
+    Text,
+    Word(String),
+    /// A flag that no session command has.
+    Unknown,
+}
+
+enum Meaning {
+    Agent(String),
+    Verb,
+    Text,
+}
+
+impl Scan<'_> {
+    fn step(&mut self) -> Step {
+        loop {
+            let Some((next, after)) = self.rest.split_first() else { return Step::End };
+            if next == "--" {
+                self.rest = after;
+                return Step::Text;
+            }
+            if !next.starts_with('-') || next == "-" {
+                return Step::Word(next.clone());
+            }
+            let taken = match self.flags.read(next) {
+                Flag::Version => return Step::Version,
+                Flag::Help => return Step::Help,
+                Flag::Unknown => return Step::Unknown,
+                Flag::Whole => 1,
+                Flag::TakesNext => self.rest.len().min(2),
+            };
+            let (flag, after) = self.rest.split_at(taken);
+            self.leading.extend_from_slice(flag);
+            self.rest = after;
+        }
+    }
+
+    fn skip_word(&mut self) {
+        self.rest = self.rest.get(1..).unwrap_or_default();
+    }
+
+    /// What the next word is, at a place where an agent or a verb may stand.
+    fn word(&self, word: &str, configured: ConfiguredNames<'_>) -> Result<Meaning, CliError> {
+        let has_line = self.leading.iter().any(|flag| flag == "--agent" || flag.starts_with("--agent="));
+        let verb = AGENT_VERBS.contains(&word) || self.agent.is_none() && ROOT_VERBS.contains(&word);
+        if verb {
+            return Ok(Meaning::Verb);
+        }
+        if self.agent.is_some() || word.trim().is_empty() || word.trim().contains(char::is_whitespace) {
+            return Ok(Meaning::Text);
+        }
+        let configured = if agents::is_built_in(word) { Vec::new() } else { configured()? };
+        let name = agents::canonical(word);
+        let known = agents::is_built_in(word) || configured.contains(&name);
+        match (known, has_line) {
+            (true, false) => Ok(Meaning::Agent(name)),
+            (true, true) => Err(UsageError::TwoAgents { name }.into()),
+            (false, true) => Ok(Meaning::Text),
+            (false, false) => Err(self.unknown_word(word, &configured).into()),
+        }
+    }
+
+    fn unknown_word(&self, word: &str, configured: &[String]) -> UsageError {
+        let verbs = AGENT_VERBS.into_iter().chain(ROOT_VERBS);
+        let built_in: Vec<&str> = verbs.chain(agents::built_in_names()).collect();
+        let suggestion = nearest(word, built_in.into_iter().chain(configured.iter().map(String::as_str)));
+        let words: Vec<&str> =
+            self.rest.iter().map(String::as_str).take_while(|word| !word.starts_with('-')).collect();
+        UsageError::UnknownWord { words: words.join(" "), word: word.to_owned(), suggestion }
+    }
+
+    /// Goes on behind a verb: some have verbs of their own.
+    fn below(mut self, verb: &str) -> Result<Scanned, CliError> {
+        let verbs: &[&str] = match verb {
+            "sessions" => &SESSIONS_VERBS,
+            "host" => &HOST_VERBS,
+            // Help is about a verb and has no use for flags.
+            "help" => {
+                self.leading.clear();
+                return Ok(self.verb(&[verb]));
+            }
+            _ => return Ok(self.verb(&[verb])),
+        };
+        match self.step() {
+            Step::Version => Ok(Scanned::Version),
+            Step::Word(word) if verbs.contains(&word.as_str()) => {
+                self.skip_word();
+                Ok(self.verb(&[verb, &word]))
+            }
+            Step::Word(word) => {
+                let suggestion = nearest(&word, verbs.iter().copied());
+                Err(UsageError::UnknownSubverb { verb: verb.to_owned(), word, suggestion }.into())
+            }
+            Step::Help => {
+                self.leading.clear();
+                Ok(self.verb(&[verb]))
+            }
+            Step::End | Step::Text | Step::Unknown if verb == "sessions" => Ok(self.verb(&[verb, "list"])),
+            Step::End | Step::Text | Step::Unknown => Ok(self.verb(&[verb])),
+        }
+    }
+
+    fn verb(self, path: &[&str]) -> Scanned {
+        let name = "acpx".to_owned();
+        let path = path.iter().map(|verb| (*verb).to_owned());
+        let typed = [name].into_iter().chain(path).chain(self.leading).chain(self.rest.iter().cloned());
+        Scanned::Verb { agent: self.agent, typed: typed.collect() }
+    }
+
+    /// A prompt without its verb: what is left is text, whatever it looks like.
+    fn implicit_prompt(self) -> Scanned {
+        let verb = ["acpx", "prompt"].map(str::to_owned).into_iter();
+        let words = ["--".to_owned()].into_iter().chain(self.rest.iter().cloned());
+        Scanned::Verb { agent: self.agent, typed: verb.chain(self.leading).chain(words).collect() }
+    }
+}

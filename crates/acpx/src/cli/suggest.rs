@@ -1,0 +1,16 @@
+//! The word that was probably meant.
+
+/// The most edits between a word and the one that was meant.
+const NEAR: usize = 2;
+
+/// The first of the nearest candidates, if it is near enough to be a slip of the fingers.
+pub(super) fn nearest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<String> {
+    let word = word.to_lowercase();
+    let near = candidates.filter_map(|candidate| {
+        let distance = strsim::damerau_levenshtein(&word, candidate);
+        // Of a short word nearly everything is two edits away.
+        let is_near = distance <= NEAR && distance * 3 <= candidate.chars().count();
+        is_near.then_some((distance, candidate))
+    });
+    near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate.to_owned())
+}

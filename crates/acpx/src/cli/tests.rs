@@ -1,0 +1,446 @@
+//! The grammar, as tables: what is typed and what it means.
+
+use std::time::Duration;
+
+use acpx_core::machine::{Fallback, WakeOptions};
+use acpx_core::model::{PermissionPolicy, SessionName};
+use proptest::prelude::*;
+
+use super::*;
+
+fn words(line: &[&str]) -> Vec<String> {
+    line.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// Parses with one configured agent, `mine`, and stdin no terminal.
+fn parsed(line: &[&str]) -> Result<Request, CliError> {
+    parse(&words(line), &|| Ok(vec!["mine".to_owned()]), false)
+}
+
+fn invocation(line: &[&str]) -> Invocation {
+    match parsed(line) {
+        Ok(Request::Run(invocation)) => *invocation,
+        other => panic!("{line:?}: {other:?}"),
+    }
+}
+
+/// The mistake and the hint.
+fn mistake(line: &[&str]) -> (String, String) {
+    match parsed(line) {
+        Err(CliError::Usage(error)) => (error.to_string(), error.hint().into_owned()),
+        other => panic!("{line:?}: {other:?}"),
+    }
+}
+
+fn prompt_of(line: &[&str]) -> (AgentChoice, Vec<String>) {
+    let invocation = invocation(line);
+    match invocation.command {
+        Command::Prompt(prompt) => (invocation.options.agent, prompt.input.words),
+        other => panic!("{line:?}: {other:?}"),
+    }
+}
+
+fn named(name: &str) -> AgentChoice {
+    AgentChoice::Named(name.to_owned())
+}
+
+#[test]
+fn the_definition_of_the_flags_is_sound() {
+    Cli::command().debug_assert();
+}
+
+#[test]
+fn words_that_are_no_verb_are_a_prompt_and_everything_behind_the_first_is_text() {
+    let cases: &[(&[&str], AgentChoice, &[&str])] = &[
+        (&["claude", "fix", "the", "tests"], named("claude"), &["fix", "the", "tests"]),
+        (&["codex", "fix", "--this"], named("codex"), &["fix", "--this"]),
+        (&["codex", "fix", "--format", "json"], named("codex"), &["fix", "--format", "json"]),
+        (&["codex", "fix", "--", "-x"], named("codex"), &["fix", "--", "-x"]),
+        (&["codex", "--", "status"], named("codex"), &["status"]),
+        (&["codex", "help"], named("codex"), &["help"]),
+        (&["codex", "host", "status"], named("codex"), &["host", "status"]),
+        (&["codex", "gemini"], named("codex"), &["gemini"]),
+        (&["  CLAUDE "], named("claude"), &[]),
+        (&["MINE", "x"], named("mine"), &["x"]),
+        (&["factory-droid", "x"], named("droid"), &["x"]),
+        (&["factorydroid", "x"], named("droid"), &["x"]),
+        (&["hello there"], AgentChoice::Default, &["hello there"]),
+        (&["--", "hello"], AgentChoice::Default, &["hello"]),
+        (&["--", "--weird", "flag"], AgentChoice::Default, &["--weird", "flag"]),
+        (&["prompt", "hello", "world"], AgentChoice::Default, &["hello", "world"]),
+        (&["prompt", "--", "--weird"], AgentChoice::Default, &["--weird"]),
+        (&["claude", "prompt", "status"], named("claude"), &["status"]),
+        (&["--agent", "a b", "hello"], AgentChoice::Line("a b".into()), &["hello"]),
+        (&["--agent=a b", "hello", "--x"], AgentChoice::Line("a b".into()), &["hello", "--x"]),
+        (&["prompt", "hello", "--agent", "a"], AgentChoice::Line("a".into()), &["hello"]),
+        (&[], AgentChoice::Default, &[]),
+        (&["--format", "json"], AgentChoice::Default, &[]),
+        (&[""], AgentChoice::Default, &[""]),
+    ];
+    for (line, agent, text) in cases {
+        assert_eq!(prompt_of(line), (agent.clone(), words(text)), "{line:?}");
+    }
+}
+
+#[test]
+fn every_verb_is_read_before_and_behind_an_agent() {
+    let cases: &[(&[&str], AgentChoice, &str)] = &[
+        (&["status"], AgentChoice::Default, "Status"),
+        (&["claude", "status"], named("claude"), "Status"),
+        (&["--agent", "x", "status"], AgentChoice::Line("x".into()), "Status"),
+        (&["claude", "cancel"], named("claude"), "Cancel"),
+        (
+            &["claude", "sessions"],
+            named("claude"),
+            "Sessions(List(ListCommand { remote: false, cursor: None, filter_cwd: None }))",
+        ),
+        (
+            &["sessions", "list", "--local"],
+            AgentChoice::Default,
+            "Sessions(List(ListCommand { remote: false, cursor: None, filter_cwd: None }))",
+        ),
+        (
+            &["sessions", "--remote", "--cursor", "c", "--filter-cwd", "/w"],
+            AgentChoice::Default,
+            "Sessions(List(ListCommand { remote: true, cursor: Some(\"c\"), filter_cwd: Some(\"/w\") }))",
+        ),
+        (&["claude", "sessions", "new"], named("claude"), "Sessions(New)"),
+        (&["claude", "sessions", "ensure"], named("claude"), "Sessions(Ensure)"),
+        (&["sessions", "show"], AgentChoice::Default, "Sessions(Show)"),
+        (&["sessions", "close"], AgentChoice::Default, "Sessions(Close)"),
+        (&["sessions", "history", "--limit", "3"], AgentChoice::Default, "Sessions(History { limit: 3 })"),
+        (&["--limit", "3", "sessions", "history"], AgentChoice::Default, "Sessions(History { limit: 3 })"),
+        (
+            &["sessions", "migrate", "old", "--dry-run"],
+            AgentChoice::Default,
+            "Sessions(Migrate(MigrateCommand { directory: Some(\"old\"), dry_run: true }))",
+        ),
+        (&["host", "status"], AgentChoice::Default, "Host(Status)"),
+        (&["--format", "json", "host", "stop"], AgentChoice::Default, "Host(Stop)"),
+        (&["host", "restart"], AgentChoice::Default, "Host(Restart)"),
+        (&["host", "run"], AgentChoice::Default, "Host(Run)"),
+        (
+            &["exec", "a", "-f", "-", "b"],
+            AgentChoice::Default,
+            "Exec(PromptWords { words: [\"a\", \"b\"], file: Some(\"-\") })",
+        ),
+    ];
+    for (line, agent, command) in cases {
+        let invocation = invocation(line);
+        let expected = (agent.clone(), (*command).to_owned());
+        assert_eq!((invocation.options.agent, format!("{:?}", invocation.command)), expected, "{line:?}");
+    }
+}
+
+#[test]
+fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
+    let flags: &[&str] = &[
+        "--format",
+        "json",
+        "--cwd=/w",
+        "-s",
+        "name",
+        "--timeout",
+        "1.5",
+        "--ttl",
+        "0",
+        "--deny-all",
+        "--mcp-config",
+        "m.json",
+        "--json-strict",
+    ];
+    let expected = Options {
+        agent: named("claude"),
+        cwd: Some("/w".into()),
+        session: Some(SessionName::new("name").unwrap()),
+        output: OutputOptions { format: Some(Format::Json), strict: true, verbose: false },
+        policy: Some(PermissionPolicy::DenyAll),
+        timeout: Some(Duration::from_millis(1500)),
+        ttl: Some(Duration::ZERO),
+        mcp_config: Some("m.json".into()),
+    };
+    for verb in [&["prompt"][..], &["status"], &["cancel"], &["sessions", "show"], &["sessions", "new"]] {
+        let before_the_agent = [flags, &["claude"], verb].concat();
+        let before_the_verb = [&["claude"], flags, verb].concat();
+        let behind_the_verb = [&["claude"], verb, flags].concat();
+        for line in [before_the_agent, before_the_verb, behind_the_verb] {
+            assert_eq!(invocation(&line).options, expected, "{line:?}");
+        }
+    }
+}
+
+#[test]
+fn the_flags_of_a_prompt_stand_before_its_first_word_or_anywhere_behind_its_verb() {
+    let expected = PromptCommand {
+        input: PromptWords { words: words(&["go"]), file: Some("f".into()) },
+        wait: Wait::JustQueue,
+        wake: WakeOptions { fallback: Fallback::Refuse, carry_history: false },
+    };
+    let lines: [&[&str]; 4] = [
+        &["claude", "--no-wait", "--no-fallback", "-f", "f", "go"],
+        &["--no-wait", "claude", "-ff", "--no-fallback", "go"],
+        &["claude", "prompt", "go", "--no-fallback", "--file=f", "--no-wait"],
+        &["prompt", "--no-fallback", "go", "-f", "f", "--no-wait"],
+    ];
+    for line in lines {
+        match invocation(line).command {
+            Command::Prompt(prompt) => assert_eq!(prompt, expected, "{line:?}"),
+            other => panic!("{line:?}: {other:?}"),
+        }
+    }
+    match invocation(&["claude", "--carry-history", "go"]).command {
+        Command::Prompt(prompt) => assert!(prompt.wake.carry_history),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn the_name_of_a_session_is_a_flag_or_an_argument_and_is_trimmed() {
+    let lines: [&[&str]; 8] = [
+        &["-s", "api", "status"],
+        &["claude", "-s", " api ", "cancel"],
+        &["--agent", "x", "-s", "api", "hello"],
+        &["-sapi", "sessions", "show"],
+        &["sessions", "show", "api"],
+        &["sessions", "close", "api"],
+        &["sessions", "new", "--name", "api"],
+        &["sessions", "ensure", "--session", "api"],
+    ];
+    for line in lines {
+        let name = invocation(line).options.session;
+        assert_eq!(name.as_ref().map(SessionName::as_str), Some("api"), "{line:?}");
+    }
+    assert_eq!(mistake(&["-s", " ", "status"]).0, "the session name is empty");
+}
+
+#[test]
+fn a_word_that_is_nothing_is_a_mistake_with_a_suggestion_and_never_an_agent() {
+    let cases: &[(&[&str], &str, &str)] = &[
+        (
+            &["hepl"],
+            "\"hepl\" is neither a command nor an agent",
+            "did you mean \"help\"? to prompt the default agent: acpx prompt hepl",
+        ),
+        (
+            &["cluade", "fix it"],
+            "\"cluade\" is neither a command nor an agent",
+            "did you mean \"claude\"? to prompt the default agent: acpx prompt 'cluade fix it'",
+        ),
+        (
+            &["mien", "x"],
+            "\"mien\" is neither a command nor an agent",
+            "did you mean \"mine\"? to prompt the default agent: acpx prompt 'mien x'",
+        ),
+        (
+            &["hello", "world"],
+            "\"hello\" is neither a command nor an agent",
+            "to prompt the default agent: acpx prompt 'hello world'; acpx --help has the commands",
+        ),
+        (
+            &["sessions", "lsit"],
+            "\"acpx sessions\" has no command \"lsit\"",
+            "did you mean \"acpx sessions list\"?",
+        ),
+        (&["host", "dance"], "\"acpx host\" has no command \"dance\"", "acpx host --help has its commands"),
+        (
+            &["--agent", "x", "claude", "hi"],
+            "both --agent and the agent \"claude\" are given",
+            "leave one out; to say \"claude\" to the agent, put it behind --",
+        ),
+        (
+            &["claude", "--agent", "x", "hi"],
+            "both --agent and the agent \"claude\" are given",
+            "leave one out; to say \"claude\" to the agent, put it behind --",
+        ),
+        (
+            &["claude", "status", "--agent", "x"],
+            "both --agent and the agent \"claude\" are given",
+            "leave one out; to say \"claude\" to the agent, put it behind --",
+        ),
+        (
+            &["claude", "sessions", "migrate"],
+            "the command is about no agent, and \"claude\" is given",
+            "leave claude out",
+        ),
+    ];
+    for (line, message, hint) in cases {
+        assert_eq!(mistake(line), ((*message).to_owned(), (*hint).to_owned()), "{line:?}");
+    }
+}
+
+#[test]
+fn what_is_wrong_with_flags_is_said() {
+    let help = "acpx --help has the commands, acpx help COMMAND its flags";
+    let cases: &[(&[&str], &str, &str)] = &[
+        (
+            &["claude", "exec", "hi", "--bogus"],
+            "unexpected argument '--bogus' found",
+            "to pass '--bogus' as a value, use '-- --bogus'",
+        ),
+        (
+            &["--bogus", "status"],
+            "unexpected argument '--bogus' found",
+            "to pass '--bogus' as a value, use '-- --bogus'",
+        ),
+        (
+            &["claude", "--bogus", "hi"],
+            "unexpected argument '--bogus' found",
+            "to pass '--bogus' as a value, use '-- --bogus'",
+        ),
+        (
+            &["exec", "-s", "x", "hi"],
+            "unexpected argument '-s' found",
+            "to pass '-s' as a value, use '-- -s'",
+        ),
+        (&["status", "more"], "unexpected argument 'more' found", help),
+        (
+            &["--format", "xml", "status"],
+            "invalid value 'xml' for '--format <FORMAT>' [possible values: text, json, quiet]",
+            help,
+        ),
+        (
+            &["--approve-all", "status", "--deny-all"],
+            "more than one of --approve-all, --approve-reads and --deny-all is given",
+            "keep one of them",
+        ),
+        (
+            &["--json-strict", "--format", "json", "--verbose", "status"],
+            "--json-strict and --verbose exclude each other",
+            "keep one of them",
+        ),
+        (
+            &["--timeout", "0", "status"],
+            "invalid value '0' for '--timeout <SECONDS>': expected a number of seconds above 0 and up to 2147483.647",
+            help,
+        ),
+        (
+            &["--timeout", "2147484", "status"],
+            "invalid value '2147484' for '--timeout <SECONDS>': expected a number of seconds above 0 and up to 2147483.647",
+            help,
+        ),
+        (
+            &["--ttl", "-1", "status"],
+            "invalid value '-1' for '--ttl <SECONDS>': expected a number of seconds from 0 to 2147483.647",
+            help,
+        ),
+        (
+            &["--ttl", "NaN", "status"],
+            "invalid value 'NaN' for '--ttl <SECONDS>': expected a number of seconds from 0 to 2147483.647",
+            help,
+        ),
+        (
+            &["sessions", "history", "--limit", "0"],
+            "invalid value '0' for '--limit <N>': number would be zero for non-zero type",
+            help,
+        ),
+        (
+            &["sessions", "list", "--local", "--cursor", "c"],
+            "the argument '--local' cannot be used with '--cursor <CURSOR>'",
+            help,
+        ),
+        (
+            &["sessions", "list", "--cursor", "c"],
+            "the following required arguments were not provided: --remote",
+            help,
+        ),
+        (&["status", "--cwd"], "a value is required for '--cwd <DIR>' but none was supplied", help),
+        (&["claude", "-s"], "a value is required for '--session <NAME>' but none was supplied", help),
+        (&["--agent", "x", "host", "status"], "unexpected argument '--agent' found", help),
+    ];
+    for (line, message, hint) in cases {
+        assert_eq!(mistake(line), ((*message).to_owned(), (*hint).to_owned()), "{line:?}");
+    }
+}
+
+#[test]
+fn help_is_given_for_every_command_however_it_is_asked_for() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["--help"], "Examples:\n  acpx tour"),
+        (&["-h"], "Examples:\n  acpx tour"),
+        (&["help"], "Examples:\n  acpx tour"),
+        (&["claude", "--help"], "Examples:\n  acpx tour"),
+        (&["--format", "json", "help"], "Examples:\n  acpx tour"),
+        (&["help", "sessions"], "\n  ensure   Begin a session here unless there is one"),
+        (&["sessions", "--help"], "\n  ensure   Begin a session here unless there is one"),
+        (&["claude", "-s", "x", "sessions", "-h"], "\n  ensure   Begin a session here unless there is one"),
+        (
+            &["claude", "sessions", "new", "--help"],
+            "A name for the session, to have several in one directory",
+        ),
+        (&["help", "prompt"], "Tell a fresh session the conversation so far"),
+        (&["help", "demo-agent"], "Do not offer session/load"),
+    ];
+    for (line, part) in cases {
+        match parsed(line) {
+            Ok(Request::Help(text)) => assert!(text.contains(part), "{line:?}: {text}"),
+            other => panic!("{line:?}: {other:?}"),
+        }
+    }
+    let asked = |terminal| parse(&[], &|| Ok(Vec::new()), terminal).unwrap();
+    assert!(matches!(asked(true), Request::Help(_)), "nothing typed on a terminal asks for help");
+    assert!(matches!(asked(false), Request::Run(_)), "nothing typed into a pipe is a prompt from stdin");
+}
+
+#[test]
+fn the_version_is_told_without_looking_at_the_configuration() {
+    let lines: [&[&str]; 5] = [
+        &["--version"],
+        &["-V"],
+        &["--format", "json", "--version"],
+        &["claude", "--version"],
+        &["status", "--version"],
+    ];
+    for line in lines {
+        let unread = || panic!("the configuration is not needed");
+        assert!(matches!(parse(&words(line), &unread, false), Ok(Request::Version)), "{line:?}");
+    }
+}
+
+#[test]
+fn the_configuration_is_asked_only_for_a_word_that_is_nothing_else() {
+    let broken = || Err(CliError::NoHome);
+    for line in [&["status"][..], &["claude", "x"], &["hello there"], &["sessions", "list"]] {
+        assert!(matches!(parse(&words(line), &broken, false), Ok(Request::Run(_))), "{line:?}");
+    }
+    assert!(matches!(parse(&words(&["mine", "x"]), &broken, false), Err(CliError::NoHome)));
+}
+
+#[test]
+fn the_wish_for_a_format_is_found_in_a_line_that_means_nothing() {
+    let wish = |format, strict| FormatWish { format, strict };
+    let cases: &[(&[&str], FormatWish)] = &[
+        (&["--format", "json", "--bogus"], wish(Some(Format::Json), false)),
+        (&["claude", "exec", "--bogus", "--format=quiet"], wish(Some(Format::Quiet), false)),
+        (&["hepl", "--format", "json"], wish(Some(Format::Json), false)),
+        (&["--json-strict", "status"], wish(None, true)),
+        (&["--format", "xml", "status"], wish(None, false)),
+        (&["claude", "fix", "--format", "json"], wish(None, false)),
+        (&["prompt", "--", "--format", "json"], wish(None, false)),
+        (&["--cwd", "--format", "json"], wish(None, false)),
+        (&["--format"], wish(None, false)),
+    ];
+    for (line, expected) in cases {
+        assert_eq!(format_wish(&words(line)), *expected, "{line:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn no_arguments_make_the_parser_panic(
+        line in proptest::collection::vec(
+            prop_oneof![
+                proptest::sample::select(vec![
+                    "claude", "mine", "prompt", "exec", "sessions", "new", "list", "history", "host", "status",
+                    "help", "tour", "demo-agent", "--", "-", "-s", "--name", "--format", "json", "--agent",
+                    "--cwd=", "--timeout", "--limit", "1e999", "-sx", "--json-strict", "-V", "-h", "--no-wait",
+                ]).prop_map(str::to_owned),
+                "\\PC{0,8}",
+            ],
+            0..8,
+        ),
+        terminal: bool,
+    ) {
+        drop(parse(&line, &|| Ok(vec!["mine".to_owned()]), terminal));
+        format_wish(&line);
+    }
+}

@@ -1,0 +1,132 @@
+//! What can be wrong with a command line. Every mistake has a hint that says what to type instead.
+
+use std::borrow::Cow;
+
+use acpx_core::model::InvalidSessionName;
+
+/// A command line that means nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum UsageError {
+    /// A word that is neither a verb nor an agent.
+    #[error("{word:?} is neither a command nor an agent")]
+    UnknownWord {
+        /// The word.
+        word: String,
+        /// The word and those behind it, up to the first flag.
+        words: String,
+        /// What was probably meant.
+        suggestion: Option<String>,
+    },
+    /// A verb has no such verb of its own.
+    #[error("\"acpx {verb}\" has no command {word:?}")]
+    UnknownSubverb {
+        /// The verb.
+        verb: String,
+        /// The word behind it.
+        word: String,
+        /// What was probably meant.
+        suggestion: Option<String>,
+    },
+    /// Two agents are named.
+    #[error("both --agent and the agent {name:?} are given")]
+    TwoAgents {
+        /// The agent's name.
+        name: String,
+    },
+    /// An agent is named where none takes part.
+    #[error("the command is about no agent, and {name:?} is given")]
+    NoAgentHere {
+        /// The agent's name.
+        name: String,
+    },
+    /// A session cannot have this name.
+    #[error("{0}")]
+    Name(InvalidSessionName),
+    /// Output that promises JSON alone is not JSON.
+    #[error("--json-strict needs --format json")]
+    StrictWithoutJson,
+    /// Output that promises silence is to be talkative.
+    #[error("--json-strict and --verbose exclude each other")]
+    StrictAndVerbose,
+    /// More than one permission mode.
+    #[error("more than one of --approve-all, --approve-reads and --deny-all is given")]
+    PermissionModes,
+    /// The arguments are not text.
+    #[error("an argument is not valid UTF-8: {shown:?}")]
+    NotUnicode {
+        /// The argument, as far as it is text.
+        shown: String,
+    },
+    /// The line of `--agent` is no command.
+    #[error("the command line of --agent {problem}")]
+    AgentLine {
+        /// What is wrong with it.
+        problem: crate::agents::LineProblem,
+    },
+    /// A command that only a host can do, in a build without one.
+    #[error("the command needs a host, and this build has none")]
+    NoHost,
+    /// What clap found.
+    #[error("{message}")]
+    Arguments {
+        /// Its words.
+        message: String,
+        /// What it suggests.
+        tip: Option<String>,
+    },
+}
+
+impl UsageError {
+    /// What to type instead.
+    pub(crate) fn hint(&self) -> Cow<'static, str> {
+        match self {
+            Self::UnknownWord { words, suggestion, .. } => {
+                let prompt =
+                    format!("to prompt the default agent: acpx prompt {}", crate::agents::quote(words));
+                match suggestion {
+                    Some(near) => format!("did you mean {near:?}? {prompt}").into(),
+                    None => format!("{prompt}; acpx --help has the commands").into(),
+                }
+            }
+            Self::UnknownSubverb { verb, suggestion, .. } => match suggestion {
+                Some(near) => format!("did you mean \"acpx {verb} {near}\"?").into(),
+                None => format!("acpx {verb} --help has its commands").into(),
+            },
+            Self::TwoAgents { name } => {
+                format!("leave one out; to say {name:?} to the agent, put it behind --").into()
+            }
+            Self::NoAgentHere { name } => format!("leave {name} out").into(),
+            Self::Name(_) => "leave the name out for the directory's unnamed session".into(),
+            Self::StrictWithoutJson => "add --format json".into(),
+            Self::StrictAndVerbose | Self::PermissionModes => "keep one of them".into(),
+            Self::NotUnicode { .. } => "agents are told everything as UTF-8 text".into(),
+            Self::AgentLine { .. } => "quote it for the shell, as in --agent 'my-agent --acp'".into(),
+            Self::NoHost => "acpx tour shows what there is".into(),
+            Self::Arguments { tip, .. } => match tip {
+                Some(tip) => tip.clone().into(),
+                None => "acpx --help has the commands, acpx help COMMAND its flags".into(),
+            },
+        }
+    }
+}
+
+impl From<clap::Error> for UsageError {
+    /// Clap writes a paragraph with the mistake, then tips, then usage; the mistake and the tips are of use.
+    fn from(error: clap::Error) -> Self {
+        if error.kind() == clap::error::ErrorKind::ArgumentConflict && is_about_permissions(&error) {
+            return Self::PermissionModes;
+        }
+        let text = error.render().to_string();
+        let paragraph = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim);
+        let message = paragraph.collect::<Vec<_>>().join(" ");
+        let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
+        let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
+        let tips: Vec<&str> = tips.collect();
+        Self::Arguments { message, tip: (!tips.is_empty()).then(|| tips.join("; ")) }
+    }
+}
+
+fn is_about_permissions(error: &clap::Error) -> bool {
+    let named = error.get(clap::error::ContextKind::InvalidArg).map(ToString::to_string);
+    named.is_some_and(|named| ["--approve-all", "--approve-reads", "--deny-all"].contains(&named.as_str()))
+}

@@ -1,0 +1,256 @@
+//! The verbs with their arguments and help texts, as clap reads them. What they mean is in `invocation`.
+
+use std::num::NonZeroUsize;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
+use crate::commands::{DemoAgentArgs, TourArgs};
+
+/// tmux for coding agents: sessions of the Agent Client Protocol that last
+#[derive(Debug, Parser)]
+#[command(name = "acpx", version, propagate_version = true, args_override_self = true)]
+#[command(override_usage = USAGE, long_about = ABOUT, after_long_help = EXAMPLES)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(super) verb: Verb,
+}
+
+const USAGE: &str = "\
+acpx [AGENT] [FLAGS] [WORDS]...
+       acpx [AGENT] [FLAGS] <COMMAND> [FLAGS] [ARGUMENTS]...";
+
+const ABOUT: &str = "\
+tmux for coding agents: sessions of the Agent Client Protocol that last
+
+A session belongs to an agent and a directory, and may have a name. It outlives the terminal it was begun in \
+and the agent it runs on: a later prompt goes on with it from anywhere below its directory, up to the root of \
+the git repository.";
+
+const EXAMPLES: &str = "\
+Examples:
+  acpx tour                            see all of it in a few seconds, with no account
+  acpx claude sessions new             begin a session with claude in this directory
+  acpx claude 'fix the tests'          go on with it
+  acpx claude -s api 'add a route'     the session named api
+  acpx claude --no-wait 'and then…'    queue a prompt behind the one that runs
+  acpx exec 'what is this?'            one prompt to the default agent, nothing kept
+  acpx --agent './mine --acp' status   an agent of your own
+  acpx --format json sessions list     every session, for a program
+
+AGENT is a name: claude, codex, gemini, opencode, demo and many more, or one from \"agents\" in
+ACPX_HOME/config.json (default ~/.acpx/config.json). Without one the default agent is meant.
+Flags stand before or after the command. After an agent's name the first word that is no command begins the
+prompt, and everything after it is text. A prompt to the default agent is quoted, or put behind prompt.
+
+`acpx prompt --help` has the flags that every command takes.";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub(super) enum Verb {
+    Prompt(PromptArgs),
+    Exec(ExecArgs),
+    Cancel(CancelArgs),
+    Status(StatusArgs),
+    #[command(subcommand)]
+    Sessions(SessionsVerb),
+    #[command(subcommand)]
+    Host(HostVerb),
+    Tour(TourArgs),
+    DemoAgent(DemoAgentArgs),
+}
+
+/// The words of a prompt, or the file it is in.
+#[derive(Debug, Clone, Args)]
+pub(super) struct WordArgs {
+    /// The prompt; without words it is read from stdin
+    #[arg(value_name = "WORDS")]
+    pub(super) words: Vec<String>,
+    /// Read the prompt from this file, - for stdin; words are put after it
+    #[arg(short, long, value_name = "FILE")]
+    pub(super) file: Option<PathBuf>,
+}
+
+/// Say something in a session, and wait for the answer
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The session must be there: `acpx sessions new` or `acpx sessions ensure` makes it.
+Text that begins with [ and is a JSON array is taken as content blocks of the protocol.
+Behind -- everything is text.")]
+pub(super) struct PromptArgs {
+    #[command(flatten)]
+    pub(super) input: WordArgs,
+    #[command(flatten)]
+    pub(super) name: SessionNameArgs,
+    /// Return as soon as the prompt is queued
+    #[arg(long)]
+    pub(super) no_wait: bool,
+    /// Fail if the agent cannot restore the session, instead of going on in a fresh one
+    #[arg(long)]
+    pub(super) no_fallback: bool,
+    /// Tell a fresh session the conversation so far
+    #[arg(long, conflicts_with = "no_fallback")]
+    pub(super) carry_history: bool,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Say one thing to an agent and keep nothing
+#[derive(Debug, Args)]
+pub(super) struct ExecArgs {
+    #[command(flatten)]
+    pub(super) input: WordArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Stop the turn that runs
+#[derive(Debug, Args)]
+pub(super) struct CancelArgs {
+    #[command(flatten)]
+    pub(super) name: SessionNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Show how a session stands: its ids, its agent, the turn that runs and those that wait
+#[derive(Debug, Args)]
+pub(super) struct StatusArgs {
+    #[command(flatten)]
+    pub(super) name: SessionNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Make, list, show and close sessions; without more words, list them
+#[derive(Debug, Subcommand)]
+pub(super) enum SessionsVerb {
+    New(NewArgs),
+    Ensure(EnsureArgs),
+    List(ListArgs),
+    Show(ShowArgs),
+    History(HistoryArgs),
+    Close(CloseArgs),
+    Migrate(MigrateArgs),
+}
+
+/// The name of a session to make. `--session` says the same, so that one flag works with every verb.
+#[derive(Debug, Clone, Args)]
+pub(super) struct NewNameArgs {
+    /// A name for the session, to have several in one directory
+    #[arg(short = 's', long, alias = "session", value_name = "NAME")]
+    pub(super) name: Option<String>,
+}
+
+/// Begin a session here; one of the same name is closed, and kept
+#[derive(Debug, Args)]
+pub(super) struct NewArgs {
+    #[command(flatten)]
+    pub(super) name: NewNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Begin a session here unless there is one, here or further up
+#[derive(Debug, Args)]
+pub(super) struct EnsureArgs {
+    #[command(flatten)]
+    pub(super) name: NewNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// List sessions, last used first
+#[derive(Debug, Args)]
+pub(super) struct ListArgs {
+    /// List the sessions kept here; this is the default
+    #[arg(long, conflicts_with = "remote")]
+    pub(super) local: bool,
+    /// Start the agent and ask it for its sessions, those not kept here among them
+    #[arg(long)]
+    pub(super) remote: bool,
+    /// Go on where a list of --remote ended
+    #[arg(long, value_name = "CURSOR", requires = "remote", conflicts_with = "local")]
+    pub(super) cursor: Option<String>,
+    /// Only sessions of this directory
+    #[arg(long, value_name = "DIR")]
+    pub(super) filter_cwd: Option<PathBuf>,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// The session of a verb that takes its name as an argument. The flag says the same.
+#[derive(Debug, Clone, Args)]
+pub(super) struct NamedArgs {
+    /// The session of this name instead of the directory's unnamed one
+    #[arg(value_name = "NAME")]
+    pub(super) positional: Option<String>,
+    /// The same as NAME
+    #[arg(short, long = "session", value_name = "NAME", conflicts_with = "positional")]
+    pub(super) session_name: Option<String>,
+}
+
+/// Show a session with its ids and the ACP sessions it went through
+#[derive(Debug, Args)]
+pub(super) struct ShowArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Show what was said last
+#[derive(Debug, Args)]
+pub(super) struct HistoryArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    /// How many entries
+    #[arg(long, value_name = "N", default_value = "20")]
+    pub(super) limit: NonZeroUsize,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Close a session: its agent is ended, what was said is kept
+#[derive(Debug, Args)]
+pub(super) struct CloseArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Take over sessions that npm acpx has kept; its files stay as they are
+#[derive(Debug, Args)]
+pub(super) struct MigrateArgs {
+    /// Where the files are [default: sessions in ACPX_HOME]
+    #[arg(value_name = "DIR")]
+    pub(super) directory: Option<PathBuf>,
+    /// Say what would be taken over, and take nothing
+    #[arg(long)]
+    pub(super) dry_run: bool,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// See to the background process that holds the sessions
+#[derive(Debug, Subcommand)]
+pub(super) enum HostVerb {
+    /// Show whether a host runs, and what it holds
+    Status(HostArgs),
+    /// Stop the host and its agents; what was said is kept
+    Stop(HostArgs),
+    /// Stop the host and start another, after an update for instance
+    Restart(HostArgs),
+    /// Be the host
+    #[command(hide = true)]
+    Run(HostArgs),
+}
+
+/// What the host's verbs take.
+#[derive(Debug, Args)]
+pub(super) struct HostArgs {
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}

@@ -1,0 +1,89 @@
+//! What is kept, for commands that only read: the store is opened by the command itself, and nothing is
+//! started. A store that is not there has no sessions.
+
+use std::path::{Path, PathBuf};
+
+use acpx_core::model::{Record, Timestamp};
+use acpx_core::store::{Access, ScopeQuery, SqliteStore, Store};
+
+use crate::error::CliError;
+use crate::home::acpx_home;
+use crate::scope::Walk;
+use crate::settings::Settings;
+
+/// The store of a home, opened to be read.
+pub(super) struct Kept {
+    store: Option<SqliteStore>,
+}
+
+/// Whether closed sessions may be found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Which {
+    Open,
+    OpenOrClosed,
+}
+
+/// Where the store of a home is.
+pub(crate) fn store_path(home: &Path) -> PathBuf {
+    home.join("acpx.db")
+}
+
+/// Runs a reading command: it waits for the store's answers and for nothing else.
+pub(super) fn wait_for<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    tokio::runtime::Builder::new_current_thread().build().map_err(CliError::Runtime)?.block_on(work)
+}
+
+impl Kept {
+    /// Opens the store of the home.
+    pub(super) fn open() -> Result<Self, CliError> {
+        let path = store_path(&acpx_home()?);
+        let is_there = path
+            .try_exists()
+            .map_err(|source| CliError::System { doing: format!("look at {}", path.display()), source })?;
+        let store = if is_there { Some(SqliteStore::open(&path, Access::ReadOnly)?) } else { None };
+        Ok(Self { store })
+    }
+
+    /// The store, if there is one.
+    pub(super) fn store(&self) -> Option<&SqliteStore> {
+        self.store.as_ref()
+    }
+
+    /// The session that is meant, in the nearest directory that has one.
+    pub(super) async fn find(&self, settings: &Settings, which: Which) -> Result<Option<Record>, CliError> {
+        let Some(store) = &self.store else { return Ok(None) };
+        let query = ScopeQuery {
+            agent: settings.agent.key(),
+            directories: Walk::from(settings.cwd.as_path())?.directories()?,
+            name: settings.session.clone(),
+            closed: which == Which::OpenOrClosed,
+        };
+        Ok(store.find(query).await?)
+    }
+
+    /// The session that is meant; without it the command cannot go on.
+    pub(super) async fn need(&self, settings: &Settings) -> Result<(Record, &SqliteStore), CliError> {
+        match (self.find(settings, Which::OpenOrClosed).await?, &self.store) {
+            (Some(record), Some(store)) => Ok((record, store)),
+            _ => Err(no_session(settings)?),
+        }
+    }
+
+    /// When the last prompt of a record was accepted.
+    pub(super) async fn last_prompt(&self, record: &Record) -> Result<Option<Timestamp>, CliError> {
+        let (Some(store), Some(turn)) = (&self.store, record.last_turn) else { return Ok(None) };
+        let turn = store.turn_numbered(record.id.clone(), turn).await?;
+        Ok(turn.map(|turn| turn.queued_at))
+    }
+}
+
+/// That there is no such session, with where it was looked for and how to make one.
+pub(crate) fn no_session(settings: &Settings) -> Result<CliError, CliError> {
+    let walk = Walk::from(settings.cwd.as_path())?;
+    Ok(CliError::NoSession {
+        agent: settings.typed_agent(),
+        name: settings.session.as_ref().map(ToString::to_string),
+        cwd: walk.start().to_owned(),
+        searched: walk.end().to_owned(),
+    })
+}

@@ -1,0 +1,34 @@
+//! `acpx sessions history`: what was said last, in a session that is open or closed.
+
+use std::num::NonZeroUsize;
+use std::process::ExitCode;
+
+use acpx_core::model::Seq;
+use acpx_core::store::Store;
+
+use crate::commands::kept::{Kept, wait_for};
+use crate::error::{CliError, Exit};
+use crate::output::{Console, History, history};
+use crate::settings::Settings;
+
+/// How many events are read at a time.
+const PAGE: usize = 4096;
+
+/// Shows the last entries of the session that is meant.
+pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, CliError> {
+    wait_for(async {
+        let kept = Kept::open()?;
+        let (record, store) = kept.need(settings).await?;
+        let mut said = History::new(record.id.clone());
+        let mut from = Seq::FIRST;
+        loop {
+            let events = store.events(record.id.clone(), from, PAGE).await?;
+            let Some(last) = events.last() else { break };
+            from = last.seq.next();
+            events.iter().for_each(|event| said.apply(event));
+        }
+        let mut console = Console::of_program(settings.mode);
+        Ok(history(&record.identity(), &said, limit.get(), &mut console)?)
+    })?;
+    Ok(Exit::Success.into())
+}

@@ -1,0 +1,54 @@
+//! `acpx sessions list`: the sessions that are kept, last used first. With an agent named, those with it;
+//! without, all of them.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use acpx_core::model::{AbsolutePath, Record};
+use acpx_core::store::{RecordFilter, Store};
+
+use crate::cli::{AgentChoice, Options};
+use crate::commands::kept::{Kept, wait_for};
+use crate::error::{CliError, Exit};
+use crate::output::{Console, ListRow, list};
+use crate::settings::Settings;
+
+/// How many records are read at a time.
+const PAGE: usize = 1024;
+
+/// Lists what is kept.
+pub(crate) fn run(
+    settings: &Settings,
+    options: &Options,
+    directory: Option<&Path>,
+) -> Result<ExitCode, CliError> {
+    let filter = RecordFilter {
+        agent: (options.agent != AgentChoice::Default).then(|| settings.agent.key()),
+        real_cwd: directory.map(|directory| real(settings.cwd.as_path(), directory)).transpose()?,
+    };
+    let records = wait_for(all(&filter))?;
+    let rows: Vec<ListRow<'_>> = records.iter().map(ListRow::Kept).collect();
+    list(&rows, None, &mut Console::of_program(settings.mode))?;
+    Ok(Exit::Success.into())
+}
+
+async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> {
+    let kept = Kept::open()?;
+    let Some(store) = kept.store() else { return Ok(Vec::new()) };
+    let mut records: Vec<Record> = Vec::new();
+    loop {
+        let after = records.last().map(|record| (record.updated_at, record.id.clone()));
+        let page = store.records(filter.clone(), after, PAGE).await?;
+        let is_last = page.len() < PAGE;
+        records.extend(page);
+        if is_last {
+            return Ok(records);
+        }
+    }
+}
+
+/// The directory with its links followed. One that is gone is looked for by its name: its sessions may be kept.
+fn real(cwd: &Path, directory: &Path) -> Result<AbsolutePath, CliError> {
+    let path = cwd.join(directory);
+    Ok(AbsolutePath::from_path(&path.canonicalize().unwrap_or(path))?)
+}

@@ -1,0 +1,44 @@
+//! `acpx status`: how a session stands, read from the store without starting anything.
+
+use std::process::ExitCode;
+use std::time::SystemTime;
+
+use acpx_core::model::Timestamp;
+use acpx_core::store::Store;
+
+use super::kept::{Kept, Which, wait_for};
+use crate::error::{CliError, Exit};
+use crate::output::{Console, Snapshot, no_session, status};
+use crate::settings::Settings;
+
+/// Shows the session that is meant. That there is none is an answer too.
+pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
+    let mut console = Console::of_program(settings.mode);
+    wait_for(async {
+        let kept = Kept::open()?;
+        let record = kept.find(settings, Which::Open).await?;
+        let (Some(record), Some(store)) = (record, kept.store()) else {
+            return Ok(no_session(&settings.agent, &mut console)?);
+        };
+        let open_turns = store.open_turns(record.id.clone()).await?;
+        let snapshot = Snapshot {
+            open_turns: &open_turns,
+            last_prompt: kept.last_prompt(&record).await?,
+            agent_lives: record
+                .agent_run
+                .as_ref()
+                .is_some_and(|run| run.ended.is_none() && run.process.is_alive()),
+            now: now(),
+            record: &record,
+        };
+        Ok(status(&snapshot, &mut console)?)
+    })?;
+    Ok(Exit::Success.into())
+}
+
+/// This moment. A clock before 1970 or beyond the calendar says the beginning.
+fn now() -> Timestamp {
+    let millis = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_or(0, |time| time.as_millis());
+    let epoch = || Timestamp::from_millis(0).expect("the epoch is a moment");
+    i64::try_from(millis).ok().and_then(|millis| Timestamp::from_millis(millis).ok()).unwrap_or_else(epoch)
+}

@@ -1,0 +1,69 @@
+//! What can be wrong with a configuration file: always the file and the key, never a value.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a configuration file cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ConfigError {
+    /// It is there and cannot be read.
+    #[error("cannot read {}", file.display())]
+    Unreadable {
+        /// The file.
+        file: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is no JSON.
+    #[error("{} is not JSON: {problem}", file.display())]
+    NotJson {
+        /// The file.
+        file: PathBuf,
+        /// Where and why.
+        problem: String,
+    },
+    /// A value is of another sort than its key wants.
+    #[error("{}: {key} must be {expected}", file.display())]
+    Wrong {
+        /// The file.
+        file: PathBuf,
+        /// The key, from the top.
+        key: String,
+        /// What it must be.
+        expected: String,
+    },
+    /// The program of an MCP server is nowhere.
+    #[error("{}: the command {command:?} of the MCP server {server:?} was not found", file.display())]
+    NoCommand {
+        /// The file.
+        file: PathBuf,
+        /// The server's name.
+        server: String,
+        /// Its command.
+        command: String,
+    },
+}
+
+impl ConfigError {
+    /// The stable code of this error.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "CONFIG_UNREADABLE",
+            Self::NotJson { .. } | Self::Wrong { .. } => "CONFIG_INVALID",
+            Self::NoCommand { .. } => "MCP_COMMAND_NOT_FOUND",
+        }
+    }
+
+    /// What a person can do next.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
+                Some("check the path; it is taken from the directory the command works in")
+            }
+            Self::Unreadable { .. } => Some("check that it is a file, and yours"),
+            Self::NotJson { .. } | Self::Wrong { .. } => Some("mend the file, or move it away"),
+            Self::NoCommand { .. } => Some("install it, or give its full path"),
+        }
+    }
+}

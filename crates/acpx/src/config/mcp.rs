@@ -1,0 +1,162 @@
+//! MCP servers, from `mcpServers` of the configuration or from the file of `--mcp-config`.
+//!
+//! Reading a file checks its form alone. The program of a stdio server is looked for when a session is to be
+//! given the server, since that depends on the directory and on PATH.
+
+use std::ffi::OsStr;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use acpx_core::model::{AbsolutePath, McpServer, McpTransport, NamedValue};
+
+use super::node::{self, Members, Node};
+use super::{Config, ConfigError};
+
+/// One server as a file has it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct McpEntry {
+    name: String,
+    transport: EntryTransport,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum EntryTransport {
+    Stdio { command: String, args: Vec<String>, env: Vec<NamedValue> },
+    Http { url: String, headers: Vec<NamedValue> },
+    Sse { url: String, headers: Vec<NamedValue> },
+}
+
+/// Servers, and the file they are from.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct McpFile {
+    /// The file.
+    pub(crate) source: PathBuf,
+    /// Its servers.
+    pub(crate) entries: Vec<McpEntry>,
+}
+
+/// Where a server's program is looked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Surroundings<'a> {
+    /// The directory the session works in.
+    pub(crate) cwd: &'a Path,
+    /// The directories of `PATH`.
+    pub(crate) path: Option<&'a OsStr>,
+}
+
+impl McpFile {
+    /// The file of `--mcp-config`: an object with `mcpServers`. It must be there.
+    pub(crate) fn load(file: PathBuf) -> Result<Self, ConfigError> {
+        match super::read(&file) {
+            Ok(text) => Self::parse(file, &text),
+            Err(source) => Err(ConfigError::Unreadable { file, source }),
+        }
+    }
+
+    /// Reads the text of such a file.
+    pub(crate) fn parse(file: PathBuf, text: &str) -> Result<Self, ConfigError> {
+        let value = node::json(&file, text)?;
+        let members = Node::root(&file, &value).object("an object with mcpServers")?;
+        let servers = members.needed("mcpServers", "an array")?;
+        let entries = entries(&servers)?;
+        Ok(Self { source: file, entries })
+    }
+
+    /// The servers that the configuration has for every session.
+    pub(crate) fn of(config: &Config) -> Self {
+        Self { source: config.file.clone(), entries: config.mcp_servers.clone() }
+    }
+
+    /// The servers as an agent is given them.
+    pub(crate) fn servers(&self, around: Surroundings<'_>) -> Result<Vec<McpServer>, ConfigError> {
+        self.entries.iter().map(|entry| self.server(entry, around)).collect()
+    }
+
+    fn server(&self, entry: &McpEntry, around: Surroundings<'_>) -> Result<McpServer, ConfigError> {
+        let transport = match &entry.transport {
+            EntryTransport::Stdio { command, args, env } => {
+                let not_found = || ConfigError::NoCommand {
+                    file: self.source.clone(),
+                    server: entry.name.clone(),
+                    command: command.clone(),
+                };
+                let command = find(command, around).ok_or_else(not_found)?;
+                McpTransport::Stdio { command, args: args.clone(), env: env.clone() }
+            }
+            EntryTransport::Http { url, headers } => {
+                McpTransport::Http { url: url.clone(), headers: headers.clone() }
+            }
+            EntryTransport::Sse { url, headers } => {
+                McpTransport::Sse { url: url.clone(), headers: headers.clone() }
+            }
+        };
+        Ok(McpServer { name: entry.name.clone(), transport })
+    }
+}
+
+/// The servers of a file. The protocol has them as a list, so a map is refused.
+pub(super) fn entries(node: &Node<'_>) -> Result<Vec<McpEntry>, ConfigError> {
+    let mut entries: Vec<McpEntry> = Vec::new();
+    for node in node.array()? {
+        let members = node.object("an object")?;
+        let name = members.needed("name", "a non-empty string")?;
+        let entry = McpEntry { name: name.word()?, transport: transport(&members)? };
+        // A server that is given again later is found by its name.
+        if entries.iter().any(|other| other.name == entry.name) {
+            return Err(name.wrong("a name that no other server has"));
+        }
+        entries.push(entry);
+    }
+    Ok(entries)
+}
+
+fn transport(members: &Members<'_>) -> Result<EntryTransport, ConfigError> {
+    const KINDS: &str = "\"stdio\", \"http\" or \"sse\"";
+    let kind = match members.get("type") {
+        Some(node) => node.text().map_err(|_| node.wrong(KINDS))?,
+        None => "stdio".to_owned(),
+    };
+    let url = || members.needed("url", "a non-empty string")?.word();
+    match kind.as_str() {
+        "stdio" => {
+            let command = members.needed("command", "a non-empty string")?.word()?;
+            let args = match members.get("args") {
+                Some(node) => node.array()?.iter().map(Node::text).collect::<Result<_, _>>()?,
+                None => Vec::new(),
+            };
+            Ok(EntryTransport::Stdio { command, args, env: named_values(members, "env")? })
+        }
+        "http" => Ok(EntryTransport::Http { url: url()?, headers: named_values(members, "headers")? }),
+        "sse" => Ok(EntryTransport::Sse { url: url()?, headers: named_values(members, "headers")? }),
+        _ => Err(members.needed("type", KINDS)?.wrong(KINDS)),
+    }
+}
+
+fn named_values(members: &Members<'_>, key: &str) -> Result<Vec<NamedValue>, ConfigError> {
+    let Some(node) = members.get(key) else { return Ok(Vec::new()) };
+    let value = |node: &Node<'_>| {
+        let members = node.object("an object with name and value")?;
+        let name = members.needed("name", "a non-empty string")?.word()?;
+        let value = members.needed("value", "a string")?.text()?;
+        Ok(NamedValue { name, value })
+    };
+    node.array()?.iter().map(value).collect()
+}
+
+/// The program as an absolute path: a name is looked for in PATH, a path is taken from the directory.
+fn find(command: &str, around: Surroundings<'_>) -> Option<AbsolutePath> {
+    let candidates: Vec<PathBuf> = if command.contains('/') {
+        vec![around.cwd.join(command)]
+    } else {
+        let directories = std::env::split_paths(around.path?);
+        directories.map(|directory| around.cwd.join(directory).join(command)).collect()
+    };
+    let found = candidates.into_iter().find(|candidate| is_executable(candidate).unwrap_or(false))?;
+    AbsolutePath::from_path(&found).ok()
+}
+
+fn is_executable(path: &Path) -> io::Result<bool> {
+    let metadata = path.metadata()?;
+    Ok(metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
+}

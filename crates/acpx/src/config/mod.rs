@@ -1,0 +1,156 @@
+//! What the user has settled for all commands: `config.json` in the home.
+//!
+//! A file that is not there says nothing. One that is there is right or an error that names the file and the
+//! key; a value is never in an error, since any value may be a secret. Keys that nobody knows are left alone:
+//! the file is shared with other versions and with npm acpx.
+
+mod agents;
+mod error;
+mod mcp;
+mod node;
+
+use std::collections::BTreeMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use acpx_core::model::PermissionPolicy;
+
+pub(crate) use self::error::ConfigError;
+pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings};
+
+use self::node::Node;
+use crate::cli::{Format, seconds_to_idle_time, seconds_to_limit};
+
+/// What the file says, checked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct Config {
+    /// The file, whether it is there or not.
+    pub(crate) file: PathBuf,
+    /// The agent that is meant when none is named.
+    pub(crate) default_agent: Option<String>,
+    /// What agents may do unasked.
+    pub(crate) policy: Option<PermissionPolicy>,
+    /// How long an agent may be idle; zero is for ever.
+    pub(crate) ttl: Option<Duration>,
+    /// How long to wait for an agent.
+    pub(crate) timeout: Option<Duration>,
+    /// How to write.
+    pub(crate) format: Option<Format>,
+    /// Whether `exec` is forbidden.
+    pub(crate) disable_exec: bool,
+    /// The MCP servers for every session.
+    pub(crate) mcp_servers: Vec<McpEntry>,
+    agents: BTreeMap<String, Vec<String>>,
+}
+
+/// The most a configuration file may have. Nobody writes that much by hand.
+const LARGEST: u64 = 16 * 1024 * 1024;
+
+impl Config {
+    /// Reads the file of this home.
+    pub(crate) fn load(home: &Path) -> Result<Self, ConfigError> {
+        let file = home.join("config.json");
+        match read(&file) {
+            Ok(text) => Self::parse(file, &text),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self { file, ..Self::default() }),
+            Err(source) => Err(ConfigError::Unreadable { file, source }),
+        }
+    }
+
+    /// Reads the text of a file.
+    pub(crate) fn parse(file: PathBuf, text: &str) -> Result<Self, ConfigError> {
+        let value = node::json(&file, text)?;
+        let root = Node::root(&file, &value);
+        let members = root.object("an object")?;
+        let config = Self {
+            default_agent: members
+                .get("defaultAgent")
+                .map(|node| node.word().map(|name| crate::agents::canonical(&name)))
+                .transpose()?,
+            policy: members.get("defaultPermissions").map(|node| policy(&node)).transpose()?,
+            ttl: members.get("ttl").map(|node| ttl(&node)).transpose()?,
+            timeout: members.get("timeout").map(|node| timeout(&node)).transpose()?.flatten(),
+            format: members.get("format").map(|node| format(&node)).transpose()?,
+            disable_exec: members.get("disableExec").map(|node| node.boolean()).transpose()?.unwrap_or(false),
+            mcp_servers: members
+                .get("mcpServers")
+                .map(|node| mcp::entries(&node))
+                .transpose()?
+                .unwrap_or_default(),
+            agents: members.get("agents").map(|node| agents::agents(&node)).transpose()?.unwrap_or_default(),
+            file: file.clone(),
+        };
+        check_the_rest(&members)?;
+        Ok(config)
+    }
+
+    /// The command of an agent that the file has.
+    pub(crate) fn agent(&self, name: &str) -> Option<&[String]> {
+        self.agents.get(name).map(Vec::as_slice)
+    }
+
+    /// The names of the agents that the file has.
+    pub(crate) fn agent_names(&self) -> Vec<String> {
+        self.agents.keys().cloned().collect()
+    }
+}
+
+/// Reads a file as text, up to a size that is surely a mistake.
+fn read(file: &Path) -> io::Result<String> {
+    use std::io::Read;
+    let mut text = String::new();
+    let size = std::fs::File::open(file)?.take(LARGEST + 1).read_to_string(&mut text)?;
+    if size as u64 > LARGEST {
+        return Err(io::Error::new(io::ErrorKind::FileTooLarge, "it is larger than 16 MiB"));
+    }
+    Ok(text)
+}
+
+/// Keys with a meaning to npm acpx and none here yet: they must at least be what they are there.
+fn check_the_rest(members: &node::Members<'_>) -> Result<(), ConfigError> {
+    if let Some(node) = members.get("nonInteractivePermissions") {
+        node.one_of(&["deny", "fail"])?;
+    }
+    if let Some(node) = members.get("authPolicy") {
+        node.one_of(&["skip", "fail"])?;
+    }
+    if let Some(node) = members.get("queueMaxDepth") {
+        node.count()?;
+    }
+    if let Some(node) = members.get("auth") {
+        for credential in node.object("an object of strings")?.all() {
+            credential.text()?;
+        }
+    }
+    Ok(())
+}
+
+fn policy(node: &Node<'_>) -> Result<PermissionPolicy, ConfigError> {
+    let expected = "\"approve-all\", \"approve-reads\" or \"deny-all\"";
+    let name = node.text().map_err(|_| node.wrong(expected))?;
+    PermissionPolicy::parse(&name).ok_or_else(|| node.wrong(expected))
+}
+
+fn format(node: &Node<'_>) -> Result<Format, ConfigError> {
+    let expected = "\"text\", \"json\" or \"quiet\"";
+    let name = node.text().map_err(|_| node.wrong(expected))?;
+    Format::parse(&name).ok_or_else(|| node.wrong(expected))
+}
+
+fn ttl(node: &Node<'_>) -> Result<Duration, ConfigError> {
+    let expected = "a number of seconds, 0 or more";
+    node.number().and_then(seconds_to_idle_time).ok_or_else(|| node.wrong(expected))
+}
+
+/// `null` is no limit.
+fn timeout(node: &Node<'_>) -> Result<Option<Duration>, ConfigError> {
+    if node.is_null() {
+        return Ok(None);
+    }
+    let expected = "a number of seconds above 0, or null";
+    node.number().and_then(seconds_to_limit).map(Some).ok_or_else(|| node.wrong(expected))
+}
+
+#[cfg(test)]
+mod tests;

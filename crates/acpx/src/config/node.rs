@@ -1,0 +1,116 @@
+//! A value of a JSON file together with the way to it, so that whatever is wrong can be named.
+
+use std::path::Path;
+
+use serde_json::{Map, Value};
+
+use super::ConfigError;
+
+/// A value and its key from the top.
+#[derive(Debug, Clone)]
+pub(super) struct Node<'a> {
+    file: &'a Path,
+    value: &'a Value,
+    key: String,
+}
+
+/// The members of an object.
+#[derive(Debug)]
+pub(super) struct Members<'a> {
+    file: &'a Path,
+    map: &'a Map<String, Value>,
+    key: String,
+}
+
+/// Reads a text as JSON.
+pub(super) fn json(file: &Path, text: &str) -> Result<Value, ConfigError> {
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
+    serde_json::from_str(text)
+        .map_err(|error| ConfigError::NotJson { file: file.to_owned(), problem: error.to_string() })
+}
+
+impl<'a> Node<'a> {
+    pub(super) fn root(file: &'a Path, value: &'a Value) -> Self {
+        Self { file, value, key: String::new() }
+    }
+
+    /// The error that this value is something else.
+    pub(super) fn wrong(&self, expected: &str) -> ConfigError {
+        let key = if self.key.is_empty() { "the file".to_owned() } else { self.key.clone() };
+        ConfigError::Wrong { file: self.file.to_owned(), key, expected: expected.to_owned() }
+    }
+
+    pub(super) fn is_null(&self) -> bool {
+        self.value.is_null()
+    }
+
+    pub(super) fn text(&self) -> Result<String, ConfigError> {
+        self.value.as_str().map(str::to_owned).ok_or_else(|| self.wrong("a string"))
+    }
+
+    /// A string with something in it.
+    pub(super) fn word(&self) -> Result<String, ConfigError> {
+        let text = self.value.as_str().filter(|text| !text.trim().is_empty());
+        text.map(str::to_owned).ok_or_else(|| self.wrong("a non-empty string"))
+    }
+
+    pub(super) fn boolean(&self) -> Result<bool, ConfigError> {
+        self.value.as_bool().ok_or_else(|| self.wrong("true or false"))
+    }
+
+    pub(super) fn number(&self) -> Option<f64> {
+        self.value.as_f64()
+    }
+
+    /// A whole number above 0.
+    pub(super) fn count(&self) -> Result<u64, ConfigError> {
+        let count = self.value.as_u64().filter(|count| *count > 0);
+        count.ok_or_else(|| self.wrong("a whole number above 0"))
+    }
+
+    pub(super) fn one_of(&self, words: &[&str]) -> Result<(), ConfigError> {
+        let known = self.value.as_str().is_some_and(|text| words.contains(&text));
+        let expected = || words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or ");
+        if known { Ok(()) } else { Err(self.wrong(&expected())) }
+    }
+
+    pub(super) fn array(&self) -> Result<Vec<Node<'a>>, ConfigError> {
+        let items = self.value.as_array().ok_or_else(|| self.wrong("an array"))?;
+        let node = |(index, value)| Self { file: self.file, value, key: format!("{}[{index}]", self.key) };
+        Ok(items.iter().enumerate().map(node).collect())
+    }
+
+    pub(super) fn object(&self, expected: &str) -> Result<Members<'a>, ConfigError> {
+        let map = self.value.as_object().ok_or_else(|| self.wrong(expected))?;
+        Ok(Members { file: self.file, map, key: self.key.clone() })
+    }
+}
+
+impl<'a> Members<'a> {
+    pub(super) fn get(&self, name: &str) -> Option<Node<'a>> {
+        self.map.get(name).map(|value| self.node(name, value))
+    }
+
+    /// The member of this name, as an error if it is not there.
+    pub(super) fn needed(&self, name: &str, expected: &str) -> Result<Node<'a>, ConfigError> {
+        static NOTHING: Value = Value::Null;
+        self.get(name)
+            .ok_or_else(|| Node { file: self.file, value: &NOTHING, key: self.key_of(name) }.wrong(expected))
+    }
+
+    pub(super) fn all(&self) -> impl Iterator<Item = Node<'a>> + '_ {
+        self.map.iter().map(|(name, value)| self.node(name, value))
+    }
+
+    pub(super) fn names(&self) -> impl Iterator<Item = &'a str> + '_ {
+        self.map.keys().map(String::as_str)
+    }
+
+    fn node(&self, name: &str, value: &'a Value) -> Node<'a> {
+        Node { file: self.file, value, key: self.key_of(name) }
+    }
+
+    fn key_of(&self, name: &str) -> String {
+        if self.key.is_empty() { name.to_owned() } else { format!("{}.{name}", self.key) }
+    }
+}

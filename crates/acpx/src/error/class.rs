@@ -1,0 +1,128 @@
+//! The coarse classes that programs around npm acpx know, with their numbers, and the exit codes.
+
+use std::process::ExitCode;
+
+/// How a command ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Exit {
+    /// It was done; also a turn that was cancelled or refused.
+    Success,
+    /// Something failed.
+    Failure,
+    /// The command line means nothing.
+    Usage,
+    /// It took too long.
+    Timeout,
+    /// There is no such session.
+    NoSession,
+    /// The agent asked for permissions and got none.
+    PermissionDenied,
+    /// A signal ended it.
+    Interrupted,
+}
+
+impl Exit {
+    /// The number.
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Success => 0,
+            Self::Failure => 1,
+            Self::Usage => 2,
+            Self::Timeout => 3,
+            Self::NoSession => 4,
+            Self::PermissionDenied => 5,
+            Self::Interrupted => 130,
+        }
+    }
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit.number())
+    }
+}
+
+/// What sort of error it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorClass {
+    NoSession,
+    Timeout,
+    PermissionDenied,
+    PermissionPromptUnavailable,
+    ExecDisabled,
+    Runtime,
+    /// A signal ended the command.
+    Interrupted,
+    Usage,
+}
+
+impl ErrorClass {
+    /// The class of a stable code.
+    pub(crate) fn of(code: &str) -> Self {
+        match code {
+            "NO_SESSION" => Self::NoSession,
+            "TIMEOUT" | "AGENT_START_TIMEOUT" | "AGENT_UNRESPONSIVE" => Self::Timeout,
+            "PERMISSION_DENIED" => Self::PermissionDenied,
+            "PERMISSION_PROMPT_UNAVAILABLE" => Self::PermissionPromptUnavailable,
+            "EXEC_DISABLED" => Self::ExecDisabled,
+            "SIGNALLED" => Self::Interrupted,
+            "USAGE" | "BAD_PROMPT" | "CONTENT_UNSUPPORTED" => Self::Usage,
+            _ => Self::Runtime,
+        }
+    }
+
+    /// Its name, `acpxCode` in JSON.
+    pub(crate) fn code(self) -> &'static str {
+        match self {
+            Self::NoSession => "NO_SESSION",
+            Self::Timeout => "TIMEOUT",
+            Self::PermissionDenied => "PERMISSION_DENIED",
+            Self::PermissionPromptUnavailable => "PERMISSION_PROMPT_UNAVAILABLE",
+            Self::ExecDisabled => "EXEC_DISABLED",
+            Self::Runtime | Self::Interrupted => "RUNTIME",
+            Self::Usage => "USAGE",
+        }
+    }
+
+    /// Its number in JSON-RPC.
+    pub(crate) fn rpc_code(self) -> i32 {
+        match self {
+            Self::NoSession => -32002,
+            Self::Timeout => -32070,
+            Self::PermissionDenied => -32071,
+            Self::PermissionPromptUnavailable => -32072,
+            Self::ExecDisabled | Self::Runtime | Self::Interrupted => -32603,
+            Self::Usage => -32602,
+        }
+    }
+
+    /// How a command ends with it.
+    pub(crate) fn exit(self) -> Exit {
+        match self {
+            Self::NoSession => Exit::NoSession,
+            Self::Timeout => Exit::Timeout,
+            Self::PermissionDenied | Self::PermissionPromptUnavailable => Exit::PermissionDenied,
+            Self::ExecDisabled | Self::Runtime => Exit::Failure,
+            Self::Interrupted => Exit::Interrupted,
+            Self::Usage => Exit::Usage,
+        }
+    }
+}
+
+/// Whether the same command may succeed later without anything being changed.
+pub(crate) fn is_retryable(code: &str) -> bool {
+    matches!(
+        code,
+        "STORE_LOCKED"
+            | "QUEUE_FULL"
+            | "SESSION_BUSY"
+            | "SESSION_BUSY_ELSEWHERE"
+            | "SESSION_CLOSING"
+            | "SHUT_DOWN"
+            | "HOST_LOST"
+            | "HOST_SILENT"
+            | "AGENT_START_TIMEOUT"
+            | "AGENT_UNRESPONSIVE"
+            | "AGENT_DIED"
+    )
+}

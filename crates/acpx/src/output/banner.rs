@@ -1,0 +1,48 @@
+//! What is said on stderr about the session that a command uses, for people who read along.
+
+use std::path::Path;
+
+use acpx_core::model::{AgentSpec, RecordId};
+
+use super::Console;
+
+/// A session in a few words.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SessionLabel<'a> {
+    pub(crate) record: &'a RecordId,
+    /// Its name; without one it is called `cwd`.
+    pub(crate) name: Option<&'a str>,
+    /// The directory it works in.
+    pub(crate) cwd: &'a Path,
+}
+
+/// How an agent stands when a prompt is about to be sent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AgentWord {
+    /// It runs and has the session.
+    Connected,
+    /// It is started for this.
+    Starting,
+}
+
+/// Says that a session was made.
+pub(crate) fn created(session: SessionLabel<'_>, agent: &AgentSpec, console: &mut Console<'_>) {
+    console.banner(&format!("created session {} ({})", session.name.unwrap_or("cwd"), session.record));
+    console.banner(&format!("agent: {}", agent.label()));
+    console.banner(&format!("cwd: {}", session.cwd.display()));
+}
+
+/// Says which session a prompt goes to, from where it was routed there, and how its agent stands.
+pub(crate) fn prompting(session: SessionLabel<'_>, from: &Path, agent: AgentWord, console: &mut Console<'_>) {
+    let routed = match from.strip_prefix(session.cwd) {
+        Ok(below) if !below.as_os_str().is_empty() => format!(" (routed from ./{})", below.display()),
+        _ => String::new(),
+    };
+    let word = match agent {
+        AgentWord::Connected => "connected",
+        AgentWord::Starting => "starting",
+    };
+    let name = session.name.unwrap_or("cwd");
+    let (record, cwd) = (session.record, session.cwd.display());
+    console.banner(&format!("session {name} ({record}) · {cwd}{routed} · agent {word}"));
+}

@@ -1,0 +1,74 @@
+//! Where a command writes, and how: the two streams with the format that was asked for.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use super::clean::Clean;
+use crate::cli::Format;
+
+/// How a command writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Mode {
+    /// In which form.
+    pub(crate) format: Format,
+    /// Whether stderr stays empty, so that nothing but JSON is written.
+    pub(crate) strict: bool,
+    /// Whether to say what is done.
+    pub(crate) verbose: bool,
+}
+
+/// The two streams of a command. What is written is shown by `flush`.
+pub(crate) struct Console<'a> {
+    /// How to write.
+    pub(crate) mode: Mode,
+    /// Data.
+    pub(crate) out: Box<dyn Write + 'a>,
+    /// Words for people.
+    err: Box<dyn Write + 'a>,
+}
+
+impl Console<'static> {
+    /// Stdout and stderr of the program. Towards a terminal, text is cleaned of control characters.
+    pub(crate) fn of_program(mode: Mode) -> Self {
+        let (stdout, stderr) = (io::stdout(), io::stderr());
+        let to_terminal = stdout.is_terminal() && mode.format != Format::Json;
+        let buffered = BufWriter::new(stdout);
+        let out: Box<dyn Write> =
+            if to_terminal { Box::new(Clean::new(buffered)) } else { Box::new(buffered) };
+        let err: Box<dyn Write> =
+            if stderr.is_terminal() { Box::new(Clean::new(stderr)) } else { Box::new(stderr) };
+        Self { mode, out, err }
+    }
+}
+
+impl<'a> Console<'a> {
+    /// A console over any two streams.
+    pub(crate) fn over(mode: Mode, out: impl Write + 'a, err: impl Write + 'a) -> Self {
+        Self { mode, out: Box::new(out), err: Box::new(err) }
+    }
+
+    /// Shows what has been written.
+    pub(crate) fn flush(&mut self) -> io::Result<()> {
+        self.out.flush()
+    }
+
+    /// Says something to a person. If nobody listens there is nobody to tell; nobody may listen in strict mode.
+    pub(crate) fn say(&mut self, text: &str) {
+        if !self.mode.strict {
+            drop(writeln!(self.err, "[acpx] {text}"));
+        }
+    }
+
+    /// Says what is being done, if that was asked for.
+    pub(crate) fn detail(&mut self, text: &str) {
+        if self.mode.verbose {
+            self.say(text);
+        }
+    }
+
+    /// A note about the session for those who read along, but not for those who want the answer alone.
+    pub(crate) fn banner(&mut self, text: &str) {
+        if self.mode.format != Format::Quiet {
+            self.say(text);
+        }
+    }
+}

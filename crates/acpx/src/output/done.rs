@@ -1,0 +1,140 @@
+//! What a command has done to a session: made, found, closed, cancelled or queued something.
+
+use std::io::{self, Write};
+
+use acpx_core::model::{RecordId, RequestId, SessionIdentity};
+use serde::Serialize;
+
+use super::{Console, json_line};
+use crate::cli::Format;
+
+/// A session that is there now.
+#[derive(Debug, Clone)]
+pub(crate) struct Ensured<'a> {
+    /// Its ids.
+    pub(crate) identity: &'a SessionIdentity,
+    /// Its name.
+    pub(crate) name: Option<&'a str>,
+    /// How it came to be there.
+    pub(crate) how: HowEnsured<'a>,
+}
+
+/// How a session came to be there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum HowEnsured<'a> {
+    /// `sessions new` made it, and perhaps closed another of its name.
+    New {
+        /// The one that was closed.
+        replaced: Option<&'a RecordId>,
+    },
+    /// `sessions ensure` made it.
+    Created,
+    /// `sessions ensure` found it.
+    Existing,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct EnsuredObject<'a> {
+    action: &'static str,
+    created: bool,
+    #[serde(flatten)]
+    identity: &'a SessionIdentity,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced_record_id: Option<&'a RecordId>,
+}
+
+/// Writes a session that is there now.
+pub(crate) fn ensured(session: &Ensured<'_>, console: &mut Console<'_>) -> io::Result<()> {
+    let (record, out) = (&session.identity.record, &mut *console.out);
+    match console.mode.format {
+        Format::Quiet => writeln!(out, "{record}"),
+        Format::Text => match session.how {
+            HowEnsured::New { replaced: None } => writeln!(out, "{record}"),
+            HowEnsured::New { replaced: Some(other) } => writeln!(out, "{record}\t(replaced {other})"),
+            HowEnsured::Created => writeln!(out, "{record}\t(created)"),
+            HowEnsured::Existing => writeln!(out, "{record}\t(existing)"),
+        },
+        Format::Json => {
+            let (created, replaced_record_id) = match session.how {
+                HowEnsured::New { replaced } => (true, replaced),
+                HowEnsured::Created => (true, None),
+                HowEnsured::Existing => (false, None),
+            };
+            let (identity, name) = (session.identity, session.name);
+            let action = "session_ensured";
+            json_line(&EnsuredObject { action, created, identity, name, replaced_record_id }, out)
+        }
+    }?;
+    console.flush()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Closed<'a> {
+    action: &'static str,
+    #[serde(flatten)]
+    identity: &'a SessionIdentity,
+}
+
+/// Writes that a session was closed.
+pub(crate) fn closed(identity: &SessionIdentity, console: &mut Console<'_>) -> io::Result<()> {
+    match console.mode.format {
+        Format::Quiet => {}
+        Format::Text => writeln!(console.out, "{}", identity.record)?,
+        Format::Json => json_line(&Closed { action: "session_closed", identity }, &mut *console.out)?,
+    }
+    console.flush()
+}
+
+#[derive(Serialize)]
+struct Cancelled<'a> {
+    action: &'static str,
+    cancelled: bool,
+    #[serde(flatten)]
+    identity: Option<&'a SessionIdentity>,
+}
+
+/// Writes whether there was anything to cancel. Without a session there was not.
+pub(crate) fn cancelled(
+    identity: Option<&SessionIdentity>,
+    cancelled: bool,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
+    match console.mode.format {
+        Format::Json => {
+            json_line(&Cancelled { action: "cancel_result", cancelled, identity }, &mut *console.out)?;
+        }
+        Format::Text | Format::Quiet => {
+            writeln!(console.out, "{}", if cancelled { "cancel requested" } else { "nothing to cancel" })?;
+        }
+    }
+    console.flush()
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Queued<'a> {
+    action: &'static str,
+    #[serde(flatten)]
+    identity: &'a SessionIdentity,
+    request_id: &'a RequestId,
+}
+
+/// Writes that a prompt waits for its turn.
+pub(crate) fn queued(
+    identity: &SessionIdentity,
+    request_id: &RequestId,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
+    match console.mode.format {
+        Format::Quiet => {}
+        Format::Text => writeln!(console.out, "[queued] {request_id}")?,
+        Format::Json => {
+            json_line(&Queued { action: "prompt_queued", identity, request_id }, &mut *console.out)?;
+        }
+    }
+    console.flush()
+}

@@ -1,0 +1,77 @@
+//! An error in the three formats.
+
+use std::io::{self, Write};
+
+use acpx_core::model::SessionIdentity;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::clean::clean;
+use crate::error::{Origin, Report};
+
+/// The message, then what to do next.
+pub(crate) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    writeln!(out, "acpx: {}", clean(&report.message))?;
+    match &report.hint {
+        Some(hint) => writeln!(out, "hint: {}", clean(hint)),
+        None => Ok(()),
+    }
+}
+
+/// One line, whatever the message has in it.
+pub(crate) fn quiet(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let message = clean(&report.message).replace('\n', " ");
+    writeln!(out, "[acpx] error: {} [{}] {message}", report.class.code(), report.code)
+}
+
+/// A JSON-RPC error that answers no request.
+pub(crate) fn json(report: &Report, out: &mut dyn Write) -> io::Result<()> {
+    let line = Envelope {
+        jsonrpc: "2.0",
+        id: (),
+        error: ErrorObject {
+            code: report.class.rpc_code(),
+            message: &report.message,
+            data: Data {
+                acpx_code: report.class.code(),
+                detail_code: &report.code,
+                origin: report.origin,
+                retryable: report.retryable,
+                hint: report.hint.as_deref(),
+                identity: report.identity.as_ref(),
+                acp: report.acp.as_deref(),
+            },
+        },
+    };
+    super::json_line(&line, out)
+}
+
+#[derive(Serialize)]
+struct Envelope<'a> {
+    jsonrpc: &'static str,
+    /// The protocol's null: the error answers no request.
+    id: (),
+    error: ErrorObject<'a>,
+}
+
+#[derive(Serialize)]
+struct ErrorObject<'a> {
+    code: i32,
+    message: &'a str,
+    data: Data<'a>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Data<'a> {
+    acpx_code: &'static str,
+    detail_code: &'a str,
+    origin: Origin,
+    retryable: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    hint: Option<&'a str>,
+    #[serde(flatten)]
+    identity: Option<&'a SessionIdentity>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acp: Option<&'a RawValue>,
+}

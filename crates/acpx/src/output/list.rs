@@ -1,0 +1,98 @@
+//! Sessions as a list: those that are kept, and those that an agent has beside them.
+
+use std::io::{self, Write};
+
+use acpx_core::model::{AcpSessionId, Record, Timestamp};
+use serde::Serialize;
+
+use super::record::{RecordObject, closed_at, name};
+use super::{Console, json_line};
+use crate::cli::Format;
+
+/// One session of a list.
+#[derive(Debug, Clone)]
+pub(crate) enum ListRow<'a> {
+    /// One that is kept.
+    Kept(&'a Record),
+    /// One that the agent has and we do not.
+    Remote(RemoteSession),
+}
+
+/// A session in an agent's own list. It has no record, so it has no record's id.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct RemoteSession {
+    #[serde(rename = "acpxSessionId")]
+    pub(crate) session: AcpSessionId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) cwd: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) title: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) updated_at: Option<Timestamp>,
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum RowObject<'a> {
+    Kept(Box<RecordObject<'a>>),
+    Remote(&'a RemoteSession),
+}
+
+/// Writes a list. In JSON it is one array; where an agent has more to list, the cursor is told beside it.
+pub(crate) fn list(
+    rows: &[ListRow<'_>],
+    next_cursor: Option<&str>,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
+    match console.mode.format {
+        Format::Json => {
+            let objects = rows.iter().map(|row| match row {
+                ListRow::Kept(record) => RowObject::Kept(Box::new((*record).into())),
+                ListRow::Remote(session) => RowObject::Remote(session),
+            });
+            json_line(&objects.collect::<Vec<_>>(), &mut *console.out)?;
+        }
+        Format::Quiet => {
+            for row in rows {
+                match row {
+                    ListRow::Kept(record) => writeln!(console.out, "{}", shown_id(record)),
+                    ListRow::Remote(session) => writeln!(console.out, "{}", session.session),
+                }?;
+            }
+        }
+        Format::Text => text(rows, &mut *console.out)?,
+    }
+    console.flush()?;
+    if let Some(cursor) = next_cursor {
+        console.say(&format!("more: --cursor {}", crate::agents::quote(cursor)));
+    }
+    Ok(())
+}
+
+fn text(rows: &[ListRow<'_>], out: &mut dyn Write) -> io::Result<()> {
+    if rows.is_empty() {
+        return writeln!(out, "No sessions");
+    }
+    for row in rows {
+        match row {
+            ListRow::Kept(record) => {
+                let name = name(record).map_or("-", |name| name.as_str());
+                let (id, cwd, at) = (shown_id(record), &record.cwd, record.updated_at);
+                writeln!(out, "{id}\t{name}\t{cwd}\t{at}\t{}", record.agent.label())?;
+            }
+            ListRow::Remote(session) => {
+                let at = session.updated_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
+                let title = session.title.as_deref().unwrap_or("-").replace(['\n', '\t'], " ");
+                let cwd = session.cwd.as_deref().unwrap_or("-");
+                writeln!(out, "{} [remote]\t{title}\t{cwd}\t{at}", session.session)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn shown_id(record: &Record) -> String {
+    let closed = if closed_at(record).is_some() { " [closed]" } else { "" };
+    format!("{}{closed}", record.id)
+}

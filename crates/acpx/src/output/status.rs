@@ -1,0 +1,258 @@
+//! How a session stands. What is said is what is: a turn that runs or waits, an agent that lives or does not.
+//!
+//! The words are npm acpx's where they mean the same: what is `running` to people is `alive` to programs.
+
+use std::io::{self, Write};
+use std::time::Duration;
+
+use acpx_core::model::{
+    AgentExit, AgentSpec, Record, SessionIdentity, SessionName, Timestamp, Turn, TurnState,
+};
+use serde::Serialize;
+
+use super::record::{command, name};
+use super::{Console, json_line};
+use crate::cli::Format;
+
+/// A session and what is known of it at this moment.
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot<'a> {
+    pub(crate) record: &'a Record,
+    /// The turns that run or wait, in order.
+    pub(crate) open_turns: &'a [Turn],
+    /// When its last prompt was accepted.
+    pub(crate) last_prompt: Option<Timestamp>,
+    /// Whether the process of its last run still lives.
+    pub(crate) agent_lives: bool,
+    pub(crate) now: Timestamp,
+}
+
+/// How a session stands, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// A turn runs, or waits to.
+    Running,
+    /// The agent lives and has nothing to do.
+    Idle,
+    /// No agent lives; the next prompt starts one.
+    Parked,
+    /// The last agent did not end as it should. The next prompt starts another.
+    Dead,
+}
+
+impl Standing {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Running => "running",
+            Self::Idle => "idle",
+            Self::Parked => "parked",
+            Self::Dead => "dead",
+        }
+    }
+
+    fn json_word(self) -> &'static str {
+        match self {
+            Self::Running => "alive",
+            other => other.word(),
+        }
+    }
+
+    fn summary(self) -> &'static str {
+        match self {
+            Self::Running => "a turn runs or waits",
+            Self::Idle => "the agent is ready",
+            Self::Parked => "no agent runs; the next prompt restores the session",
+            Self::Dead => "the agent ended unexpectedly; the next prompt restores the session",
+        }
+    }
+}
+
+impl<'a> Snapshot<'a> {
+    fn standing(&self) -> Standing {
+        let waits = self.queued().next().is_some();
+        let ended = self.record.agent_run.as_ref().map(|run| run.ended.as_ref());
+        match (self.running().is_some(), self.agent_lives, ended) {
+            (true, true, _) => Standing::Running,
+            _ if waits => Standing::Running,
+            // Whoever would have ended the turn is gone with the agent.
+            (true, false, _) => Standing::Dead,
+            (false, true, _) => Standing::Idle,
+            (false, false, Some(None)) => Standing::Dead,
+            (false, false, Some(Some(exit))) if !is_orderly(&exit.how) => Standing::Dead,
+            (false, false, Some(Some(_)) | None) => Standing::Parked,
+        }
+    }
+
+    /// The turn that was sent to the agent, and when.
+    fn running(&self) -> Option<(&'a Turn, Timestamp)> {
+        self.open_turns.iter().find_map(|turn| match turn.state {
+            TurnState::Dispatched { at } => Some((turn, at)),
+            _ => None,
+        })
+    }
+
+    /// The turns that wait.
+    fn queued(&self) -> impl Iterator<Item = &'a Turn> {
+        self.open_turns.iter().filter(|turn| turn.state == TurnState::Queued)
+    }
+
+    fn uptime(&self) -> Option<String> {
+        let run = self.record.agent_run.as_ref().filter(|_| self.agent_lives)?;
+        Some(clock(self.now.since(run.since)))
+    }
+
+    fn pid(&self) -> Option<u32> {
+        self.record.agent_run.as_ref().filter(|_| self.agent_lives).map(|run| run.process.pid)
+    }
+
+    /// The last end of an agent, while no agent lives.
+    fn exit(&self) -> Option<&'a AgentExit> {
+        self.record.agent_run.as_ref().filter(|_| !self.agent_lives)?.ended.as_ref()
+    }
+}
+
+/// Whether an agent ended as one does that is told to: by itself, or at the second request.
+fn is_orderly(how: &str) -> bool {
+    matches!(how, "exit code 0" | "signal 15" | "exit code 143")
+}
+
+/// Hours, minutes and seconds.
+fn clock(time: Duration) -> String {
+    let seconds = time.as_secs();
+    format!("{:02}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
+}
+
+/// Writes how a session stands.
+pub(crate) fn status(snapshot: &Snapshot<'_>, console: &mut Console<'_>) -> io::Result<()> {
+    match console.mode.format {
+        Format::Quiet => writeln!(console.out, "{}", snapshot.standing().word()),
+        Format::Json => json_line(&object(snapshot), &mut *console.out),
+        Format::Text => text(snapshot, &mut *console.out),
+    }?;
+    console.flush()
+}
+
+/// Writes that there is no session.
+pub(crate) fn no_session(agent: &AgentSpec, console: &mut Console<'_>) -> io::Result<()> {
+    const STATUS: &str = "no-session";
+    match console.mode.format {
+        Format::Quiet => writeln!(console.out, "{STATUS}"),
+        Format::Json => {
+            let agent = agent.name.clone().unwrap_or_else(|| command(agent));
+            let none =
+                NoSession { action: ACTION, status: STATUS, summary: "no session is open here", agent };
+            json_line(&none, &mut *console.out)
+        }
+        Format::Text => {
+            writeln!(console.out, "session: -\nagent: {}\npid: -\nstatus: {STATUS}", command(agent))?;
+            writeln!(console.out, "uptime: -\nlastPromptTime: -")
+        }
+    }?;
+    console.flush()
+}
+
+const ACTION: &str = "status_snapshot";
+
+#[derive(Serialize)]
+struct NoSession {
+    action: &'static str,
+    status: &'static str,
+    summary: &'static str,
+    agent: String,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct StatusObject<'a> {
+    action: &'static str,
+    status: &'static str,
+    summary: &'static str,
+    #[serde(flatten)]
+    identity: SessionIdentity,
+    agent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'a str>,
+    cwd: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pid: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uptime: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_prompt_time: Option<Timestamp>,
+    /// The turn that runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<TurnObject<'a>>,
+    /// How many wait behind it.
+    queued: usize,
+    /// Since when the first of them waits.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_since: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_exit: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_exit_at: Option<Timestamp>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct TurnObject<'a> {
+    number: u64,
+    request_id: &'a str,
+    since: Timestamp,
+}
+
+fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
+    let (record, standing) = (snapshot.record, snapshot.standing());
+    let turn = snapshot.running().map(|(turn, since)| TurnObject {
+        number: turn.id.0,
+        request_id: turn.request.as_str(),
+        since,
+    });
+    let exit = snapshot.exit();
+    StatusObject {
+        action: ACTION,
+        status: standing.json_word(),
+        summary: standing.summary(),
+        identity: record.identity(),
+        agent: record.agent.name.clone().unwrap_or_else(|| command(&record.agent)),
+        name: name(record).map(SessionName::as_str),
+        cwd: record.cwd.as_str(),
+        pid: snapshot.pid(),
+        uptime: snapshot.uptime(),
+        last_prompt_time: snapshot.last_prompt,
+        turn,
+        queued: snapshot.queued().count(),
+        waiting_since: snapshot.queued().next().map(|turn| turn.queued_at),
+        last_exit: exit.map(|exit| exit.how.as_str()),
+        last_exit_at: exit.map(|exit| exit.at),
+    }
+}
+
+fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
+    let record = snapshot.record;
+    let current = record.lineage.current();
+    let dash = || "-".to_owned();
+    writeln!(out, "session: {}", record.id)?;
+    writeln!(out, "acpxSessionId: {}", current.session)?;
+    if let Some(inner) = &current.agent_session {
+        writeln!(out, "agentSessionId: {inner}")?;
+    }
+    writeln!(out, "agent: {}", command(&record.agent))?;
+    writeln!(out, "pid: {}", snapshot.pid().map_or_else(dash, |pid| pid.to_string()))?;
+    writeln!(out, "status: {}", snapshot.standing().word())?;
+    writeln!(out, "uptime: {}", snapshot.uptime().unwrap_or_else(dash))?;
+    writeln!(out, "lastPromptTime: {}", snapshot.last_prompt.map_or_else(dash, |at| at.to_string()))?;
+    if let Some((turn, since)) = snapshot.running() {
+        writeln!(out, "turn: {} ({}) since {since}", turn.id, turn.request)?;
+    }
+    if let Some(first) = snapshot.queued().next() {
+        writeln!(out, "queued: {}, waiting since {}", snapshot.queued().count(), first.queued_at)?;
+    }
+    if let Some(exit) = snapshot.exit() {
+        writeln!(out, "lastExit: {} at {}", exit.how, exit.at)?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,172 @@
+//! How a turn ended, for programs: the last line of JSON output, and the exit code.
+
+use acpx_core::model::{
+    AcpSessionId, AgentSessionId, PermissionCount, RecordId, RequestId, SessionIdentity, StopReason, Turn,
+    TurnError, TurnOutcome, TurnState,
+};
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::error::{ErrorClass, Exit};
+
+/// How a turn ended.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PromptResult {
+    action: PromptResultAction,
+    /// The ids, as far as there are any.
+    #[serde(flatten)]
+    pub(crate) ids: ResultIds,
+    /// The client's name for the prompt.
+    #[serde(rename = "requestId")]
+    pub(crate) request: RequestId,
+    pub(crate) status: TurnStatus,
+    /// Why the agent stopped.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) stop_reason: Option<String>,
+    /// What went wrong.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) error: Option<ResultError>,
+    /// What it used, as the agent told it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) usage: Option<Box<RawValue>>,
+    /// From the dispatch to the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) duration_ms: Option<u64>,
+    /// What became of the permissions the agent asked for, if it asked for any.
+    #[serde(skip_serializing_if = "is_none_asked", serialize_with = "write_count")]
+    pub(crate) permissions: PermissionCount,
+}
+
+/// The one action that this object is about.
+#[derive(Debug, Clone, Copy, Default, Serialize)]
+enum PromptResultAction {
+    #[default]
+    #[serde(rename = "prompt_result")]
+    PromptResult,
+}
+
+/// The ids of a turn's session. `exec` keeps no record, and an agent that fails early gives no session.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ResultIds {
+    #[serde(rename = "acpxRecordId", skip_serializing_if = "Option::is_none")]
+    pub(crate) record: Option<RecordId>,
+    #[serde(rename = "acpxSessionId", skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<AcpSessionId>,
+    #[serde(rename = "agentSessionId", skip_serializing_if = "Option::is_none")]
+    pub(crate) agent_session: Option<AgentSessionId>,
+}
+
+impl From<SessionIdentity> for ResultIds {
+    fn from(identity: SessionIdentity) -> Self {
+        let SessionIdentity { record, session, agent_session } = identity;
+        Self { record: Some(record), session: Some(session), agent_session }
+    }
+}
+
+/// How a turn ended, in one word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum TurnStatus {
+    /// The agent answered.
+    Completed,
+    /// It was told to stop, and did.
+    Cancelled,
+    /// Something went wrong.
+    Failed,
+    /// Its host died or stopped.
+    Interrupted,
+}
+
+/// What went wrong with a turn.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct ResultError {
+    /// The stable code.
+    pub(crate) code: String,
+    /// What happened, to what.
+    pub(crate) message: String,
+    /// What a person can do next.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hint: Option<String>,
+}
+
+impl From<&TurnError> for ResultError {
+    fn from(error: &TurnError) -> Self {
+        // A turn keeps what happened; what can be done about it now is for whoever tells it to add.
+        Self { code: error.code.to_string(), message: error.message.to_string(), hint: None }
+    }
+}
+
+impl PromptResult {
+    /// The result of a prompt of which nothing but this is known.
+    pub(crate) fn new(ids: ResultIds, request: RequestId, status: TurnStatus) -> Self {
+        Self {
+            action: PromptResultAction::PromptResult,
+            ids,
+            request,
+            status,
+            stop_reason: None,
+            error: None,
+            usage: None,
+            duration_ms: None,
+            permissions: PermissionCount::default(),
+        }
+    }
+
+    /// The result of a turn as it is kept.
+    pub(crate) fn of_turn(ids: ResultIds, turn: &Turn, duration_ms: Option<u64>) -> Self {
+        let (status, stop_reason, error) = match &turn.state {
+            TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => {
+                let cancelled = *reason == StopReason::cancelled();
+                let status = if cancelled { TurnStatus::Cancelled } else { TurnStatus::Completed };
+                (status, Some(reason.as_str().to_owned()), None)
+            }
+            TurnState::Ended { outcome: TurnOutcome::Failed(error), .. } => {
+                (TurnStatus::Failed, None, Some(ResultError::from(error)))
+            }
+            // A turn that is shown as over and is not can only have lost its host.
+            TurnState::Interrupted { .. } | TurnState::Queued | TurnState::Dispatched { .. } => {
+                (TurnStatus::Interrupted, None, Some(interrupted()))
+            }
+        };
+        let usage = turn.usage.as_deref().and_then(|json| serde_json::from_str(json).ok());
+        let permissions = turn.permissions;
+        let known = Self::new(ids, turn.request.clone(), status);
+        Self { stop_reason, error, usage, duration_ms, permissions, ..known }
+    }
+
+    /// How the command ends. Only what this turn asked for counts: permissions of an earlier one are its own.
+    pub(crate) fn exit(&self) -> Exit {
+        let denied = self.permissions.rejected > 0 && self.permissions.approved == 0;
+        match (self.status, &self.error) {
+            (TurnStatus::Failed | TurnStatus::Interrupted, Some(error)) => ErrorClass::of(&error.code).exit(),
+            (TurnStatus::Failed | TurnStatus::Interrupted, None) => Exit::Failure,
+            (TurnStatus::Completed, _) if denied => Exit::PermissionDenied,
+            (TurnStatus::Completed | TurnStatus::Cancelled, _) => Exit::Success,
+        }
+    }
+}
+
+fn interrupted() -> ResultError {
+    ResultError {
+        code: "INTERRUPTED".to_owned(),
+        message: "the turn was interrupted: its host stopped".to_owned(),
+        hint: Some("what was said until then is kept; prompt again to go on".to_owned()),
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that a serializer's predicate has")]
+fn is_none_asked(count: &PermissionCount) -> bool {
+    *count == PermissionCount::default()
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that a serializer's function has")]
+fn write_count<S: Serializer>(count: &PermissionCount, serializer: S) -> Result<S::Ok, S::Error> {
+    #[derive(Serialize)]
+    struct Count {
+        approved: u32,
+        rejected: u32,
+    }
+    Count { approved: count.approved, rejected: count.rejected }.serialize(serializer)
+}

@@ -1,0 +1,213 @@
+//! A turn for people: sections with a blank line between them, the agent's words as they come.
+
+use std::collections::HashMap;
+use std::io::{self, Write};
+
+use acpx_core::acp;
+use acpx_core::model::{ChunkContent, Direction, MessageKind, Update};
+use acpx_core::wire::{Message, RpcId};
+use serde_json::Value;
+
+use super::PromptResult;
+use super::tool::{Telling, Tool};
+use crate::output::WatchedEvent;
+
+/// How much of a thought is shown.
+const THOUGHT_CHARS: usize = 900;
+/// Requests that are no section of their own: the turn itself.
+const UNSHOWN: [&str; 3] = ["session/prompt", "session/cancel", "session/update"];
+/// Permissions that wait for an answer, at most. An agent asks for one or a few at a time.
+const OPEN_PERMISSIONS: usize = 64;
+
+/// What has been shown so far.
+#[derive(Debug, Default)]
+pub(super) struct TextView {
+    place: Place,
+    thought: String,
+    tools: HashMap<Box<str>, Tool>,
+    /// What the agent wants to be permitted, by its request.
+    permissions: Vec<(RpcId, String)>,
+}
+
+/// What stands at the end of the output.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Place {
+    /// Nothing.
+    #[default]
+    Start,
+    /// A section, its line ended.
+    Section,
+    /// A thought, its line ended. Words of the agent follow it closely.
+    Thought,
+    /// Words of the agent, their line not ended.
+    Words,
+    /// Words of the agent, their line ended.
+    WordsLine,
+}
+
+impl TextView {
+    /// Shows one line exchanged with the agent.
+    pub(super) fn message(&mut self, event: &WatchedEvent, out: &mut dyn Write) -> io::Result<()> {
+        let Ok(message) = Message::parse(event.message.get()) else { return Ok(()) };
+        match (message.method(), message.id()) {
+            (Some("session/update"), _) if event.direction == Direction::FromAgent => {
+                self.update(acp::update(message.params().unwrap_or("null")), out)
+            }
+            (Some(method), Some(id)) if !UNSHOWN.contains(&method) => {
+                self.request(method, id, message.params(), out)
+            }
+            (None, Some(id)) if event.direction == Direction::ToAgent => {
+                self.answer(id, message.result(), out)
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Shows how the turn ended.
+    pub(super) fn finish(mut self, result: &PromptResult, out: &mut dyn Write) -> io::Result<()> {
+        self.section(out)?;
+        match &result.error {
+            Some(error) => {
+                writeln!(out, "[error] {}: {}", error.code, error.message)?;
+                error.hint.iter().try_for_each(|hint| writeln!(out, "hint: {hint}"))
+            }
+            None => writeln!(out, "[done] {}", result.stop_reason.as_deref().unwrap_or("-")),
+        }
+    }
+
+    fn update(&mut self, update: Update, out: &mut dyn Write) -> io::Result<()> {
+        match update {
+            Update::Chunk { kind: MessageKind::Agent, content, .. } => self.words(&shown(content), out),
+            Update::Chunk { kind: MessageKind::Thought, content, .. } => {
+                // More would not be shown, so it is not gathered either.
+                if self.thought.len() < THOUGHT_CHARS * 4 + 64 {
+                    self.thought.push_str(&shown(content));
+                }
+                Ok(())
+            }
+            Update::Tool { call, fields, .. } => self.tool(call, &fields, out),
+            Update::Plan { fields } => self.plan(&fields, out),
+            Update::Chunk { kind: MessageKind::User, .. }
+            | Update::Title(_)
+            | Update::State
+            | Update::Unknown => Ok(()),
+        }
+    }
+
+    fn words(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.end_thought(out)?;
+        if text.is_empty() {
+            return Ok(());
+        }
+        if self.place == Place::Section {
+            writeln!(out)?;
+        }
+        self.place = if text.ends_with('\n') { Place::WordsLine } else { Place::Words };
+        out.write_all(text.as_bytes())
+    }
+
+    fn request(
+        &mut self,
+        method: &str,
+        id: &RpcId,
+        params: Option<&str>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if method == "session/request_permission" && self.permissions.len() < OPEN_PERMISSIONS {
+            self.permissions.push((id.clone(), wanted(params.unwrap_or("null"))));
+        }
+        self.section(out)?;
+        writeln!(out, "[client] {method} (running)")
+    }
+
+    /// Shows what an agent was permitted, once it is told so.
+    fn answer(&mut self, id: &RpcId, result: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
+        let Some(index) = self.permissions.iter().position(|(asked, _)| asked == id) else { return Ok(()) };
+        let (_, wanted) = self.permissions.swap_remove(index);
+        self.section(out)?;
+        writeln!(out, "[permission] {wanted}: {}", outcome(result.unwrap_or("null")))
+    }
+
+    fn tool(&mut self, call: Box<str>, fields: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.end_thought(out)?;
+        let tool = self.tools.entry(call).or_default();
+        let Some(telling) = tool.told(fields) else { return Ok(()) };
+        let text = match telling {
+            Telling::Begun => tool.begun(),
+            Telling::Over => tool.over(),
+        };
+        self.section(out)?;
+        out.write_all(text.as_bytes())
+    }
+
+    fn plan(&mut self, fields: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.section(out)?;
+        writeln!(out, "[plan]")?;
+        let plan: Value = serde_json::from_str(fields).unwrap_or_default();
+        for entry in plan.get("entries").and_then(Value::as_array).into_iter().flatten() {
+            let field = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or("-");
+            writeln!(out, "  - [{}] {}", field("status"), field("content"))?;
+        }
+        Ok(())
+    }
+
+    /// Ends whatever stands there, so that a section can begin.
+    fn section(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.end_thought(out)?;
+        match self.place {
+            Place::Start => {}
+            Place::Words => out.write_all(b"\n\n")?,
+            Place::Section | Place::Thought | Place::WordsLine => out.write_all(b"\n")?,
+        }
+        self.place = Place::Section;
+        Ok(())
+    }
+
+    /// Shows the thought that has been gathered, if there is one.
+    fn end_thought(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        let thought = std::mem::take(&mut self.thought);
+        let thought = cut(thought.trim(), THOUGHT_CHARS);
+        if thought.is_empty() {
+            return Ok(());
+        }
+        self.section(out)?;
+        self.place = Place::Thought;
+        writeln!(out, "[thinking] {}", thought.replace('\n', "\n           "))
+    }
+}
+
+/// A piece of a message as text.
+fn shown(content: ChunkContent) -> String {
+    match content {
+        ChunkContent::Text(text) => text.into(),
+        ChunkContent::Block(json) => super::tool::block(&serde_json::from_str(&json).unwrap_or_default()),
+    }
+}
+
+/// What a permission is asked for: the title of the tool call.
+fn wanted(params: &str) -> String {
+    let params: Value = serde_json::from_str(params).unwrap_or_default();
+    let call = params.get("toolCall");
+    let field = |name: &str| call.and_then(|call| call.get(name)).and_then(Value::as_str);
+    field("title").or_else(|| field("toolCallId")).unwrap_or("-").to_owned()
+}
+
+/// What a permission request was answered.
+fn outcome(result: &str) -> String {
+    let result: Value = serde_json::from_str(result).unwrap_or_default();
+    let outcome = result.get("outcome");
+    let field = |name: &str| outcome.and_then(|outcome| outcome.get(name)).and_then(Value::as_str);
+    match (field("outcome"), field("optionId")) {
+        (Some("selected"), Some(option)) => format!("answered {option}"),
+        (Some(outcome), _) => outcome.to_owned(),
+        (None, _) => "not answered".to_owned(),
+    }
+}
+
+/// The first characters of a text, and a sign if that is not all.
+pub(in crate::output) fn cut(text: &str, characters: usize) -> String {
+    match text.char_indices().nth(characters) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text.to_owned(),
+    }
+}

@@ -1,0 +1,176 @@
+//! A tool call as text: once when it is first seen, once when it is over.
+
+use serde_json::{Map, Value};
+
+use super::text::cut;
+
+const INPUT_CHARS: usize = 220;
+const FILES: usize = 5;
+const OUTPUT_LINES: usize = 28;
+const OUTPUT_CHARS: usize = 2000;
+
+/// A tool call with every field told of it.
+#[derive(Debug, Default)]
+pub(super) struct Tool {
+    fields: Map<String, Value>,
+    is_seen: bool,
+    is_over: bool,
+}
+
+/// Why a tool call is worth a section.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Telling {
+    /// It is seen for the first time.
+    Begun,
+    /// It has ended.
+    Over,
+}
+
+impl Tool {
+    /// Takes an update of the call; says whether there is something to show.
+    pub(super) fn told(&mut self, fields: &str) -> Option<Telling> {
+        let Ok(Value::Object(told)) = serde_json::from_str(fields) else { return None };
+        // A field that is told as null is told to be unchanged.
+        self.fields.extend(told.into_iter().filter(|(_, value)| !value.is_null()));
+        let ends = matches!(self.text("status"), Some("completed" | "failed"));
+        if ends && !self.is_over {
+            (self.is_seen, self.is_over) = (true, true);
+            return Some(Telling::Over);
+        }
+        let first = !std::mem::replace(&mut self.is_seen, true);
+        first.then_some(Telling::Begun)
+    }
+
+    /// The section of a call that begins.
+    pub(super) fn begun(&self) -> String {
+        [self.head(), self.input(), self.files()].concat()
+    }
+
+    /// The section of a call that is over.
+    pub(super) fn over(&self) -> String {
+        let kind = self.text("kind").map_or_else(String::new, |kind| format!("  kind: {kind}\n"));
+        [self.head(), kind, self.input(), self.files(), self.output()].concat()
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.fields.get(name).and_then(Value::as_str)
+    }
+
+    fn head(&self) -> String {
+        let title = self.text("title").or_else(|| self.text("toolCallId")).unwrap_or("-");
+        let status = match self.text("status") {
+            Some("in_progress") => "running",
+            Some(status) => status,
+            None => "pending",
+        };
+        format!("[tool] {} ({status})\n", one_line(title))
+    }
+
+    fn input(&self) -> String {
+        let Some(input) = self.fields.get("rawInput") else { return String::new() };
+        let text = self.command(input).or_else(|| first_text(input)).unwrap_or_else(|| match input {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        });
+        if text.is_empty() || text == "{}" {
+            return String::new();
+        }
+        format!("  input: {}\n", cut(&one_line(&text), INPUT_CHARS))
+    }
+
+    fn command(&self, input: &Value) -> Option<String> {
+        let words = |name: &str| match input.get(name) {
+            Some(Value::String(word)) => vec![word.clone()],
+            Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+            _ => Vec::new(),
+        };
+        let command = words("command");
+        (!command.is_empty()).then(|| [command, words("args")].concat().join(" "))
+    }
+
+    fn files(&self) -> String {
+        let locations = self.fields.get("locations").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let file = |location: &Value| {
+            let path = location.get("path")?.as_str()?;
+            let line = location.get("line").and_then(Value::as_u64);
+            Some(line.map_or_else(|| path.to_owned(), |line| format!("{path}:{line}")))
+        };
+        let files: Vec<String> = locations.iter().filter_map(file).collect();
+        if files.is_empty() {
+            return String::new();
+        }
+        let shown = files.iter().take(FILES).map(|file| one_line(file)).collect::<Vec<_>>().join(", ");
+        let more = files.len().saturating_sub(FILES);
+        let rest = if more > 0 { format!(", +{more} more") } else { String::new() };
+        format!("  files: {shown}{rest}\n")
+    }
+
+    fn output(&self) -> String {
+        let content = self.fields.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let mut parts: Vec<String> = content.iter().map(part).filter(|part| !part.is_empty()).collect();
+        if parts.is_empty() {
+            parts.extend(self.fields.get("rawOutput").map(|output| match output {
+                Value::String(text) => text.clone(),
+                other => other.to_string(),
+            }));
+        }
+        let text = cut(parts.join("\n").trim_end(), OUTPUT_CHARS);
+        if text.is_empty() {
+            return String::new();
+        }
+        let count = text.lines().count();
+        let mut shown = String::from("  output:\n");
+        for line in text.lines().take(OUTPUT_LINES) {
+            shown.push_str("    ");
+            shown.push_str(line);
+            shown.push('\n');
+        }
+        if count > OUTPUT_LINES {
+            shown.push_str(&format!("    ... ({} more lines)\n", count - OUTPUT_LINES));
+        }
+        shown
+    }
+}
+
+/// The first thing an input names.
+fn first_text(input: &Value) -> Option<String> {
+    let names = ["path", "file", "filePath", "file_path", "url", "query"];
+    names.iter().find_map(|name| input.get(*name)?.as_str()).map(str::to_owned)
+}
+
+/// One piece of what a tool gave.
+fn part(content: &Value) -> String {
+    let text = |name: &str| content.get(name).and_then(Value::as_str);
+    match text("type") {
+        Some("content") => content.get("content").map_or_else(String::new, block),
+        Some("diff") => {
+            let lines = |name| text(name).map_or(0, |text| text.lines().count());
+            let (old, new) = (lines("oldText"), lines("newText"));
+            let change = match new.cmp(&old) {
+                std::cmp::Ordering::Greater => format!("+{} lines", new - old),
+                std::cmp::Ordering::Less => format!("-{} lines", old - new),
+                std::cmp::Ordering::Equal => "line count unchanged".to_owned(),
+            };
+            format!("diff {} ({change})", text("path").unwrap_or("-"))
+        }
+        Some("terminal") => format!("[terminal] {}", text("terminalId").unwrap_or("-")),
+        _ => String::new(),
+    }
+}
+
+/// A content block as text: its own, or what it is.
+pub(super) fn block(content: &Value) -> String {
+    let text = |name: &str| content.get(name).and_then(Value::as_str);
+    match (text("type"), text("text")) {
+        (Some("text"), Some(text)) => text.to_owned(),
+        (Some(kind), _) => match text("uri") {
+            Some(uri) => format!("[{kind} {uri}]"),
+            None => format!("[{kind}]"),
+        },
+        (None, _) => String::new(),
+    }
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}

@@ -1,0 +1,138 @@
+//! The prompt that a command is to send: words, a file or stdin, as content blocks of the protocol.
+//!
+//! A file or stdin that holds a JSON array is taken as content blocks and goes out byte for byte, once every
+//! block has what the protocol wants of it; everything else is text.
+
+use std::io::{self, IsTerminal, Read};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::cli::PromptWords;
+
+mod blocks;
+
+pub(crate) use self::blocks::BlockProblem;
+
+/// The longest prompt. The protocol's line has to hold it too.
+const LONGEST: u64 = 60 * 1024 * 1024;
+
+/// Why there is no prompt.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum InputError {
+    /// Nothing was typed, and nobody pipes anything.
+    #[error("a prompt is required")]
+    Missing,
+    /// The words say nothing.
+    #[error("the prompt is empty")]
+    EmptyWords,
+    /// Stdin had nothing, or is closed.
+    #[error("the prompt from stdin is empty")]
+    EmptyStdin,
+    /// The file has nothing in it.
+    #[error("the prompt file {} is empty", .0.display())]
+    EmptyFile(PathBuf),
+    /// The file cannot be read.
+    #[error("cannot read the prompt file {}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// Stdin cannot be read.
+    #[error("cannot read the prompt from stdin")]
+    Stdin(#[source] io::Error),
+    /// It does not fit into one line of the protocol.
+    #[error("the prompt is longer than {} MiB", LONGEST / (1024 * 1024))]
+    TooLong,
+    /// A content block is not of the protocol's form.
+    #[error(transparent)]
+    Block(#[from] BlockProblem),
+}
+
+impl InputError {
+    /// What a person can do next.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::Missing | Self::EmptyWords | Self::EmptyStdin => {
+                "give the prompt as words, with --file, or through a pipe"
+            }
+            Self::EmptyFile(_) => "write the prompt into the file, or give it as words",
+            Self::File { .. } => "check the path; it is taken from the directory the command works in",
+            Self::Stdin(_) => "give the prompt as words, or with --file",
+            Self::TooLong => "put the text into a file and tell the agent its name",
+            Self::Block(_) => "mend the block, or begin the text with something else than [",
+        }
+    }
+}
+
+/// Stdin, as far as a prompt is concerned.
+pub(crate) trait Stdin {
+    /// Whether a person sits there, who would have to end their text with a key they may not know.
+    fn is_terminal(&self) -> bool;
+    /// What is piped.
+    fn reader(&mut self) -> &mut dyn Read;
+}
+
+/// The program's own.
+#[derive(Debug)]
+pub(crate) struct OfProgram(io::Stdin);
+
+impl Default for OfProgram {
+    fn default() -> Self {
+        Self(io::stdin())
+    }
+}
+
+impl Stdin for OfProgram {
+    fn is_terminal(&self) -> bool {
+        self.0.is_terminal()
+    }
+
+    fn reader(&mut self) -> &mut dyn Read {
+        &mut self.0
+    }
+}
+
+/// The prompt's content blocks, a JSON array. A file is looked for in `cwd`.
+pub(crate) fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<str>, InputError> {
+    let words = input.words.join(" ");
+    let words = words.trim();
+    if let Some(file) = &input.file {
+        let is_stdin = file.as_os_str() == "-";
+        let text = if is_stdin { from_stdin(stdin)? } else { from_file(&cwd.join(file))? };
+        if text.trim().is_empty() && words.is_empty() {
+            return Err(if is_stdin { InputError::EmptyStdin } else { InputError::EmptyFile(file.clone()) });
+        }
+        return blocks::of_text(&text, words);
+    }
+    if !input.words.is_empty() {
+        return if words.is_empty() { Err(InputError::EmptyWords) } else { Ok(blocks::plain(&[words])) };
+    }
+    if stdin.is_terminal() {
+        return Err(InputError::Missing);
+    }
+    let text = from_stdin(stdin)?;
+    if text.trim().is_empty() { Err(InputError::EmptyStdin) } else { blocks::of_text(&text, "") }
+}
+
+fn from_stdin(stdin: &mut dyn Stdin) -> Result<String, InputError> {
+    bounded(stdin.reader()).map_err(InputError::Stdin)?.ok_or(InputError::TooLong)
+}
+
+fn from_file(path: &Path) -> Result<String, InputError> {
+    let unreadable = |source| InputError::File { path: path.to_owned(), source };
+    let mut file = std::fs::File::open(path).map_err(unreadable)?;
+    bounded(&mut file).map_err(unreadable)?.ok_or(InputError::TooLong)
+}
+
+/// All there is to read as text; `None` if that is too much.
+fn bounded(source: &mut dyn Read) -> io::Result<Option<String>> {
+    let mut text = String::new();
+    let size = source.take(LONGEST + 1).read_to_string(&mut text)?;
+    Ok((size as u64 <= LONGEST).then_some(text))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,76 @@
+//! Where a session may be found: in the directory itself, and above it up to the root of the git repository.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use acpx_core::model::AbsolutePath;
+
+use crate::error::CliError;
+
+/// The directories that are searched, nearest first. There is always one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Walk {
+    directories: Vec<PathBuf>,
+}
+
+impl Walk {
+    /// The walk from a directory, every link in it followed.
+    pub(crate) fn from(cwd: &Path) -> Result<Self, CliError> {
+        let unusable =
+            |source: io::Error| CliError::Directory { path: cwd.to_owned(), reason: source.to_string() };
+        let start = cwd.canonicalize().map_err(unusable)?;
+        let root = start.ancestors().position(|directory| directory.join(".git").exists());
+        let count = root.map_or(1, |position| position + 1);
+        Ok(Self { directories: start.ancestors().take(count).map(Path::to_owned).collect() })
+    }
+
+    /// Where it begins.
+    pub(crate) fn start(&self) -> &Path {
+        self.directories.first().expect("a walk begins somewhere")
+    }
+
+    /// Where it ends.
+    pub(crate) fn end(&self) -> &Path {
+        self.directories.last().expect("a walk begins somewhere")
+    }
+
+    /// Every directory, nearest first, as the store has them.
+    pub(crate) fn directories(&self) -> Result<Vec<AbsolutePath>, CliError> {
+        Ok(self.directories.iter().map(|path| AbsolutePath::from_path(path)).collect::<Result<_, _>>()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn the_walk_goes_from_the_directory_to_the_git_root_by_real_paths() {
+        let home = tempfile::tempdir().unwrap();
+        let top = home.path().canonicalize().unwrap();
+        let deep = top.join("repository/a/b");
+        fs::create_dir_all(&deep).unwrap();
+        // A worktree has a file of this name, and a nested repository ends the walk first.
+        fs::write(top.join("repository/.git"), "gitdir: elsewhere").unwrap();
+        std::os::unix::fs::symlink(&deep, top.join("link")).unwrap();
+        let walk = Walk::from(&top.join("link")).unwrap();
+        let expected = [deep, top.join("repository/a"), top.join("repository")];
+        assert_eq!(walk, Walk { directories: expected.to_vec() });
+        assert_eq!((walk.start(), walk.end()), (&*top.join("repository/a/b"), &*top.join("repository")));
+    }
+
+    #[test]
+    fn without_a_git_root_only_the_directory_itself_is_searched() {
+        let home = tempfile::tempdir().unwrap();
+        let directory = home.path().canonicalize().unwrap();
+        assert_eq!(Walk::from(home.path()).unwrap(), Walk { directories: vec![directory] });
+    }
+
+    #[test]
+    fn a_directory_that_is_not_there_is_named() {
+        let error = Walk::from(Path::new("/nowhere/at/all")).unwrap_err();
+        assert_eq!(error.message(), "cannot work in /nowhere/at/all: No such file or directory (os error 2)");
+    }
+}

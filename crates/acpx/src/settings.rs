@@ -1,0 +1,139 @@
+//! What a command works with, once the command line, the configuration and the machine have been asked, in
+//! this order: what is typed wins over what is configured, and that over the defaults.
+
+use std::cell::OnceCell;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use acpx_core::model::{AbsolutePath, AgentSpec, PermissionPolicy, SessionName};
+
+use crate::agents::{self, UnknownAgent};
+use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
+use crate::config::{Config, McpFile};
+use crate::error::CliError;
+use crate::home::acpx_home;
+use crate::output::Mode;
+
+/// How long an agent may be idle unless something else is said.
+pub(crate) const DEFAULT_TTL: Duration = Duration::from_mins(5);
+
+/// The configuration, read when it is first needed: many commands never do.
+#[derive(Debug, Default)]
+pub(crate) struct LazyConfig {
+    config: OnceCell<Config>,
+}
+
+impl LazyConfig {
+    /// The configuration of the home.
+    pub(crate) fn get(&self) -> Result<&Config, CliError> {
+        if let Some(config) = self.config.get() {
+            return Ok(config);
+        }
+        let config = Config::load(&acpx_home()?)?;
+        Ok(self.config.get_or_init(|| config))
+    }
+
+    /// The format for an error, as far as it can be told: from the flags, or else from the configuration.
+    pub(crate) fn format_for(&self, wish: FormatWish) -> crate::cli::Format {
+        let strict = wish.strict.then_some(crate::cli::Format::Json);
+        strict.or(wish.format).or_else(|| self.get().ok()?.format).unwrap_or_default()
+    }
+}
+
+/// What a session command works with.
+#[derive(Debug, Clone)]
+pub(crate) struct Settings {
+    /// How to write.
+    pub(crate) mode: Mode,
+    /// The agent.
+    pub(crate) agent: AgentSpec,
+    /// The directory, as the agent is told it.
+    pub(crate) cwd: AbsolutePath,
+    /// Which of the directory's sessions; `None` for the unnamed one.
+    pub(crate) session: Option<SessionName>,
+    /// What the agent may do.
+    pub(crate) policy: PermissionPolicy,
+    /// How long to wait for the agent.
+    pub(crate) timeout: Option<Duration>,
+    /// How long the agent may be idle; `None` is for ever.
+    pub(crate) ttl: Option<Duration>,
+}
+
+impl Settings {
+    /// Settles everything a session command needs.
+    pub(crate) fn new(options: &Options, config: &Config) -> Result<Self, CliError> {
+        let ttl = options.ttl.or(config.ttl).unwrap_or(DEFAULT_TTL);
+        Ok(Self {
+            mode: mode(options.output, config)?,
+            agent: agent(&options.agent, config)?,
+            cwd: directory(options.cwd.as_deref())?,
+            session: options.session.clone(),
+            policy: options.policy.or(config.policy).unwrap_or_default(),
+            timeout: options.timeout.or(config.timeout),
+            ttl: (!ttl.is_zero()).then_some(ttl),
+        })
+    }
+
+    /// The agent as it stands on a command line.
+    pub(crate) fn typed_agent(&self) -> String {
+        match &self.agent.name {
+            Some(name) => name.clone(),
+            None => {
+                let words = [&self.agent.program].into_iter().chain(&self.agent.args);
+                let line = words.map(|word| agents::quote(word)).collect::<Vec<_>>().join(" ");
+                format!("--agent {}", agents::quote(&line))
+            }
+        }
+    }
+
+    /// The MCP servers for the agent, with the file they are from.
+    pub(crate) fn mcp_servers(&self, options: &Options, config: &Config) -> Result<McpFile, CliError> {
+        match &options.mcp_config {
+            Some(file) => Ok(McpFile::load(self.cwd.as_path().join(file))?),
+            None => Ok(McpFile::of(config)),
+        }
+    }
+}
+
+/// How a command writes.
+pub(crate) fn mode(options: OutputOptions, config: &Config) -> Result<Mode, CliError> {
+    let format = options.format.or(config.format).unwrap_or_default();
+    if options.strict && format != crate::cli::Format::Json {
+        return Err(UsageError::StrictWithoutJson.into());
+    }
+    Ok(Mode { format, strict: options.strict, verbose: options.verbose })
+}
+
+fn agent(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> {
+    match choice {
+        AgentChoice::Named(name) => agents::resolve(name, config),
+        AgentChoice::Line(line) => {
+            agents::from_line(line).map_err(|problem| UsageError::AgentLine { problem }.into())
+        }
+        AgentChoice::Default => match &config.default_agent {
+            None => agents::resolve(agents::DEFAULT, config),
+            Some(name) => agents::resolve(name, config).map_err(|error| match error {
+                CliError::Agent(unknown) => {
+                    UnknownAgent { chosen_in: Some(config.file.as_path().into()), ..unknown }.into()
+                }
+                other => other,
+            }),
+        },
+    }
+}
+
+/// The directory to work in: an absolute one stays as it was typed, byte for byte.
+fn directory(typed: Option<&Path>) -> Result<AbsolutePath, CliError> {
+    let typed = typed.unwrap_or(Path::new("."));
+    let unusable = |path: &Path, reason: String| CliError::Directory { path: path.to_owned(), reason };
+    let path: PathBuf = if typed.is_absolute() {
+        typed.to_owned()
+    } else {
+        std::path::absolute(typed).map_err(|error| unusable(typed, error.to_string()))?
+    };
+    match path.metadata() {
+        Ok(metadata) if metadata.is_dir() => Ok(AbsolutePath::from_path(&path)?),
+        Ok(_) => Err(unusable(&path, "it is not a directory".to_owned())),
+        Err(error) => Err(unusable(&path, error.to_string())),
+    }
+}

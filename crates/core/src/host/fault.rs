@@ -1,0 +1,158 @@
+//! How an error of a session crosses the socket: as a JSON-RPC error whose data carries the stable code and the
+//! hint, so that a client shows the very same error as whoever has the engine in its own process.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::acp::agent::CallError;
+use crate::engine::SessionError;
+use crate::model::{AcpSessionId, AgentError, RecordId, Turn, TurnError};
+use crate::store::StoreError;
+use crate::wire::RpcError;
+
+use super::meta::TurnMeta;
+
+/// What stands under `acpx` in an error's data.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct FaultMeta {
+    code: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hint: Option<String>,
+    /// The turn it happened to.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<TurnMeta>,
+    /// The agent's own error object.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    acp: Option<Box<RawValue>>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct FaultData {
+    acpx: FaultMeta,
+}
+
+/// A host's no, as a client reads it.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{message}")]
+pub struct Refusal {
+    /// The number JSON-RPC gives it.
+    pub number: i64,
+    message: String,
+    fault: FaultMeta,
+}
+
+impl Refusal {
+    /// Reads an error that came over the socket.
+    pub fn read(error: &str) -> Self {
+        let RpcError { code: number, message, data } = RpcError::read(error);
+        let fault = data.and_then(|data| serde_json::from_str::<FaultData>(data.get()).ok());
+        let fault = fault
+            .map_or_else(|| FaultMeta { code: unnamed(number), ..FaultMeta::default() }, |data| data.acpx);
+        Self { number, message, fault }
+    }
+
+    /// The stable code.
+    pub fn code(&self) -> &str {
+        &self.fault.code
+    }
+
+    /// What a person can do next.
+    pub fn hint(&self) -> Option<&str> {
+        self.fault.hint.as_deref()
+    }
+
+    /// The turn it happened to, if it happened to one.
+    pub fn turn(&self) -> Option<&TurnMeta> {
+        self.fault.turn.as_ref()
+    }
+
+    /// The agent's own error object, if an agent said it.
+    pub fn acp(&self) -> Option<&str> {
+        self.fault.acp.as_deref().map(RawValue::get)
+    }
+}
+
+/// The code of an error that says none: one of the dispatcher's own.
+fn unnamed(number: i64) -> String {
+    let code = match number {
+        RpcError::INVALID_PARAMS => "BAD_REQUEST",
+        RpcError::RESOURCE_NOT_FOUND => "NO_SESSION",
+        _ => "HOST_REFUSED",
+    };
+    code.to_owned()
+}
+
+/// The answer to a call that a session could not do.
+pub(super) fn refused(error: &SessionError) -> CallError {
+    if let SessionError::NoRecord(record) = error {
+        return unknown(record);
+    }
+    let acp = match error {
+        SessionError::Agent(AgentError::Refused { acp, .. }) => raw(acp),
+        _ => None,
+    };
+    let number = match error {
+        SessionError::Prompt(_) | SessionError::Directory { .. } => RpcError::INVALID_PARAMS,
+        _ => number_of(acp.as_deref()),
+    };
+    let hint = error.hint().map(str::to_owned);
+    let fault = FaultMeta { code: error.code().to_owned(), hint, turn: None, acp };
+    passed_on(number, with_causes(error), fault)
+}
+
+pub(super) fn not_kept(error: StoreError) -> CallError {
+    refused(&error.into())
+}
+
+/// To a client our record is the session, so a record that is not there is an unknown session.
+pub(super) fn unknown(record: &RecordId) -> CallError {
+    match AcpSessionId::new(record.as_str()) {
+        Ok(session) => CallError::UnknownSession(session),
+        Err(_) => CallError::UnknownMethod(String::new()),
+    }
+}
+
+/// The answer to a prompt whose turn failed.
+pub(super) fn failed(error: &TurnError, turn: TurnMeta) -> CallError {
+    let acp = error.acp.as_deref().and_then(raw);
+    let number = number_of(acp.as_deref());
+    let hint = AgentError::hint_of(&error.code).map(str::to_owned);
+    let fault = FaultMeta { code: error.code.to_string(), hint, turn: Some(turn), acp };
+    passed_on(number, error.message.to_string(), fault)
+}
+
+/// The answer to a prompt whose host stopped, or had stopped, while its turn ran.
+pub(super) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
+    let hint = "what was said until then is kept; prompt again to go on".to_owned();
+    let fault = FaultMeta { code: "INTERRUPTED".to_owned(), hint: Some(hint), turn: Some(meta), acp: None };
+    passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host stopped", turn.id), fault)
+}
+
+/// A peer that an agent started asks for what only its user may give.
+pub(super) fn not_allowed(what: &str) -> CallError {
+    let hint = "ask from outside of the agent".to_owned();
+    let fault = FaultMeta { code: "NOT_ALLOWED".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    passed_on(RpcError::INVALID_REQUEST, format!("a program that an agent started may not {what}"), fault)
+}
+
+fn passed_on(number: i64, message: String, acpx: FaultMeta) -> CallError {
+    let data =
+        serde_json::to_string(&FaultData { acpx }).expect("a fault has only text, numbers and raw JSON");
+    CallError::PassedOn(RpcError::new(number, message).with_data(&data))
+}
+
+/// An agent's own number for its error, if it is one of an agent's.
+fn number_of(acp: Option<&RawValue>) -> i64 {
+    acp.map_or(RpcError::INTERNAL, |acp| RpcError::read(acp.get()).code)
+}
+
+fn raw(json: &str) -> Option<Box<RawValue>> {
+    RawValue::from_string(json.to_owned()).ok()
+}
+
+/// The error and what caused it, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}

@@ -1,0 +1,98 @@
+//! One host for each home: whoever has the lock is it. The lock's file also says where its holder listens.
+//!
+//! The kernel lets go of the lock when its holder is gone, however it went; what the file says may then be
+//! stale, so it is believed only if somebody listens there.
+
+use std::fs::{File, OpenOptions};
+use std::io::{Read, Seek, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+
+use super::meta::ProtocolRange;
+use super::{HostError, HostPlace};
+
+/// How often a lock that is taken is tried again.
+const TRY_AGAIN: Duration = Duration::from_millis(5);
+
+/// The right to be a home's host.
+#[derive(Debug)]
+pub struct HostLock {
+    file: File,
+    path: PathBuf,
+}
+
+/// Who a home's host is.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostInfo {
+    /// Its process.
+    pub pid: u32,
+    /// Where it listens.
+    pub socket: PathBuf,
+    /// The versions of the socket's protocol it understands.
+    pub protocol: ProtocolRange,
+    /// The program's version.
+    pub version: String,
+}
+
+impl HostLock {
+    /// Takes the lock if it is free.
+    pub fn try_take(place: &HostPlace) -> Result<Option<Self>, HostError> {
+        place.make_home()?;
+        let path = place.lock();
+        let problem = |source| HostError::Lock { path: path.clone(), source };
+        let file = OpenOptions::new()
+            .create(true)
+            .truncate(false)
+            .read(true)
+            .write(true)
+            .mode(0o600)
+            .open(&path)
+            .map_err(problem)?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Some(Self { file, path })),
+            Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
+            Err(error) => Err(problem(error.into())),
+        }
+    }
+
+    /// Takes the lock, waiting for its holder to go. Blocks the thread.
+    pub fn take(place: &HostPlace, patience: Duration) -> Result<Option<Self>, HostError> {
+        let deadline = Instant::now() + patience;
+        loop {
+            let lock = Self::try_take(place)?;
+            if lock.is_some() || Instant::now() >= deadline {
+                return Ok(lock);
+            }
+            std::thread::sleep(TRY_AGAIN);
+        }
+    }
+
+    /// Says where its holder listens.
+    pub(super) fn publish(&mut self, info: &HostInfo) -> Result<(), HostError> {
+        let text = serde_json::to_string(info).expect("who a host is can always be written as JSON");
+        self.write(text.as_bytes())
+    }
+
+    /// Says that nobody listens any more.
+    pub(super) fn retract(&mut self) -> Result<(), HostError> {
+        self.write(b"")
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), HostError> {
+        let written =
+            self.file.rewind().and_then(|()| self.file.set_len(0)).and_then(|()| self.file.write_all(bytes));
+        written.map_err(|source| HostError::Lock { path: self.path.clone(), source })
+    }
+}
+
+/// Who listens for a home, as its lock says; `None` if it says nothing that can be read.
+pub fn published(place: &HostPlace) -> Option<HostInfo> {
+    let mut text = String::new();
+    File::open(place.lock()).ok()?.take(64 * 1024).read_to_string(&mut text).ok()?;
+    serde_json::from_str(&text).ok()
+}

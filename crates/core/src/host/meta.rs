@@ -1,0 +1,395 @@
+//! What our own clients say beside the protocol: the object under `_meta.acpx` of requests and answers, and the
+//! params of our own methods. Every addition of ours to ACP is here, and listed in `docs/extensions.md`.
+//!
+//! Both ends of a connection use these types, so that they cannot disagree. An unknown member is passed over,
+//! and an absent one means what it meant before the member was invented.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::machine::{Awakening, Fallback, WakeOptions};
+use crate::model::{AcpSessionId, AgentSessionId, AgentSpec, PermissionPolicy, RecordId, SessionIdentity};
+use crate::tools::Environment;
+
+/// The versions of the protocol between our clients and a host, oldest and newest that are understood.
+pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 1 };
+
+/// A range of versions.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ProtocolRange {
+    /// The oldest.
+    pub oldest: u32,
+    /// The newest.
+    pub newest: u32,
+}
+
+impl ProtocolRange {
+    /// Whether two ends have a version in common.
+    pub fn meets(self, other: Self) -> bool {
+        self.oldest <= other.newest && other.oldest <= self.newest
+    }
+}
+
+/// In the answer to `initialize`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct HostMeta {
+    /// What it understands.
+    pub protocol: ProtocolRange,
+    /// The program's version.
+    pub version: String,
+}
+
+/// In `session/new`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct NewMeta {
+    /// The agent to make the session with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentMeta>,
+    /// What a shell finds the session by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shell: Option<ShellMeta>,
+    /// Everything a client says that may start an agent.
+    #[serde(flatten)]
+    pub start: StartMeta,
+}
+
+/// In every request that may start an agent.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct StartMeta {
+    /// The agent's whole environment. It is never stored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<(OsText, OsText)>,
+    /// How long the agent may have nothing to do before it is parked; 0 for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_ms: Option<u64>,
+    /// The configuration file that the MCP servers come from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mcp_source: Option<String>,
+    /// Whether the client leaves `session/update` to others: it watches, or does not care.
+    #[serde(skip_serializing_if = "is_false")]
+    pub without_updates: bool,
+}
+
+/// In `session/load` and `session/resume`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct RestoreMeta {
+    /// How the session is to be brought back.
+    #[serde(flatten)]
+    pub wishes: WishMeta,
+    /// Whether the agent need not run yet: a prompt that follows starts it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub later: bool,
+    /// Everything a client says that may start an agent.
+    #[serde(flatten)]
+    pub start: StartMeta,
+}
+
+/// How a session is to be brought back.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WishMeta {
+    /// What to do when the agent cannot restore it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fallback: Option<FallbackMeta>,
+    /// Whether a fresh session is told the conversation so far.
+    #[serde(skip_serializing_if = "is_false")]
+    pub carry_history: bool,
+}
+
+/// What to do when an agent cannot restore a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum FallbackMeta {
+    /// Go on in a fresh one, and say so.
+    Fresh,
+    /// Fail.
+    Refuse,
+    /// Begin afresh on purpose.
+    Reset,
+}
+
+/// In `session/prompt`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PromptMeta {
+    /// The client's name for the prompt. Asked again under the same name, a prompt is not sent again: the
+    /// answer is that of the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub request_id: Option<String>,
+    /// What the agent may do meanwhile; absent, the client is asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub policy: Option<PolicyMeta>,
+    /// How the session is to be brought back, should that be needed by then.
+    #[serde(flatten)]
+    pub wishes: WishMeta,
+}
+
+/// A permission policy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum PolicyMeta {
+    /// Everything is approved.
+    ApproveAll,
+    /// Reading and searching are approved.
+    ApproveReads,
+    /// Everything is rejected.
+    DenyAll,
+}
+
+/// The agent of a new session.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AgentMeta {
+    /// Its name, if it has one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+}
+
+/// What a shell finds a session by, beside agent and directory.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ShellMeta {
+    /// The session's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// Where an open session is looked for first, nearest directory first: one that is there is the answer.
+    /// Without this, an open session of the same scope is closed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unless_in: Option<Vec<String>>,
+}
+
+/// The three ids of a record as they stand.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct IdsMeta {
+    /// The record.
+    pub acpx_record_id: String,
+    /// The ACP session in force.
+    pub acpx_session_id: String,
+    /// The harness's own id, if told.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_session_id: Option<String>,
+}
+
+/// In the answers to `session/new`, `session/load` and `session/resume`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionMeta {
+    /// Whose answer it is.
+    #[serde(flatten)]
+    pub ids: IdsMeta,
+    /// Whether this request made the record.
+    #[serde(default)]
+    pub created: bool,
+    /// The record that was closed to make room in its scope.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_record_id: Option<String>,
+    /// How the session came to be live.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awakening: Option<AwakeningMeta>,
+}
+
+/// How a session came to be live.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AwakeningMeta {
+    /// `live`, `created`, `fresh`, or the protocol's method that restored it.
+    pub by: String,
+    /// Why a fresh session took over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Whether something was forgotten by that, so that a person must be told.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub announced: bool,
+}
+
+/// In the answer to `session/prompt`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TurnMeta {
+    /// The ids of its record when it was over.
+    #[serde(flatten)]
+    pub ids: Option<IdsMeta>,
+    /// The turn's number within its record.
+    pub turn: u64,
+    /// The client's name for the prompt.
+    pub request_id: String,
+    /// From the dispatch to the end.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub duration_ms: Option<u64>,
+    /// How many permissions were approved and how many were not.
+    pub approved: u32,
+    /// See above.
+    pub rejected: u32,
+    /// The record's last event when the turn was over: whoever follows goes on after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
+}
+
+/// A text of the operating system: almost always Unicode, and otherwise bytes.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum OsText {
+    /// Unicode.
+    Text(String),
+    /// Anything else.
+    Bytes(Vec<u8>),
+}
+
+impl From<OsString> for OsText {
+    fn from(text: OsString) -> Self {
+        text.into_string().map_or_else(|bytes| Self::Bytes(bytes.as_bytes().to_vec()), Self::Text)
+    }
+}
+
+impl From<OsText> for OsString {
+    fn from(text: OsText) -> Self {
+        match text {
+            OsText::Text(text) => text.into(),
+            OsText::Bytes(bytes) => Self::from_vec(bytes),
+        }
+    }
+}
+
+impl std::fmt::Debug for OsText {
+    /// Environments hold secrets, and nobody prints them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OsText(..)")
+    }
+}
+
+impl StartMeta {
+    /// What a client says of itself that leaves updates to its watch.
+    pub fn watching(
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        idle: Option<Duration>,
+    ) -> Self {
+        let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        // An idle time of none at all is a short one: 0 stands for no limit.
+        let idle_ms = idle.map_or(0, |idle| u64::try_from(idle.as_millis()).unwrap_or(u64::MAX).max(1));
+        Self { environment, idle_ms: Some(idle_ms), mcp_source: None, without_updates: true }
+    }
+
+    /// The environment for the agent.
+    pub(super) fn take_environment(&mut self) -> Environment {
+        let variables = std::mem::take(&mut self.environment);
+        variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    /// The idle time that was asked for, if one was; `Some(None)` is for ever.
+    pub(super) fn idle(&self) -> Option<Option<Duration>> {
+        self.idle_ms.map(|limit| (limit > 0).then(|| Duration::from_millis(limit)))
+    }
+}
+
+impl From<WakeOptions> for WishMeta {
+    fn from(options: WakeOptions) -> Self {
+        let fallback = match options.fallback {
+            Fallback::Fresh => None,
+            Fallback::Refuse => Some(FallbackMeta::Refuse),
+            Fallback::Reset => Some(FallbackMeta::Reset),
+        };
+        Self { fallback, carry_history: options.carry_history }
+    }
+}
+
+impl From<SessionIdentity> for IdsMeta {
+    fn from(identity: SessionIdentity) -> Self {
+        Self {
+            acpx_record_id: identity.record.to_string(),
+            acpx_session_id: identity.session.to_string(),
+            agent_session_id: identity.agent_session.map(|inner| inner.as_str().to_owned()),
+        }
+    }
+}
+
+impl IdsMeta {
+    /// The ids as what they are; `None` if one of them is empty.
+    pub fn identity(&self) -> Option<SessionIdentity> {
+        Some(SessionIdentity {
+            record: RecordId::new(self.acpx_record_id.as_str()).ok()?,
+            session: AcpSessionId::new(self.acpx_session_id.as_str()).ok()?,
+            agent_session: self.agent_session_id.as_deref().and_then(AgentSessionId::from_agent),
+        })
+    }
+}
+
+impl From<WishMeta> for WakeOptions {
+    fn from(wishes: WishMeta) -> Self {
+        let fallback = match wishes.fallback {
+            None | Some(FallbackMeta::Fresh) => Fallback::Fresh,
+            Some(FallbackMeta::Refuse) => Fallback::Refuse,
+            Some(FallbackMeta::Reset) => Fallback::Reset,
+        };
+        Self { fallback, carry_history: wishes.carry_history }
+    }
+}
+
+impl From<PolicyMeta> for PermissionPolicy {
+    fn from(policy: PolicyMeta) -> Self {
+        match policy {
+            PolicyMeta::ApproveAll => Self::ApproveAll,
+            PolicyMeta::ApproveReads => Self::ApproveReads,
+            PolicyMeta::DenyAll => Self::DenyAll,
+        }
+    }
+}
+
+impl PolicyMeta {
+    /// The policy as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(policy: PermissionPolicy) -> Option<Self> {
+        match policy {
+            PermissionPolicy::ApproveAll => Some(Self::ApproveAll),
+            PermissionPolicy::ApproveReads => Some(Self::ApproveReads),
+            PermissionPolicy::DenyAll => Some(Self::DenyAll),
+            PermissionPolicy::Ask => None,
+        }
+    }
+}
+
+impl From<&AgentSpec> for AgentMeta {
+    fn from(agent: &AgentSpec) -> Self {
+        let argv = std::iter::once(&agent.program).chain(&agent.args).cloned().collect();
+        Self { name: agent.name.clone(), argv }
+    }
+}
+
+impl AgentMeta {
+    /// The agent to start; `None` without a program.
+    pub(super) fn spec(self) -> Option<AgentSpec> {
+        let mut argv = self.argv.into_iter();
+        let spec = AgentSpec::new(argv.next().filter(|program| !program.is_empty())?, argv);
+        Some(match self.name {
+            Some(name) => spec.named(name),
+            None => spec,
+        })
+    }
+}
+
+impl From<Awakening> for AwakeningMeta {
+    fn from(how: Awakening) -> Self {
+        let by = |by: &str| Self { by: by.to_owned(), reason: None, announced: false };
+        match how {
+            Awakening::Live => by("live"),
+            Awakening::Created => by("created"),
+            Awakening::Restored { rung, .. } => by(rung.method()),
+            Awakening::Fresh { reason, announced } => {
+                Self { reason: Some(reason.as_str().to_owned()), announced, ..by("fresh") }
+            }
+        }
+    }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that a serializer's predicate has")]
+fn is_false(flag: &bool) -> bool {
+    !flag
+}

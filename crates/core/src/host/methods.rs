@@ -1,0 +1,98 @@
+//! Our own methods, beside those of ACP. They are listed in `docs/extensions.md`.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::acp::agent::{CallError, ClientLink, ExtensionCall};
+use crate::engine::{RestoreSession, Session, SessionError};
+use crate::model::{RecordId, Seq};
+
+use super::attachment::Form;
+use super::connection::{Connection, problem};
+use super::fault;
+use super::meta::{IdsMeta, PROTOCOL};
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct OfSession {
+    session_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Watch {
+    session_id: String,
+    /// The first event that is wanted; absent, the next one to come.
+    from: Option<u64>,
+}
+
+impl Connection {
+    pub(super) async fn own_method(
+        &self,
+        call: ExtensionCall,
+        link: &ClientLink,
+    ) -> Result<String, CallError> {
+        match call.method.as_str() {
+            "_acpx/watch" => self.watch(read(&call)?, link).await,
+            "_acpx/cancel" => self.cancel(read(&call)?).await,
+            "_acpx/close" => self.close(read(&call)?).await,
+            "_acpx/host/status" => Ok(self.status()),
+            "_acpx/host/stop" => {
+                self.host.stop();
+                Ok("{}".to_owned())
+            }
+            _ => Err(CallError::UnknownMethod(call.method)),
+        }
+    }
+
+    /// Every event of a record from a number on, as it comes. The agent need not run, and is not started.
+    async fn watch(&self, watch: Watch, link: &ClientLink) -> Result<String, CallError> {
+        let session = self.session(&watch.session_id).await?;
+        let next = session.last_seq().map_or(Seq::FIRST, Seq::next);
+        let from = watch.from.map_or(next, Seq);
+        self.with_attachment(&session, |attachment| attachment.stream(Form::Events, from, link));
+        Ok(json!({ "from": from.0 }).to_string())
+    }
+
+    /// Cancels whatever turn runs, whoever asked for it; the first that waits, if none runs.
+    async fn cancel(&self, of: OfSession) -> Result<String, CallError> {
+        let session = self.session(&of.session_id).await?;
+        let had_work = session.status().has_work;
+        session.cancel(None).await.map_err(|error| fault::refused(&error))?;
+        Ok(json!({ "cancelled": had_work }).to_string())
+    }
+
+    /// Closes the record for everybody: its turns are cancelled, its agent is told and ended.
+    async fn close(&self, of: OfSession) -> Result<String, CallError> {
+        let session = self.session(&of.session_id).await?;
+        let identity = session.identity().ok_or_else(|| fault::unknown(session.record_id()))?;
+        session.close().await.map_err(|error| fault::refused(&error))?;
+        self.attachments().remove(session.record_id());
+        Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
+    }
+
+    fn status(&self) -> String {
+        let host = &self.host;
+        json!({
+            "pid": std::process::id(),
+            "version": host.version,
+            "protocol": PROTOCOL,
+            "startedAt": host.started_at.to_string(),
+            "liveSessions": *host.engine.live().borrow(),
+            "clients": *host.clients.borrow(),
+        })
+        .to_string()
+    }
+
+    async fn session(&self, id: &str) -> Result<Session, CallError> {
+        let record = RecordId::new(id).map_err(|error| problem("sessionId", error.to_string()))?;
+        let session = self.host.engine.attach(&record, &RestoreSession::default()).await;
+        session.map_err(|error: SessionError| fault::refused(&error))
+    }
+}
+
+pub(super) fn read<T: DeserializeOwned>(call: &ExtensionCall) -> Result<T, CallError> {
+    let params = call.params.as_deref().unwrap_or("null");
+    serde_json::from_str(params).map_err(|error| problem("params", error.to_string()))
+}

@@ -1,0 +1,126 @@
+//! Where a host lives: its lock and its store in a home, its socket in a directory that is the user's alone.
+//!
+//! The path of a socket is short by decree of the kernel, and a home may be anywhere, so the socket is not in
+//! the home: it is named after it, and the lock says where it is.
+
+use std::fs::{DirBuilder, Metadata};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use rustix::process::getuid;
+use sha2::{Digest, Sha256};
+
+use super::HostError;
+
+/// The longest path a socket may have everywhere, the final zero left out.
+const SOCKET_PATH: usize = 103;
+
+/// A home and where its host can be reached.
+#[derive(Debug, Clone)]
+pub struct HostPlace {
+    home: PathBuf,
+    /// Where the socket's directory may be, best first.
+    runtime: Vec<PathBuf>,
+}
+
+impl HostPlace {
+    /// The place of a home. `runtime` is a directory for the user's sockets, if the system has one;
+    /// `temporary` one where everybody may make directories.
+    pub fn new(home: PathBuf, runtime: Option<PathBuf>, temporary: &Path) -> Self {
+        let ours = temporary.join(format!("acpx-{}", getuid().as_raw()));
+        let runtime = runtime.map(|runtime| runtime.join("acpx")).into_iter().chain([ours]).collect();
+        Self { home, runtime }
+    }
+
+    /// The home.
+    pub fn home(&self) -> &Path {
+        &self.home
+    }
+
+    /// The store.
+    pub fn store(&self) -> PathBuf {
+        self.home.join("acpx.db")
+    }
+
+    /// What the host says to nobody in particular.
+    pub fn log(&self) -> PathBuf {
+        self.home.join("host.log")
+    }
+
+    /// Where npm acpx keeps its sessions.
+    pub fn npm_sessions(&self) -> PathBuf {
+        self.home.join("sessions")
+    }
+
+    pub(super) fn lock(&self) -> PathBuf {
+        self.home.join("host.lock")
+    }
+
+    /// The home's name where many homes meet: the same for every way to write its path.
+    pub fn name(&self) -> String {
+        let real = self.home.canonicalize().unwrap_or_else(|_| self.home.clone());
+        let hash = Sha256::digest(real.as_os_str().as_encoded_bytes());
+        hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// Makes the home if it is missing.
+    pub fn make_home(&self) -> Result<(), HostError> {
+        make_private(&self.home)
+    }
+
+    /// The socket's path, its directory made and found to be safe.
+    pub(super) fn make_socket_path(&self) -> Result<PathBuf, HostError> {
+        let file = format!("{}.sock", self.name());
+        let fits = |directory: &&PathBuf| directory.as_os_str().len() + 1 + file.len() <= SOCKET_PATH;
+        let mut problem = None;
+        for directory in self.runtime.iter().filter(fits) {
+            match make_private(directory).and_then(|()| check_private(directory)) {
+                Ok(()) => return Ok(directory.join(file)),
+                Err(error) => problem = Some(error),
+            }
+        }
+        Err(problem.unwrap_or_else(|| HostError::NoSocketDirectory { tried: self.runtime.clone() }))
+    }
+}
+
+fn make_private(directory: &Path) -> Result<(), HostError> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(directory)
+        .map_err(|source| HostError::Directory { path: directory.to_owned(), source })
+}
+
+/// A directory that somebody else could have made, or could look into, is no place for our socket.
+pub(super) fn check_private(directory: &Path) -> Result<(), HostError> {
+    let path = || directory.to_owned();
+    let facts =
+        directory.symlink_metadata().map_err(|source| HostError::Directory { path: path(), source })?;
+    match problem_of(&facts) {
+        None => Ok(()),
+        Some(problem) => Err(HostError::UnsafeDirectory { path: path(), problem }),
+    }
+}
+
+fn problem_of(facts: &Metadata) -> Option<&'static str> {
+    if !facts.is_dir() {
+        Some("it is not a directory")
+    } else if facts.uid() != getuid().as_raw() {
+        Some("it belongs to another user")
+    } else if facts.mode() & 0o077 != 0 {
+        Some("others than its owner may use it")
+    } else {
+        None
+    }
+}
+
+/// Takes away a socket that nobody listens on any more.
+pub(super) fn remove_socket(path: &Path) -> Result<(), HostError> {
+    match std::fs::remove_file(path) {
+        Err(source) if source.kind() != io::ErrorKind::NotFound => {
+            Err(HostError::Socket { path: path.to_owned(), source })
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,176 @@
+//! A prompt of a client, from its acceptance to the answer.
+//!
+//! The turn belongs to its record and not to the client: a client that goes away leaves it running. One that
+//! asks again under the same request id gets the first one's outcome, so a client may repeat what it did not
+//! hear the answer to.
+
+use serde::Deserialize;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::acp::agent::{
+    CallError, CancelCause, Cancellation, ClientLink, PermissionOutcome, PromptAnswer, PromptCall,
+};
+use crate::acp::pass_on_params;
+use crate::engine::{Advice, Prompt, Question, Session, SessionError, TurnTicket};
+use crate::model::{
+    PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnId, TurnOutcome, TurnState,
+};
+
+use super::FromHost;
+use super::connection::{Connection, acpx_meta, problem, read_meta, record_of};
+use super::fault;
+use super::meta::{PolicyMeta, PromptMeta, TurnMeta};
+
+/// The notification that a prompt was accepted: it is on the disk and will be sent.
+pub(super) const ACCEPTED: &str = "_acpx/accepted";
+/// Reads that notification.
+pub(super) fn read_accepted(params: &str) -> Option<FromHost> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Accepted {
+        turn: u64,
+        request_id: String,
+    }
+    let Accepted { turn, request_id } = serde_json::from_str(params).ok()?;
+    Some(FromHost::Accepted { turn: TurnId(turn), request: request_id })
+}
+
+/// How many questions of one turn may be on their way to its client.
+const QUESTIONS: usize = 16;
+
+impl Connection {
+    pub(super) async fn run_turn(
+        &self,
+        call: PromptCall,
+        cancellation: Cancellation,
+        link: &ClientLink,
+    ) -> Result<PromptAnswer, CallError> {
+        let record = record_of(&call.session);
+        let session = self.attached(&record).ok_or_else(|| fault::unknown(&record))?;
+        let meta: PromptMeta = read_meta(call.meta.as_deref())?;
+        let prompt = self.prompt_of(&call, &meta)?;
+        let (questions, asked) = mpsc::channel(QUESTIONS);
+        let turn = match session.prompt_asking(prompt, questions).await {
+            Ok(ticket) => {
+                let running = Running { session: &session, link, cancellation, asked };
+                running.tell_accepted(&ticket).await;
+                running.over(ticket).await
+            }
+            Err(SessionError::RequestExists { request, .. }) => self.host.turn_over(&session, request).await,
+            Err(error) => Err(error),
+        };
+        let Some(turn) = turn.map_err(|error| fault::refused(&error))? else {
+            // Nobody is there to hear the answer.
+            return Ok(StopReason::cancelled().into());
+        };
+        let passing = self.attachments().get(&record).map(super::attachment::Attachment::until_now);
+        if let Some(passing) = passing {
+            passing.done().await;
+        }
+        answer(&turn, &session)
+    }
+
+    fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
+        let policy = match meta.policy {
+            Some(PolicyMeta::ApproveAll) if self.confined => {
+                return Err(fault::not_allowed("approve everything"));
+            }
+            Some(policy) => policy.into(),
+            None if self.confined => PermissionPolicy::default(),
+            None => PermissionPolicy::Ask,
+        };
+        let prompt = Prompt::blocks(format!("[{}]", call.blocks.join(",")))
+            .map_err(|error| fault::refused(&error.into()))?
+            .with_policy(policy)
+            .with_options(meta.wishes.into());
+        match &meta.request_id {
+            None => Ok(prompt),
+            Some(request) => {
+                let request = RequestId::new(request.as_str())
+                    .map_err(|error| problem("_meta.acpx.requestId", error.to_string()))?;
+                Ok(prompt.with_request(request))
+            }
+        }
+    }
+}
+
+/// A turn that a client waits for.
+struct Running<'a> {
+    session: &'a Session,
+    link: &'a ClientLink,
+    cancellation: Cancellation,
+    asked: mpsc::Receiver<Question>,
+}
+
+impl Running<'_> {
+    async fn tell_accepted(&self, ticket: &TurnTicket) {
+        let params = serde_json::json!({
+            "sessionId": self.session.record_id(),
+            "turn": ticket.turn.0,
+            "requestId": ticket.request,
+        });
+        // A client that is gone does not miss it.
+        drop(self.link.notify(ACCEPTED, &params.to_string()).await);
+    }
+
+    /// Waits for the turn's end; `None` if the client went first. Meanwhile it is asked what the agent asks.
+    async fn over(mut self, ticket: TurnTicket) -> Result<Option<Turn>, SessionError> {
+        let turn = ticket.turn;
+        let mut over = std::pin::pin!(ticket.over());
+        let mut cancellable = true;
+        let mut questions = JoinSet::new();
+        loop {
+            tokio::select! {
+                turn = &mut over => return turn.map(Some),
+                cause = self.cancellation.requested(), if cancellable => match cause {
+                    CancelCause::Disconnected => return Ok(None),
+                    CancelCause::Asked => {
+                        cancellable = false;
+                        self.session.cancel(Some(turn)).await?;
+                    }
+                },
+                Some(question) = self.asked.recv() => {
+                    let record = self.session.record_id().to_string();
+                    questions.spawn(put(question, record, self.link.clone()));
+                }
+            }
+        }
+    }
+}
+
+/// Puts a question to the client and hands its answer back. Without one the agent gets what nobody's answer is.
+async fn put(question: Question, record: String, link: ClientLink) {
+    let Some(params) = pass_on_params(question.params(), &record) else { return };
+    match link.pass_on_question(&params).await {
+        Ok(PermissionOutcome::Selected(option)) => question.answer(Advice::Choose(option.into())),
+        Ok(PermissionOutcome::Cancelled) => question.answer(Advice::Cancel),
+        Err(_) => drop(question),
+    }
+}
+
+fn answer(turn: &Turn, session: &Session) -> Result<PromptAnswer, CallError> {
+    let meta = |ended: Option<Timestamp>| TurnMeta {
+        ids: session.identity().map(Into::into),
+        turn: turn.id.0,
+        request_id: turn.request.to_string(),
+        duration_ms: ended
+            .map(|ended| u64::try_from(ended.since(turn.queued_at).as_millis()).unwrap_or(u64::MAX)),
+        approved: turn.permissions.approved,
+        rejected: turn.permissions.rejected,
+        seq: session.last_seq().map(|seq| seq.0),
+    };
+    match &turn.state {
+        TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => Ok(PromptAnswer {
+            reason: reason.clone(),
+            usage: turn.usage.clone(),
+            meta: acpx_meta(&meta(Some(*at))),
+        }),
+        TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => {
+            Err(fault::failed(error, meta(Some(*at))))
+        }
+        TurnState::Interrupted { at } => Err(fault::interrupted(turn, meta(Some(*at)))),
+        // Whoever waits for an open turn waits until it no longer is.
+        TurnState::Queued | TurnState::Dispatched { .. } => Err(fault::interrupted(turn, meta(None))),
+    }
+}

@@ -1,0 +1,104 @@
+//! The raw channel: every event of a record as it was exchanged with the agent. JSON output, following and
+//! debugging are made from it.
+
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::model::{Direction, Event, Seq, Timestamp, TurnId};
+use crate::wire::encode::json_string;
+
+/// The notification that carries one event.
+pub(super) const EVENT: &str = "_acpx/event";
+
+/// One event as it crosses the socket.
+#[derive(Debug, Clone)]
+pub struct WatchedEvent {
+    /// Its number within the record.
+    pub seq: Seq,
+    /// When it was kept.
+    pub at: Timestamp,
+    /// Who said it.
+    pub direction: Direction,
+    /// The turn it belongs to, if any.
+    pub turn: Option<TurnId>,
+    /// The line as exchanged, secret values replaced; or the fact of ours, as JSON.
+    pub message: Box<RawValue>,
+}
+
+/// The params of the notification, as they are read.
+#[derive(Deserialize, Serialize)]
+struct Wire<'a> {
+    seq: u64,
+    at: &'a str,
+    direction: WireDirection,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    turn: Option<u64>,
+    #[serde(borrow)]
+    message: &'a RawValue,
+}
+
+#[derive(Clone, Copy, Deserialize, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum WireDirection {
+    FromAgent,
+    ToAgent,
+    Ours,
+}
+
+impl WatchedEvent {
+    /// Reads the params of a notification; `None` for what is none.
+    pub fn read(params: &str) -> Option<Self> {
+        let wire: Wire<'_> = serde_json::from_str(params).ok()?;
+        let direction = match wire.direction {
+            WireDirection::FromAgent => Direction::FromAgent,
+            WireDirection::ToAgent => Direction::ToAgent,
+            WireDirection::Ours => Direction::Ours,
+        };
+        let at = Timestamp::parse(wire.at).ok()?;
+        let turn = wire.turn.map(TurnId);
+        Some(Self { seq: Seq(wire.seq), at, direction, turn, message: wire.message.to_owned() })
+    }
+}
+
+/// The params of the notification that carries an event. The body goes in as it is.
+pub(super) fn params(session: &str, event: &Event) -> String {
+    let direction = match event.direction {
+        Direction::FromAgent => "from_agent",
+        Direction::ToAgent => "to_agent",
+        Direction::Ours => "ours",
+    };
+    let turn = event.turn.map(|turn| format!(r#","turn":{turn}"#)).unwrap_or_default();
+    format!(
+        r#"{{"sessionId":{},"seq":{},"at":"{}","direction":"{direction}"{turn},"message":{}}}"#,
+        json_string(session),
+        event.seq,
+        event.at,
+        event.body
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{EventKind, LineageIndex};
+
+    #[test]
+    fn an_event_crosses_the_socket_with_every_byte_of_its_line() {
+        let body = r#"{"jsonrpc":"2.0" ,"method":"x","params":{"n":1e3,"n":2}}"#;
+        let event = Event {
+            seq: Seq(7),
+            at: Timestamp::from_millis(1).unwrap(),
+            turn: Some(TurnId(3)),
+            lineage: LineageIndex::FIRST,
+            protocol: 1,
+            direction: Direction::ToAgent,
+            kind: EventKind::Notification,
+            body: body.into(),
+        };
+        let read = WatchedEvent::read(&params("r", &event)).unwrap();
+        assert_eq!((read.seq, read.at, read.direction), (event.seq, event.at, event.direction));
+        assert_eq!((read.turn, read.message.get()), (event.turn, body));
+        let outside = WatchedEvent::read(&params("r", &Event { turn: None, ..event })).unwrap();
+        assert_eq!(outside.turn, None);
+    }
+}

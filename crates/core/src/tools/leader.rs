@@ -1,0 +1,152 @@
+//! The leader of an agent's process group: forked, waited for, and reaped only when its group has been told.
+//!
+//! A thread of its own waits for the leader, so that its exit is known at once. The group is signalled while its
+//! id cannot belong to anyone else: before the leader is reaped, or while members are left.
+
+use std::io;
+use std::process::{Child, Command};
+use std::sync::mpsc::sync_channel;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, WaitId, WaitIdOptions};
+use rustix::process::{kill_process_group, test_kill_process_group, waitid};
+use tokio::sync::watch;
+
+use crate::model::ProcessIdentity;
+
+use super::children;
+use super::ending::{Exit, Grace, LOOK_AGAIN, Phase};
+
+/// A process that leads a group, which is killed with this value.
+#[derive(Debug)]
+pub(super) struct Leader {
+    identity: ProcessIdentity,
+    group: Group,
+    pub(super) phase: watch::Receiver<Phase>,
+}
+
+/// The three pipes to a process.
+#[derive(Debug)]
+pub(super) struct Streams {
+    pub(super) stdin: std::process::ChildStdin,
+    pub(super) stdout: std::process::ChildStdout,
+    pub(super) stderr: std::process::ChildStderr,
+}
+
+impl Leader {
+    /// Forks the command, which must lead a group of its own and have three pipes, from this thread.
+    pub(super) fn start(command: &mut Command, grace: Grace) -> io::Result<(Self, Streams)> {
+        // The one who waits is there before the process is, so that no process is left without one.
+        let (hand_over, handed_over) = sync_channel::<(Child, Group)>(1);
+        let (told, phase) = watch::channel(Phase::Running);
+        std::thread::Builder::new().name("agent-wait".into()).spawn(move || {
+            if let Ok((child, group)) = handed_over.recv() {
+                group.wait_for(child, grace, &told);
+            }
+        })?;
+        let mut child = children::start(command)?;
+        let streams = take_streams(&mut child);
+        let id = child.id();
+        // Nobody can have reaped it yet, so this is the process we started, dead or alive.
+        let identity = ProcessIdentity::of(id).unwrap_or_else(|| ProcessIdentity::unknown(id));
+        let group = Group::of(&child);
+        // The thread waits for this and for nothing else, so it is there.
+        drop(hand_over.send((child, group.clone())));
+        Ok((Self { identity, group, phase }, streams?))
+    }
+
+    /// Which process it is.
+    pub(super) fn identity(&self) -> &ProcessIdentity {
+        &self.identity
+    }
+
+    /// Signals the whole group, unless it may be somebody else's.
+    pub(super) fn signal(&self, signal: Signal) {
+        self.group.signal(signal);
+    }
+}
+
+impl Drop for Leader {
+    fn drop(&mut self) {
+        self.signal(Signal::KILL);
+    }
+}
+
+fn take_streams(child: &mut Child) -> io::Result<Streams> {
+    let missing = || io::Error::other("a pipe is missing");
+    Ok(Streams {
+        stdin: child.stdin.take().ok_or_else(missing)?,
+        stdout: child.stdout.take().ok_or_else(missing)?,
+        stderr: child.stderr.take().ok_or_else(missing)?,
+    })
+}
+
+/// The group that a child of ours leads.
+#[derive(Debug, Clone)]
+struct Group {
+    id: Pid,
+    /// Whether the leader has been reaped, so that its id may be anyone's.
+    reaped: Arc<Mutex<bool>>,
+}
+
+impl Group {
+    fn of(leader: &Child) -> Self {
+        let id = i32::try_from(leader.id()).ok().and_then(Pid::from_raw);
+        let id = id.expect("the system's process ids are positive and fit its own type");
+        Self { id, reaped: Arc::new(Mutex::new(false)) }
+    }
+
+    fn signal(&self, signal: Signal) {
+        let reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+        if !*reaped {
+            // All of it may have exited this moment; then there is nobody to tell.
+            let _ = kill_process_group(self.id, signal);
+        }
+    }
+
+    /// Waits for the leader, tells its exit, and ends what it left in its group.
+    fn wait_for(&self, mut leader: Child, grace: Grace, told: &watch::Sender<Phase>) {
+        // The exit is seen before the leader is reaped: until then its id is nobody else's.
+        while let Err(rustix::io::Errno::INTR) =
+            waitid(WaitId::Pid(self.id), WaitIdOptions::EXITED | WaitIdOptions::NOWAIT)
+        {}
+        let _ = kill_process_group(self.id, Signal::TERM);
+        let exit = {
+            let mut reaped = self.reaped.lock().unwrap_or_else(PoisonError::into_inner);
+            *reaped = true;
+            Exit::from(children::reap(&mut leader))
+        };
+        told.send_replace(Phase::Exited(exit.clone()));
+        if !self.is_gone_within(grace.term) {
+            let _ = kill_process_group(self.id, Signal::KILL);
+            self.is_gone_within(grace.term);
+        }
+        told.send_replace(Phase::Gone(exit));
+    }
+
+    fn is_gone_within(&self, limit: Duration) -> bool {
+        let deadline = Instant::now() + limit;
+        while test_kill_process_group(self.id).is_ok() && self.has_living_members() {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+        true
+    }
+
+    /// Whether anyone in it is more than a zombie. Where nobody reaps orphans, as in many containers, the dead
+    /// stay members of their group for good.
+    #[cfg(target_os = "linux")]
+    fn has_living_members(&self) -> bool {
+        let group = self.id.as_raw_nonzero().get().unsigned_abs();
+        let is_member = |stat: &super::stat::Stat| !stat.is_dead && stat.group == group;
+        super::stat::Stat::all().map_or(true, |processes| processes.iter().any(is_member))
+    }
+
+    #[cfg(not(target_os = "linux"))]
+    fn has_living_members(&self) -> bool {
+        true
+    }
+}

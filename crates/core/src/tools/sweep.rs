@@ -1,0 +1,50 @@
+//! The sweep: ends what a holder that was killed could not end itself.
+//!
+//! What it may signal is proven each time: the process carries a tag of this home whose holder is dead, or is in the
+//! group of an agent that such a holder had recorded. It is never this process, never one of its ancestors, and
+//! never held by a process that lives. A pid that went to somebody else is never signalled: the process is taken
+//! hold of first, and its identity is compared after that.
+
+use crate::model::ProcessIdentity;
+
+use super::ending::Grace;
+
+/// What a sweep met.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Swept {
+    /// What is gone now.
+    pub ended: Vec<SweptProcess>,
+    /// What was killed and is there all the same, such as a process that waits for a dead disk.
+    pub left: Vec<SweptProcess>,
+}
+
+/// A process that a sweep has ended.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SweptProcess {
+    /// Which process it was.
+    pub identity: ProcessIdentity,
+    /// Its short name, as it had chosen it itself.
+    pub name: String,
+}
+
+/// Ends what dead holders of this home left: everything that carries their tag, and the process groups of the agents
+/// they had recorded, which are `runs`. It is TERM first and KILL after [`Grace::term`], and returns in bounded time.
+/// It blocks. Only Linux lets it find anything.
+pub fn sweep(home: &str, runs: &[ProcessIdentity], grace: Grace) -> Swept {
+    system::sweep(home, runs, grace)
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use super::{Grace, ProcessIdentity, Swept};
+
+    /// Without start times and boots no pid can be believed, so nobody is signalled.
+    pub(super) fn sweep(_: &str, _: &[ProcessIdentity], _: Grace) -> Swept {
+        Swept::default()
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system;
+#[cfg(target_os = "linux")]
+pub(super) use system::tag_of;

@@ -1,0 +1,65 @@
+//! The tag: a variable in the environment of every agent that names the process which holds it.
+//!
+//! Whatever an agent starts inherits the tag, also what leaves its process group, so a later holder of the same
+//! home finds what a killed one left. Homes leave each other alone by their names.
+
+use std::fmt;
+use std::str::FromStr;
+
+use crate::model::ProcessIdentity;
+
+/// Which process holds an agent, and for which home.
+///
+/// It is written `<home>:<boot>:<pid>:<started>`. The home is an opaque name chosen by the holder, meant to be
+/// hex; it may hold colons, since the other three cannot.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Tag {
+    /// The name of the holder's home.
+    pub home: String,
+    /// The process that holds what carries the tag.
+    pub holder: ProcessIdentity,
+}
+
+impl Tag {
+    /// The environment variable that carries it.
+    pub const VARIABLE: &str = "ACPX_TAG";
+
+    /// The tag of what this process holds from now on; none where the system does not tell who we are.
+    ///
+    /// A process that forks to detach makes its tag afterwards: its child is somebody else.
+    pub fn of_this_process(home: impl Into<String>) -> Option<Self> {
+        let holder = ProcessIdentity::of(std::process::id())?;
+        Some(Self { home: home.into(), holder })
+    }
+}
+
+impl fmt::Display for Tag {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ProcessIdentity { pid, started, boot } = &self.holder;
+        write!(f, "{}:{boot}:{pid}:{started}", self.home)
+    }
+}
+
+/// A text that is no tag.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0:?} is no tag: it is not <home>:<boot>:<pid>:<started>")]
+pub struct InvalidTag(String);
+
+impl FromStr for Tag {
+    type Err = InvalidTag;
+
+    fn from_str(text: &str) -> Result<Self, InvalidTag> {
+        let parse = || {
+            let mut parts = text.rsplitn(4, ':');
+            let started = parts.next()?.parse().ok()?;
+            let pid = parts.next()?.parse().ok()?;
+            let boot = parts.next()?.to_owned();
+            let home = parts.next()?.to_owned();
+            Some(Self { home, holder: ProcessIdentity { pid, started, boot } })
+        };
+        parse().ok_or_else(|| InvalidTag(text.to_owned()))
+    }
+}
+
+#[cfg(test)]
+mod tests;
