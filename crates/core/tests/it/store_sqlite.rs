@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::model::{Event, Record, Seq, TurnState};
+use acpx_core::model::{
+    AgentKey, AgentRun, Event, ProcessIdentity, Record, Scope, Seq, SessionName, TurnState,
+};
 use acpx_core::store::{Access, Change, Durability, SqliteOptions, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use tempfile::TempDir;
 
-use crate::store_contract::samples::{all_events, event, events, host, id, record, request, turn};
+use crate::store_contract::samples::{all_events, at, event, events, host, id, record, request, turn};
 
 /// A directory with the place of a store in it.
 fn place() -> (TempDir, PathBuf) {
@@ -33,7 +35,13 @@ async fn filled(path: &Path, count: u64) -> (Record, Vec<Event>) {
     let store = open(path);
     let mut changes = events(1, count);
     changes.push(Change::Turn(turn(1, "q", TurnState::Queued)));
-    store.create(record("r", 5), changes, host("h")).await.unwrap();
+    let agent_run = Some(AgentRun {
+        process: ProcessIdentity { pid: 77, started: 5, boot: "boot".to_owned() },
+        since: at(5),
+        ended: None,
+    });
+    let scope = Some(Scope { agent: AgentKey::new("claude"), name: SessionName::new("name").ok() });
+    store.create(Record { scope, agent_run, ..record("r", 5) }, changes, host("h")).await.unwrap();
     (store.record(id("r")).await.unwrap().unwrap(), all_events(&store, &id("r"), 100).await.unwrap())
 }
 
@@ -350,6 +358,8 @@ async fn a_row_that_is_not_what_was_written_is_damage() {
         "UPDATE records SET cwd = '/elsewhere'",
         "UPDATE records SET program = program || 'x'",
         "UPDATE records SET closed_at = 5",
+        "UPDATE records SET scope_agent = NULL, scope_name = NULL",
+        "UPDATE records SET run_ended_at = 5, run_ended_how = ''",
         "UPDATE records SET last_turn = 2",
         "UPDATE records SET last_seq = 4",
         "UPDATE lineage SET session = 's9'",
