@@ -11,7 +11,7 @@ use crate::model::AcpSessionId;
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct MadeJournal {
     pub(super) lines: Vec<String>,
-    /// How many messages were of a shape that is not known.
+    /// How many messages, or parts of them, were of a shape that is not known.
     pub(super) unknown: u64,
 }
 
@@ -59,6 +59,7 @@ impl Writer<'_> {
             _ => format!("imported-{}", self.prompts),
         };
         let prompt: Vec<Value> = content.iter().filter_map(block).collect();
+        self.made.unknown += (content.len() - prompt.len()) as u64;
         self.marker(&json!({"type": "turn_started", "request_id": request}));
         let params = json!({"sessionId": self.session, "prompt": prompt, "_meta": made()});
         let id = self.prompts;

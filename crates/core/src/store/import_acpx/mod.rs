@@ -4,6 +4,7 @@
 //! time and size of each file, so a second import of the same files does nothing, and one of files that have
 //! grown adds what is new. `docs/importing.md` says what becomes of each part.
 
+mod answer;
 mod command;
 mod direction;
 mod directory;

@@ -70,7 +70,7 @@ pub enum ImportNote {
     },
     /// There was no journal; the conversation comes from the record's own messages.
     FromMessages,
-    /// Messages of the record that are of an unknown shape were left out.
+    /// Messages of the record, or parts of them, that are of an unknown shape were left out.
     UnknownMessages {
         /// How many.
         count: u64,

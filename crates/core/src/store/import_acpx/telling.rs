@@ -90,9 +90,10 @@ impl Telling {
     /// Takes a step, as the change it is. The first session makes no change: the record begins with it.
     pub(super) fn take(&mut self, step: Step) -> Option<Change> {
         match step {
-            Step::Session(session, reason) => {
-                let inner = self.row.current();
-                let inner = (inner.session == session).then(|| inner.agent_session.clone()).flatten();
+            Step::Session { session, inner, reason } => {
+                // What the record says of its current session counts as recorded.
+                let row = self.row.current();
+                let inner = if row.session == session { row.agent_session.clone() } else { inner };
                 match &mut self.lineage {
                     None => {
                         self.lineage = Some(Lineage::imported(session, inner, self.created_at));

@@ -12,13 +12,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::answer::{Answer, failure, made_session};
 use super::direction::{Asked, Directions};
 use super::journal::{JournalLine, JournalMessage, MarkedResult, string};
 use super::permission;
 use super::secrets::Secrets;
 use crate::model::{
-    AcpSessionId, Direction, EventKind, Fact, FactError, LineageReason, PermissionCount, PermissionPolicy,
-    RequestId, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState,
+    AcpSessionId, AgentSessionId, Direction, EventKind, Fact, FactError, LineageReason, PermissionCount,
+    PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState,
 };
 
 /// What npm acpx's next process writes of a turn whose process died.
@@ -27,8 +28,14 @@ const OUTCOME_UNKNOWN: &str = "WATCH_OUTCOME_UNKNOWN";
 /// One thing to keep.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Step {
-    /// The conversation is in this ACP session from here on. The reason is for a session that replaces another.
-    Session(AcpSessionId, LineageReason),
+    /// The conversation is in this ACP session from here on.
+    Session {
+        session: AcpSessionId,
+        /// The inner id, if the agent told it when it made the session.
+        inner: Option<AgentSessionId>,
+        /// Why, if it takes the place of another.
+        reason: LineageReason,
+    },
     /// The MCP servers the agent was given, by name.
     Servers(Vec<String>),
     /// A turn that is over. Its fact follows.
@@ -60,6 +67,8 @@ pub(super) struct Transcript {
     secrets: Secrets,
     /// The session of the last prompt.
     session: Option<AcpSessionId>,
+    /// The session that was made last, and the inner id the agent told with it.
+    made: Option<(String, Option<AgentSessionId>)>,
     answered: bool,
     turns: u64,
     requests: HashSet<Box<str>>,
@@ -80,12 +89,6 @@ struct OpenTurn {
     permissions: PermissionCount,
 }
 
-#[derive(Debug)]
-enum Answer {
-    Stopped { reason: StopReason, usage: Option<Arc<str>> },
-    Refused { acp: Arc<str> },
-}
-
 impl Transcript {
     pub(super) fn new(at: Timestamp) -> Self {
         Self {
@@ -94,6 +97,7 @@ impl Transcript {
             directions: Directions::default(),
             secrets: Secrets::default(),
             session: None,
+            made: None,
             answered: false,
             turns: 0,
             requests: HashSet::new(),
@@ -235,7 +239,9 @@ impl Transcript {
             return;
         }
         let reason = if self.answered { LineageReason::LoadFailed } else { LineageReason::NotMaterialised };
-        self.out.push(Step::Session(session.clone(), reason));
+        let made = self.made.take().filter(|(made, _)| made == session.as_str());
+        let inner = made.and_then(|(_, inner)| inner);
+        self.out.push(Step::Session { session: session.clone(), inner, reason });
         if let Some(before) = self.session.replace(session.clone()) {
             let fact = Fact::SessionReset {
                 reason: reason.as_str().to_owned(),
@@ -255,6 +261,9 @@ impl Transcript {
     }
 
     fn answer(&mut self, asked: &Asked, result: Option<&RawValue>, error: Option<&RawValue>) {
+        if &*asked.method == "session/new" {
+            self.made = result.and_then(made_session);
+        }
         let Some(turn) = &mut self.open else { return };
         match &*asked.method {
             "session/request_permission" => permission::count(&mut turn.permissions, asked, result),
@@ -383,30 +392,6 @@ impl OpenTurn {
             Some(Answer::Refused { .. }) | None => StopReason::new("unknown"),
         }
     }
-}
-
-impl Answer {
-    fn read(result: Option<&RawValue>, error: Option<&RawValue>) -> Option<Self> {
-        #[derive(Deserialize)]
-        struct Stopped<'a> {
-            #[serde(rename = "stopReason")]
-            reason: String,
-            #[serde(borrow, default)]
-            usage: Option<&'a RawValue>,
-        }
-        if let Some(error) = error {
-            return Some(Self::Refused { acp: error.get().into() });
-        }
-        let stopped: Stopped<'_> = serde_json::from_str(result?.get()).ok()?;
-        let usage = stopped.usage.map(|usage| usage.get().into());
-        Some(Self::Stopped { reason: StopReason::new(stopped.reason), usage })
-    }
-}
-
-fn failure(code: Option<String>, message: Option<String>, acp: Option<Arc<str>>) -> TurnError {
-    let code = code.unwrap_or_else(|| "RUNTIME".to_owned());
-    let message = message.unwrap_or_else(|| "npm acpx kept no reason".to_owned());
-    TurnError { code: code.into(), message: message.into(), acp }
 }
 
 #[cfg(test)]
