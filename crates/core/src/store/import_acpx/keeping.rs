@@ -11,7 +11,7 @@ const PAGE: usize = 4096;
 
 /// Where a record is written to.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Destination {
     /// It does not exist yet, and is made by the first write.
     Unborn(Box<Record>),
     /// It is there, as it was read. The first write takes its lease.
@@ -20,7 +20,7 @@ pub(super) enum Place {
     Ours(Lease),
 }
 
-impl Place {
+impl Destination {
     pub(super) fn id(&self) -> RecordId {
         match self {
             Self::Unborn(record) | Self::Kept(record) => record.id.clone(),

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use super::directory::RecordFile;
 use super::importing::{ImportMode, NameOf, blocking};
-use super::keeping::{KeptEvents, Place};
+use super::keeping::{Destination, KeptEvents};
 use super::record::NpmRecord;
 use super::report::{Damage, ImportError, ImportNote, LeftReason, Taken};
 use super::source::Source;
@@ -72,14 +72,14 @@ impl Taker<'_> {
             None => {
                 let mut notes = npm.notes.clone();
                 let record = self.new_record(&npm, &mut notes).await?;
-                let place = Place::Unborn(Box::new(record));
-                let (taken, _) = self.tell(files, source, Telling::of_new(&npm), place, notes).await?;
+                let destination = Destination::Unborn(Box::new(record));
+                let (taken, _) = self.tell(files, source, Telling::of_new(&npm), destination, notes).await?;
                 Ok(Outcome::Taken(taken))
             }
             Some(record) if was_imported(&record) => {
                 let (id, telling) = (record.id.clone(), Telling::of_kept(&npm, &record));
-                let place = Place::Kept(Box::new(record));
-                let (grown, is_news) = self.tell(files, source, telling, place, npm.notes).await?;
+                let destination = Destination::Kept(Box::new(record));
+                let (grown, is_news) = self.tell(files, source, telling, destination, npm.notes).await?;
                 Ok(if is_news { Outcome::Grown(grown) } else { Outcome::Unchanged(id) })
             }
             Some(record) => Err(Stop::Left(LeftReason::IdTaken { record: record.id })),
@@ -93,10 +93,10 @@ impl Taker<'_> {
         files: &RecordFile,
         mut source: Source,
         mut telling: Telling,
-        mut place: Place,
+        mut destination: Destination,
         mut notes: Vec<ImportNote>,
     ) -> Result<(Taken, bool), Stop> {
-        let record = place.id();
+        let record = destination.id();
         let gone_on = || Stop::Left(LeftReason::GoneOn { record: record.clone() });
         let mut kept = KeptEvents::of(record.clone());
         loop {
@@ -111,7 +111,7 @@ impl Taker<'_> {
                     None => changes.extend(telling.take(step)),
                 }
             }
-            let is_ours = place.write(self, telling.lineage(), changes, Durability::Process).await?;
+            let is_ours = destination.write(self, telling.lineage(), changes, Durability::Process).await?;
             if !is_ours {
                 return Err(gone_on());
             }
@@ -122,12 +122,13 @@ impl Taker<'_> {
         let rest = telling.rest();
         let (events, turns) = telling.added();
         let is_news = events > 0 || !rest.is_empty();
-        if !place.write(self, telling.lineage(), rest, Durability::Machine).await? {
+        if !destination.write(self, telling.lineage(), rest, Durability::Machine).await? {
             return Err(gone_on());
         }
         notes.extend(source.notes());
         let session = telling.lineage().current().session.clone();
-        let taken = Taken { file: files.name.clone(), record: place.id(), session, turns, events, notes };
+        let taken =
+            Taken { file: files.name.clone(), record: destination.id(), session, turns, events, notes };
         Ok((taken, is_news))
     }
 
