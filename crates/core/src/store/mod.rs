@@ -26,7 +26,7 @@ mod sqlite;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use query::{RecordFilter, ScopeQuery};
-pub use sqlite::{Access, ImportedFile, SqliteFailure, SqliteOptions, SqliteStore};
+pub use sqlite::{Access, ImportedFile, Reads, SqliteFailure, SqliteOptions, SqliteStore};
 
 /// What a store's methods return: a future, so that a store may live on another thread or machine.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;

@@ -12,7 +12,7 @@ use std::time::Duration;
 use acpx_core::model::{
     AgentKey, AgentRun, Event, ProcessIdentity, Record, Scope, Seq, SessionName, TurnState,
 };
-use acpx_core::store::{Access, Change, Durability, SqliteOptions, SqliteStore, Store, StoreError};
+use acpx_core::store::{Access, Change, Durability, Reads, SqliteOptions, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use tempfile::TempDir;
@@ -212,6 +212,26 @@ async fn a_reader_sees_what_a_writer_of_another_connection_has_acknowledged() {
         writer.append(lease.clone(), events(seq, seq), Durability::Process).await.unwrap();
         assert_eq!(reader.events(id("r"), Seq(seq), 10).await.unwrap().len(), 1);
     }
+}
+
+#[tokio::test]
+async fn a_store_that_is_read_on_the_callers_thread_says_the_same() {
+    let (_home, path) = place();
+    let (expected, expected_events) = filled(&path, 30).await;
+    for access in [Access::ReadOnly, Access::ReadWrite] {
+        let options = SqliteOptions { reads: Reads::OnCallersThread, ..SqliteOptions::new(access) };
+        let store = SqliteStore::open_with(&path, &options).unwrap();
+        assert_eq!(store.record(id("r")).await.unwrap(), Some(expected.clone()));
+        assert_eq!(all_events(&store, &id("r"), 7).await.unwrap(), expected_events);
+        let missing = store.events(id("gone"), Seq(1), 1).await.unwrap_err();
+        assert_eq!(missing.to_string(), "there is no record gone");
+    }
+    // What is written is read at once.
+    let options = SqliteOptions { reads: Reads::OnCallersThread, ..SqliteOptions::new(Access::ReadWrite) };
+    let store = SqliteStore::open_with(&path, &options).unwrap();
+    let lease = store.lease(id("r"), host("h")).await.unwrap();
+    store.append(lease, events(31, 31), Durability::Process).await.unwrap();
+    assert_eq!(all_events(&store, &id("r"), 7).await.unwrap().len(), 31);
 }
 
 #[tokio::test]
