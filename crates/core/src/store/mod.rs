@@ -16,6 +16,7 @@ use crate::model::{
 };
 
 mod error;
+pub mod import_acpx;
 mod memory;
 mod page;
 mod progress;
