@@ -121,6 +121,11 @@ pub enum LeftReason {
         /// Its process.
         pid: i32,
     },
+    /// A session of the record is in use here. It is tried again by itself.
+    InUse {
+        /// The record.
+        record: RecordId,
+    },
     /// The record was taken before, and its events are no longer the beginning of what the files say.
     GoneOn {
         /// The record.
@@ -138,6 +143,9 @@ impl fmt::Display for LeftReason {
         match self {
             Self::OwnerAlive { pid } => {
                 write!(f, "npm acpx (process {pid}) holds the session; it is taken once that has ended")
+            }
+            Self::InUse { record } => {
+                write!(f, "the record {record} is in use here; its files are looked at again later")
             }
             Self::GoneOn { record } => write!(
                 f,

@@ -23,7 +23,7 @@ async fn a_second_import_changes_nothing_and_writes_nothing() {
     // A store that is only read would refuse any write.
     let reader = SqliteStore::open(home.store.path(), Access::ReadOnly).unwrap();
     let sessions = home.sessions();
-    let again = import(&reader, &sessions, host("r"), &|_| None, ImportMode::Keep);
+    let again = import(&reader, &sessions, keeping(&host("r"), &HashSet::new()));
     assert_eq!(again.await.unwrap(), ImportReport { unchanged: 3, ..ImportReport::default() });
     assert_eq!(home.store.records(RecordFilter::default(), None, 10).await.unwrap(), records);
     assert_eq!(home.store.imports(home.sessions().canonicalize().unwrap()).await.unwrap(), noted);
@@ -228,6 +228,20 @@ async fn without_a_directory_there_is_no_news_and_an_import_says_so() {
     std::fs::remove_dir(home.sessions()).unwrap();
     assert!(!home.has_news().await);
     let sessions = home.sessions();
-    let nothing = import(&home.store, &sessions, host("h"), &|_| None, ImportMode::Keep);
+    let nothing = import(&home.store, &sessions, keeping(&host("h"), &HashSet::new()));
     assert_eq!(nothing.await.unwrap_err().code(), "IMPORT_DIRECTORY");
+}
+
+fn keeping<'a>(host: &'a HostId, in_use: &'a HashSet<RecordId>) -> ImportOptions<'a> {
+    ImportOptions { host, name_of: &|_| None, in_use, mode: ImportMode::Keep }
+}
+
+#[tokio::test]
+async fn a_record_that_is_in_use_here_is_left_alone_until_it_is_not() {
+    let home = Home::with(&["full"]);
+    let (host, in_use) = (host("h"), HashSet::from([id(FULL)]));
+    let report = import(&home.store, &home.sessions(), keeping(&host, &in_use)).await.unwrap();
+    let left = LeftAlone { file: format!("{FULL}.json"), reason: LeftReason::InUse { record: id(FULL) } };
+    assert_eq!(report, ImportReport { left: vec![left], ..ImportReport::default() });
+    assert_eq!(home.import().await.taken.len(), 1);
 }

@@ -70,7 +70,8 @@ impl Home {
         let name_of = |argv: &[String]| {
             (argv.first().is_some_and(|program| program == "acpx")).then(|| "demo".to_owned())
         };
-        import(&self.store, &self.sessions(), host("h"), &name_of, mode).await.unwrap()
+        let options = ImportOptions { host: &host("h"), name_of: &name_of, in_use: &HashSet::new(), mode };
+        import(&self.store, &self.sessions(), options).await.unwrap()
     }
 
     pub(super) async fn import(&self) -> ImportReport {
