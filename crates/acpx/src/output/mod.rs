@@ -15,6 +15,8 @@ mod host;
 mod list;
 mod migrate;
 mod record;
+#[cfg(test)]
+mod samples;
 mod show;
 mod status;
 mod turn;
@@ -25,6 +27,8 @@ use std::process::ExitCode;
 pub(crate) use self::banner::{AgentWord, SessionLabel, created, prompting};
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::done::{Ensured, HowEnsured, cancelled, closed, ensured, queued};
+#[cfg(test)]
+pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
 pub(crate) use self::event::WatchedEvent;
 pub(crate) use self::history::{History, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
@@ -83,3 +87,6 @@ pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
     });
     report.class.exit().into()
 }
+
+#[cfg(test)]
+mod tests;
