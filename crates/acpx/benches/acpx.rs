@@ -100,12 +100,9 @@ async fn kept_and_passed_on() -> Duration {
 async fn flood(home: &TempHome) -> (Engine, RecordId, Duration) {
     let engine = engine(home.path());
     let command = flooding_agent(home);
-    let new = NewSession {
-        agent: AgentSpec::new(&command[0], &command[1..]),
-        cwd: AbsolutePath::from_path(home.path()).expect("absolute"),
-        environment: std::env::vars_os().collect(),
-        mcp_servers: Vec::new(),
-    };
+    let agent = AgentSpec::new(&command[0], &command[1..]);
+    let cwd = AbsolutePath::from_path(home.path()).expect("absolute");
+    let new = NewSession::new(agent, cwd, std::env::vars_os().collect());
     let session = engine.open(new).await.expect("a session");
     let mut follower = session.follow(Seq::FIRST);
     let counting = tokio::spawn(async move {

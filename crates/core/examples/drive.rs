@@ -91,8 +91,7 @@ async fn drive(arguments: Arguments) -> Outcome<()> {
         Engine::new(store, HostId::new(format!("drive-{}", std::process::id()))?, Settings::default());
 
     println!("agent     {} {}", arguments.agent.program, arguments.agent.args.join(" "));
-    let new =
-        NewSession { agent: arguments.agent, cwd, environment: environment.clone(), mcp_servers: Vec::new() };
+    let new = NewSession::new(arguments.agent, cwd, environment.clone());
     let session = engine.open(new).await?;
     println!("opened    in the store at {}", home.display());
     print_ids(&session);

@@ -6,10 +6,11 @@
 //!
 //! Layers, each using only those before it: [`model`] (what things are), [`machine`] (what a session does,
 //! pure), [`wire`] (JSON-RPC over bytes), [`store`] (what is kept), [`acp`] (what the protocol's messages
-//! mean), [`tools`] (processes) and [`engine`] (sessions that run).
+//! mean), [`tools`] (processes), [`engine`] (sessions that run) and [`host`] (the process that holds them).
 
 pub mod acp;
 pub mod engine;
+pub mod host;
 pub mod machine;
 pub mod model;
 pub mod store;

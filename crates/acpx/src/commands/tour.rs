@@ -122,7 +122,7 @@ impl Guide {
         let program = AbsolutePath::from_path(&program)?;
         let agent = AgentSpec::new(program.as_str(), ["demo-agent", "--agent-session-id"]).named("demo");
         let cwd = AbsolutePath::from_path(&self.home)?;
-        let new = NewSession { agent, cwd, environment: self.environment(), mcp_servers: Vec::new() };
+        let new = NewSession::new(agent, cwd, self.environment());
         let session = self.engine.open(new).await?;
         self.ids(&session)?;
         Ok(session)

@@ -66,12 +66,7 @@ impl Bench {
     }
 
     async fn open(&self) -> Session {
-        let new = NewSession {
-            agent: demo(&self.home),
-            cwd: self.cwd(),
-            environment: environment(&self.home),
-            mcp_servers: Vec::new(),
-        };
+        let new = NewSession::new(demo(&self.home), self.cwd(), environment(&self.home));
         self.engine.open(new).await.unwrap()
     }
 

@@ -146,10 +146,19 @@ pub(crate) fn carried_block(history: &str) -> String {
     format!(r#"{{"type":"text","text":{},"_meta":{CARRIED}}}"#, serde_json::Value::from(history))
 }
 
+/// Whether a content block is one of those.
+pub(super) fn is_carried(block: &str) -> bool {
+    serde_json::from_str::<Block<'_>>(block).is_ok_and(|block| block.is_carried())
+}
+
 impl Block<'_> {
+    fn is_carried(&self) -> bool {
+        self.meta.is_some_and(|meta| meta.get() == CARRIED)
+    }
+
     /// The text, unless it was put before the user's words.
     fn into_own_text(self) -> Option<Box<str>> {
-        if self.meta.is_some_and(|meta| meta.get() == CARRIED) { None } else { self.into_text() }
+        if self.is_carried() { None } else { self.into_text() }
     }
 
     fn into_text(self) -> Option<Box<str>> {

@@ -8,10 +8,12 @@ pub mod client;
 
 mod capabilities;
 mod content;
+mod passing;
 mod reading;
 mod secrets;
 
 pub use capabilities::{Capabilities, PromptContent};
 pub(crate) use content::carried_block;
 pub use content::{content, prompt_text, update};
+pub(crate) use passing::{pass_on_params, pass_on_update, replayed_prompt};
 pub use reading::read as read_error;

@@ -40,9 +40,12 @@ pub(super) async fn start(
     }
     let Place { agent, cwd, environment, .. } = &place;
     let Shared { settings, spawner, .. } = &shared;
-    let (mut process, pipes) = AgentProcess::spawn(spawner, agent, cwd, environment, settings.process)
-        .await
-        .map_err(|error| FailedStart { error, lines: Vec::new() })?;
+    let spawn = AgentProcess::spawn(spawner, agent, cwd, environment, settings.process);
+    // A program on a disk that does not answer can hang before it is one.
+    let spawned = tokio::time::timeout(agent.start_timeout, spawn).await.unwrap_or_else(|_| {
+        Err(AgentError::SlowStart { agent: label(agent), limit: agent.start_timeout, said: Vec::new() })
+    });
+    let (mut process, pipes) = spawned.map_err(|error| FailedStart { error, lines: Vec::new() })?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     let initialize = AgentConnection::start(agent.label(), peer.clone(), incoming);
     let error = match tokio::time::timeout(agent.start_timeout, initialize).await {
@@ -167,7 +170,7 @@ impl Place {
 
     /// Every value that was given to the agent in confidence.
     pub(super) fn secrets(&self) -> Vec<String> {
-        secrets(&self.environment, &self.mcp_servers).into_iter().map(str::to_owned).collect()
+        secrets(&self.environment, &self.mcp_servers.list).into_iter().map(str::to_owned).collect()
     }
 }
 
@@ -251,8 +254,8 @@ mod tests {
                     url: "http://x".into(),
                     headers: vec![NamedValue { name: "Authorization".into(), value: "Bearer t0ken".into() }],
                 },
-            }],
-            left_out: Vec::new(),
+            }]
+            .into(),
         };
         let said = vec!["key from-env, header Bearer t0ken, home /home/x".to_owned()];
         assert_eq!(place.censor(said), ["key [secret], header [secret], home /home/x"]);

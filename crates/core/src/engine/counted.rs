@@ -6,11 +6,11 @@ use tokio::sync::watch;
 
 /// One of those a number counts.
 #[derive(Debug)]
-pub(super) struct Counted(Arc<watch::Sender<usize>>);
+pub(crate) struct Counted(Arc<watch::Sender<usize>>);
 
 impl Counted {
     /// Counts one more.
-    pub(super) fn one(number: &Arc<watch::Sender<usize>>) -> Self {
+    pub(crate) fn one(number: &Arc<watch::Sender<usize>>) -> Self {
         number.send_modify(|number| *number += 1);
         Self(Arc::clone(number))
     }

@@ -8,8 +8,8 @@ use std::sync::Arc;
 use crate::acp::client::Line;
 use crate::machine::Effect;
 use crate::model::{
-    AbsolutePath, AgentSpec, Direction, Event, EventKind, Fact, KeptServer, Lifecycle, Lineage, LineageIndex,
-    Record, RecordId, RequestId, Seq, Timestamp, TurnId,
+    AbsolutePath, AgentRun, AgentSpec, Direction, Event, EventKind, Fact, KeptServer, Lifecycle, Lineage,
+    LineageIndex, Record, RecordId, RequestId, Scope, Seq, Timestamp, TurnId,
 };
 use crate::store::{Change, Durability, SessionWriter, StoreError};
 
@@ -26,6 +26,7 @@ pub(super) struct Seed {
     pub(super) cwd: AbsolutePath,
     pub(super) real_cwd: AbsolutePath,
     pub(super) mcp_servers: Vec<KeptServer>,
+    pub(super) scope: Option<Scope>,
 }
 
 pub(super) struct Keeper {
@@ -148,7 +149,13 @@ impl Keeper {
             }
             Effect::SaveLineage(lineage) => self.keep_lineage(now, lineage),
             Effect::SaveTitle(title) => self.changes.push(Change::Title(title.map(String::from))),
-            Effect::SaveLifecycle(lifecycle) => self.changes.push(Change::Lifecycle(lifecycle)),
+            Effect::SaveLifecycle(lifecycle) => {
+                // Opened again by its id, a record leaves the scope to whoever has it meanwhile.
+                if lifecycle == Lifecycle::Open {
+                    self.changes.push(Change::Scope(None));
+                }
+                self.changes.push(Change::Lifecycle(lifecycle));
+            }
             other => return Some(other),
         }
         None
@@ -159,6 +166,11 @@ impl Keeper {
             Stage::Unborn(seed, _) => seed.mcp_servers = servers,
             Stage::Kept(_) => self.changes.push(Change::McpServers(servers)),
         }
+    }
+
+    /// Keeps which process the agent is, or that it has ended.
+    pub(super) fn keep_run(&mut self, run: AgentRun) {
+        self.changes.push(Change::AgentRun(run));
     }
 
     fn keep_lineage(&mut self, now: Timestamp, lineage: Lineage) {
@@ -222,7 +234,7 @@ impl Seed {
             agent: self.agent.clone(),
             cwd: self.cwd.clone(),
             real_cwd: self.real_cwd.clone(),
-            scope: None,
+            scope: self.scope.clone(),
             mcp_servers: self.mcp_servers.clone(),
             title: None,
             lifecycle: Lifecycle::Open,

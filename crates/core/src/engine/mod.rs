@@ -11,10 +11,11 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::machine::{Awakening, Input, SessionMachine};
-use crate::model::{Conversation, HostId, Record, RecordId, Seq};
+use crate::model::{Conversation, HostId, Record, RecordId, Seq, Timestamp};
 use crate::store::{SessionWriter, Store};
 use crate::tools::{Spawner, Tag};
 
+mod advice;
 mod agent;
 mod counted;
 mod error;
@@ -29,18 +30,18 @@ mod settings;
 mod task;
 mod waiters;
 
+pub use advice::{Advice, Question};
 pub use error::SessionError;
 pub use follow::Follower;
 pub use prompt::{Prompt, PromptProblem};
-pub use request::{NewSession, RestoreSession};
+pub use request::{NewSession, RestoreSession, Servers};
 pub use session::{Hold, Session, SessionStatus, TurnTicket};
 pub use settings::Settings;
 
 use agent::LiveIds;
-use counted::Counted;
+pub(crate) use counted::Counted;
 use follow::Tail;
 use keeper::{Keeper, Seed};
-use request::{kept_servers, real_path};
 use task::{Place, SessionTask};
 
 /// How many commands may wait for a session's task.
@@ -93,14 +94,15 @@ impl Engine {
     /// Starts an agent and opens a session with it. The record exists once the agent has answered.
     pub async fn open(&self, new: NewSession) -> Result<Session, SessionError> {
         let record = RecordId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-        let real_cwd = real_path(&new.cwd)?;
+        let real_cwd = new.real_cwd()?;
         let label = new.agent.label().to_owned();
         let seed = Seed {
             id: record.clone(),
             agent: new.agent.clone(),
             cwd: new.cwd.clone(),
             real_cwd,
-            mcp_servers: kept_servers(&new.mcp_servers),
+            mcp_servers: new.mcp_servers.kept(),
+            scope: new.scope,
         };
         let tail = Arc::new(Tail::new(None));
         let keeper = Keeper::of_new(self.0.shared.clone(), seed, tail.clone());
@@ -109,7 +111,6 @@ impl Engine {
             cwd: new.cwd,
             environment: new.environment,
             mcp_servers: new.mcp_servers,
-            left_out: Vec::new(),
         };
         let session = {
             let mut running = self.0.running.lock().await;
@@ -182,16 +183,11 @@ impl Engine {
             keeper.keep_effect(now, effect);
         }
         keeper.commit().await?;
-        let left_out = match restore.mcp_servers {
-            None => kept.mcp_servers.into_iter().map(|server| server.name).collect(),
-            Some(_) => Vec::new(),
-        };
         let place = Place {
             agent: kept.agent,
             cwd: kept.cwd,
             environment: restore.environment.clone(),
-            left_out,
-            mcp_servers: restore.mcp_servers.clone().unwrap_or_default(),
+            mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))
     }
@@ -218,6 +214,11 @@ impl Engine {
     /// How many sessions have an agent, from its start to its end.
     pub fn live(&self) -> watch::Receiver<usize> {
         self.0.shared.live.subscribe()
+    }
+
+    /// What time it is, by the engine's clock.
+    pub fn now(&self) -> Timestamp {
+        (self.0.shared.settings.clock)()
     }
 
     /// A record as it is kept.

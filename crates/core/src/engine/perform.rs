@@ -6,9 +6,9 @@ use crate::acp::client::{Answer, FromAgent, ListPage, Meaning, Outgoing, Session
 use crate::machine::{AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Permit, Refusal};
 use crate::model::{AgentError, Fact, Reading, RequestId, Timestamp, Turn, TurnId};
 
+use super::advice::Advice;
 use super::agent::{self, Leftover};
 use super::history;
-use super::request::kept_servers;
 use super::task::{Ask, SessionTask};
 
 /// How many pages of an agent's list are looked through for one session.
@@ -21,6 +21,7 @@ pub(super) enum Outward {
     Start,
     End,
     Send(Outgoing),
+    Consult(Option<TurnId>, AskId),
     Awake(Result<Awakening, Asleep>),
     Accepted(RequestId, TurnId),
     Refused(RequestId, Refusal),
@@ -54,7 +55,8 @@ impl SessionTask {
             Effect::Keep(body) => self.keeper.keep_update(now, turn, body),
             Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
-            Effect::Permit(ask, permit) => self.permit(now, turn, &ask, permit),
+            Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
+            Effect::Consult(ask) => self.outward.push(Outward::Consult(turn, ask)),
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
@@ -108,7 +110,7 @@ impl SessionTask {
     /// The line of a call; `None` if there is no agent or it has no such method.
     fn outgoing(&mut self, call: Call) -> Option<Result<Outgoing, AgentError>> {
         let connection = &self.agent.as_ref()?.connection;
-        let place = SessionPlace { cwd: &self.place.cwd, mcp_servers: &self.place.mcp_servers };
+        let place = SessionPlace { cwd: &self.place.cwd, mcp_servers: &self.place.mcp_servers.list };
         if call == Call::New {
             return Some(connection.new_session(place));
         }
@@ -136,7 +138,7 @@ impl SessionTask {
         self.outward.push(Outward::Send(outgoing));
     }
 
-    fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: Permit) {
+    fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
         if let (Some(Ask::Permission(request)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
             let answer = agent.connection.permit(ask, &request, permit);
             self.send(now, turn, answer);
@@ -236,6 +238,7 @@ impl SessionTask {
         let error = AgentError::Flooded { agent: self.place.agent.label().to_owned(), limit, during };
         self.leftover = Some(Leftover::of(agent, self.shared.settings.process));
         self.forget_agent();
+        self.keep_run_end(&error.to_string());
         self.step(Input::AgentGone(error));
     }
 
@@ -244,6 +247,7 @@ impl SessionTask {
             Outward::Start => self.start_agent(),
             Outward::End => self.end_agent(),
             Outward::Send(outgoing) => self.send_now(outgoing).await,
+            Outward::Consult(turn, ask) => self.consult(turn, ask),
             Outward::Awake(news) => {
                 self.waiters.tell_awake(&news);
                 // A session that was never opened has nothing to come back to.
@@ -261,12 +265,31 @@ impl SessionTask {
         }
     }
 
+    fn consult(&mut self, turn: Option<TurnId>, ask: AskId) {
+        if let Some(Ask::Permission(request)) = self.asks.get(&ask) {
+            let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
+            self.consultations.put(ask, request.params().clone(), advisor);
+        }
+    }
+
+    /// Takes what a client has said, or that nobody has.
+    pub(super) fn take_advice(&mut self, ask: AskId, advice: Option<Advice>) {
+        let Some(Ask::Permission(request)) = self.asks.get(&ask) else { return };
+        let permit = match advice {
+            Some(Advice::Choose(option)) => request.choice(&option),
+            Some(Advice::Cancel) => Permit::Cancelled,
+            None => Permit::Reject,
+        };
+        self.step(Input::Advised { ask, permit });
+    }
+
     fn start_agent(&mut self) {
         if self.keeper.has_record() {
-            if self.place.left_out.is_empty() {
-                self.keeper.keep_mcp_servers(kept_servers(&self.place.mcp_servers));
+            let servers = &self.place.mcp_servers;
+            if servers.left_out.is_empty() {
+                self.keeper.keep_mcp_servers(servers.kept());
             } else {
-                let fact = Fact::McpServersLeftOut { names: self.place.left_out.clone() };
+                let fact = Fact::McpServersLeftOut { names: servers.left_out.clone() };
                 let now = self.now();
                 self.keeper.keep_fact(now, &fact);
             }

@@ -1,7 +1,7 @@
 //! What a client asks an engine for: a session to be made, or one to be brought back.
 
 use crate::machine::WakeOptions;
-use crate::model::{AbsolutePath, AgentSpec, KeptServer, McpServer};
+use crate::model::{AbsolutePath, AgentSpec, KeptServer, McpServer, Scope};
 use crate::tools::Environment;
 
 use super::SessionError;
@@ -15,8 +15,10 @@ pub struct NewSession {
     pub cwd: AbsolutePath,
     /// The agent's whole environment. It is never stored.
     pub environment: Environment,
-    /// The servers the agent connects to. Only their names are stored.
-    pub mcp_servers: Vec<McpServer>,
+    /// The servers the agent connects to.
+    pub mcp_servers: Servers,
+    /// What a shell finds it by; `None` if none is to.
+    pub scope: Option<Scope>,
 }
 
 /// A session to be brought back.
@@ -27,16 +29,53 @@ pub struct RestoreSession {
     /// The agent's whole environment, should it have to be started.
     pub environment: Environment,
     /// The servers the agent connects to; `None` leaves those in force, as far as their values are known.
-    pub mcp_servers: Option<Vec<McpServer>>,
+    pub mcp_servers: Option<Servers>,
 }
 
-/// Servers as they are kept: without their values.
-pub(super) fn kept_servers(servers: &[McpServer]) -> Vec<KeptServer> {
-    servers.iter().map(|server| KeptServer { name: server.name.clone(), source: None }).collect()
+/// Servers with their values, which are never stored.
+#[derive(Debug, Clone, Default)]
+pub struct Servers {
+    /// The servers.
+    pub list: Vec<McpServer>,
+    /// The configuration file their values come from, if it is one: there they can be had again.
+    pub source: Option<AbsolutePath>,
+    /// Those that ought to be among them, and whose values cannot be had.
+    pub left_out: Vec<String>,
+}
+
+impl NewSession {
+    /// A session without servers, that no shell finds.
+    pub fn new(agent: AgentSpec, cwd: AbsolutePath, environment: Environment) -> Self {
+        Self { agent, cwd, environment, mcp_servers: Servers::default(), scope: None }
+    }
+
+    /// Where it works, with every link followed.
+    pub fn real_cwd(&self) -> Result<AbsolutePath, SessionError> {
+        real_path(&self.cwd)
+    }
+}
+
+impl From<Vec<McpServer>> for Servers {
+    fn from(list: Vec<McpServer>) -> Self {
+        Self { list, source: None, left_out: Vec::new() }
+    }
+}
+
+impl Servers {
+    /// Servers that only their names are known of.
+    pub(super) fn lost(kept: Vec<KeptServer>) -> Self {
+        Self { left_out: kept.into_iter().map(|server| server.name).collect(), ..Self::default() }
+    }
+
+    /// The servers as they are kept: without their values.
+    pub(super) fn kept(&self) -> Vec<KeptServer> {
+        let kept = |server: &McpServer| KeptServer { name: server.name.clone(), source: self.source.clone() };
+        self.list.iter().map(kept).collect()
+    }
 }
 
 /// A directory with every link followed.
-pub(super) fn real_path(cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
+fn real_path(cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
     let problem = |reason: String| SessionError::Directory { cwd: cwd.clone(), reason };
     let real = cwd.as_path().canonicalize().map_err(|error| problem(error.to_string()))?;
     if !real.is_dir() {

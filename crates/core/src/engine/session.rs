@@ -6,9 +6,10 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::machine::{Asleep, Awakening, Refusal};
-use crate::model::{RecordId, Seq, SessionIdentity, Turn, TurnId};
+use crate::model::{RecordId, RequestId, Seq, SessionIdentity, Turn, TurnId};
 use crate::store::{Store, StoreError};
 
+use super::advice::Question;
 use super::follow::{Follower, Tail};
 use super::task::Command;
 use super::waiters::PromptWaiter;
@@ -37,6 +38,8 @@ pub struct SessionStatus {
     pub identity: Option<SessionIdentity>,
     /// The process id of its agent, if one runs.
     pub agent_pid: Option<u32>,
+    /// Whether a turn runs or waits.
+    pub has_work: bool,
 }
 
 /// What a session's task tells its holders.
@@ -60,6 +63,8 @@ pub struct Hold {
 pub struct TurnTicket {
     /// Its turn.
     pub turn: TurnId,
+    /// The client's name for it.
+    pub request: RequestId,
     over: oneshot::Receiver<Turn>,
     record: RecordId,
     fate: Fate,
@@ -117,6 +122,16 @@ impl Session {
         Hold { _counted: Counted::one(&self.held) }
     }
 
+    /// Whether anybody holds it.
+    pub fn is_held(&self) -> bool {
+        *self.held.borrow() > 0
+    }
+
+    /// Whether both are holds on the same running session.
+    pub fn is_same(&self, other: &Self) -> bool {
+        self.commands.same_channel(&other.commands)
+    }
+
     /// The number of the last event that followers can have.
     pub fn last_seq(&self) -> Option<Seq> {
         self.tail.last()
@@ -132,18 +147,41 @@ impl Session {
         })
     }
 
+    /// Says what the agent is to be started with, should it have to be, and starts nothing.
+    pub async fn prepare(&self, restore: RestoreSession) -> Result<(), SessionError> {
+        self.send(Command::Prepare(Box::new(restore))).await
+    }
+
     /// Prompts the agent, after those who prompted before. Returns when the prompt is kept.
     pub async fn prompt(&self, prompt: Prompt) -> Result<TurnTicket, SessionError> {
+        self.send_prompt(prompt, None).await
+    }
+
+    /// Prompts the agent likewise, and is asked what the agent asks, if the prompt's policy is to ask.
+    pub async fn prompt_asking(
+        &self,
+        prompt: Prompt,
+        advisor: mpsc::Sender<Question>,
+    ) -> Result<TurnTicket, SessionError> {
+        self.send_prompt(prompt, Some(advisor)).await
+    }
+
+    async fn send_prompt(
+        &self,
+        prompt: Prompt,
+        advisor: Option<mpsc::Sender<Question>>,
+    ) -> Result<TurnTicket, SessionError> {
         if prompt.blocks.len() > self.longest_prompt {
             return Err(PromptProblem::TooLong { limit: self.longest_prompt }.into());
         }
         let (accepted, answer) = oneshot::channel();
         let (over, wait) = oneshot::channel();
         let request = prompt.request.clone();
-        self.send(Command::Prompt { prompt, waiter: PromptWaiter { accepted, over } }).await?;
+        self.send(Command::Prompt { prompt, waiter: PromptWaiter { accepted, over, advisor } }).await?;
         match answer.await {
             Ok(Ok(turn)) => {
-                Ok(TurnTicket { turn, over: wait, record: self.record.clone(), fate: self.fate.clone() })
+                let (record, fate) = (self.record.clone(), self.fate.clone());
+                Ok(TurnTicket { turn, request, over: wait, record, fate })
             }
             Ok(Err(Refusal::Closing)) => Err(SessionError::Closing(self.record.clone())),
             Ok(Err(Refusal::QueueFull)) => Err(SessionError::QueueFull(self.record.clone())),

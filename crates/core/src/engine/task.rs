@@ -14,16 +14,17 @@ use tokio::time::Instant;
 
 use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
 use crate::machine::{AskId, Asleep, Awakening, Deadline, Input, Refusal, SessionMachine};
-use crate::model::{AbsolutePath, AgentError, AgentSpec, McpServer, SessionIdentity, TurnId};
+use crate::model::{AbsolutePath, AgentError, AgentExit, AgentRun, AgentSpec, SessionIdentity, TurnId};
 use crate::store::StoreError;
 use crate::tools::Environment;
 
+use super::advice::{Advice, Consultations};
 use super::agent::{FailedStart, Leftover, LiveAgent, LiveId};
 use super::keeper::Keeper;
 use super::perform::Outward;
 use super::session::{SessionStatus, Told};
 use super::waiters::{PromptWaiter, Waiters, tell};
-use super::{Counted, Prompt, RestoreSession, Shared, history};
+use super::{Counted, Prompt, RestoreSession, Servers, Shared, history};
 
 /// How many of the agent's messages are settled together at most, and about how many bytes of them.
 const BATCH_MESSAGES: usize = 512;
@@ -32,6 +33,7 @@ const BATCH_BYTES: usize = 1024 * 1024;
 /// What a client asks of a session.
 pub(super) enum Command {
     Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
+    Prepare(Box<RestoreSession>),
     Prompt { prompt: Prompt, waiter: PromptWaiter },
     Cancel(Option<TurnId>),
     Close(oneshot::Sender<()>),
@@ -46,9 +48,7 @@ pub(super) struct Place {
     pub(super) agent: AgentSpec,
     pub(super) cwd: AbsolutePath,
     pub(super) environment: Environment,
-    pub(super) mcp_servers: Vec<McpServer>,
-    /// Servers of the record whose values nobody has told us.
-    pub(super) left_out: Vec<String>,
+    pub(super) mcp_servers: Servers,
 }
 
 /// A request of the agent that waits for our answer.
@@ -67,6 +67,8 @@ enum Happening {
     Ended(Vec<Line>),
     Said(Option<FromAgent>),
     Deadline(Deadline),
+    /// A client has answered a question of the agent, or nobody has.
+    Advised(AskId, Option<Advice>),
     /// Somebody began or ceased to hold the session.
     Held,
 }
@@ -84,6 +86,8 @@ pub(super) struct SessionTask {
     live: Option<Counted>,
     pub(super) agent: Option<LiveAgent>,
     pub(super) coming: Option<Coming>,
+    /// The agent's process, until its end is kept.
+    run: Option<AgentRun>,
     /// An agent that was asked to go.
     pub(super) going: Option<JoinHandle<Vec<Line>>>,
     pub(super) leftover: Option<Leftover>,
@@ -95,6 +99,7 @@ pub(super) struct SessionTask {
     pub(super) inputs: VecDeque<Input>,
     pub(super) deadline: Option<(Deadline, Instant)>,
     pub(super) asks: HashMap<AskId, Ask>,
+    pub(super) consultations: Consultations,
     pub(super) waiters: Waiters,
     pub(super) outward: Vec<Outward>,
     pub(super) live_id: Option<LiveId>,
@@ -128,6 +133,7 @@ impl SessionTask {
             live: None,
             agent: None,
             coming: None,
+            run: None,
             going: None,
             leftover: None,
             secrets: Vec::new(),
@@ -135,6 +141,7 @@ impl SessionTask {
             inputs: VecDeque::new(),
             deadline: None,
             asks: HashMap::new(),
+            consultations: Consultations::default(),
             waiters: Waiters::default(),
             outward: Vec::new(),
             live_id: None,
@@ -179,6 +186,7 @@ impl SessionTask {
             said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(known)))) => {
                 Happening::Said(said)
             }
+            (ask, advice) = self.consultations.next() => Happening::Advised(ask, advice),
             held = self.told.held.changed() => {
                 // The task has a share in the number, so there always is one.
                 drop(held);
@@ -207,11 +215,13 @@ impl SessionTask {
             }
             Happening::Ended(lines) => {
                 self.keep_lines(lines);
+                self.keep_run_end(AgentExit::ASKED);
                 self.step(Input::AgentEnded);
             }
             Happening::Said(Some(said)) => self.take_said(said),
             Happening::Said(None) => self.take_end().await,
             Happening::Deadline(deadline) => self.step(Input::Deadline(deadline)),
+            Happening::Advised(ask, advice) => self.take_advice(ask, advice),
             Happening::Held => self.renew_idle_time(),
         }
         Ok(())
@@ -221,12 +231,11 @@ impl SessionTask {
         match command {
             Command::Wake(restore, reply) => {
                 self.waiters.awake.push(reply);
-                let RestoreSession { options, environment, mcp_servers } = *restore;
-                if self.agent.is_none() && self.coming.is_none() {
-                    self.place.renew(environment, mcp_servers);
-                }
+                let options = restore.options;
+                self.prepare(*restore);
                 self.step(Input::Wake(options));
             }
+            Command::Prepare(restore) => self.prepare(*restore),
             Command::Prompt { prompt, waiter } => {
                 let Prompt { blocks, policy, request, options } = prompt;
                 if self.waiters.prompts.contains_key(&request) || self.keeper.knows_request(&request).await? {
@@ -257,8 +266,18 @@ impl SessionTask {
         Ok(())
     }
 
+    /// An agent that is there already keeps what it was started with.
+    fn prepare(&mut self, restore: RestoreSession) {
+        if self.agent.is_none() && self.coming.is_none() {
+            self.place.renew(restore.environment, restore.mcp_servers);
+        }
+    }
+
     async fn take_agent(&mut self, agent: LiveAgent, lines: Vec<Line>) -> Result<(), StoreError> {
         let advertised = agent.connection.capabilities().sessions;
+        let run = AgentRun { process: agent.process.identity().clone(), since: self.now(), ended: None };
+        self.keeper.keep_run(run.clone());
+        self.run = Some(run);
         self.agent = Some(agent);
         self.received = 0;
         self.keep_lines(lines);
@@ -299,7 +318,16 @@ impl SessionTask {
         self.leftover = Some(leftover);
         self.forget_agent();
         let error = self.undoing.take().unwrap_or(seen);
+        self.keep_run_end(&error.to_string());
         self.step(Input::AgentGone(error));
+    }
+
+    /// Keeps how the agent's process ended, if one ran.
+    pub(super) fn keep_run_end(&mut self, how: &str) {
+        if let Some(run) = self.run.take() {
+            let ended = Some(AgentExit { at: self.now(), how: how.to_owned() });
+            self.keeper.keep_run(AgentRun { ended, ..run });
+        }
     }
 
     /// Commits what was gathered, then acts on it, until nothing is left to do. The status is told first:
@@ -324,6 +352,7 @@ impl SessionTask {
 
     pub(super) fn forget_agent(&mut self) {
         self.asks.clear();
+        self.consultations.forget();
         self.live_id = None;
         self.deadline = None;
     }
@@ -350,8 +379,11 @@ impl SessionTask {
                 session: lineage.current().session.clone(),
                 agent_session: lineage.current().agent_session.clone(),
             });
-        let status =
-            SessionStatus { identity, agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()) };
+        let status = SessionStatus {
+            identity,
+            agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()),
+            has_work: self.machine.has_work(),
+        };
         self.told.status.send_if_modified(|told| {
             let changed = *told != status;
             *told = status;
@@ -373,18 +405,20 @@ impl SessionTask {
         if let Some(leftover) = self.leftover.take() {
             drop(leftover.task.await);
         }
+        self.keep_run_end(AgentExit::ASKED);
+        // A store that failed has failed this session already; whoever asks next is told.
+        drop(self.keeper.commit().await);
     }
 }
 
 impl Place {
     /// Takes what the client that wants the agent started has given.
-    fn renew(&mut self, environment: Environment, mcp_servers: Option<Vec<McpServer>>) {
+    fn renew(&mut self, environment: Environment, mcp_servers: Option<Servers>) {
         if !environment.variables().is_empty() {
             self.environment = environment;
         }
         if let Some(servers) = mcp_servers {
             self.mcp_servers = servers;
-            self.left_out.clear();
         }
     }
 }

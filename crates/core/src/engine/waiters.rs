@@ -7,6 +7,8 @@ use tokio::sync::oneshot;
 use crate::machine::{Asleep, Awakening, Refusal};
 use crate::model::{RequestId, Turn, TurnId};
 
+use super::advice::Advisor;
+
 /// Tells one waiter; one that no longer waits is not an error.
 pub(super) fn tell<T>(waiter: oneshot::Sender<T>, news: T) {
     drop(waiter.send(news));
@@ -16,6 +18,14 @@ pub(super) fn tell<T>(waiter: oneshot::Sender<T>, news: T) {
 pub(super) struct PromptWaiter {
     pub(super) accepted: oneshot::Sender<Result<TurnId, Refusal>>,
     pub(super) over: oneshot::Sender<Turn>,
+    /// Whom to ask what the agent asks.
+    pub(super) advisor: Option<Advisor>,
+}
+
+/// Whoever waits for a turn to end.
+struct Over {
+    over: oneshot::Sender<Turn>,
+    advisor: Option<Advisor>,
 }
 
 #[derive(Default)]
@@ -24,7 +34,7 @@ pub(super) struct Waiters {
     pub(super) parked: Vec<oneshot::Sender<bool>>,
     pub(super) closed: Vec<oneshot::Sender<()>>,
     pub(super) prompts: HashMap<RequestId, PromptWaiter>,
-    over: HashMap<TurnId, oneshot::Sender<Turn>>,
+    over: HashMap<TurnId, Over>,
 }
 
 impl Waiters {
@@ -47,8 +57,8 @@ impl Waiters {
     }
 
     pub(super) fn tell_accepted(&mut self, request: &RequestId, turn: TurnId) {
-        if let Some(PromptWaiter { accepted, over }) = self.prompts.remove(request) {
-            self.over.insert(turn, over);
+        if let Some(PromptWaiter { accepted, over, advisor }) = self.prompts.remove(request) {
+            self.over.insert(turn, Over { over, advisor });
             tell(accepted, Ok(turn));
         }
     }
@@ -60,8 +70,13 @@ impl Waiters {
     }
 
     pub(super) fn tell_over(&mut self, turn: Turn) {
-        if let Some(waiter) = self.over.remove(&turn.id) {
-            tell(waiter, turn);
+        if let Some(Over { over, .. }) = self.over.remove(&turn.id) {
+            tell(over, turn);
         }
+    }
+
+    /// Whom to ask about a turn.
+    pub(super) fn advisor(&self, turn: TurnId) -> Option<&Advisor> {
+        self.over.get(&turn)?.advisor.as_ref()
     }
 }

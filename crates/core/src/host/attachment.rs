@@ -41,6 +41,11 @@ impl Attachment {
         Self { _hold: session.hold(), session, streams: Vec::new() }
     }
 
+    /// Whether it is of this running session, and not of one that has ended since.
+    pub(super) fn is_of(&self, session: &Session) -> bool {
+        self.session.is_same(session)
+    }
+
     /// Tells the client what happens from `from` on. A stream of the same form that runs already goes on as
     /// it is.
     pub(super) fn stream(&mut self, form: Form, from: Seq, link: &ClientLink) {
@@ -96,9 +101,7 @@ impl Passing {
 
 async fn tell(form: Form, record: &RecordId, event: &Event, link: &ClientLink) -> Result<(), WireError> {
     match (form, event.kind) {
-        (Form::Events, _) => {
-            link.notify(watched::EVENT, &watched::params(record.as_str(), event)).await
-        }
+        (Form::Events, _) => link.notify(watched::EVENT, &watched::params(record.as_str(), event)).await,
         (Form::Updates, EventKind::Update) => match pass_on_update(&event.body, record.as_str()) {
             Some(line) => link.pass_on(line).await,
             None => Ok(()),
@@ -107,13 +110,17 @@ async fn tell(form: Form, record: &RecordId, event: &Event, link: &ClientLink) -
     }
 }
 
-/// Replays a conversation to a client that loads it: what the agent said, and what it was asked.
+/// Replays a conversation to a client that loads it, up to an event: what the agent said, and what it was asked.
 pub(super) async fn replay(
     mut follower: Follower,
+    until: Option<Seq>,
     client: &AcpSessionId,
     link: &ClientLink,
 ) -> Result<Result<(), WireError>, SessionError> {
     while let Some(event) = follower.next().await? {
+        if Some(event.seq) > until {
+            break;
+        }
         let lines = match (event.direction, event.kind) {
             (Direction::FromAgent, EventKind::Update) => {
                 pass_on_update(&event.body, client.as_str()).into_iter().collect()

@@ -9,22 +9,21 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 
 use crate::acp::agent::{
-    AgentService, CallError, Cancellation, ClientLink, ExtensionCall, Feature, ListCall, Meta, NewCall, Offer,
-    ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup, SessionSummary,
+    AgentService, CallError, Cancellation, ClientLink, ExtensionCall, Feature, ListCall, Meta, NewCall,
+    Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
 };
-use crate::engine::{NewSession, RestoreSession, Session, SessionError};
+use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::machine::Awakening;
-use crate::model::{AbsolutePath, AcpSessionId, KeptServer, McpServer, RecordId, Scope, Seq, SessionName};
-use crate::store::{RecordFilter, ScopeQuery};
+use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Scope, Seq, SessionName};
+use crate::store::ScopeQuery;
 
-use super::Host;
 use super::attachment::{self, Attachment, Form};
 use super::fault;
 use super::list;
 use super::meta::{HostMeta, NewMeta, PROTOCOL, RestoreMeta, SessionMeta, ShellMeta, StartMeta};
+use super::{Around, Host};
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -43,7 +42,6 @@ pub(super) fn offer(version: &str) -> Offer {
         Feature::Resume,
         Feature::Close,
         Feature::List,
-        Feature::Delete,
         Feature::McpHttp,
         Feature::McpSse,
         Feature::Image,
@@ -80,15 +78,10 @@ impl Connection {
         let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
         let agent = meta.agent.take().and_then(super::meta::AgentMeta::spec);
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
-        let source = source(&meta.start)?;
-        let new = NewSession {
-            scope: None,
-            environment: meta.start.take_environment(),
-            mcp_servers: std::mem::take(&mut call.mcp_servers),
-            mcp_source: source,
-            agent,
-            cwd: call.cwd,
-        };
+        let mcp_servers =
+            Servers { source: source(&meta.start)?, ..std::mem::take(&mut call.mcp_servers).into() };
+        let environment = meta.start.take_environment();
+        let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
         let start = meta.start;
         let opened = match meta.shell {
             None => Opened::new(self.host.engine.open(new).await.map_err(|error| fault::refused(&error))?),
@@ -109,8 +102,10 @@ impl Connection {
             Some(directories) => directories.iter().map(|path| AbsolutePath::new(path.as_str())).collect(),
             None => Ok(vec![real_cwd]),
         };
-        let directories = directories.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;
-        let query = ScopeQuery { agent: scope.agent.clone(), directories, name: scope.name.clone(), closed: false };
+        let directories =
+            directories.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;
+        let query =
+            ScopeQuery { agent: scope.agent.clone(), directories, name: scope.name.clone(), closed: false };
         let there = self.host.store.find(query).await.map_err(fault::not_kept)?;
         new.scope = Some(scope);
         let refused = |error: SessionError| fault::refused(&error);
@@ -137,9 +132,14 @@ impl Connection {
         let restore = self.restoring(&record, call.mcp_servers, &mut meta).await?;
         let session = self.host.engine.attach(&record, &restore).await.map_err(refused)?;
         set_idle_time(&session, &meta.start).await?;
-        let how = session.wake(restore).await.map_err(refused)?;
+        let how = if meta.later {
+            session.prepare(restore).await.map_err(refused)?;
+            None
+        } else {
+            Some(session.wake(restore).await.map_err(refused)?)
+        };
         let updates = !meta.start.without_updates;
-        Ok(Opened { created: false, how: Some(how), updates, ..Opened::new(session) })
+        Ok(Opened { created: false, how, updates, ..Opened::new(session) })
     }
 
     /// What a session is restored with. Servers that this client does not name come from where they came from.
@@ -149,22 +149,17 @@ impl Connection {
         servers: Option<Vec<McpServer>>,
         meta: &mut RestoreMeta,
     ) -> Result<RestoreSession, CallError> {
-        let source = source(&meta.start)?;
-        let mut restore = RestoreSession {
-            options: meta.wishes.into(),
-            environment: meta.start.take_environment(),
-            mcp_source: source,
-            mcp_servers: servers,
-            left_out: Vec::new(),
-        };
-        if restore.mcp_servers.is_none() {
-            let kept = self.host.engine.record(record).await.map_err(|error| fault::refused(&error))?;
-            let kept = kept.ok_or_else(|| fault::unknown(record))?.mcp_servers;
-            if kept.iter().any(|server| server.source.is_some()) {
-                self.host.recover_servers(&kept, &mut restore);
+        let environment = meta.start.take_environment();
+        let mcp_servers = match servers {
+            Some(list) => Some(Servers { source: source(&meta.start)?, ..list.into() }),
+            None => {
+                let kept = self.host.engine.record(record).await.map_err(|error| fault::refused(&error))?;
+                let kept = kept.ok_or_else(|| fault::unknown(record))?;
+                let around = Around { cwd: kept.cwd.as_path(), path: environment.get("PATH") };
+                self.host.recovered(kept.mcp_servers, around)
             }
-        }
-        Ok(restore)
+        };
+        Ok(RestoreSession { options: meta.wishes.into(), environment, mcp_servers })
     }
 
     /// The answer to new, load and resume; from here on the client has the session in use.
@@ -198,11 +193,8 @@ impl Opened {
     }
 
     fn meta(&self) -> Option<SessionMeta> {
-        let identity = self.session.identity()?;
         Some(SessionMeta {
-            acpx_record_id: identity.record.to_string(),
-            acpx_session_id: identity.session.to_string(),
-            agent_session_id: identity.agent_session.map(|inner| inner.as_str().to_owned()),
+            ids: self.session.identity()?.into(),
             created: self.created,
             replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
             awakening: self.how.map(Into::into),
@@ -224,9 +216,12 @@ impl AgentService for Connection {
         let kept = self.host.engine.record(&record).await.map_err(refused)?;
         let until = kept.ok_or_else(|| fault::unknown(&record))?.last_seq;
         let replay = self.host.engine.replay(&record, Seq::FIRST);
-        let (replayed, opened) = tokio::join!(attachment::replay(replay, until, &client, &link), self.restore(call));
+        let (replayed, opened) =
+            tokio::join!(attachment::replay(replay, until, &client, &link), self.restore(call));
         let opened = opened?;
-        replayed.map_err(refused)?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
+        replayed
+            .map_err(refused)?
+            .map_err(|source| CallError::NotTold { session: client.clone(), source })?;
         Ok(self.answer(client, &opened, until.map_or(Seq::FIRST, Seq::next), &link))
     }
 
@@ -264,12 +259,6 @@ impl AgentService for Connection {
         Ok(())
     }
 
-    async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
-        let record = record_of(&session);
-        self.attachments().remove(&record);
-        self.host.engine.delete(&record).await.map_err(|error| fault::refused(&error))
-    }
-
     async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {
         self.own_method(call, &link).await
     }
@@ -292,7 +281,8 @@ pub(super) fn read_meta<T: DeserializeOwned + Default>(meta: Option<&str>) -> Re
         acpx: Option<T>,
     }
     let Some(meta) = meta else { return Ok(T::default()) };
-    let read: Under<T> = serde_json::from_str(meta).map_err(|error| problem("_meta.acpx", error.to_string()))?;
+    let read: Under<T> =
+        serde_json::from_str(meta).map_err(|error| problem("_meta.acpx", error.to_string()))?;
     Ok(read.acpx.unwrap_or_default())
 }
 

@@ -47,7 +47,8 @@ impl Refusal {
     pub fn read(error: &str) -> Self {
         let RpcError { code: number, message, data } = RpcError::read(error);
         let fault = data.and_then(|data| serde_json::from_str::<FaultData>(data.get()).ok());
-        let fault = fault.map_or_else(|| FaultMeta { code: unnamed(number), ..FaultMeta::default() }, |data| data.acpx);
+        let fault = fault
+            .map_or_else(|| FaultMeta { code: unnamed(number), ..FaultMeta::default() }, |data| data.acpx);
         Self { number, message, fault }
     }
 
@@ -136,7 +137,8 @@ pub(super) fn not_allowed(what: &str) -> CallError {
 }
 
 fn passed_on(number: i64, message: String, acpx: FaultMeta) -> CallError {
-    let data = serde_json::to_string(&FaultData { acpx }).expect("a fault has only text, numbers and raw JSON");
+    let data =
+        serde_json::to_string(&FaultData { acpx }).expect("a fault has only text, numbers and raw JSON");
     CallError::PassedOn(RpcError::new(number, message).with_data(&data))
 }
 

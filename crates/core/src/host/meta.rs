@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::machine::{Awakening, Fallback, WakeOptions};
-use crate::model::{AgentSpec, PermissionPolicy};
+use crate::model::{AcpSessionId, AgentSessionId, AgentSpec, PermissionPolicy, RecordId, SessionIdentity};
 use crate::tools::Environment;
 
 /// The versions of the protocol between our clients and a host, oldest and newest that are understood.
@@ -83,6 +83,9 @@ pub struct RestoreMeta {
     /// How the session is to be brought back.
     #[serde(flatten)]
     pub wishes: WishMeta,
+    /// Whether the agent need not run yet: a prompt that follows starts it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub later: bool,
     /// Everything a client says that may start an agent.
     #[serde(flatten)]
     pub start: StartMeta,
@@ -164,10 +167,10 @@ pub struct ShellMeta {
     pub unless_in: Option<Vec<String>>,
 }
 
-/// In the answers to `session/new`, `session/load` and `session/resume`.
+/// The three ids of a record as they stand.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct SessionMeta {
+pub struct IdsMeta {
     /// The record.
     pub acpx_record_id: String,
     /// The ACP session in force.
@@ -175,6 +178,15 @@ pub struct SessionMeta {
     /// The harness's own id, if told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_session_id: Option<String>,
+}
+
+/// In the answers to `session/new`, `session/load` and `session/resume`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SessionMeta {
+    /// Whose answer it is.
+    #[serde(flatten)]
+    pub ids: IdsMeta,
     /// Whether this request made the record.
     #[serde(default)]
     pub created: bool,
@@ -204,6 +216,9 @@ pub struct AwakeningMeta {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct TurnMeta {
+    /// The ids of its record when it was over.
+    #[serde(flatten)]
+    pub ids: Option<IdsMeta>,
     /// The turn's number within its record.
     pub turn: u64,
     /// The client's name for the prompt.
@@ -253,6 +268,17 @@ impl std::fmt::Debug for OsText {
 }
 
 impl StartMeta {
+    /// What a client says of itself that leaves updates to its watch.
+    pub fn watching(
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        idle: Option<Duration>,
+    ) -> Self {
+        let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        // An idle time of none at all is a short one: 0 stands for no limit.
+        let idle_ms = idle.map_or(0, |idle| u64::try_from(idle.as_millis()).unwrap_or(u64::MAX).max(1));
+        Self { environment, idle_ms: Some(idle_ms), mcp_source: None, without_updates: true }
+    }
+
     /// The environment for the agent.
     pub(super) fn take_environment(&mut self) -> Environment {
         let variables = std::mem::take(&mut self.environment);
@@ -262,6 +288,38 @@ impl StartMeta {
     /// The idle time that was asked for, if one was; `Some(None)` is for ever.
     pub(super) fn idle(&self) -> Option<Option<Duration>> {
         self.idle_ms.map(|limit| (limit > 0).then(|| Duration::from_millis(limit)))
+    }
+}
+
+impl From<WakeOptions> for WishMeta {
+    fn from(options: WakeOptions) -> Self {
+        let fallback = match options.fallback {
+            Fallback::Fresh => None,
+            Fallback::Refuse => Some(FallbackMeta::Refuse),
+            Fallback::Reset => Some(FallbackMeta::Reset),
+        };
+        Self { fallback, carry_history: options.carry_history }
+    }
+}
+
+impl From<SessionIdentity> for IdsMeta {
+    fn from(identity: SessionIdentity) -> Self {
+        Self {
+            acpx_record_id: identity.record.to_string(),
+            acpx_session_id: identity.session.to_string(),
+            agent_session_id: identity.agent_session.map(|inner| inner.as_str().to_owned()),
+        }
+    }
+}
+
+impl IdsMeta {
+    /// The ids as what they are; `None` if one of them is empty.
+    pub fn identity(&self) -> Option<SessionIdentity> {
+        Some(SessionIdentity {
+            record: RecordId::new(self.acpx_record_id.as_str()).ok()?,
+            session: AcpSessionId::new(self.acpx_session_id.as_str()).ok()?,
+            agent_session: self.agent_session_id.as_deref().and_then(AgentSessionId::from_agent),
+        })
     }
 }
 
@@ -282,6 +340,18 @@ impl From<PolicyMeta> for PermissionPolicy {
             PolicyMeta::ApproveAll => Self::ApproveAll,
             PolicyMeta::ApproveReads => Self::ApproveReads,
             PolicyMeta::DenyAll => Self::DenyAll,
+        }
+    }
+}
+
+impl PolicyMeta {
+    /// The policy as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(policy: PermissionPolicy) -> Option<Self> {
+        match policy {
+            PermissionPolicy::ApproveAll => Some(Self::ApproveAll),
+            PermissionPolicy::ApproveReads => Some(Self::ApproveReads),
+            PermissionPolicy::DenyAll => Some(Self::DenyAll),
+            PermissionPolicy::Ask => None,
         }
     }
 }

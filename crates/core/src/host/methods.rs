@@ -11,7 +11,7 @@ use crate::model::{RecordId, Seq};
 use super::attachment::Form;
 use super::connection::{Connection, problem};
 use super::fault;
-use super::meta::{PROTOCOL, SessionMeta};
+use super::meta::{IdsMeta, PROTOCOL};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -42,7 +42,6 @@ impl Connection {
                 self.host.stop();
                 Ok("{}".to_owned())
             }
-            "_acpx/import" => self.host.import(call.params.as_deref()).await,
             _ => Err(CallError::UnknownMethod(call.method)),
         }
     }
@@ -70,15 +69,7 @@ impl Connection {
         let identity = session.identity().ok_or_else(|| fault::unknown(session.record_id()))?;
         session.close().await.map_err(|error| fault::refused(&error))?;
         self.attachments().remove(session.record_id());
-        let meta = SessionMeta {
-            acpx_record_id: identity.record.to_string(),
-            acpx_session_id: identity.session.to_string(),
-            agent_session_id: identity.agent_session.map(|inner| inner.as_str().to_owned()),
-            created: false,
-            replaced_record_id: None,
-            awakening: None,
-        };
-        Ok(serde_json::to_string(&meta).expect("ids are text"))
+        Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
     }
 
     fn status(&self) -> String {

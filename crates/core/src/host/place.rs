@@ -95,7 +95,8 @@ fn make_private(directory: &Path) -> Result<(), HostError> {
 /// A directory that somebody else could have made, or could look into, is no place for our socket.
 pub(super) fn check_private(directory: &Path) -> Result<(), HostError> {
     let path = || directory.to_owned();
-    let facts = directory.symlink_metadata().map_err(|source| HostError::Directory { path: path(), source })?;
+    let facts =
+        directory.symlink_metadata().map_err(|source| HostError::Directory { path: path(), source })?;
     match problem_of(&facts) {
         None => Ok(()),
         Some(problem) => Err(HostError::UnsafeDirectory { path: path(), problem }),

@@ -4,6 +4,7 @@
 //! asks again under the same request id gets the first one's outcome, so a client may repeat what it did not
 //! hear the answer to.
 
+use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
@@ -12,14 +13,29 @@ use crate::acp::agent::{
 };
 use crate::acp::pass_on_params;
 use crate::engine::{Advice, Prompt, Question, Session, SessionError, TurnTicket};
-use crate::model::{PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnOutcome, TurnState};
+use crate::model::{
+    PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnId, TurnOutcome, TurnState,
+};
 
+use super::FromHost;
 use super::connection::{Connection, acpx_meta, problem, read_meta, record_of};
 use super::fault;
 use super::meta::{PolicyMeta, PromptMeta, TurnMeta};
 
 /// The notification that a prompt was accepted: it is on the disk and will be sent.
 pub(super) const ACCEPTED: &str = "_acpx/accepted";
+/// Reads that notification.
+pub(super) fn read_accepted(params: &str) -> Option<FromHost> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Accepted {
+        turn: u64,
+        request_id: String,
+    }
+    let Accepted { turn, request_id } = serde_json::from_str(params).ok()?;
+    Some(FromHost::Accepted { turn: TurnId(turn), request: request_id })
+}
+
 /// How many questions of one turn may be on their way to its client.
 const QUESTIONS: usize = 16;
 
@@ -52,7 +68,7 @@ impl Connection {
         if let Some(passing) = passing {
             passing.done().await;
         }
-        answer(&turn, session.last_seq().map(|seq| seq.0))
+        answer(&turn, &session)
     }
 
     fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
@@ -133,15 +149,16 @@ async fn put(question: Question, record: String, link: ClientLink) {
     }
 }
 
-fn answer(turn: &Turn, seq: Option<u64>) -> Result<PromptAnswer, CallError> {
+fn answer(turn: &Turn, session: &Session) -> Result<PromptAnswer, CallError> {
     let meta = |ended: Option<Timestamp>| TurnMeta {
+        ids: session.identity().map(Into::into),
         turn: turn.id.0,
         request_id: turn.request.to_string(),
         duration_ms: ended
             .map(|ended| u64::try_from(ended.since(turn.queued_at).as_millis()).unwrap_or(u64::MAX)),
         approved: turn.permissions.approved,
         rejected: turn.permissions.rejected,
-        seq,
+        seq: session.last_seq().map(|seq| seq.0),
     };
     match &turn.state {
         TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => Ok(PromptAnswer {

@@ -17,6 +17,8 @@ pub enum Effect {
     Ask(Call),
     /// Answer a permission request.
     Permit(AskId, Permit),
+    /// Ask the turn's client what to answer a permission request.
+    Consult(AskId),
     /// Answer any other request: we have no such method.
     Refuse(AskId),
     /// Keep an update of the agent and show it.
@@ -78,12 +80,19 @@ pub enum Call {
 }
 
 /// The answer to a permission request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permit {
     /// Yes.
     Approve,
     /// No.
     Reject,
+    /// One of the agent's options, which somebody chose.
+    Choose {
+        /// Its id.
+        option: Box<str>,
+        /// Whether it is a yes.
+        approves: bool,
+    },
     /// The turn is being cancelled.
     Cancelled,
 }

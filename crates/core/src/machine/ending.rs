@@ -37,8 +37,9 @@ impl SessionMachine {
         match self.take_state() {
             State::Parked => self.closed(now),
             State::Idle(live) => self.close_live(now, &live, None),
-            State::Prompting(Prompting { live, turn, held, .. }) => {
+            State::Prompting(Prompting { live, turn, held, asked, .. }) => {
                 self.release(held);
+                self.take_back(asked);
                 self.close_live(now, &live, Some(turn));
             }
             State::Starting | State::Looking(_) | State::Creating(..) | State::Restoring(_) => {

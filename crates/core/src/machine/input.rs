@@ -7,6 +7,8 @@ use crate::model::{
     Timestamp, ToolKind, Turn, TurnId, Update,
 };
 
+use super::Permit;
+
 /// One thing that happened. Time comes beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Input {
@@ -72,7 +74,7 @@ pub enum Input {
     /// `session/new`, `session/resume` or `session/load` could not even be sent.
     SetupImpossible(AgentError),
     /// `session/prompt` was answered.
-    PromptAnswered(Result<StopReason, AgentError>),
+    PromptAnswered(Result<Stopped, AgentError>),
     /// `session/close` was answered, well or badly.
     CloseAnswered,
     /// The agent reports something.
@@ -89,6 +91,13 @@ pub enum Input {
         /// What it wants to do.
         kind: ToolKind,
     },
+    /// The turn's client has said what to answer; or nobody has, and this is what nobody's word is.
+    Advised {
+        /// The request.
+        ask: AskId,
+        /// The answer.
+        permit: Permit,
+    },
     /// The agent asks for anything else.
     Request {
         /// Its request.
@@ -96,6 +105,21 @@ pub enum Input {
     },
     /// A time that was armed is up.
     Deadline(Deadline),
+}
+
+/// How a prompt was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Stopped {
+    /// Why the turn stopped.
+    pub reason: StopReason,
+    /// What it used, as the agent told it: a JSON object.
+    pub usage: Option<Arc<str>>,
+}
+
+impl From<StopReason> for Stopped {
+    fn from(reason: StopReason) -> Self {
+        Self { reason, usage: None }
+    }
 }
 
 /// A request of the agent, as raw JSON-RPC id.

@@ -22,7 +22,7 @@ mod prompting;
 mod state;
 
 pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung};
-pub use input::{Advertised, AskId, Deadline, Fallback, Input, WakeOptions};
+pub use input::{Advertised, AskId, Deadline, Fallback, Input, Stopped, WakeOptions};
 
 use state::{Live, Prompting, State, Then, Waiting};
 
@@ -109,6 +109,7 @@ impl SessionMachine {
             Input::CloseAnswered => self.close_answered(now),
             Input::Update { update, body } => self.update(&update, body),
             Input::Permission { ask, kind } => self.permission(ask, kind),
+            Input::Advised { ask, permit } => self.advised(&ask, permit),
             Input::Request { ask } => self.request(ask),
             Input::Deadline(deadline) => self.deadline(now, deadline),
         }
@@ -141,6 +142,11 @@ impl SessionMachine {
     /// Whether the agent has the session.
     pub fn is_live(&self) -> bool {
         matches!(self.state, State::Idle(_) | State::Prompting(_))
+    }
+
+    /// Whether a turn runs or waits.
+    pub fn has_work(&self) -> bool {
+        self.current_turn().is_some() || !self.queue.is_empty()
     }
 
     /// Whether nothing runs, waits or is under way.

@@ -8,7 +8,7 @@ use crate::model::{
 };
 
 use super::state::{Live, Prompting, State, Waiting};
-use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine};
+use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine, Stopped};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
 const MAX_HELD_BYTES: usize = 256 * 1024;
@@ -30,17 +30,26 @@ impl SessionMachine {
         self.do_(Effect::Fact(Fact::TurnStarted { turn: turn.id.0, request_id: turn.request.to_string() }));
         let carry_history = std::mem::take(&mut self.carry);
         self.do_(Effect::Ask(Call::Prompt { turn: turn.id, prompt: turn.prompt.clone(), carry_history }));
-        self.state =
-            State::Prompting(Prompting { live, turn, cancelling: false, held: Vec::new(), rest_came: false });
+        self.state = State::Prompting(Prompting {
+            live,
+            turn,
+            cancelling: false,
+            asked: Vec::new(),
+            held: Vec::new(),
+            rest_came: false,
+        });
     }
 
-    pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<StopReason, AgentError>) {
+    pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<Stopped, AgentError>) {
         match self.take_state() {
             State::Prompting(prompting) => {
-                let Prompting { live, turn, cancelling, held, .. } = prompting;
+                let Prompting { live, mut turn, cancelling, held, .. } = prompting;
                 self.release(held);
                 let outcome = match answer {
-                    Ok(reason) => TurnOutcome::Stopped(reason),
+                    Ok(Stopped { reason, usage }) => {
+                        turn.usage = usage;
+                        TurnOutcome::Stopped(reason)
+                    }
                     // The protocol wants `cancelled` here, and some agents say it with an error.
                     Err(_) if cancelling => TurnOutcome::Stopped(StopReason::cancelled()),
                     Err(error) => TurnOutcome::Failed((&error).into()),
@@ -50,7 +59,7 @@ impl SessionMachine {
                 self.dispatch_next(now);
             }
             State::Closing(Some(turn)) => {
-                let reason = answer.unwrap_or_else(|_| StopReason::cancelled());
+                let reason = answer.map_or_else(|_| StopReason::cancelled(), |stopped| stopped.reason);
                 self.end_turn(now, turn, TurnOutcome::Stopped(reason));
                 self.state = State::Closing(None);
             }
@@ -71,7 +80,9 @@ impl SessionMachine {
             _ if prompting.cancelling => {}
             _ => {
                 prompting.cancelling = true;
+                let asked = std::mem::take(&mut prompting.asked);
                 self.do_(Effect::Ask(Call::Cancel));
+                self.take_back(asked);
                 self.do_(Effect::Arm(Deadline::Cancel));
             }
         }
@@ -142,16 +153,45 @@ impl SessionMachine {
         if !self.can_be_answered() {
             return;
         }
-        let permit = match &self.state {
+        let permit = match &mut self.state {
             State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(_) => Permit::Cancelled,
-            State::Prompting(Prompting { turn, .. }) => match turn.policy.decide(kind) {
+            State::Prompting(Prompting { turn, asked, .. }) => match turn.policy.decide(kind) {
                 Decision::Approve => Permit::Approve,
-                Decision::Reject | Decision::Ask => Permit::Reject,
+                Decision::Reject => Permit::Reject,
+                Decision::Ask => {
+                    asked.push(ask.clone());
+                    return self.do_(Effect::Consult(ask));
+                }
             },
             // Outside a turn nobody has allowed anything.
             _ => Permit::Reject,
         };
+        self.answer(ask, permit);
+    }
+
+    /// An answer that comes after the turn, or after the question was taken back, grants nothing.
+    pub(super) fn advised(&mut self, ask: &AskId, permit: Permit) {
+        let State::Prompting(Prompting { asked, .. }) = &mut self.state else { return };
+        if let Some(index) = asked.iter().position(|open| open == ask) {
+            let ask = asked.swap_remove(index);
+            self.answer(ask, permit);
+        }
+    }
+
+    fn answer(&mut self, ask: AskId, permit: Permit) {
+        if let State::Prompting(Prompting { turn, .. }) = &mut self.state {
+            match permit {
+                Permit::Approve | Permit::Choose { approves: true, .. } => turn.permissions.approved += 1,
+                Permit::Reject | Permit::Choose { approves: false, .. } => turn.permissions.rejected += 1,
+                Permit::Cancelled => {}
+            }
+        }
         self.do_(Effect::Permit(ask, permit));
+    }
+
+    /// Tells the agent that questions of a cancelled turn will have no other answer.
+    pub(super) fn take_back(&mut self, asked: Vec<AskId>) {
+        self.out.extend(asked.into_iter().map(|ask| Effect::Permit(ask, Permit::Cancelled)));
     }
 }
 

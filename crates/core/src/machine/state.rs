@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{Alignment, Exchange, LineageReason, Turn};
 
-use super::{Advertised, Rung, WakeOptions};
+use super::{Advertised, AskId, Rung, WakeOptions};
 
 /// Where a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -79,6 +79,8 @@ pub(super) struct Prompting {
     pub(super) live: Live,
     pub(super) turn: Turn,
     pub(super) cancelling: bool,
+    /// What the turn's client has been asked and has not answered.
+    pub(super) asked: Vec<AskId>,
     /// Lines that look like the rest of a late replay. They are shown after all if they were not.
     pub(super) held: Vec<Arc<str>>,
     /// Whether the held lines are all that the replay owed.

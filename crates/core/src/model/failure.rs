@@ -223,38 +223,27 @@ impl AgentError {
 
     /// What a person can do next.
     pub fn hint(&self) -> Option<&'static str> {
-        match self {
-            Self::NotFound { .. } => Some(
-                "install the agent or give its full path; it is looked for in the PATH it is given itself",
-            ),
-            Self::NotExecutable { .. } => {
-                Some("make it executable (chmod +x), or name the program that runs it")
+        Self::hint_of(self.code())
+    }
+
+    /// What a person can do next about an error of which only the code is known: one that was kept.
+    pub fn hint_of(code: &str) -> Option<&'static str> {
+        Some(match code {
+            "AGENT_NOT_FOUND" => {
+                "install the agent or give its full path; it is looked for in the PATH it is given itself"
             }
-            Self::SlowStart { .. } => Some("a first start may download a package; give the agent more time"),
-            Self::ExitedAtOnce { .. } => Some("run the agent's command by hand to see what it wants"),
-            Self::Died { .. } | Self::Unresponsive { .. } => {
-                Some("the conversation is kept; the next prompt restores it")
-            }
-            Self::Refused { reading: Reading::BusyElsewhere, .. } => {
-                Some("close the session where it is open, then try again")
-            }
-            Self::Refused { reading: Reading::LoginNeeded, .. } => {
-                Some("log in with the agent's own program, then try again")
-            }
-            Self::NotRestored { .. } => {
-                Some("allow a fresh session; the conversation so far stays readable here")
-            }
-            Self::McpUnsupported { .. } => Some("leave the server out, or use a stdio one"),
-            Self::ContentUnsupported { .. } => Some("send the content as text, or name it as a link"),
-            Self::NoDirectory { .. } => Some("make the directory again; the session belongs to it"),
-            Self::NotStarted { .. }
-            | Self::Version { .. }
-            | Self::Flooded { .. }
-            | Self::BadAnswer { .. }
-            | Self::BadPrompt { .. }
-            | Self::SessionIdTaken { .. }
-            | Self::Refused { .. } => None,
-        }
+            "AGENT_NOT_EXECUTABLE" => "make it executable (chmod +x), or name the program that runs it",
+            "AGENT_START_TIMEOUT" => "a first start may download a package; give the agent more time",
+            "AGENT_EXITED_AT_START" => "run the agent's command by hand to see what it wants",
+            "AGENT_DIED" | "AGENT_UNRESPONSIVE" => "the conversation is kept; the next prompt restores it",
+            "SESSION_BUSY_ELSEWHERE" => "close the session where it is open, then try again",
+            "AUTH_REQUIRED" => "log in with the agent's own program, then try again",
+            "SESSION_NOT_RESTORED" => "allow a fresh session; the conversation so far stays readable here",
+            "MCP_UNSUPPORTED" => "leave the server out, or use a stdio one",
+            "CONTENT_UNSUPPORTED" => "send the content as text, or name it as a link",
+            "BAD_DIRECTORY" => "make the directory again; the session belongs to it",
+            _ => return None,
+        })
     }
 }
 

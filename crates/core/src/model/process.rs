@@ -30,6 +30,16 @@ pub struct AgentRun {
 pub struct AgentExit {
     /// When it was noticed.
     pub at: Timestamp,
-    /// The exit code or the signal, in words.
+    /// The exit code or the signal, in words; [`AgentExit::ASKED`] if we had asked it to go.
     pub how: String,
+}
+
+impl AgentExit {
+    /// How a process ends that we asked to go.
+    pub const ASKED: &str = "ended";
+
+    /// Whether we had asked it to go.
+    pub fn was_asked(&self) -> bool {
+        self.how == Self::ASKED
+    }
 }

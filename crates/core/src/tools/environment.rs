@@ -1,6 +1,6 @@
 //! The environment of an agent. It may hold secrets, so nothing here shows a value.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 
 /// The environment an agent is started with, whole but for the [`Tag`](super::Tag). Nothing is inherited, and
 /// nobody prints it.
@@ -8,6 +8,11 @@ use std::ffi::OsString;
 pub struct Environment(Vec<(OsString, OsString)>);
 
 impl Environment {
+    /// The value of a variable, the last one if there are several.
+    pub fn get(&self, name: &str) -> Option<&OsStr> {
+        self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
+    }
+
     /// Its variables: name and value.
     pub fn variables(&self) -> &[(OsString, OsString)] {
         &self.0

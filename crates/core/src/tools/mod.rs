@@ -8,6 +8,7 @@ mod children;
 mod ending;
 mod environment;
 mod identity;
+mod inside;
 mod leader;
 mod orphans;
 mod parent_death;
@@ -20,6 +21,7 @@ mod tag;
 
 pub use ending::{Exit, Grace};
 pub use environment::Environment;
+pub use inside::is_inside;
 pub use orphans::Orphans;
 pub use process::{AgentProcess, Pipes};
 pub use spawner::Spawner;

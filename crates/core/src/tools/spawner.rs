@@ -76,3 +76,6 @@ fn serve(mut orders: mpsc::Receiver<Order>) {
         drop(started.send(Leader::start(&mut command, grace)));
     }
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests;

@@ -46,3 +46,5 @@ mod system {
 
 #[cfg(target_os = "linux")]
 mod system;
+#[cfg(target_os = "linux")]
+pub(super) use system::tag_of;

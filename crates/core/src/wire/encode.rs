@@ -48,7 +48,7 @@ pub(super) fn cancel_request(id: &RpcId) -> String {
 }
 
 /// A string as JSON.
-pub(super) fn json_string(text: &str) -> String {
+pub fn json_string(text: &str) -> String {
     serde_json::to_string(text).expect("a string is always JSON")
 }
 

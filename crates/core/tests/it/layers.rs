@@ -17,6 +17,7 @@ const LAYERS: &[(&str, &[&str])] = &[
 const OWNED: &[(&str, &str)] = &[
     ("agent_client_protocol_schema", "crates/core/src/acp/"),
     ("rusqlite", "crates/core/src/store/"),
+    ("unsafe", "crates/core/src/tools/parent_death.rs"),
     ("io::stdout", "crates/acpx/src/output/"),
     ("io::stderr", "crates/acpx/src/output/"),
 ];

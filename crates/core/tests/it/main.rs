@@ -8,6 +8,7 @@ mod engine;
 mod errors;
 mod examples;
 mod layers;
+mod processes;
 mod requirements;
 mod sdk_agent;
 mod store_contract;

@@ -72,7 +72,7 @@ impl Pair {
                 Meaning::Answer(answer) => return (before, answer),
                 Meaning::Permission(ask, request) => {
                     self.asked.push(request.kind);
-                    let answer = self.connection.permit(&ask, &request, self.permit);
+                    let answer = self.connection.permit(&ask, &request, &self.permit);
                     answer.send().await.unwrap();
                 }
                 other => panic!("the agent said {other:?}"),
@@ -114,7 +114,7 @@ fn said(kind: &str, text: &str) -> Update {
 }
 
 fn ended(reason: &str) -> Answer {
-    Answer::Prompted(Ok(StopReason::new(reason)))
+    Answer::Prompted(Ok(StopReason::new(reason).into()))
 }
 
 #[tokio::test]
@@ -177,7 +177,7 @@ async fn a_permission_is_read_and_each_answer_is_understood() {
         (Permit::Cancelled, "Cancelled"),
     ];
     for (permit, reply) in table {
-        pair.permit = permit;
+        pair.permit = permit.clone();
         let turn = pair.prompt(&session, "permission").await;
         assert_eq!(turn, (vec![said("agent_message_chunk", reply)], ended("end_turn")), "{permit:?}");
     }
@@ -293,7 +293,7 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
         let args = [home.path().to_str().unwrap()].into_iter().chain(flag);
         let cwd = AbsolutePath::from_path(home.path()).unwrap();
         let agent = AgentSpec::new(examples::program("sdk_agent").to_str().unwrap(), args);
-        let new = NewSession { agent, cwd, environment: Environment::default(), mcp_servers: Vec::new() };
+        let new = NewSession::new(agent, cwd, Environment::default());
         let session = engine.open(new).await.unwrap();
         let ids = session.identity();
         assert_eq!(stop_reason(&say(&session, "one", PermissionPolicy::DenyAll).await), "end_turn");

@@ -28,8 +28,8 @@ pub struct RestoreCall {
     pub cwd: AbsolutePath,
     /// Further roots; only where offered.
     pub additional_directories: Vec<AbsolutePath>,
-    /// The servers to connect to; only transports that are offered.
-    pub mcp_servers: Vec<McpServer>,
+    /// The servers to connect to; only transports that are offered. A resume need not say.
+    pub mcp_servers: Option<Vec<McpServer>>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
 }
@@ -167,7 +167,7 @@ fn resume(params: &Field<'_>, offer: &Offer) -> Result<RestoreCall, ParamProblem
         session: session_id(&session)?,
         cwd: cwd.required()?.absolute_path()?,
         additional_directories: additional_directories(&directories, offer)?,
-        mcp_servers: optional(&servers, |servers| mcp_servers(servers, offer))?.unwrap_or_default(),
+        mcp_servers: optional(&servers, |servers| mcp_servers(servers, offer))?,
         meta: meta.object(),
     })
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::machine::Stopped;
 use crate::model::{AcpSessionId, AgentError, AgentSessionId, StopReason, Timestamp};
+use crate::wire::splice::{Step, locate};
 use crate::wire::{Message, RpcError};
 
 use super::super::reading;
@@ -17,7 +19,7 @@ pub enum Answer {
     /// To `session/load` or `session/resume`.
     Restored(Result<Option<AgentSessionId>, AgentError>),
     /// To `session/prompt`.
-    Prompted(Result<StopReason, AgentError>),
+    Prompted(Result<Stopped, AgentError>),
     /// To `session/list`.
     Listed(Result<ListPage, AgentError>),
     /// To `session/close`. A session the agent does not know counts as closed.
@@ -67,7 +69,9 @@ pub(super) fn read(agent: &str, method: &str, message: &Message, remembers: bool
         })),
         "session/prompt" => Answer::Prompted(result().and_then(|result| {
             let reason = result.get("stopReason").and_then(Value::as_str);
-            reason.map(StopReason::new).ok_or_else(|| bad("there is no stopReason"))
+            let reason = reason.map(StopReason::new).ok_or_else(|| bad("there is no stopReason"))?;
+            let usage = result.get("usage").filter(|usage| usage.is_object());
+            Ok(Stopped { reason, usage: usage.and_then(|_| member(message.result()?, "usage")) })
         })),
         "session/list" => Answer::Listed(result().and_then(|result| {
             let rows = result
@@ -81,6 +85,11 @@ pub(super) fn read(agent: &str, method: &str, message: &Message, remembers: bool
         "session/delete" => Answer::Deleted(done(result().map(drop))),
         _ => Answer::Other,
     }
+}
+
+/// A member of an object, byte for byte.
+fn member(object: &str, name: &str) -> Option<Arc<str>> {
+    locate(object, &[Step::Key(name)]).map(|range| object[range].into())
 }
 
 /// The result, or the agent's error as ours.

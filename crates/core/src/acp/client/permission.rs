@@ -1,5 +1,7 @@
 //! Permission requests: what is asked, and how an answer is put in the agent's own options.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::machine::{AskId, Permit};
@@ -15,13 +17,15 @@ pub struct PermissionRequest {
     pub kind: ToolKind,
     /// Option ids with their kinds, in the agent's order.
     options: Vec<(String, String)>,
+    /// The request's params, for whoever is asked.
+    params: Arc<str>,
 }
 
 impl PermissionRequest {
     /// Reads the params of a `session/request_permission`; `known` tells the kind of a tool call that was
     /// reported earlier. What cannot be read asks for nothing that a policy would approve.
-    pub(super) fn read(params: &str, known: impl Fn(&str) -> Option<ToolKind>) -> Self {
-        let params: Value = serde_json::from_str(params).unwrap_or_default();
+    pub(super) fn read(text: &str, known: impl Fn(&str) -> Option<ToolKind>) -> Self {
+        let params: Value = serde_json::from_str(text).unwrap_or_default();
         let tool = params.get("toolCall").unwrap_or(&Value::Null);
         let told = tool.get("kind").and_then(Value::as_str).map(kind_of);
         let remembered = || known(tool.get("toolCallId")?.as_str()?);
@@ -33,19 +37,39 @@ impl PermissionRequest {
         Self {
             kind: told.or_else(remembered).unwrap_or(ToolKind::Other),
             options: options.into_iter().flatten().filter_map(option).collect(),
+            params: text.into(),
+        }
+    }
+
+    /// The request's params, as the agent wrote them.
+    pub fn params(&self) -> &Arc<str> {
+        &self.params
+    }
+
+    /// What it means that somebody chose an option; one that was not offered means no.
+    pub fn choice(&self, option: &str) -> Permit {
+        match self.options.iter().find(|(offered, _)| offered == option) {
+            Some((option, kind)) => {
+                Permit::Choose { option: option.as_str().into(), approves: kind.starts_with("allow") }
+            }
+            None => Permit::Reject,
         }
     }
 
     /// The result that says this to the agent, in the narrowest of the options it offers.
-    pub(super) fn result(&self, permit: Permit) -> String {
-        let kinds: &[&str] = match permit {
-            Permit::Approve => &["allow_once", "allow_always"],
-            Permit::Reject => &["reject_once", "reject_always"],
-            Permit::Cancelled => &[],
+    pub(super) fn result(&self, permit: &Permit) -> String {
+        let of_kind = |kinds: &[&str]| {
+            let option = |kind: &&str| self.options.iter().find(|(_, offered)| offered == kind);
+            kinds.iter().find_map(option).map(|(option, _)| option.as_str())
         };
-        let chosen = kinds.iter().find_map(|kind| self.options.iter().find(|(_, offered)| offered == kind));
+        let chosen = match permit {
+            Permit::Approve => of_kind(&["allow_once", "allow_always"]),
+            Permit::Reject => of_kind(&["reject_once", "reject_always"]),
+            Permit::Choose { option, .. } => Some(&**option),
+            Permit::Cancelled => None,
+        };
         let outcome = match chosen {
-            Some((option, _)) => json!({"outcome": "selected", "optionId": option}),
+            Some(option) => json!({"outcome": "selected", "optionId": option}),
             None => json!({"outcome": "cancelled"}),
         };
         json!({ "outcome": outcome }).to_string()
@@ -54,7 +78,7 @@ impl PermissionRequest {
 
 impl AgentConnection {
     /// The line that answers a permission request.
-    pub fn permit(&self, ask: &AskId, request: &PermissionRequest, permit: Permit) -> Outgoing {
+    pub fn permit(&self, ask: &AskId, request: &PermissionRequest, permit: &Permit) -> Outgoing {
         Outgoing::response(&self.peer, encode::response(&rpc_id(ask), &request.result(permit)))
     }
 }
@@ -92,11 +116,14 @@ mod tests {
             (request("edit", &ALL[..1]), Permit::Approve, selected("A")),
             (request("edit", &ALL[..2]), Permit::Reject, cancelled.clone()),
             (request("edit", &ALL[2..]), Permit::Approve, cancelled.clone()),
-            (request("edit", &[]), Permit::Approve, cancelled),
+            (request("edit", &[]), Permit::Approve, cancelled.clone()),
+            (request("edit", ALL), request("edit", ALL).choice("R"), selected("R")),
+            (request("edit", ALL), request("edit", ALL).choice("not offered"), selected("r")),
+            (request("edit", &[]), request("edit", &[]).choice("a"), cancelled),
         ];
         for (request, permit, expected) in cases {
             let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
-            assert_eq!(parsed(&request.result(permit)), parsed(&expected), "{request:?} {permit:?}");
+            assert_eq!(parsed(&request.result(&permit)), parsed(&expected), "{request:?} {permit:?}");
         }
     }
 

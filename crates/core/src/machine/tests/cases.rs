@@ -260,7 +260,7 @@ fn the_history_is_carried_by_the_first_prompt_after_a_fallback_and_by_no_other()
         ref other => panic!("not one prompt: {other:?}"),
     };
     assert!(carried(&feed(&mut machine, [prompt("p")])));
-    feed(&mut machine, [Input::PromptAnswered(Ok(StopReason::new("end_turn")))]);
+    feed(&mut machine, [Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))]);
     assert!(!carried(&feed(&mut machine, [prompt("q")])));
 }
 
@@ -270,7 +270,7 @@ fn prompts_run_one_at_a_time_in_the_order_they_were_accepted() {
     let first = feed(&mut machine, [prompt("p")]);
     let second = feed(&mut machine, [prompt("q")]);
     assert_eq!((calls(&first).len(), calls(&second).len()), (1, 0));
-    let effects = feed(&mut machine, [Input::PromptAnswered(Ok(StopReason::new("end_turn")))]);
+    let effects = feed(&mut machine, [Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))]);
     assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::new("end_turn")))]);
     assert!(matches!(calls(&effects)[..], [Call::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
 }
@@ -553,6 +553,6 @@ fn an_answer_that_only_begins_like_an_old_one_is_not_lost() {
 
     let mut machine = answered_early();
     feed(&mut machine, [prompt("p"), chunk(MessageKind::Agent, "first")]);
-    let effects = feed(&mut machine, [Input::PromptAnswered(Ok(StopReason::new("end_turn")))]);
+    let effects = feed(&mut machine, [Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))]);
     assert_eq!(kept_lines(&effects), ["first"]);
 }

@@ -26,6 +26,7 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("prompting, a replay owed", early(&[prompt("p")])),
         ("prompting, text held", early(&[prompt("p"), chunk(MessageKind::Agent, "fir")])),
         ("prompting", after(live(ALL), vec![prompt("p")])),
+        ("prompting, the client asked", asking()),
         ("prompting, one queued", after(live(ALL), vec![prompt("p"), prompt("q")])),
         ("cancelling", after(live(ALL), vec![prompt("p"), Input::Cancel(None)])),
         ("closing", after(live(ALL), vec![Input::Close])),
@@ -75,19 +76,30 @@ fn inputs() -> Vec<(&'static str, Input)> {
                 capability: "http",
             }),
         ),
-        ("prompt answered", Input::PromptAnswered(Ok(StopReason::new("end_turn")))),
+        ("prompt answered", Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))),
         ("prompt failed", Input::PromptAnswered(Err(died()))),
         ("close answered", Input::CloseAnswered),
         ("agent text", chunk(MessageKind::Agent, "text")),
         ("title", Input::Update { update: Update::Title(Some("t".into())), body: Arc::from("title") }),
         ("permission to read", Input::Permission { ask: ask(), kind: ToolKind::Reads }),
         ("permission to change", Input::Permission { ask: ask(), kind: ToolKind::Other }),
+        ("advised to approve", Input::Advised { ask: ask(), permit: Permit::Approve }),
         ("other request", Input::Request { ask: ask() }),
         ("setup deadline", Input::Deadline(Deadline::Setup)),
         ("cancel deadline", Input::Deadline(Deadline::Cancel)),
         ("close deadline", Input::Deadline(Deadline::Close)),
         ("idle deadline", Input::Deadline(Deadline::Idle)),
     ]
+}
+
+/// A turn whose client has been asked for a permission.
+fn asking() -> SessionMachine {
+    let mut machine = live(ALL);
+    let Input::Prompt { request, prompt, options, .. } = prompt("p") else { panic!("a prompt") };
+    let policy = PermissionPolicy::Ask;
+    let prompt = Input::Prompt { request, prompt, policy, options };
+    feed(&mut machine, [prompt, Input::Permission { ask: ask(), kind: ToolKind::Reads }]);
+    machine
 }
 
 /// A session whose load was answered before its replay was out, and what came then.
@@ -137,6 +149,7 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::CloseAnswered
         | Input::Update { .. }
         | Input::Permission { .. }
+        | Input::Advised { .. }
         | Input::Request { .. }
         | Input::Deadline(_) => true,
     }
@@ -210,6 +223,7 @@ fn words(effect: &Effect) -> String {
         Effect::EndAgent => "end the agent".into(),
         Effect::Ask(call) => format!("send {}", call_name(call)),
         Effect::Permit(_, permit) => format!("answer: {permit:?}").to_lowercase(),
+        Effect::Consult(_) => "ask the client".into(),
         Effect::Refuse(_) => "answer: no such method".into(),
         Effect::Keep(_) => "keep it".into(),
         Effect::KeepAside(_) => "keep it aside".into(),

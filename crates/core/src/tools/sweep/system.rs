@@ -132,7 +132,7 @@ fn owner(pid: u32) -> Option<u32> {
 }
 
 /// The tag a process was started with. A process that may not be looked at shows none.
-fn tag_of(pid: u32) -> Option<Tag> {
+pub(in crate::tools) fn tag_of(pid: u32) -> Option<Tag> {
     let mut environment = Vec::new();
     File::open(format!("/proc/{pid}/environ"))
         .and_then(|file| file.take(ENVIRONMENT_BYTES).read_to_end(&mut environment))

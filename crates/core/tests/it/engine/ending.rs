@@ -100,6 +100,19 @@ async fn what_a_dead_agent_leaves_in_its_group_is_ended() {
     assert!(!is_alive(children[0]));
 }
 
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn an_agent_carries_the_tag_of_its_engine() {
+    let bench = Bench::with(Settings { tag: Some("c0ffee".to_owned()), ..quick() });
+    let (session, _) = bench.open(&faithful(everything())).await;
+    let environment =
+        std::fs::read_to_string(format!("/proc/{}/environ", session.status().agent_pid.unwrap())).unwrap();
+    let tag = acpx_core::tools::Tag::of_this_process("c0ffee").unwrap();
+    let tags: Vec<_> = environment.split('\0').filter(|entry| entry.starts_with("ACPX_TAG=")).collect();
+    assert_eq!(tags, [format!("ACPX_TAG={tag}")]);
+    bench.engine.shutdown().await;
+}
+
 #[tokio::test]
 async fn an_agent_that_talks_on_stderr_without_end_is_not_blocked() {
     let bench = Bench::new();

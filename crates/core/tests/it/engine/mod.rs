@@ -58,7 +58,7 @@ impl Bench {
     }
 
     fn new_session(&self, agent: AgentSpec, mcp_servers: Vec<McpServer>) -> NewSession {
-        NewSession { agent, cwd: self.cwd(), environment: environment(), mcp_servers }
+        NewSession { mcp_servers: mcp_servers.into(), ..NewSession::new(agent, self.cwd(), environment()) }
     }
 
     /// Opens a session with an agent that plays `script`.

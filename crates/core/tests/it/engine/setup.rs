@@ -149,7 +149,7 @@ async fn servers_whose_values_cannot_be_had_are_left_out_and_named() {
     assert!(facts.iter().any(|fact| &*fact.body == left_out), "{facts:?}");
     next.shutdown().await;
 
-    let given = RestoreSession { mcp_servers: Some(vec![stdio_server()]), ..restore() };
+    let given = RestoreSession { mcp_servers: Some(vec![stdio_server()].into()), ..restore() };
     let last = bench.next_host();
     last.restore(&record, given).await.unwrap();
     let (_, resumed) =

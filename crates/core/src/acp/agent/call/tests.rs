@@ -247,7 +247,7 @@ fn load_needs_the_servers_and_resume_may_leave_them_out() {
         session: session("s"),
         cwd: path("/w"),
         additional_directories: vec![],
-        mcp_servers: vec![],
+        mcp_servers: None,
         meta: None,
     };
     let read = Call::read("session/resume", Some(&params.to_string()), &restoring());
@@ -348,7 +348,6 @@ fn a_method_that_is_unknown_or_not_offered_is_not_found() {
         "session/fork",
         "authenticate",
         "logout",
-        "_vendor/thing",
         "",
     ];
     for method in methods {

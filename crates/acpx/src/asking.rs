@@ -1,0 +1,166 @@
+//! A prompt as a command asks it, and what it makes of the answer: one result, whatever happened.
+
+use std::sync::Arc;
+
+use acpx_core::host::meta::{PolicyMeta, PromptMeta, TurnMeta};
+use acpx_core::machine::WakeOptions;
+use acpx_core::model::{PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn};
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
+
+use crate::cli::Wait;
+use crate::error::{CliError, Exit};
+use crate::output::{PromptResult, ResultError, ResultIds, TurnStatus};
+use crate::patience::Stop;
+use crate::talk::Outcome;
+
+/// A prompt to be sent.
+pub(crate) struct Asking {
+    blocks: Box<RawValue>,
+    /// Our name for it.
+    pub(crate) request: RequestId,
+    policy: PermissionPolicy,
+    wake: WakeOptions,
+    /// Whether to stay for the answer.
+    pub(crate) wait: Wait,
+}
+
+/// How a command ends: with a result and an exit.
+pub(crate) struct Ending {
+    pub(crate) result: PromptResult,
+    pub(crate) exit: Exit,
+}
+
+/// The params of `session/prompt`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct PromptParams<'a> {
+    session_id: &'a str,
+    prompt: &'a RawValue,
+    #[serde(rename = "_meta")]
+    meta: Under<PromptMeta>,
+}
+
+/// What stands under `_meta`.
+#[derive(Serialize, Deserialize)]
+pub(crate) struct Under<T> {
+    pub(crate) acpx: T,
+}
+
+/// The answer to a prompt.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct PromptAnswer {
+    stop_reason: String,
+    #[serde(default)]
+    usage: Option<Box<RawValue>>,
+    #[serde(rename = "_meta")]
+    meta: Under<TurnMeta>,
+}
+
+impl Asking {
+    /// A prompt of these content blocks.
+    pub(crate) fn new(
+        blocks: &Arc<str>,
+        policy: PermissionPolicy,
+        wake: WakeOptions,
+        wait: Wait,
+    ) -> Result<Self, CliError> {
+        let blocks = RawValue::from_string(blocks.to_string())
+            .map_err(|_| acpx_core::engine::PromptProblem::NoBlocks)?;
+        let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
+        Ok(Self { blocks, request, policy, wake, wait })
+    }
+
+    /// The params that ask it.
+    pub(crate) fn params<'a>(&'a self, record: &'a str) -> PromptParams<'a> {
+        let meta = PromptMeta {
+            request_id: Some(self.request.to_string()),
+            policy: PolicyMeta::of(self.policy),
+            wishes: self.wake.into(),
+        };
+        PromptParams { session_id: record, prompt: &self.blocks, meta: Under { acpx: meta } }
+    }
+
+    /// What an answer, or the failure of the turn, means for the command. `None` for an answer that says
+    /// nothing of the kind.
+    pub(crate) fn ending(&self, outcome: &Outcome, ids: ResultIds) -> Option<Ending> {
+        let (result, stop) = match outcome {
+            Outcome::Queued(_) => return None,
+            Outcome::Answered(answer, stop) => (self.answered(answer, ids)?, *stop),
+            Outcome::Failed(refusal, stop) => {
+                let status = match refusal.code() {
+                    "INTERRUPTED" => TurnStatus::Interrupted,
+                    _ => TurnStatus::Failed,
+                };
+                let mut result = PromptResult::new(ids, self.request.clone(), status);
+                let error = ResultError {
+                    code: refusal.code().to_owned(),
+                    message: refusal.to_string(),
+                    hint: refusal.hint().map(str::to_owned),
+                };
+                result.error = Some(error);
+                result.add_turn(refusal.turn()?);
+                (result, *stop)
+            }
+        };
+        Some(Ending::new(result, stop))
+    }
+
+    fn answered(&self, answer: &str, ids: ResultIds) -> Option<PromptResult> {
+        let PromptAnswer { stop_reason, usage, meta } = serde_json::from_str(answer).ok()?;
+        let cancelled = stop_reason == StopReason::cancelled().as_str();
+        let status = if cancelled { TurnStatus::Cancelled } else { TurnStatus::Completed };
+        let mut result = PromptResult::new(ids, self.request.clone(), status);
+        result.stop_reason = Some(stop_reason);
+        result.usage = usage;
+        result.add_turn(&meta.acpx);
+        Some(result)
+    }
+
+    /// What a turn that is kept means for a command that lost its host.
+    pub(crate) fn kept(&self, turn: &Turn, identity: SessionIdentity) -> Ending {
+        Ending::new(PromptResult::of_turn(identity.into(), turn, None), None)
+    }
+}
+
+impl Ending {
+    fn new(mut result: PromptResult, stop: Option<Stop>) -> Self {
+        match stop {
+            None => Self { exit: result.exit(), result },
+            Some(Stop::Signalled) => Self { result, exit: Exit::Interrupted },
+            Some(Stop::TimedOut(limit)) => {
+                let error = ResultError {
+                    code: "TIMEOUT".to_owned(),
+                    message: format!("the turn took longer than {} s and was cancelled", limit.as_secs_f32()),
+                    hint: Some(
+                        "give it more time with --timeout; what was said until then is kept".to_owned(),
+                    ),
+                };
+                result.status = TurnStatus::Failed;
+                result.error = Some(error);
+                Self { exit: Exit::Timeout, result }
+            }
+        }
+    }
+}
+
+impl PromptResult {
+    /// Adds what is known of its turn.
+    fn add_turn(&mut self, turn: &TurnMeta) {
+        self.duration_ms = turn.duration_ms;
+        self.permissions = PermissionCount { approved: turn.approved, rejected: turn.rejected };
+    }
+}
+
+/// The ids that a host's answer tells of a turn.
+pub(crate) fn told_ids(outcome: &Outcome) -> Option<SessionIdentity> {
+    match outcome {
+        Outcome::Queued(_) => None,
+        Outcome::Answered(answer, _) => {
+            let answer: PromptAnswer = serde_json::from_str(answer).ok()?;
+            answer.meta.acpx.ids?.identity()
+        }
+        Outcome::Failed(refusal, _) => refusal.turn()?.ids.as_ref()?.identity(),
+    }
+}

@@ -1,0 +1,92 @@
+//! `acpx exec`: one prompt to an agent that is started for it, and nothing kept. The same host as for sessions,
+//! in this very process, over a store in memory.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use acpx_core::engine::{Engine, Settings as EngineSettings};
+use acpx_core::host::meta::{NewMeta, StartMeta};
+use acpx_core::host::{Host, HostClient, HostError};
+use acpx_core::machine::WakeOptions;
+use acpx_core::model::{HostId, Seq};
+use acpx_core::store::MemoryStore;
+
+use crate::asking::{Asking, told_ids};
+use crate::cli::{Options, PromptWords, Wait};
+use crate::config::Config;
+use crate::error::CliError;
+use crate::output::{Console, ResultIds, TurnView};
+use crate::patience::Patience;
+use crate::prompt_input;
+use crate::reach::{Reach, block_on, for_agents};
+use crate::settings::Settings;
+use crate::setup::{self, Given, NewParams};
+use crate::talk::{Outcome, Talk, Trouble};
+
+/// Runs the one turn.
+pub(super) fn run(
+    words: &PromptWords,
+    settings: &Settings,
+    options: &Options,
+    config: &Config,
+) -> Result<ExitCode, CliError> {
+    if config.disable_exec {
+        return Err(CliError::ExecDisabled { file: config.file.clone() });
+    }
+    let blocks = prompt_input::read(words, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
+    let asking = Asking::new(&blocks, settings.policy, WakeOptions::default(), Wait::ForAnswer)?;
+    let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
+    let home = Reach::of_environment()?.place.name();
+    let mut console = Console::of_program(settings.mode);
+    let mut view = TurnView::new(settings.mode.format, None);
+    block_on(async {
+        let host = host(home);
+        let mut talk = Talk::new(
+            &mut console,
+            &mut view,
+            Patience::new(settings.timeout)?,
+            Some(asking.request.clone()),
+            Seq::FIRST,
+        );
+        let ended = turn(&host, &asking, &given, settings, &mut talk).await;
+        host.shut_down().await;
+        let outcome = ended.map_err(|trouble| match trouble {
+            Trouble::Lost => HostError::Lost.into(),
+            Trouble::Stopped(stop) => stop.into(),
+            Trouble::Failed(error) => error,
+        })?;
+        let ids = told_ids(&outcome).map_or_else(ResultIds::default, ResultIds::from);
+        let ending = asking.ending(&outcome, ResultIds { record: None, ..ids });
+        let ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
+        view.finish(&ending.result, &mut console)?;
+        Ok(ending.exit.into())
+    })
+}
+
+fn host(home: String) -> Arc<Host> {
+    let store = Arc::new(MemoryStore::new());
+    let id = HostId::new("exec").expect("the name is not empty");
+    let settings = EngineSettings { tag: Some(home), ..EngineSettings::default() };
+    let engine = Engine::new(store.clone(), id, settings);
+    Host::new(engine, store, Arc::new(|_, _| Ok(Vec::new())), env!("CARGO_PKG_VERSION"))
+}
+
+async fn turn(
+    host: &Arc<Host>,
+    asking: &Asking,
+    given: &Given,
+    settings: &Settings,
+    talk: &mut Talk<'_>,
+) -> Result<Outcome, Trouble> {
+    let mut client = HostClient::in_process(host).await?;
+    let start = StartMeta::watching(for_agents(), None);
+    let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
+    let new = NewParams::new(&settings.cwd, given, meta);
+    let slow = format!("waiting for the agent {} to start", settings.agent.label());
+    let answer = talk.ask(&mut client, "session/new", &new, &slow).await?;
+    let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
+    let (identity, _) = setup::read(&answer).ok_or_else(bad)?;
+    let record = identity.record.as_str();
+    talk.watch(&client, record).await?;
+    talk.prompt(&mut client, record, &asking.params(record), Wait::ForAnswer).await
+}

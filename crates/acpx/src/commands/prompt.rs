@@ -1,0 +1,147 @@
+//! `acpx prompt`, and words after an agent's name: says something in a session and shows the turn.
+//!
+//! A host that goes away meanwhile is no reason to give up: what became of the prompt is in the store. One that
+//! was never accepted, or still waits, is asked again under its own name; one that had been sent is not.
+
+use std::process::ExitCode;
+
+use acpx_core::host::HostError;
+use acpx_core::host::meta::{RestoreMeta, StartMeta};
+use acpx_core::model::{Record, Seq, SessionIdentity, TurnState};
+use acpx_core::store::Store;
+
+use super::kept::{Kept, Which, no_session};
+use crate::asking::{Asking, Ending, told_ids};
+use crate::cli::{Options, PromptCommand, Wait};
+use crate::config::McpFile;
+use crate::error::{CliError, Exit};
+use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
+use crate::patience::Patience;
+use crate::prompt_input;
+use crate::reach::{Reach, block_on, for_agents};
+use crate::settings::Settings;
+use crate::setup::{Given, ResumeParams};
+use crate::talk::{Outcome, Talk, Trouble};
+
+/// How often a prompt is asked again because its host went away.
+const TRIES: usize = 5;
+
+/// Says it.
+pub(super) fn run(
+    command: &PromptCommand,
+    settings: &Settings,
+    options: &Options,
+) -> Result<ExitCode, CliError> {
+    let input = &command.input;
+    let blocks = prompt_input::read(input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
+    let asking = Asking::new(&blocks, settings.policy, command.wake, command.wait)?;
+    // Without the flag a prompt brings no servers and changes none.
+    let given = match &options.mcp_config {
+        Some(file) => Some(Given::of(&McpFile::load(settings.cwd.as_path().join(file))?, &settings.cwd)?),
+        None => None,
+    };
+    let mut console = Console::of_program(settings.mode);
+    let reach = Reach::of_environment()?;
+    block_on(async {
+        let kept = Kept::open()?;
+        let record = kept.find(settings, Which::Open).await?;
+        let Some(record) = record else { return Err(no_session(settings)?) };
+        drop(kept);
+        say_where(&record, settings, &mut console);
+        let meta = RestoreMeta {
+            wishes: command.wake.into(),
+            later: asking.wait == Wait::JustQueue,
+            start: StartMeta::watching(for_agents(), settings.ttl),
+        };
+        let resume = ResumeParams::new(&record, given.as_ref(), meta);
+        let mut view = TurnView::new(settings.mode.format, Some(record.id.clone()));
+        let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
+        let patience = Patience::new(settings.timeout)?;
+        let mut talk = Talk::new(&mut console, &mut view, patience, Some(asking.request.clone()), next);
+        let answered = ask(&reach, &record, &resume, &asking, &mut talk).await;
+        let about = |error: CliError| error.about(record.identity());
+        match answered.map_err(about)? {
+            Answered::Queued => {
+                output::queued(&record.identity(), &asking.request, &mut console)?;
+                Ok(Exit::Success.into())
+            }
+            Answered::Over(Ending { result, exit }) => {
+                view.finish(&result, &mut console)?;
+                Ok(exit.into())
+            }
+        }
+    })
+}
+
+/// What came of it.
+enum Answered {
+    Queued,
+    Over(Ending),
+}
+
+async fn ask(
+    reach: &Reach,
+    record: &Record,
+    resume: &ResumeParams<'_>,
+    asking: &Asking,
+    talk: &mut Talk<'_>,
+) -> Result<Answered, CliError> {
+    for _ in 0..TRIES {
+        let outcome = match attempt(reach, record, resume, asking, talk).await {
+            Ok(outcome) => outcome,
+            Err(Trouble::Failed(error)) => return Err(error),
+            Err(Trouble::Stopped(stop)) => return Err(stop.into()),
+            Err(Trouble::Lost) => match what_became(record, asking).await? {
+                Some(ending) => return Ok(Answered::Over(ending)),
+                None => continue,
+            },
+        };
+        if let Outcome::Queued(_) = outcome {
+            return Ok(Answered::Queued);
+        }
+        let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());
+        let ending = asking.ending(&outcome, ResultIds::from(ids));
+        let bad = || HostError::BadAnswer { method: "session/prompt".to_owned() };
+        return Ok(Answered::Over(ending.ok_or_else(bad)?));
+    }
+    Err(HostError::Lost.into())
+}
+
+async fn attempt(
+    reach: &Reach,
+    record: &Record,
+    resume: &ResumeParams<'_>,
+    asking: &Asking,
+    talk: &mut Talk<'_>,
+) -> Result<Outcome, Trouble> {
+    let mut client = reach.host().await?;
+    let id = record.id.as_str();
+    talk.watch(&client, id).await?;
+    let slow = format!("waiting for the agent {} to start", record.agent.label());
+    talk.ask(&mut client, "session/resume", resume, &slow).await?;
+    talk.prompt(&mut client, id, &asking.params(id), asking.wait).await
+}
+
+/// What became of a prompt whose host is gone; `None` if it may be asked again.
+async fn what_became(record: &Record, asking: &Asking) -> Result<Option<Ending>, CliError> {
+    let kept = Kept::open()?;
+    let Some(store) = kept.store() else { return Ok(None) };
+    let turn = store.turn(record.id.clone(), asking.request.clone()).await?;
+    match turn {
+        None => Ok(None),
+        Some(turn) if matches!(turn.state, TurnState::Queued) => Ok(None),
+        Some(turn) => {
+            let now = store.record(record.id.clone()).await?;
+            let identity: SessionIdentity = now.as_ref().unwrap_or(record).identity();
+            Ok(Some(asking.kept(&turn, identity)))
+        }
+    }
+}
+
+fn say_where(record: &Record, settings: &Settings, console: &mut Console<'_>) {
+    let lives = record.agent_run.as_ref().is_some_and(|run| run.ended.is_none() && run.process.is_alive());
+    let word = if lives { AgentWord::Connected } else { AgentWord::Starting };
+    let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(|name| name.as_str());
+    let label = SessionLabel { record: &record.id, name, cwd: record.cwd.as_path() };
+    output::prompting(label, settings.cwd.as_path(), word, console);
+}

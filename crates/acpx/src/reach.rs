@@ -1,0 +1,67 @@
+//! The way to the home's host: what the environment says about it is read here, and nowhere below.
+
+use std::env;
+use std::ffi::OsString;
+use std::future::Future;
+use std::path::PathBuf;
+
+use acpx_core::host::{HostClient, HostPlace, Launcher, running};
+use acpx_core::tools::Tag;
+
+use crate::error::CliError;
+use crate::home::acpx_home;
+
+/// What a host needs of its environment. Agents do not get it: theirs comes from the client that needs them.
+const FOR_THE_HOST: [&str; 5] = ["HOME", "PATH", "LANG", "XDG_RUNTIME_DIR", "TMPDIR"];
+
+/// A home and how its host is started.
+pub(crate) struct Reach {
+    pub(crate) place: HostPlace,
+    launcher: Launcher,
+}
+
+impl Reach {
+    /// The way to the host of the home that the environment names.
+    pub(crate) fn of_environment() -> Result<Self, CliError> {
+        Self::of_home(acpx_home()?)
+    }
+
+    /// The way to the host of a home.
+    pub(crate) fn of_home(home: PathBuf) -> Result<Self, CliError> {
+        let program = own_program()?;
+        let inherited = FOR_THE_HOST.iter().filter_map(|name| Some(((*name).into(), env::var_os(name)?)));
+        let environment = inherited.chain([("ACPX_HOME".into(), home.clone().into())]).collect();
+        let runtime = env::var_os("XDG_RUNTIME_DIR").filter(|path| !path.is_empty()).map(PathBuf::from);
+        let place = HostPlace::new(home, runtime, &env::temp_dir());
+        let launcher = Launcher { program, args: vec!["host".into(), "run".into()], environment };
+        Ok(Self { place, launcher })
+    }
+
+    /// The host, started if it has to be.
+    pub(crate) async fn host(&self) -> Result<HostClient, CliError> {
+        Ok(self.launcher.reach(&self.place).await?)
+    }
+
+    /// The host, if one runs.
+    pub(crate) async fn running(&self) -> Result<Option<HostClient>, CliError> {
+        Ok(running(&self.place).await?)
+    }
+}
+
+/// The program itself, to be started again as a host or as the demo agent.
+pub(crate) fn own_program() -> Result<PathBuf, CliError> {
+    env::current_exe()
+        .map_err(|source| CliError::System { doing: "find the program itself".to_owned(), source })
+}
+
+/// The environment for an agent that this command makes start: its own, but for the tag of an agent it may have
+/// been started by itself.
+pub(crate) fn for_agents() -> Vec<(OsString, OsString)> {
+    env::vars_os().filter(|(name, _)| name != Tag::VARIABLE).collect()
+}
+
+/// Runs what a command does to its end.
+pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.map_err(CliError::Runtime)?.block_on(work)
+}

@@ -1,0 +1,173 @@
+//! A client's end of a connection to a host.
+//!
+//! The client is the one who reads: whatever the host sends comes out of [`HostClient::next`], in order, and an
+//! answer never overtakes the events before it. Nothing is kept here but the connection.
+
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+use tokio::net::UnixStream;
+
+use crate::model::TurnId;
+use crate::wire::{self, Inbound, Incoming, Message, Peer, RpcId};
+
+use super::fault::Refusal;
+use super::meta::PROTOCOL;
+use super::serve::{limits, serve_connection};
+use super::watched::{self, WatchedEvent};
+use super::{Host, HostError, turns};
+
+/// A connection to a host that has answered `initialize`.
+pub struct HostClient {
+    peer: Peer,
+    incoming: Incoming,
+}
+
+/// What a host says.
+#[derive(Debug)]
+pub enum FromHost {
+    /// Something happened in a session that is watched.
+    Event(WatchedEvent),
+    /// A prompt of ours is on the disk.
+    Accepted {
+        /// Its turn.
+        turn: TurnId,
+        /// Our name for it.
+        request: String,
+    },
+    /// A request was answered.
+    Answer {
+        /// Which.
+        id: RpcId,
+        /// The result as raw JSON, or why not.
+        result: Result<Box<str>, Refusal>,
+    },
+    /// The agent asks, and we are the one to answer.
+    Question {
+        /// Its id.
+        id: RpcId,
+        /// The params of a `session/request_permission`.
+        params: Box<str>,
+    },
+    /// Anything else.
+    Other,
+}
+
+impl HostClient {
+    /// Begins a conversation with whoever listens at the other end. `None` if it goes away before it has
+    /// answered: then nothing has happened.
+    pub(super) async fn start(stream: UnixStream) -> Result<Option<Self>, HostError> {
+        let (source, target) = stream.into_split();
+        let (peer, incoming) = wire::connect(source, target, limits());
+        Self::initialized(peer, incoming).await
+    }
+
+    /// A client of a host in this very process.
+    pub async fn in_process(host: &Arc<Host>) -> Result<Self, HostError> {
+        let ((near, near_incoming), (far, far_incoming)) = wire::memory(limits());
+        tokio::spawn(serve_connection(far, far_incoming, Arc::clone(host), false));
+        Self::initialized(near, near_incoming).await?.ok_or(HostError::Lost)
+    }
+
+    async fn initialized(peer: Peer, incoming: Incoming) -> Result<Option<Self>, HostError> {
+        let mut client = Self { peer, incoming };
+        let meta = json!({ "acpx": { "protocol": PROTOCOL } });
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "_meta": meta });
+        match client.call::<serde_json::Value>("initialize", &params).await {
+            Ok(_) => Ok(Some(client)),
+            Err(HostError::Lost) => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks the host for something. The answer comes in its turn.
+    pub async fn ask(&self, method: &str, params: &impl Serialize) -> Result<RpcId, HostError> {
+        let params = serde_json::to_string(params).expect("what we ask has only text, numbers and lists");
+        self.peer.request(method, &params).await.map_err(|_| HostError::Lost)
+    }
+
+    /// Tells the host something.
+    pub async fn tell(&self, method: &str, params: &impl Serialize) -> Result<(), HostError> {
+        let params = serde_json::to_string(params).expect("what we say has only text, numbers and lists");
+        self.peer.notify(method, &params).await.map_err(|_| HostError::Lost)
+    }
+
+    /// Answers a question.
+    pub async fn answer(&self, id: &RpcId, result: &impl Serialize) -> Result<(), HostError> {
+        let result = serde_json::to_string(result).expect("what we say has only text, numbers and lists");
+        self.peer.respond(id, &result).await.map_err(|_| HostError::Lost)
+    }
+
+    /// Asks the host for something and waits for the answer, whatever else it says meanwhile.
+    pub async fn call<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<T, HostError> {
+        self.call_while(method, params, |_| {}).await
+    }
+
+    /// Asks the host for something and waits for the answer; what it says meanwhile goes to `meanwhile`.
+    pub async fn call_while<T: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+        mut meanwhile: impl FnMut(FromHost),
+    ) -> Result<T, HostError> {
+        let asked = self.ask(method, params).await?;
+        loop {
+            match self.next().await.ok_or(HostError::Lost)? {
+                FromHost::Answer { id, result } if id == asked => {
+                    let bad = |_| HostError::BadAnswer { method: method.to_owned() };
+                    return serde_json::from_str(&result?).map_err(bad);
+                }
+                other => meanwhile(other),
+            }
+        }
+    }
+
+    /// What the host says next; `None` when it is gone.
+    pub async fn next(&mut self) -> Option<FromHost> {
+        self.incoming.recv().await.map(read)
+    }
+
+    /// What the host has said already and nobody has taken yet.
+    pub fn try_next(&mut self) -> Option<FromHost> {
+        self.incoming.try_recv().map(read)
+    }
+
+    /// Ends the connection; what was said is still written.
+    pub async fn close(self) {
+        // A host that is gone has nothing to hear.
+        drop(self.peer.close().await);
+    }
+}
+
+fn read(inbound: Inbound) -> FromHost {
+    match inbound {
+        Inbound::Notification(message) => notification(&message),
+        Inbound::Response { id, message, .. } => {
+            let result = match message.result() {
+                Some(result) => Ok(result.into()),
+                None => Err(Refusal::read(message.error().unwrap_or("null"))),
+            };
+            FromHost::Answer { id, result }
+        }
+        Inbound::Request { id, message } if message.method() == Some("session/request_permission") => {
+            FromHost::Question { id, params: message.params().unwrap_or("null").into() }
+        }
+        Inbound::Request { .. } | Inbound::Stray(_) => FromHost::Other,
+    }
+}
+
+fn notification(message: &Message) -> FromHost {
+    let params = message.params().unwrap_or("null");
+    let read = match message.method() {
+        Some(watched::EVENT) => WatchedEvent::read(params).map(FromHost::Event),
+        Some(turns::ACCEPTED) => turns::read_accepted(params),
+        _ => None,
+    };
+    read.unwrap_or(FromHost::Other)
+}

@@ -1,0 +1,171 @@
+//! Reaching a home's host, and starting one where there is none.
+//!
+//! A host that is leaving looks like one that is gone: whoever meets it starts another, which waits for the
+//! lock. Two who start one at once get one host: the second finds the lock taken and says so, and both connect
+//! to the first.
+
+use std::ffi::OsString;
+use std::fs::OpenOptions;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use serde::Deserialize;
+use tokio::io::AsyncReadExt;
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe::Receiver;
+use tokio::time::Instant;
+
+use super::meta::PROTOCOL;
+use super::place::check_private;
+use super::{HostClient, HostError, HostInfo, HostPlace, published};
+
+/// How long a host may take to come up, its predecessor's farewell included.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// What is read of a host that gives up.
+const LAST_WORDS: u64 = 64 * 1024;
+/// A log that has grown beyond this begins anew with the next host.
+const LOG_BYTES: u64 = 1 << 20;
+
+/// How a host is started: the program, its arguments and its whole environment.
+#[derive(Debug, Clone)]
+pub struct Launcher {
+    /// The program.
+    pub program: PathBuf,
+    /// Its arguments.
+    pub args: Vec<OsString>,
+    /// Its environment. Agents do not get it: theirs comes from the client that needs them.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
+/// The word with which a new host says that it listens.
+pub const READY: &str = "ready\n";
+
+/// Connects to the host of a home, if one listens.
+pub async fn running(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
+    let Some(info) = published(place) else { return Ok(None) };
+    let Some(stream) = connect(&info).await? else { return Ok(None) };
+    if !PROTOCOL.meets(info.protocol) {
+        let version = info.version;
+        let newer = info.protocol.oldest > PROTOCOL.newest;
+        return Err(if newer { HostError::Newer { version } } else { HostError::Older { version } });
+    }
+    HostClient::start(stream).await
+}
+
+async fn connect(info: &HostInfo) -> Result<Option<UnixStream>, HostError> {
+    if let Some(directory) = info.socket.parent() {
+        if !directory.exists() {
+            return Ok(None);
+        }
+        check_private(directory)?;
+    }
+    match UnixStream::connect(&info.socket).await {
+        Ok(stream) => {
+            let ours = rustix::process::getuid().as_raw();
+            match stream.peer_cred() {
+                Ok(peer) if peer.uid() == ours => Ok(Some(stream)),
+                _ => Err(HostError::Stranger { path: info.socket.clone() }),
+            }
+        }
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+            _ => Err(HostError::Socket { path: info.socket.clone(), source: error }),
+        },
+    }
+}
+
+impl Launcher {
+    /// Connects to the host of a home, and starts one if there is none.
+    pub async fn reach(&self, place: &HostPlace) -> Result<HostClient, HostError> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            match running(place).await {
+                Ok(Some(client)) => return Ok(client),
+                Ok(None) => {}
+                Err(HostError::Older { version }) => {
+                    if !leave_if_idle(place).await? {
+                        return Err(HostError::Older { version });
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            if Instant::now() >= deadline {
+                return Err(HostError::Silent { home: place.home().to_owned() });
+            }
+            self.start(place).await?;
+        }
+    }
+
+    /// Starts a host and waits until it listens, or until it says that another one does.
+    async fn start(&self, place: &HostPlace) -> Result<(), HostError> {
+        place.make_home()?;
+        let mut child = Command::new(&self.program)
+            .args(&self.args)
+            .env_clear()
+            .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            .current_dir("/")
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(log(place).map_err(HostError::NotStarted)?)
+            .spawn()
+            .map_err(HostError::NotStarted)?;
+        let mut said = Vec::new();
+        if let Some(stdout) = child.stdout.take() {
+            let stdout = Receiver::from_owned_fd(OwnedFd::from(stdout)).map_err(HostError::NotStarted)?;
+            let words = async { stdout.take(LAST_WORDS).read_to_end(&mut said).await };
+            match tokio::time::timeout(PATIENCE, words).await {
+                Ok(read) => drop(read.map_err(HostError::NotStarted)?),
+                Err(_) => return Err(HostError::Silent { home: place.home().to_owned() }),
+            }
+        }
+        if said == READY.as_bytes() {
+            return Ok(());
+        }
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        Err(HostError::GaveUp { said: if said.is_empty() { "it said nothing".to_owned() } else { said } })
+    }
+}
+
+fn log(place: &HostPlace) -> io::Result<Stdio> {
+    let path = place.log();
+    let is_long = path.metadata().is_ok_and(|facts| facts.len() > LOG_BYTES);
+    let mut options = OpenOptions::new();
+    options.create(true).mode(0o600);
+    if is_long {
+        options.write(true).truncate(true)
+    } else {
+        options.append(true)
+    };
+    options.open(path).map(Stdio::from)
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Busy {
+    live_sessions: u64,
+    clients: u64,
+}
+
+/// Asks a host of another version to go, if it has nothing to do. Every version understands this much.
+async fn leave_if_idle(place: &HostPlace) -> Result<bool, HostError> {
+    let Some(mut client) = any_version(place).await? else { return Ok(true) };
+    let busy: Busy = client.call("_acpx/host/status", &serde_json::json!({})).await?;
+    if busy.live_sessions > 0 || busy.clients > 1 {
+        return Ok(false);
+    }
+    client.call::<serde_json::Value>("_acpx/host/stop", &serde_json::json!({})).await?;
+    Ok(true)
+}
+
+/// Connects to the host of a home, whatever its version, if one listens.
+pub async fn any_version(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
+    let Some(info) = published(place) else { return Ok(None) };
+    match connect(&info).await? {
+        Some(stream) => HostClient::start(stream).await,
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,143 @@
+//! The host: the background process that holds a home's live sessions, and how clients reach it.
+//!
+//! On its socket it is an ACP agent whose sessions are our records, so that commands, editors and whatever comes
+//! later speak one protocol to one dispatcher. There is one host for each home: whoever has its lock. It comes
+//! when it is needed and goes when nobody needs it; what it leaves behind is in the store and nowhere else.
+
+mod attachment;
+mod client;
+mod connection;
+mod error;
+mod fault;
+mod launch;
+mod list;
+mod lock;
+pub mod meta;
+mod methods;
+mod place;
+mod run;
+mod scopes;
+mod serve;
+mod turns;
+mod watched;
+
+use std::ffi::OsStr;
+use std::path::Path;
+use std::sync::Arc;
+
+use tokio::sync::watch;
+
+pub use client::{FromHost, HostClient};
+pub use error::HostError;
+pub use fault::Refusal;
+pub use launch::{Launcher, READY, any_version, running};
+pub use lock::{HostInfo, HostLock, published};
+pub use place::HostPlace;
+pub use run::{HostSetup, RunError, run};
+pub use watched::WatchedEvent;
+
+use crate::engine::{Engine, Servers, Session, SessionError};
+use crate::model::{KeptServer, McpServer, RequestId, Seq, Timestamp, Turn};
+use crate::store::Store;
+
+use scopes::Scopes;
+
+/// Reads the MCP servers of a configuration file for a session; a reason in words if it cannot be read.
+pub type ServerFile = Arc<dyn Fn(&Path, Around<'_>) -> Result<Vec<McpServer>, String> + Send + Sync>;
+
+/// What the programs of servers are looked for by.
+#[derive(Debug, Clone, Copy)]
+pub struct Around<'a> {
+    /// The directory the session works in.
+    pub cwd: &'a Path,
+    /// The directories of `PATH`.
+    pub path: Option<&'a OsStr>,
+}
+
+/// What every connection to a host shares.
+pub struct Host {
+    engine: Engine,
+    store: Arc<dyn Store>,
+    scopes: Scopes,
+    server_file: ServerFile,
+    version: String,
+    started_at: Timestamp,
+    /// How many clients are connected.
+    clients: Arc<watch::Sender<usize>>,
+    /// True once somebody wants the host to go.
+    stopping: watch::Sender<bool>,
+    /// True once no session runs any more.
+    stopped: watch::Sender<bool>,
+}
+
+impl Host {
+    /// A host over an engine and the store it writes to. `version` is the program's.
+    pub fn new(
+        engine: Engine,
+        store: Arc<dyn Store>,
+        server_file: ServerFile,
+        version: impl Into<String>,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            started_at: engine.now(),
+            engine,
+            store,
+            scopes: Scopes::default(),
+            server_file,
+            version: version.into(),
+            clients: Arc::default(),
+            stopping: watch::Sender::new(false),
+            stopped: watch::Sender::new(false),
+        })
+    }
+
+    /// Lets the host go: it takes nobody in any more, and stops.
+    pub fn stop(&self) {
+        self.stopping.send_replace(true);
+    }
+
+    /// Stops every session for good.
+    pub async fn shut_down(&self) {
+        self.stopping.send_replace(true);
+        self.engine.shutdown().await;
+        self.stopped.send_replace(true);
+    }
+
+    /// Waits until no session runs any more.
+    async fn stopped(&self) {
+        // The sender is our own, so it does not go away before.
+        drop(self.stopped.subscribe().wait_for(|stopped| *stopped).await);
+    }
+
+    /// The servers a record had, from the files they came from. One whose file no longer has it, or that a
+    /// client had told, is left out; `None` if no file could help.
+    fn recovered(&self, kept: Vec<KeptServer>, around: Around<'_>) -> Option<Servers> {
+        let source = kept.iter().find_map(|server| server.source.clone())?;
+        let there = (self.server_file)(source.as_path(), around).unwrap_or_default();
+        let mut servers = Servers { source: Some(source.clone()), ..Servers::default() };
+        for KeptServer { name, source: from } in kept {
+            let value = there.iter().find(|server| server.name == name && from.as_ref() == Some(&source));
+            match value {
+                Some(server) => servers.list.push(server.clone()),
+                None => servers.left_out.push(name),
+            }
+        }
+        Some(servers)
+    }
+
+    /// Waits for the end of a turn that somebody asked for earlier.
+    async fn turn_over(&self, session: &Session, request: RequestId) -> Result<Option<Turn>, SessionError> {
+        // Followed from before it is looked at, so that its end cannot slip through between.
+        let mut follower = session.follow(session.last_seq().map_or(Seq::FIRST, Seq::next));
+        loop {
+            let turn = self.store.turn(session.record_id().clone(), request.clone()).await?;
+            match turn {
+                Some(turn) if turn.is_open() => {}
+                ended => return Ok(ended),
+            }
+            if follower.next().await?.is_none() {
+                return Err(SessionError::ShutDown(session.record_id().clone()));
+            }
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The life of a host's process: what it finds, what it serves, and what it leaves, which is nothing but its
+//! store.
+
+use std::os::unix::fs::PermissionsExt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::UnixListener;
+
+use crate::engine::{Engine, Settings};
+use crate::model::{AgentExit, AgentRun, HostId, ProcessIdentity};
+use crate::store::{Access, Change, Durability, SessionWriter, SqliteStore, Store, StoreError};
+use crate::tools::{Grace, Orphans, Swept, sweep};
+
+use super::meta::PROTOCOL;
+use super::place::remove_socket;
+use super::serve::serve;
+use super::{Host, HostError, HostInfo, HostLock, HostPlace, ServerFile};
+
+/// What a host is made of.
+pub struct HostSetup {
+    /// Where it lives.
+    pub place: HostPlace,
+    /// The program's version.
+    pub version: String,
+    /// How long it stays without a client and a live session.
+    pub linger: Duration,
+    /// Its engine's limits.
+    pub settings: Settings,
+    /// Reads the servers of a configuration file.
+    pub server_file: ServerFile,
+}
+
+/// Why a host did not come up, or what it met on its way out.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum RunError {
+    /// Something of the host's own.
+    #[error(transparent)]
+    Host(#[from] HostError),
+    /// The store cannot be used.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// The system does not let it look after orphans.
+    #[error("cannot look after orphaned processes")]
+    Orphans(#[source] std::io::Error),
+}
+
+/// Runs a home's host, whose lock it has, until it is stopped or has nothing to do. `ready` is called when it
+/// listens, with what it found on its way up.
+pub async fn run(
+    setup: HostSetup,
+    mut lock: HostLock,
+    ready: impl FnOnce(&Arc<Host>, &Swept),
+) -> Result<(), RunError> {
+    let HostSetup { place, version, linger, mut settings, server_file } = setup;
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&place.store(), Access::ReadWrite)?);
+    let id = HostId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
+    let home = place.name();
+    settings.tag = Some(home.clone());
+    let orphans = Orphans::adopt().map_err(RunError::Orphans)?;
+    let swept = end_leftovers(&store, &id, &home, &settings).await?;
+    let engine = Engine::new(Arc::clone(&store), id, settings);
+    let host = Host::new(engine, store, server_file, version.clone());
+    let socket = place.make_socket_path()?;
+    remove_socket(&socket)?;
+    let problem = |source| HostError::Socket { path: socket.clone(), source };
+    let listener = UnixListener::bind(&socket).map_err(problem)?;
+    std::fs::set_permissions(&socket, PermissionsExt::from_mode(0o600)).map_err(problem)?;
+    let info = HostInfo { pid: std::process::id(), socket: socket.clone(), protocol: PROTOCOL, version };
+    lock.publish(&info)?;
+    ready(&host, &swept);
+    serve(listener, &host, &home, linger, || {
+        // Nobody is to find a way to a host that is leaving.
+        drop(lock.retract());
+        drop(remove_socket(&socket));
+    })
+    .await;
+    orphans.release().await;
+    Ok(())
+}
+
+/// Ends the agents that a killed host left, and notes that they are gone.
+async fn end_leftovers(
+    store: &Arc<dyn Store>,
+    host: &HostId,
+    home: &str,
+    settings: &Settings,
+) -> Result<Swept, StoreError> {
+    let left = store.running().await?;
+    let runs: Vec<ProcessIdentity> = left.iter().map(|(_, run)| run.process.clone()).collect();
+    let (home, grace): (String, Grace) = (home.to_owned(), settings.process);
+    let swept = tokio::task::spawn_blocking(move || sweep(&home, &runs, grace)).await.unwrap_or_default();
+    for (record, run) in left {
+        let ended = Some(AgentExit { at: (settings.clock)(), how: "its host was killed".to_owned() });
+        let writer = SessionWriter::lease(Arc::clone(store), record, host.clone()).await?;
+        writer.append(vec![Change::AgentRun(AgentRun { ended, ..run })], Durability::Process).await?;
+    }
+    Ok(swept)
+}

@@ -1,0 +1,98 @@
+//! Clients come and go: the host's accept loop, and when it has nothing left to do.
+//!
+//! The decision to leave is made where clients are taken in, so that none can slip between the two: whoever
+//! connects after it finds nobody, and starts another host.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinSet;
+use tokio::time::{Instant, sleep_until};
+
+use crate::acp::agent;
+use crate::engine::Counted;
+use crate::tools::is_inside;
+use crate::wire::{self, Incoming, Limits, Peer};
+
+use super::Host;
+use super::connection::{self, Connection};
+
+/// How long a client's requests may take to end once it is gone. Its turns are not among them: they go on.
+const GRACE: Duration = Duration::from_secs(2);
+/// How long clients have to take their last answers when the host stops.
+const FAREWELL: Duration = Duration::from_secs(2);
+/// What an event's line has around the line it carries.
+const ENVELOPE: usize = 64 * 1024;
+
+/// The limits of a connection between a client and its host: whatever fits between host and agent fits here.
+pub(super) fn limits() -> Limits {
+    let limits = Limits::default();
+    Limits { line_bytes: limits.line_bytes + ENVELOPE, ..limits }
+}
+
+/// Serves clients until the host is stopped, or until it has had no client and no live session for as long as
+/// `linger`. Then `leave` sees to it that nobody finds the way here any more.
+pub(super) async fn serve(
+    listener: UnixListener,
+    host: &Arc<Host>,
+    home: &str,
+    linger: Duration,
+    leave: impl FnOnce(),
+) {
+    let mut clients = JoinSet::new();
+    let mut live = host.engine.live();
+    let mut stopping = host.stopping.subscribe();
+    let mut idle_since = Instant::now();
+    loop {
+        let is_idle = clients.is_empty() && *live.borrow_and_update() == 0;
+        tokio::select! {
+            _ = stopping.wait_for(|stopping| *stopping) => break,
+            accepted = listener.accept() => {
+                if let Ok((stream, _)) = accepted {
+                    clients.spawn(serve_client(stream, Arc::clone(host), home.to_owned()));
+                }
+            }
+            Some(_) = clients.join_next() => idle_since = Instant::now(),
+            _ = live.changed() => idle_since = Instant::now(),
+            () = sleep_until(idle_since + linger), if is_idle => break,
+        }
+    }
+    leave();
+    drop(listener);
+    host.shut_down().await;
+    let farewell = async { while clients.join_next().await.is_some() {} };
+    // Whoever does not read what it is told is told no more.
+    drop(tokio::time::timeout(FAREWELL, farewell).await);
+}
+
+async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String) {
+    // The directory keeps others out; this is the second lock on the same door.
+    let Ok(peer) = stream.peer_cred() else { return };
+    if peer.uid() != rustix::process::getuid().as_raw() {
+        return;
+    }
+    let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
+    let confined = pid.is_some_and(|pid| is_inside(pid, &home));
+    let (source, target) = stream.into_split();
+    let (peer, incoming) = wire::connect(source, target, limits());
+    serve_connection(peer, incoming, host, confined).await;
+}
+
+/// Serves one client on a connection that is made.
+pub(super) async fn serve_connection(peer: Peer, incoming: Incoming, host: Arc<Host>, confined: bool) {
+    let _counted = Counted::one(&host.clients);
+    let offer = connection::offer(&host.version);
+    let mut stopping = host.stopping.subscribe();
+    let connection = Arc::new(Connection::new(Arc::clone(&host), confined));
+    let ended = peer.clone();
+    let serving = agent::serve(peer, incoming, connection, offer, GRACE);
+    tokio::pin!(serving);
+    tokio::select! {
+        () = &mut serving => return,
+        _ = stopping.wait_for(|stopping| *stopping) => {}
+    }
+    // What is under way is answered by the sessions as they stop; then there is nothing more to say.
+    host.stopped().await;
+    drop(tokio::time::timeout(FAREWELL, async { tokio::join!(ended.close(), serving) }).await);
+}

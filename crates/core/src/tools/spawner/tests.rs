@@ -1,0 +1,82 @@
+//! The life of an agent and the life of the thread that started it.
+
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::process::CommandExt;
+use std::process::Stdio;
+use std::time::Duration;
+
+use super::super::ending::Phase;
+use super::super::stat::Stat;
+use super::*;
+
+/// A program that echoes, as the leader of its group.
+fn echo() -> Command {
+    let mut command = Command::new("/bin/cat");
+    command.process_group(0).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+#[tokio::test]
+async fn an_agent_dies_with_the_thread_that_started_it() {
+    let spawner = Spawner::new(None);
+    let (mut leader, _streams) = spawner.start(echo(), Grace::default()).await.unwrap();
+    let another = spawner.clone();
+    drop(spawner);
+    assert_eq!(*leader.phase.borrow(), Phase::Running);
+    drop(another);
+    let phase = leader.phase.wait_for(|phase| *phase != Phase::Running).await.unwrap().clone();
+    let (Phase::Exited(exit) | Phase::Gone(exit)) = phase else { panic!("it runs") };
+    assert_eq!(exit.to_string(), "signal 9");
+}
+
+#[test]
+fn an_agent_does_not_die_with_the_thread_that_asked_for_it() {
+    let spawner = Spawner::new(None);
+    let asking = spawner.clone();
+    let asked = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
+        runtime.block_on(asking.start(echo(), Grace::default())).unwrap()
+    });
+    let (_leader, mut streams) = asked.join().unwrap();
+    streams.stdin.write_all(b"alive\n").unwrap();
+    let mut said = String::new();
+    BufReader::new(streams.stdout).read_line(&mut said).unwrap();
+    assert_eq!(said, "alive\n");
+    drop(spawner);
+}
+
+/// Whether a process with this argument runs.
+fn runs_with(argument: &str) -> bool {
+    let has_it = |pid: u32| {
+        let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+        command.split(|byte| *byte == 0).any(|found| found == argument.as_bytes())
+    };
+    Stat::all().expect("the system tells its processes").iter().any(|stat| !stat.is_dead && has_it(stat.pid))
+}
+
+#[tokio::test]
+async fn a_start_that_nobody_waits_for_leaves_no_process() {
+    let spawner = Spawner::new(None);
+    for step in 0..20 {
+        let mut unwanted = echo();
+        // Options end here; then comes a name that nothing else has, and stdin keeps the program waiting.
+        let name = format!("/unwanted-{}", uuid::Uuid::now_v7());
+        unwanted.args(["-", "--", &name]);
+        // Each time it is given up a bit later: before its fork, after it, or in the midst of it.
+        let patience = Duration::from_micros(100) * step;
+        drop(tokio::time::timeout(patience, spawner.start(unwanted, Grace::default())).await);
+        // The orders are taken in turn, so the unwanted one has been dealt with after this.
+        assert!(spawner.start(echo(), Grace::default()).await.is_ok());
+        while runs_with(&name) {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn what_cannot_be_started_is_an_error_and_the_next_start_works() {
+    let spawner = Spawner::new(None);
+    let missing = spawner.start(Command::new("/there/is/no/such/program"), Grace::default()).await;
+    assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
+    assert!(spawner.start(echo(), Grace::default()).await.is_ok());
+}
