@@ -93,13 +93,15 @@ impl Asking {
                     "INTERRUPTED" => TurnStatus::Interrupted,
                     _ => TurnStatus::Failed,
                 };
-                let result = PromptResult::new(ids, self.request.clone(), status);
+                let mut result = PromptResult::new(ids, self.request.clone(), status);
                 let error = ResultError {
                     code: refusal.code().to_owned(),
                     message: refusal.to_string(),
                     hint: refusal.hint().map(str::to_owned),
                 };
-                (PromptResult { error: Some(error), ..result.with_turn(refusal.turn()?) }, *stop)
+                result.error = Some(error);
+                result.add_turn(refusal.turn()?);
+                (result, *stop)
             }
         };
         Some(Ending::new(result, stop))
@@ -109,8 +111,11 @@ impl Asking {
         let PromptAnswer { stop_reason, usage, meta } = serde_json::from_str(answer).ok()?;
         let cancelled = stop_reason == StopReason::cancelled().as_str();
         let status = if cancelled { TurnStatus::Cancelled } else { TurnStatus::Completed };
-        let result = PromptResult::new(ids, self.request.clone(), status).with_turn(&meta.acpx);
-        Some(PromptResult { stop_reason: Some(stop_reason), usage, ..result })
+        let mut result = PromptResult::new(ids, self.request.clone(), status);
+        result.stop_reason = Some(stop_reason);
+        result.usage = usage;
+        result.add_turn(&meta.acpx);
+        Some(result)
     }
 
     /// What a turn that is kept means for a command that lost its host.
@@ -120,7 +125,7 @@ impl Asking {
 }
 
 impl Ending {
-    fn new(result: PromptResult, stop: Option<Stop>) -> Self {
+    fn new(mut result: PromptResult, stop: Option<Stop>) -> Self {
         match stop {
             None => Self { exit: result.exit(), result },
             Some(Stop::Signalled) => Self { result, exit: Exit::Interrupted },
@@ -128,9 +133,12 @@ impl Ending {
                 let error = ResultError {
                     code: "TIMEOUT".to_owned(),
                     message: format!("the turn took longer than {} s and was cancelled", limit.as_secs_f32()),
-                    hint: Some("give it more time with --timeout; what was said until then is kept".to_owned()),
+                    hint: Some(
+                        "give it more time with --timeout; what was said until then is kept".to_owned(),
+                    ),
                 };
-                let result = PromptResult { status: TurnStatus::Failed, error: Some(error), ..result };
+                result.status = TurnStatus::Failed;
+                result.error = Some(error);
                 Self { exit: Exit::Timeout, result }
             }
         }
@@ -138,13 +146,10 @@ impl Ending {
 }
 
 impl PromptResult {
-    /// The same result with what is known of its turn.
-    fn with_turn(self, turn: &TurnMeta) -> Self {
-        Self {
-            duration_ms: turn.duration_ms,
-            permissions: PermissionCount { approved: turn.approved, rejected: turn.rejected },
-            ..self
-        }
+    /// Adds what is known of its turn.
+    fn add_turn(&mut self, turn: &TurnMeta) {
+        self.duration_ms = turn.duration_ms;
+        self.permissions = PermissionCount { approved: turn.approved, rejected: turn.rejected };
     }
 }
 

@@ -5,14 +5,17 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use acpx_core::engine::{PromptProblem, SessionError};
+use acpx_core::host::{HostError, RunError};
 use acpx_core::model::{AgentError, PathProblem, SessionIdentity};
 use acpx_core::store::StoreError;
 
 use crate::agents::UnknownAgent;
 use crate::cli::UsageError;
 use crate::config::ConfigError;
+use crate::patience::Stop;
 use crate::prompt_input::InputError;
 
 mod class;
@@ -92,6 +95,12 @@ pub(crate) enum CliError {
     /// A path cannot be used.
     #[error(transparent)]
     Path(#[from] PathProblem),
+    /// It took longer than it may.
+    #[error("it took longer than {} s", .0.as_secs_f32())]
+    TimedOut(Duration),
+    /// A signal ended it.
+    #[error("interrupted")]
+    Signalled,
     /// What the host answered instead.
     #[error("{}", .0.message)]
     Told(ToldError),
@@ -126,6 +135,42 @@ impl From<PromptProblem> for CliError {
     }
 }
 
+impl From<HostError> for CliError {
+    fn from(error: HostError) -> Self {
+        let acp = match &error {
+            HostError::Refused(refusal) => refusal.acp().map(Into::into),
+            _ => None,
+        };
+        let origin = match (&error, &acp) {
+            (_, Some(_)) => Origin::Acp,
+            (HostError::Refused(refusal), None) if refusal.code() == "QUEUE_FULL" => Origin::Queue,
+            (HostError::Refused(_), None) => Origin::Runtime,
+            _ => Origin::Cli,
+        };
+        let (code, hint) = (error.code().to_owned(), error.hint().map(str::to_owned));
+        Self::Told(ToldError { code, message: with_causes(&error), hint, origin, acp })
+    }
+}
+
+impl From<RunError> for CliError {
+    fn from(error: RunError) -> Self {
+        match error {
+            RunError::Host(error) => error.into(),
+            RunError::Store(error) => error.into(),
+            other => Self::System { doing: "be the host".to_owned(), source: io::Error::other(other) },
+        }
+    }
+}
+
+impl From<Stop> for CliError {
+    fn from(stop: Stop) -> Self {
+        match stop {
+            Stop::TimedOut(limit) => Self::TimedOut(limit),
+            Stop::Signalled => Self::Signalled,
+        }
+    }
+}
+
 impl CliError {
     /// The same error about a session whose ids are known.
     pub(crate) fn about(self, identity: SessionIdentity) -> Self {
@@ -142,13 +187,7 @@ impl CliError {
         if let Self::About { error, .. } = self {
             return error.message();
         }
-        let mut text = self.to_string();
-        let mut cause = self.source();
-        while let Some(error) = cause {
-            text = format!("{text}: {error}");
-            cause = error.source();
-        }
-        text
+        with_causes(self)
     }
 
     /// The stable code of this error. Those of the library are its own.
@@ -172,6 +211,8 @@ impl CliError {
             Self::Directory { .. } => "BAD_DIRECTORY",
             Self::NoSession { .. } => "NO_SESSION",
             Self::ExecDisabled { .. } => "EXEC_DISABLED",
+            Self::TimedOut(_) => "TIMEOUT",
+            Self::Signalled => "SIGNALLED",
             Self::Output(_) => "OUTPUT_FAILED",
             Self::Path(_) => "BAD_PATH",
             Self::Runtime(_)
@@ -212,10 +253,11 @@ impl CliError {
             Self::Session(SessionError::NoRecord(_)) => Some("acpx sessions list has those there are".into()),
             Self::Session(error) => error.hint().map(Into::into),
             Self::Store(error) => error.hint().map(Into::into),
+            Self::TimedOut(_) => Some("give it more time with --timeout".into()),
             Self::Told(error) => error.hint.clone().map(Into::into),
             Self::About { error, .. } => error.hint(),
             Self::Path(_) => Some("name another path: agents are told absolute paths as UTF-8 text".into()),
-            Self::Runtime(_) | Self::Output(_) => None,
+            Self::Runtime(_) | Self::Output(_) | Self::Signalled => None,
         }
     }
 
@@ -248,6 +290,12 @@ impl CliError {
             _ => None,
         }
     }
+}
+
+/// An error with its causes, in one line.
+fn with_causes(error: &dyn Error) -> String {
+    let causes = std::iter::successors(Some(error), |&error| error.source());
+    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
 const AGENTS_HINT: &str = "put it under \"agents\" in config.json of ACPX_HOME, or use one that is built in";

@@ -3,6 +3,7 @@
 //! What sessions are and do is in `acpx-core`; here is only what a person types and reads.
 
 mod agents;
+mod asking;
 mod cli;
 mod commands;
 mod config;
@@ -10,9 +11,13 @@ mod demo_agent;
 mod error;
 mod home;
 mod output;
+mod patience;
 mod prompt_input;
+mod reach;
 mod scope;
 mod settings;
+mod setup;
+mod talk;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};

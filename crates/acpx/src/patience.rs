@@ -27,8 +27,7 @@ impl Patience {
     /// Patience from now on, for as long as the limit says.
     pub(crate) fn new(limit: Option<Duration>) -> Result<Self, CliError> {
         let listen = |kind| {
-            signal(kind)
-                .map_err(|source| CliError::System { doing: "listen to signals".to_owned(), source })
+            signal(kind).map_err(|source| CliError::System { doing: "listen to signals".to_owned(), source })
         };
         let signals = [
             listen(SignalKind::interrupt())?,

@@ -3,7 +3,7 @@
 //! A file or stdin that holds a JSON array is taken as content blocks and goes out byte for byte, once every
 //! block has what the protocol wants of it; everything else is text.
 
-use std::io::{self, Read};
+use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -73,6 +73,26 @@ pub(crate) trait Stdin {
     fn is_terminal(&self) -> bool;
     /// What is piped.
     fn reader(&mut self) -> &mut dyn Read;
+}
+
+/// The program's own.
+#[derive(Debug)]
+pub(crate) struct OfProgram(io::Stdin);
+
+impl Default for OfProgram {
+    fn default() -> Self {
+        Self(io::stdin())
+    }
+}
+
+impl Stdin for OfProgram {
+    fn is_terminal(&self) -> bool {
+        self.0.is_terminal()
+    }
+
+    fn reader(&mut self) -> &mut dyn Read {
+        &mut self.0
+    }
 }
 
 /// The prompt's content blocks, a JSON array. A file is looked for in `cwd`.

@@ -15,7 +15,7 @@ use crate::home::acpx_home;
 use crate::output::Mode;
 
 /// How long an agent may be idle unless something else is said.
-const DEFAULT_TTL: Duration = Duration::from_mins(5);
+pub(crate) const DEFAULT_TTL: Duration = Duration::from_mins(5);
 
 /// The configuration, read when it is first needed: many commands never do.
 #[derive(Debug, Default)]

@@ -5,7 +5,6 @@
 
 use std::time::Duration;
 
-use acpx_core::host::meta::TurnMeta;
 use acpx_core::host::{FromHost, HostClient, HostError, Refusal, WatchedEvent};
 use acpx_core::model::{Direction, Fact, RequestId, Seq, TurnId};
 use serde::Serialize;
@@ -30,8 +29,8 @@ pub(crate) struct Talk<'a> {
     pub(crate) console: &'a mut Console<'static>,
     view: &'a mut TurnView,
     patience: Patience,
-    /// The name of our prompt, by which its turn is known.
-    request: RequestId,
+    /// The name of our prompt, if there is one; by it its turn is known.
+    request: Option<RequestId>,
     turn: Option<TurnId>,
     /// The first event that was not seen yet.
     next: Seq,
@@ -96,7 +95,7 @@ impl<'a> Talk<'a> {
         console: &'a mut Console<'static>,
         view: &'a mut TurnView,
         patience: Patience,
-        request: RequestId,
+        request: Option<RequestId>,
         next: Seq,
     ) -> Self {
         Self { console, view, patience, request, turn: None, next, burst: 0 }
@@ -157,7 +156,7 @@ impl<'a> Talk<'a> {
                     };
                 }
                 Heard::Said(FromHost::Accepted { turn, request })
-                    if wait == Wait::JustQueue && request == self.request.as_str() =>
+                    if wait == Wait::JustQueue && self.is_ours(&request) =>
                 {
                     return Ok(Outcome::Queued(turn));
                 }
@@ -199,12 +198,16 @@ impl<'a> Talk<'a> {
         }
     }
 
+    fn is_ours(&self, request: &str) -> bool {
+        self.request.as_ref().is_some_and(|ours| ours.as_str() == request)
+    }
+
     /// Shows what belongs to our turn, and what belongs to none: how the agent was brought back for it.
     fn show(&mut self, event: &WatchedEvent) -> Result<(), Trouble> {
         self.next = event.seq.next();
         if event.direction == Direction::Ours
             && let Some(Fact::TurnStarted { turn, request_id }) = Fact::from_body(event.message.get())
-            && request_id == self.request.as_str()
+            && self.is_ours(&request_id)
         {
             self.turn = Some(TurnId(turn));
         }
@@ -221,18 +224,4 @@ async fn at(then: Option<Instant>) {
         Some(then) => sleep_until(then).await,
         None => std::future::pending().await,
     }
-}
-
-/// What a host says of a turn that is over.
-pub(crate) fn turn_meta(answer: &str) -> Option<TurnMeta> {
-    #[derive(serde::Deserialize)]
-    struct Answer {
-        #[serde(rename = "_meta")]
-        meta: Meta,
-    }
-    #[derive(serde::Deserialize)]
-    struct Meta {
-        acpx: TurnMeta,
-    }
-    serde_json::from_str::<Answer>(answer).ok().map(|answer| answer.meta.acpx)
 }

@@ -11,7 +11,6 @@ use acpx_core::machine::WakeOptions;
 use acpx_core::model::{HostId, Seq};
 use acpx_core::store::MemoryStore;
 
-use super::stopped;
 use crate::asking::{Asking, told_ids};
 use crate::cli::{Options, PromptWords, Wait};
 use crate::config::Config;
@@ -46,14 +45,14 @@ pub(super) fn run(
             &mut console,
             &mut view,
             Patience::new(settings.timeout)?,
-            asking.request.clone(),
+            Some(asking.request.clone()),
             Seq::FIRST,
         );
         let ended = turn(&host, &asking, &given, settings, &mut talk).await;
         host.shut_down().await;
         let outcome = ended.map_err(|trouble| match trouble {
             Trouble::Lost => HostError::Lost.into(),
-            Trouble::Stopped(stop) => stopped(stop),
+            Trouble::Stopped(stop) => stop.into(),
             Trouble::Failed(error) => error,
         })?;
         let ids = told_ids(&outcome).map_or_else(ResultIds::default, ResultIds::from);

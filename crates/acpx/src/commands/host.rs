@@ -1,18 +1,18 @@
 //! `acpx host status|stop|restart`, and `acpx host run`, which is the host itself.
 
-use std::io::{self, Write};
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acpx_core::engine::Settings as EngineSettings;
 use acpx_core::host::{self, HostClient, HostError, HostLock, HostPlace, HostSetup, READY};
-use acpx_core::model::Timestamp;
+use acpx_core::model::{McpServer, Timestamp};
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::cli::{HostCommand, Invocation};
-use crate::config::McpFile;
+use crate::cli::{HostCommand, OutputOptions};
+use crate::config::{McpFile, Surroundings};
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, HostChange, RunningHost};
 use crate::reach::{Reach, block_on};
@@ -28,19 +28,20 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// Does something about the host.
 pub(crate) fn run(
     command: HostCommand,
-    invocation: &Invocation,
+    output: OutputOptions,
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
     let reach = Reach::of_environment()?;
     if command == HostCommand::Run {
         return Ok(be_the_host(&reach.place));
     }
-    let mut console = Console::of_program(settings::mode(invocation.options.output, config.get()?)?);
+    let mut console = Console::of_program(settings::mode(output, config.get()?)?);
     block_on(async {
         match command {
             HostCommand::Status => status(&reach, &mut console).await?,
             HostCommand::Stop => {
-                let change = if stop(&reach.place).await? { HostChange::Stopped } else { HostChange::NoneToStop };
+                let change =
+                    if stop(&reach.place).await? { HostChange::Stopped } else { HostChange::NoneToStop };
                 output::host_changed(change, &mut console)?;
             }
             HostCommand::Restart | HostCommand::Run => {
@@ -109,11 +110,8 @@ async fn stop(place: &HostPlace) -> Result<bool, CliError> {
 fn be_the_host(place: &HostPlace) -> ExitCode {
     // Whoever started us may be in a terminal or an agent's group; we are in neither.
     drop(rustix::process::setsid());
-    let told = |words: &str| {
-        let mut stdout = io::stdout();
-        // Whoever started us may have gone since.
-        drop(stdout.write_all(words.as_bytes()).and_then(|()| stdout.flush()));
-    };
+    // Whoever started us may have gone since.
+    let told = |words: &str| drop(output::print(words));
     match lock(place) {
         Ok(Some(lock)) => match serve(place, lock) {
             Ok(()) => Exit::Success.into(),
@@ -158,15 +156,28 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
         version: env!("CARGO_PKG_VERSION").to_owned(),
         linger: LINGER,
         settings: EngineSettings { idle: Some(settings::DEFAULT_TTL), ..EngineSettings::default() },
-        server_file: Arc::new(|path| McpFile::servers_of(path).map_err(|error| error.message())),
+        server_file: Arc::new(servers_of),
     };
     block_on(async {
         let ready = |host: &Arc<host::Host>, swept: &acpx_core::tools::Swept| {
-            output::host_ready(READY, swept);
+            for process in swept.ended.iter().chain(&swept.left) {
+                output::log(&format!(
+                    "ended {} ({}), left by a host that was killed",
+                    process.identity.pid, process.name
+                ));
+            }
+            drop(output::print(READY).and_then(|()| output::close_stdout()));
             tokio::spawn(stop_on_signal(Arc::clone(host)));
         };
         host::run(setup, lock, ready).await.map_err(CliError::from)
     })
+}
+
+/// The servers of a file: one of `--mcp-config`, or the configuration, which has the same member.
+fn servers_of(file: &Path, around: host::Around<'_>) -> Result<Vec<McpServer>, String> {
+    let around = Surroundings { cwd: around.cwd, path: around.path };
+    let servers = McpFile::load(file.to_owned()).and_then(|file| file.servers(around));
+    servers.map_err(|error| error.to_string())
 }
 
 /// A host that is told to terminate ends its agents first.

@@ -1,7 +1,11 @@
 //! The commands, one file each. Their arguments and help texts are the grammar's, in `cli`.
 
+mod cancel;
 mod demo_agent;
+mod exec;
+mod host;
 mod kept;
+mod prompt;
 mod sessions;
 mod status;
 mod tour;
@@ -28,16 +32,17 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         Command::Sessions(SessionsCommand::List(list)) if !list.remote => {
             sessions::list::run(&settings()?, &options, list.filter_cwd.as_deref())
         }
-        Command::Prompt(_)
-        | Command::Exec(_)
-        | Command::Cancel
-        | Command::Sessions(
-            SessionsCommand::List(_)
-            | SessionsCommand::New
-            | SessionsCommand::Ensure
-            | SessionsCommand::Close
-            | SessionsCommand::Migrate(_),
-        )
-        | Command::Host(_) => Err(UsageError::NoHost.into()),
+        Command::Prompt(prompt) => prompt::run(&prompt, &settings()?, &options),
+        Command::Exec(words) => exec::run(&words, &settings()?, &options, config.get()?),
+        Command::Cancel => cancel::run(&settings()?),
+        Command::Sessions(SessionsCommand::New) => sessions::new::new(&settings()?, &options, config.get()?),
+        Command::Sessions(SessionsCommand::Ensure) => {
+            sessions::new::ensure(&settings()?, &options, config.get()?)
+        }
+        Command::Sessions(SessionsCommand::Close) => sessions::close::run(&settings()?),
+        Command::Host(command) => host::run(command, options.output, config),
+        Command::Sessions(SessionsCommand::List(_) | SessionsCommand::Migrate(_)) => {
+            Err(UsageError::NoHost.into())
+        }
     }
 }

@@ -11,10 +11,9 @@ use acpx_core::model::{Record, Seq, SessionIdentity, TurnState};
 use acpx_core::store::Store;
 
 use super::kept::{Kept, Which, no_session};
-use super::stopped;
 use crate::asking::{Asking, Ending, told_ids};
 use crate::cli::{Options, PromptCommand, Wait};
-use crate::config::{Config, McpFile};
+use crate::config::McpFile;
 use crate::error::{CliError, Exit};
 use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
 use crate::patience::Patience;
@@ -32,12 +31,10 @@ pub(super) fn run(
     command: &PromptCommand,
     settings: &Settings,
     options: &Options,
-    config: &Config,
 ) -> Result<ExitCode, CliError> {
     let input = &command.input;
     let blocks = prompt_input::read(input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
     let asking = Asking::new(&blocks, settings.policy, command.wake, command.wait)?;
-    let _ = config;
     // Without the flag a prompt brings no servers and changes none.
     let given = match &options.mcp_config {
         Some(file) => Some(Given::of(&McpFile::load(settings.cwd.as_path().join(file))?, &settings.cwd)?),
@@ -60,7 +57,7 @@ pub(super) fn run(
         let mut view = TurnView::new(settings.mode.format, Some(record.id.clone()));
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::new(settings.timeout)?;
-        let mut talk = Talk::new(&mut console, &mut view, patience, asking.request.clone(), next);
+        let mut talk = Talk::new(&mut console, &mut view, patience, Some(asking.request.clone()), next);
         let answered = ask(&reach, &record, &resume, &asking, &mut talk).await;
         let about = |error: CliError| error.about(record.identity());
         match answered.map_err(about)? {
@@ -93,7 +90,7 @@ async fn ask(
         let outcome = match attempt(reach, record, resume, asking, talk).await {
             Ok(outcome) => outcome,
             Err(Trouble::Failed(error)) => return Err(error),
-            Err(Trouble::Stopped(stop)) => return Err(stopped(stop)),
+            Err(Trouble::Stopped(stop)) => return Err(stop.into()),
             Err(Trouble::Lost) => match what_became(record, asking).await? {
                 Some(ending) => return Ok(Answered::Over(ending)),
                 None => continue,

@@ -51,6 +51,8 @@ pub(crate) enum ErrorClass {
     PermissionPromptUnavailable,
     ExecDisabled,
     Runtime,
+    /// A signal ended the command.
+    Interrupted,
     Usage,
 }
 
@@ -63,6 +65,7 @@ impl ErrorClass {
             "PERMISSION_DENIED" => Self::PermissionDenied,
             "PERMISSION_PROMPT_UNAVAILABLE" => Self::PermissionPromptUnavailable,
             "EXEC_DISABLED" => Self::ExecDisabled,
+            "SIGNALLED" => Self::Interrupted,
             "USAGE" | "BAD_PROMPT" | "CONTENT_UNSUPPORTED" => Self::Usage,
             _ => Self::Runtime,
         }
@@ -76,7 +79,7 @@ impl ErrorClass {
             Self::PermissionDenied => "PERMISSION_DENIED",
             Self::PermissionPromptUnavailable => "PERMISSION_PROMPT_UNAVAILABLE",
             Self::ExecDisabled => "EXEC_DISABLED",
-            Self::Runtime => "RUNTIME",
+            Self::Runtime | Self::Interrupted => "RUNTIME",
             Self::Usage => "USAGE",
         }
     }
@@ -88,7 +91,7 @@ impl ErrorClass {
             Self::Timeout => -32070,
             Self::PermissionDenied => -32071,
             Self::PermissionPromptUnavailable => -32072,
-            Self::ExecDisabled | Self::Runtime => -32603,
+            Self::ExecDisabled | Self::Runtime | Self::Interrupted => -32603,
             Self::Usage => -32602,
         }
     }
@@ -100,6 +103,7 @@ impl ErrorClass {
             Self::Timeout => Exit::Timeout,
             Self::PermissionDenied | Self::PermissionPromptUnavailable => Exit::PermissionDenied,
             Self::ExecDisabled | Self::Runtime => Exit::Failure,
+            Self::Interrupted => Exit::Interrupted,
             Self::Usage => Exit::Usage,
         }
     }
@@ -115,6 +119,8 @@ pub(crate) fn is_retryable(code: &str) -> bool {
             | "SESSION_BUSY_ELSEWHERE"
             | "SESSION_CLOSING"
             | "SHUT_DOWN"
+            | "HOST_LOST"
+            | "HOST_SILENT"
             | "AGENT_START_TIMEOUT"
             | "AGENT_UNRESPONSIVE"
             | "AGENT_DIED"

@@ -9,12 +9,13 @@ mod clean;
 mod console;
 mod done;
 mod error;
-mod event;
 mod history;
 mod host;
 mod list;
 mod migrate;
 mod record;
+#[cfg(test)]
+mod samples;
 mod show;
 mod status;
 mod turn;
@@ -25,7 +26,8 @@ use std::process::ExitCode;
 pub(crate) use self::banner::{AgentWord, SessionLabel, created, prompting};
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::done::{Ensured, HowEnsured, cancelled, closed, ensured, queued};
-pub(crate) use self::event::WatchedEvent;
+#[cfg(test)]
+pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
 pub(crate) use self::history::{History, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
 pub(crate) use self::list::{ListRow, RemoteSession, list};
@@ -33,6 +35,8 @@ pub(crate) use self::migrate::{LeftFile, MigrateReport, MigratedRecord, migrated
 pub(crate) use self::show::show;
 pub(crate) use self::status::{Snapshot, no_session, status};
 pub(crate) use self::turn::{PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
+
+use acpx_core::host::WatchedEvent;
 
 use crate::cli::Format;
 use crate::error::{CliError, Exit, Report};
@@ -69,6 +73,18 @@ pub(crate) fn print(text: &str) -> io::Result<()> {
     out.flush()
 }
 
+/// Gives stdout up: whoever reads it sees its end, while the program goes on.
+pub(crate) fn close_stdout() -> io::Result<()> {
+    let nowhere = std::fs::OpenOptions::new().write(true).open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdout(&nowhere)?)
+}
+
+/// Says something to nobody in particular: a host's stderr is its log.
+pub(crate) fn log(words: &str) {
+    // A log that cannot be written is no reason to stop.
+    drop(writeln!(io::stderr(), "[acpx {}] {words}", std::process::id()));
+}
+
 /// Prints why a command was not done, once, in the format that was asked for, and says how the program ends.
 pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
     if error.is_broken_pipe() {
@@ -83,3 +99,6 @@ pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
     });
     report.class.exit().into()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,5 +1,7 @@
 //! `acpx sessions …`: one file for each of its verbs.
 
+pub(super) mod close;
 pub(super) mod history;
 pub(super) mod list;
+pub(super) mod new;
 pub(super) mod show;

@@ -11,9 +11,8 @@ use crate::error::{ErrorClass, Exit};
 
 /// How a turn ended.
 #[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(tag = "action", rename = "prompt_result", rename_all = "camelCase")]
 pub(crate) struct PromptResult {
-    action: PromptResultAction,
     /// The ids, as far as there are any.
     #[serde(flatten)]
     pub(crate) ids: ResultIds,
@@ -36,14 +35,6 @@ pub(crate) struct PromptResult {
     /// What became of the permissions the agent asked for, if it asked for any.
     #[serde(skip_serializing_if = "is_none_asked", serialize_with = "write_count")]
     pub(crate) permissions: PermissionCount,
-}
-
-/// The one action that this object is about.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-enum PromptResultAction {
-    #[default]
-    #[serde(rename = "prompt_result")]
-    PromptResult,
 }
 
 /// The ids of a turn's session. `exec` keeps no record, and an agent that fails early gives no session.
@@ -102,7 +93,6 @@ impl PromptResult {
     /// The result of a prompt of which nothing but this is known.
     pub(crate) fn new(ids: ResultIds, request: RequestId, status: TurnStatus) -> Self {
         Self {
-            action: PromptResultAction::PromptResult,
             ids,
             request,
             status,

@@ -1,0 +1,63 @@
+//! `acpx cancel`: stops the turn that runs, whoever asked for it.
+
+use std::process::ExitCode;
+
+use acpx_core::host::HostError;
+use acpx_core::model::Record;
+use acpx_core::store::Store;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::kept::{Kept, Which};
+use crate::error::{CliError, Exit};
+use crate::output::{self, Console};
+use crate::reach::{Reach, block_on};
+use crate::settings::Settings;
+
+#[derive(Deserialize)]
+struct Cancelled {
+    cancelled: bool,
+}
+
+/// Cancels in the session that is meant. That there is nothing to cancel is an answer too.
+pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
+    let reach = Reach::of_environment()?;
+    let mut console = Console::of_program(settings.mode);
+    block_on(async {
+        let kept = Kept::open()?;
+        let record = kept.find(settings, Which::Open).await?;
+        let cancelled = match &record {
+            None => false,
+            Some(record) => cancel(&reach, &kept, record).await?,
+        };
+        let identity = record.map(|record| record.identity());
+        output::cancelled(identity.as_ref(), cancelled, &mut console)?;
+        Ok(Exit::Success.into())
+    })
+}
+
+async fn cancel(reach: &Reach, kept: &Kept, record: &Record) -> Result<bool, CliError> {
+    loop {
+        let running = match reach.running().await? {
+            Some(client) => Some(client),
+            // Without a host nothing runs, but prompts of a host that died may wait.
+            None if waits(kept, record).await? => Some(reach.host().await?),
+            None => None,
+        };
+        let Some(mut client) = running else { return Ok(false) };
+        match client.call::<Cancelled>("_acpx/cancel", &json!({ "sessionId": record.id })).await {
+            Err(HostError::Lost) => {}
+            answer => {
+                let about = |error: HostError| CliError::from(error).about(record.identity());
+                return Ok(answer.map_err(about)?.cancelled);
+            }
+        }
+    }
+}
+
+async fn waits(kept: &Kept, record: &Record) -> Result<bool, CliError> {
+    match kept.store() {
+        Some(store) => Ok(!store.open_turns(record.id.clone()).await?.is_empty()),
+        None => Ok(false),
+    }
+}

@@ -1,0 +1,35 @@
+//! `acpx sessions close`: ends a session's turns and its agent, and takes it out of the shell's way.
+
+use std::process::ExitCode;
+
+use acpx_core::host::HostError;
+use acpx_core::host::meta::IdsMeta;
+use serde_json::json;
+
+use super::super::kept::{Kept, Which, no_session};
+use crate::error::{CliError, Exit};
+use crate::output::{self, Console};
+use crate::reach::{Reach, block_on};
+use crate::settings::Settings;
+
+/// Closes the session that is meant.
+pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
+    let reach = Reach::of_environment()?;
+    let mut console = Console::of_program(settings.mode);
+    block_on(async {
+        let record = Kept::open()?.find(settings, Which::Open).await?;
+        let Some(record) = record else { return Err(no_session(settings)?) };
+        let params = json!({ "sessionId": record.id });
+        let ids = loop {
+            let mut client = reach.host().await?;
+            match client.call::<IdsMeta>("_acpx/close", &params).await {
+                // A host that was leaving has closed nothing.
+                Err(HostError::Lost) => {}
+                answer => break answer.map_err(|error| CliError::from(error).about(record.identity()))?,
+            }
+        };
+        let identity = ids.identity().unwrap_or_else(|| record.identity());
+        output::closed(&identity, &mut console)?;
+        Ok(Exit::Success.into())
+    })
+}
