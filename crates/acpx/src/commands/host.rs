@@ -109,7 +109,8 @@ async fn stop(place: &HostPlace) -> Result<bool, CliError> {
 /// and the rest to its log.
 fn be_the_host(place: &HostPlace) -> ExitCode {
     // Whoever started us may be in a terminal or an agent's group; we are in neither.
-    drop(rustix::process::setsid());
+    // It fails only for the leader of a group, who is in neither already.
+    let _ = rustix::process::setsid();
     // Whoever started us may have gone since.
     let told = |words: &str| drop(output::print(words));
     match lock(place) {
