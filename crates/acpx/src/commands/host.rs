@@ -109,7 +109,8 @@ async fn stop(place: &HostPlace) -> Result<bool, CliError> {
 /// and the rest to its log.
 fn be_the_host(place: &HostPlace) -> ExitCode {
     // Whoever started us may be in a terminal or an agent's group; we are in neither.
-    drop(rustix::process::setsid());
+    // It fails only for the leader of a group, who is in neither already.
+    let _ = rustix::process::setsid();
     // Whoever started us may have gone since.
     let told = |words: &str| drop(output::print(words));
     match lock(place) {
@@ -157,6 +158,7 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
         linger: LINGER,
         settings: EngineSettings { idle: Some(settings::DEFAULT_TTL), ..EngineSettings::default() },
         server_file: Arc::new(servers_of),
+        name_of: crate::agents::name_of,
     };
     block_on(async {
         let ready = |host: &Arc<host::Host>, swept: &acpx_core::tools::Swept| {
