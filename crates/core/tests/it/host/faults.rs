@@ -20,7 +20,7 @@ async fn an_agent_that_is_not_there_and_one_that_dies_are_told_by_their_codes() 
     let params = bench.new_params(&["/no/such/agent".to_owned()]);
     let not_found = refusal(&mut client, "session/new", &params).await;
     assert_eq!(whole(&not_found), (-32603, "AGENT_NOT_FOUND", true, None, None));
-    assert_eq!(not_found.to_string(), "there is no program /no/such/agent");
+    assert_eq!(not_found.to_string(), "the agent command \"/no/such/agent\" was not found");
 
     let script = Script::new().initialize(everything()).session_new("s1").prompt(|turn| turn.exit(3));
     let record = bench.open(&mut client, &bench.agent(&script)).await;

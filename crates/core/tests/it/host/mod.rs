@@ -54,13 +54,17 @@ impl Bench {
     fn with(manner: Manner) -> Self {
         let home = TempHome::new();
         let runtime = home.join("run");
-        std::fs::create_dir(&runtime).unwrap();
-        let place = HostPlace::new(home.join("home"), Some(runtime.clone()), home.path());
+        let place = HostPlace::new(home.join("home"), None, &runtime);
         let millis = |time: Duration| time.as_millis().to_string().into();
         let paths = [place.home().to_owned(), runtime].map(PathBuf::into_os_string);
         let args = paths.into_iter().chain([millis(manner.linger), millis(manner.idle)]).collect();
         let launcher = Launcher { program: examples::program("host"), args, environment: Vec::new() };
         Self { home, place, launcher }
+    }
+
+    /// Where its host has its socket.
+    fn sockets(&self) -> PathBuf {
+        self.home.join("run").join(format!("acpx-{}", rustix::process::getuid().as_raw()))
     }
 
     async fn client(&self) -> HostClient {

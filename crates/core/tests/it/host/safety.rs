@@ -32,7 +32,7 @@ async fn the_socket_is_the_users_alone_in_a_directory_of_the_users_alone() {
     let bench = Bench::new();
     let _client = bench.client().await;
     let socket = published(&bench.place).unwrap().socket;
-    assert_eq!(socket.parent().unwrap(), bench.home.join("run/acpx"));
+    assert_eq!(socket.parent().unwrap(), bench.sockets());
     assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
     assert_eq!((mode(bench.place.home()), mode(&bench.place.home().join("host.lock"))), (0o700, 0o600));
 }
@@ -40,8 +40,8 @@ async fn the_socket_is_the_users_alone_in_a_directory_of_the_users_alone() {
 #[tokio::test]
 async fn a_directory_that_others_may_enter_or_that_leads_elsewhere_is_no_place_for_a_socket() {
     let bench = Bench::new();
-    let directory = bench.home.join("run/acpx");
-    std::fs::create_dir(&directory).unwrap();
+    let directory = bench.sockets();
+    std::fs::create_dir_all(&directory).unwrap();
     for allowed in [0o701, 0o710, 0o777] {
         std::fs::set_permissions(&directory, PermissionsExt::from_mode(allowed)).unwrap();
         let said = bench.refused().await;
@@ -62,7 +62,7 @@ async fn a_directory_that_others_may_enter_or_that_leads_elsewhere_is_no_place_f
 async fn a_client_does_not_knock_where_others_could_have_put_the_door() {
     let bench = Bench::new();
     drop(bench.client().await);
-    let directory = bench.home.join("run/acpx");
+    let directory = bench.sockets();
     std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
     let error = acpx_core::host::running(&bench.place).await.err().expect("it is not safe");
     assert_eq!(error.code(), "HOST_DIRECTORY_UNSAFE");
@@ -72,8 +72,8 @@ async fn a_client_does_not_knock_where_others_could_have_put_the_door() {
 #[tokio::test]
 async fn a_home_with_a_path_of_any_length_has_a_host() {
     let bench = Bench::new();
-    let long = (0..4).fold(bench.home.path().to_owned(), |path, _| path.join("x".repeat(120)));
-    let place = HostPlace::new(long, Some(bench.home.join("run")), bench.home.path());
+    let long = (0..2).fold(bench.home.path().to_owned(), |path, _| path.join("x".repeat(120)));
+    let place = HostPlace::new(long, None, &bench.home.join("run"));
     let mut args = bench.launcher.args.clone();
     args[0] = place.home().into();
     let launcher = Launcher { args, ..bench.launcher.clone() };

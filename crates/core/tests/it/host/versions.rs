@@ -22,7 +22,7 @@ impl OtherHost {
     /// none.
     fn start(bench: &Bench, protocol: ProtocolRange, live: u64, answers: bool) -> Self {
         let lock = HostLock::try_take(&bench.place).unwrap().expect("no host runs");
-        let directory = bench.home.join("run/acpx");
+        let directory = bench.sockets();
         std::fs::create_dir_all(&directory).unwrap();
         std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
         let socket = directory.join("other.sock");
@@ -155,7 +155,7 @@ async fn what_a_killed_host_left_in_its_lock_leads_nobody_astray() {
         std::fs::write(bench.place.home().join("host.lock"), text).unwrap();
         assert!(running(&bench.place).await.unwrap().is_none(), "{text:?}");
     }
-    publish(&bench, PROTOCOL, bench.home.join("run/nowhere.sock"));
+    publish(&bench, PROTOCOL, bench.home.join("run/nowhere/x.sock"));
     assert!(running(&bench.place).await.unwrap().is_none());
     drop(HostLock::try_take(&bench.place).unwrap().expect("nobody has it"));
     assert_eq!(std::fs::read_to_string(bench.place.home().join("host.lock")).unwrap(), "");
