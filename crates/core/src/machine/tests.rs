@@ -11,6 +11,7 @@ use crate::model::{
 
 mod cases;
 mod table;
+mod wishes;
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis).unwrap()

@@ -1,7 +1,13 @@
 //! Failures cross the socket whole: code, hint, the turn they happened to, and the agent's own error object.
 
-use acpx_core::host::{HostError, Refusal};
-use acpx_testkit::Script;
+use std::sync::Arc;
+
+use acpx_core::engine::{Engine, Settings};
+use acpx_core::host::{Host, HostClient, Refusal};
+use acpx_core::model::HostId;
+use acpx_core::store::{MemoryStore, Store};
+use acpx_core::wire::Limits;
+use acpx_testkit::{Script, TempHome, scripted_agent_command};
 use serde_json::{Value, json};
 
 use super::{Bench, prompt_params, refusal};
@@ -81,15 +87,25 @@ async fn a_request_that_makes_no_sense_is_refused_with_the_field_that_is_wrong()
 
 #[tokio::test]
 async fn a_prompt_that_is_too_long_is_said_to_be_whoever_notices() {
-    let bench = Bench::new();
-    let mut client = bench.client().await;
-    let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
-    // Longer than an agent takes, and longer than a host takes.
-    for (bytes, code) in [(64 << 20, "BAD_PROMPT"), (65 << 20, "BAD_REQUEST")] {
-        let params = prompt_params(&record, &"x".repeat(bytes), json!({}));
+    let home = TempHome::new();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let settings =
+        Settings { wire: Limits { line_bytes: 64 << 10, ..Limits::default() }, ..Settings::default() };
+    let engine = Engine::new(Arc::clone(&store), HostId::new("host").unwrap(), settings);
+    let host = Host::new(engine, store, Arc::new(|_, _| Ok(Vec::new())), "test");
+    let mut client = HostClient::in_process(&host).await.unwrap();
+    let argv = scripted_agent_command(&faithful(everything()), &home);
+    let acpx = json!({ "agent": { "argv": argv }, "environment": super::environment() });
+    let new = json!({ "cwd": home.path(), "mcpServers": [], "_meta": { "acpx": acpx } });
+    let answer: Value = client.call("session/new", &new).await.unwrap();
+    let record = answer["sessionId"].as_str().unwrap();
+    // Longer than this agent takes, and longer than any host takes.
+    for (bytes, code) in [(64 << 10, "BAD_PROMPT"), (65 << 20, "BAD_REQUEST")] {
+        let params = prompt_params(record, &"x".repeat(bytes), json!({}));
         let error = client.call::<Value>("session/prompt", &params).await.expect_err("it is too long");
         assert_eq!(error.code(), code, "{error}");
-        assert!(!matches!(error, HostError::Lost));
     }
-    assert_eq!(super::prompt(&mut client, &record, "short").await["stopReason"], "end_turn");
+    assert_eq!(super::prompt(&mut client, record, "short").await["stopReason"], "end_turn");
+    client.close().await;
+    host.shut_down().await;
 }
