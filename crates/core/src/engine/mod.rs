@@ -4,7 +4,7 @@
 //! together, and only then sends, answers and shows. So nothing is shown before it is kept, and a prompt is
 //! on the disk before its bytes reach the agent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
@@ -209,6 +209,14 @@ impl Engine {
             finished.send_replace(true);
         });
         Running { session, task, done }
+    }
+
+    /// Does something while no session begins. It is told which records have one, whether or not its agent runs.
+    pub async fn while_none_begins<T>(&self, work: impl AsyncFnOnce(&HashSet<RecordId>) -> T) -> T {
+        let running = self.0.running.lock().await;
+        let known = running.iter().flat_map(HashMap::iter).filter(|(_, known)| !*known.done.borrow());
+        let records = known.map(|(record, _)| record.clone()).collect();
+        work(&records).await
     }
 
     /// How many sessions have an agent, from its start to its end.

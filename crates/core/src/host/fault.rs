@@ -8,6 +8,7 @@ use crate::acp::agent::CallError;
 use crate::engine::SessionError;
 use crate::model::{AcpSessionId, AgentError, RecordId, Turn, TurnError};
 use crate::store::StoreError;
+use crate::store::import_acpx::ImportError;
 use crate::wire::RpcError;
 
 use super::meta::TurnMeta;
@@ -103,6 +104,13 @@ pub(super) fn refused(error: &SessionError) -> CallError {
 
 pub(super) fn not_kept(error: StoreError) -> CallError {
     refused(&error.into())
+}
+
+/// The answer to an import that could not be done.
+pub(super) fn not_imported(error: &ImportError) -> CallError {
+    let hint = error.hint().map(str::to_owned);
+    let fault = FaultMeta { code: error.code().to_owned(), hint, ..FaultMeta::default() };
+    passed_on(RpcError::INTERNAL, with_causes(error), fault)
 }
 
 /// To a client our record is the session, so a record that is not there is an unknown session.

@@ -42,6 +42,10 @@ impl Connection {
                 self.host.stop();
                 Ok("{}".to_owned())
             }
+            "_acpx/import" => match &self.host.importer {
+                Some(importer) => importer.answer(&self.host.engine, &call).await,
+                None => Err(CallError::UnknownMethod(call.method)),
+            },
             _ => Err(CallError::UnknownMethod(call.method)),
         }
     }

@@ -9,6 +9,7 @@ mod client;
 mod connection;
 mod error;
 mod fault;
+mod importing;
 mod launch;
 mod list;
 mod lock;
@@ -30,6 +31,7 @@ use tokio::sync::watch;
 pub use client::{FromHost, HostClient};
 pub use error::HostError;
 pub use fault::Refusal;
+pub use importing::{AgentNames, FileMeta, ImportMeta, ImportParams, TakenMeta, import_alone};
 pub use launch::{Launcher, READY, any_version, running};
 pub use lock::{HostInfo, HostLock, published};
 pub use place::HostPlace;
@@ -40,6 +42,7 @@ use crate::engine::{Engine, Servers, Session, SessionError};
 use crate::model::{KeptServer, McpServer, RequestId, Seq, Timestamp, Turn};
 use crate::store::Store;
 
+use importing::Importer;
 use scopes::Scopes;
 
 /// Reads the MCP servers of a configuration file for a session; a reason in words if it cannot be read.
@@ -60,6 +63,8 @@ pub struct Host {
     store: Arc<dyn Store>,
     scopes: Scopes,
     server_file: ServerFile,
+    /// Takes sessions of npm acpx over, if there is a file to take them into.
+    importer: Option<Importer>,
     version: String,
     started_at: Timestamp,
     /// How many clients are connected.
@@ -78,17 +83,28 @@ impl Host {
         server_file: ServerFile,
         version: impl Into<String>,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::made_of(engine, store, server_file, None, version.into()))
+    }
+
+    fn made_of(
+        engine: Engine,
+        store: Arc<dyn Store>,
+        server_file: ServerFile,
+        importer: Option<Importer>,
+        version: String,
+    ) -> Self {
+        Self {
             started_at: engine.now(),
             engine,
             store,
             scopes: Scopes::default(),
             server_file,
-            version: version.into(),
+            importer,
+            version,
             clients: Arc::default(),
             stopping: watch::Sender::new(false),
             stopped: watch::Sender::new(false),
-        })
+        }
     }
 
     /// Lets the host go: it takes nobody in any more, and stops.

@@ -49,14 +49,8 @@ impl AgentSpec {
     /// What a shell tells it from other agents by: its name if it has one, else its whole command line as a JSON
     /// array.
     pub fn key(&self) -> AgentKey {
-        match &self.name {
-            Some(name) => AgentKey::new(name.as_str()),
-            None => {
-                let command: serde_json::Value =
-                    iter::once(&self.program).chain(&self.args).cloned().collect();
-                AgentKey::new(command.to_string())
-            }
-        }
+        let command = || iter::once(&self.program).chain(&self.args).cloned().collect::<serde_json::Value>();
+        AgentKey::new(self.name.clone().unwrap_or_else(|| command().to_string()))
     }
 
     /// What to call it in a message to a person.

@@ -16,6 +16,7 @@ use crate::model::{
 };
 
 mod error;
+pub mod import_acpx;
 mod memory;
 mod page;
 mod progress;
@@ -25,7 +26,7 @@ mod sqlite;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use query::{RecordFilter, ScopeQuery};
-pub use sqlite::{Access, ImportedFile, SqliteFailure, SqliteOptions, SqliteStore};
+pub use sqlite::{Access, ImportedFile, Reads, SqliteFailure, SqliteOptions, SqliteStore};
 
 /// What a store's methods return: a future, so that a store may live on another thread or machine.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -122,8 +123,7 @@ pub trait Store: Send + Sync {
     ) -> StoreFuture<'_, Vec<Record>>;
 
     /// The record that has a scope, or `None`: in the nearest directory that has one, the open one, or else the
-    /// one that was closed last (the one that was made last, where that is equal). How many others there are
-    /// makes no difference to the time this takes.
+    /// one that was closed last (the one that was made last, where that is equal).
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>>;
 
     /// The records whose last run has no end, by their ids, and those runs.

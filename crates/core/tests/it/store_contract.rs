@@ -3,12 +3,14 @@
 
 mod equal;
 pub(crate) mod samples;
+mod scopes;
 
 use std::sync::Arc;
 
 use acpx_core::model::{
-    AgentSessionId, Direction, Event, EventKind, Lifecycle, Lineage, LineageIndex, LineageReason,
-    PermissionPolicy, Record, Seq, Turn, TurnId, TurnState,
+    AgentExit, AgentKey, AgentRun, AgentSessionId, Direction, Event, EventKind, Lifecycle, Lineage,
+    LineageIndex, LineageReason, PermissionPolicy, ProcessIdentity, Record, Scope, Seq, SessionName, Turn,
+    TurnId, TurnState,
 };
 use acpx_core::store::{
     Access, Change, Durability, MemoryStore, PAGE_BYTES, RecordFilter, SessionWriter, SqliteStore, Store,
@@ -18,6 +20,15 @@ use acpx_core::store::{
 use self::samples::{
     all_events, at, dispatched, event, events, failed, host, id, record, request, server, session, stopped,
     turn,
+};
+
+use self::scopes::{
+    a_record_is_found_by_its_agent_and_name_in_the_nearest_directory,
+    a_scope_is_given_changed_and_taken_away, a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
+    an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed,
+    records_are_listed_by_agent_and_directory,
+    the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,
+    two_open_records_of_a_directory_cannot_have_one_scope,
 };
 
 macro_rules! promises {
@@ -61,6 +72,13 @@ promises! {
     records_are_listed_last_changed_first_in_pages,
     what_is_not_there_is_none_or_no_record,
     a_writer_writes_until_another_takes_over,
+    a_record_is_found_by_its_agent_and_name_in_the_nearest_directory,
+    an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed,
+    two_open_records_of_a_directory_cannot_have_one_scope,
+    a_scope_is_given_changed_and_taken_away,
+    records_are_listed_by_agent_and_directory,
+    the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,
+    a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
 }
 
 type AnyStore = Arc<dyn Store>;
@@ -83,6 +101,13 @@ async fn a_created_record_is_read_as_it_was_written(store: AnyStore) {
     expected.agent = expected.agent.with_start_timeout(std::time::Duration::from_millis(1500));
     expected.title = Some("Ein Titel – 题".to_owned());
     expected.lifecycle = Lifecycle::Closed { at: at(6) };
+    expected.scope = Some(Scope { agent: AgentKey::new("claude"), name: SessionName::new("Ärger").ok() });
+    expected.mcp_servers.push(server("web", Some("/home/me/.acpx/servers.json")));
+    expected.agent_run = Some(AgentRun {
+        process: ProcessIdentity { pid: 4321, started: 98_765, boot: "0b7c".to_owned() },
+        since: at(5),
+        ended: Some(AgentExit { at: at(6), how: "signal 9".to_owned() }),
+    });
     let lease = create(&store, expected.clone()).await;
     assert_eq!((lease.record(), lease.generation()), (&id("r"), 1));
     assert_eq!(kept(&store, "r").await, expected);
@@ -444,6 +469,7 @@ async fn what_is_not_there_is_none_or_no_record(store: AnyStore) {
     assert_eq!(said(store.events(gone(), Seq::FIRST, 10).await), missing);
     assert_eq!(said(store.open_turns(gone()).await), missing);
     assert_eq!(said(store.turn(gone(), request("q")).await), missing);
+    assert_eq!(said(store.turn_numbered(gone(), TurnId(1)).await), missing);
     assert_eq!(store.turn(id("r"), request("q")).await.unwrap(), None);
     store.append(lease, Vec::new(), Durability::Machine).await.unwrap();
     assert_eq!(kept(&store, "r").await, record("r", 5));

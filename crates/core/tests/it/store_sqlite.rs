@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::model::{Event, Record, Seq, TurnState};
-use acpx_core::store::{Access, Change, Durability, SqliteOptions, SqliteStore, Store, StoreError};
+use acpx_core::model::{
+    AgentKey, AgentRun, Event, ProcessIdentity, Record, Scope, Seq, SessionName, TurnState,
+};
+use acpx_core::store::{Access, Change, Durability, Reads, SqliteOptions, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
 use rusqlite::types::Value;
 use tempfile::TempDir;
 
-use crate::store_contract::samples::{all_events, event, events, host, id, record, request, turn};
+use crate::store_contract::samples::{all_events, at, event, events, host, id, record, request, turn};
 
 /// A directory with the place of a store in it.
 fn place() -> (TempDir, PathBuf) {
@@ -33,7 +35,13 @@ async fn filled(path: &Path, count: u64) -> (Record, Vec<Event>) {
     let store = open(path);
     let mut changes = events(1, count);
     changes.push(Change::Turn(turn(1, "q", TurnState::Queued)));
-    store.create(record("r", 5), changes, host("h")).await.unwrap();
+    let agent_run = Some(AgentRun {
+        process: ProcessIdentity { pid: 77, started: 5, boot: "boot".to_owned() },
+        since: at(5),
+        ended: None,
+    });
+    let scope = Some(Scope { agent: AgentKey::new("claude"), name: SessionName::new("name").ok() });
+    store.create(Record { scope, agent_run, ..record("r", 5) }, changes, host("h")).await.unwrap();
     (store.record(id("r")).await.unwrap().unwrap(), all_events(&store, &id("r"), 100).await.unwrap())
 }
 
@@ -207,6 +215,26 @@ async fn a_reader_sees_what_a_writer_of_another_connection_has_acknowledged() {
 }
 
 #[tokio::test]
+async fn a_store_that_is_read_on_the_callers_thread_says_the_same() {
+    let (_home, path) = place();
+    let (expected, expected_events) = filled(&path, 30).await;
+    for access in [Access::ReadOnly, Access::ReadWrite] {
+        let options = SqliteOptions { reads: Reads::OnCallersThread, ..SqliteOptions::new(access) };
+        let store = SqliteStore::open_with(&path, &options).unwrap();
+        assert_eq!(store.record(id("r")).await.unwrap(), Some(expected.clone()));
+        assert_eq!(all_events(&store, &id("r"), 7).await.unwrap(), expected_events);
+        let missing = store.events(id("gone"), Seq(1), 1).await.unwrap_err();
+        assert_eq!(missing.to_string(), "there is no record gone");
+    }
+    // What is written is read at once.
+    let options = SqliteOptions { reads: Reads::OnCallersThread, ..SqliteOptions::new(Access::ReadWrite) };
+    let store = SqliteStore::open_with(&path, &options).unwrap();
+    let lease = store.lease(id("r"), host("h")).await.unwrap();
+    store.append(lease, events(31, 31), Durability::Process).await.unwrap();
+    assert_eq!(all_events(&store, &id("r"), 7).await.unwrap().len(), 31);
+}
+
+#[tokio::test]
 async fn an_empty_file_is_a_new_store_to_a_writer_and_none_to_a_reader() {
     let (_home, path) = place();
     fs::write(&path, "").unwrap();
@@ -350,6 +378,8 @@ async fn a_row_that_is_not_what_was_written_is_damage() {
         "UPDATE records SET cwd = '/elsewhere'",
         "UPDATE records SET program = program || 'x'",
         "UPDATE records SET closed_at = 5",
+        "UPDATE records SET scope_agent = NULL, scope_name = NULL",
+        "UPDATE records SET run_ended_at = 5, run_ended_how = ''",
         "UPDATE records SET last_turn = 2",
         "UPDATE records SET last_seq = 4",
         "UPDATE lineage SET session = 's9'",

@@ -224,6 +224,19 @@ mod tests {
     use super::*;
 
     #[test]
+    fn columns_that_were_added_count_up_to_the_last_that_says_something() {
+        const COLUMNS: Columns<4> = columns!["t": "a", "b"; added "c", "d"; "checksum"];
+        assert_eq!((COLUMNS.first, COLUMNS.list), (2, "a, b, c, d, checksum"));
+        let (null, one) = (ValueRef::Null, ValueRef::Integer(1));
+        let rows = [[one, null, null, null], [one, null, one, null], [one, null, null, one], [one; 4]];
+        let sums = rows.map(|row| COLUMNS.checksum(&row));
+        let [first, second, third, fourth] = &rows;
+        let expected = [checksum(&first[..2]), checksum(&second[..3]), checksum(third), checksum(fourth)];
+        assert_eq!(sums, expected);
+        assert_eq!(sums, [2_113_322_393, 2_629_136_718, 642_004_805, 1_959_740_883]);
+    }
+
+    #[test]
     fn a_checksum_is_the_same_in_every_version_and_differs_with_every_value_and_type() {
         let row = [ValueRef::Integer(7), ValueRef::Null, ValueRef::Text(b"{\"jsonrpc\":\"2.0\"}")];
         let sum = checksum(&row);

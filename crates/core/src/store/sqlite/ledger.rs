@@ -73,3 +73,53 @@ pub(super) fn note(connection: &Connection, directory: &Path, files: &[ImportedF
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsStr;
+    use std::path::PathBuf;
+
+    use super::super::tests::{id, place};
+    use super::super::{Access, SqliteStore};
+    use super::*;
+
+    fn file(name: &str, size: u64, record: Option<&str>) -> ImportedFile {
+        ImportedFile {
+            file: name.to_owned(),
+            modified_ns: 1_763_000_000_123_456_789,
+            size,
+            record: record.map(id),
+            outcome: "imported".to_owned(),
+        }
+    }
+
+    #[tokio::test]
+    async fn files_are_noted_by_directory_and_the_last_note_of_a_file_stands() {
+        let (_home, path) = place();
+        let store = SqliteStore::open(&path, Access::ReadWrite).unwrap();
+        let directory = || PathBuf::from(OsStr::from_bytes(b"/not \xff unicode"));
+        let first = vec![file("b.json", 7, Some("r")), file("a.json", 0, None)];
+        store.note_imports(directory(), first.clone()).await.unwrap();
+        assert_eq!(store.imports(directory()).await.unwrap(), [first[1].clone(), first[0].clone()]);
+        assert_eq!(store.imports(PathBuf::from("/other")).await.unwrap(), []);
+        let mut again = file("a.json", 9, Some("s"));
+        again.outcome = "grown".to_owned();
+        store.note_imports(directory(), vec![again.clone()]).await.unwrap();
+        drop(store);
+        let store = SqliteStore::open(&path, Access::ReadOnly).unwrap();
+        assert_eq!(store.imports(directory()).await.unwrap(), [again, first[0].clone()]);
+        let refused = store.note_imports(directory(), Vec::new()).await.unwrap_err();
+        assert_eq!(refused.code(), "STORE_READ_ONLY");
+    }
+
+    #[tokio::test]
+    async fn a_note_that_is_not_what_was_written_is_damage() {
+        for change in ["UPDATE imports SET size = 8", "UPDATE imports SET record = ''"] {
+            let (_home, path) = place();
+            let store = SqliteStore::open(&path, Access::ReadWrite).unwrap();
+            store.note_imports("/old".into(), vec![file("a.json", 7, Some("r"))]).await.unwrap();
+            Connection::open(&path).unwrap().execute_batch(change).unwrap();
+            assert_eq!(store.imports("/old".into()).await.unwrap_err().code(), "STORE_CORRUPT", "{change}");
+        }
+    }
+}

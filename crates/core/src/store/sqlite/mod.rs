@@ -18,6 +18,7 @@ mod threads;
 mod write;
 
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fmt, io};
@@ -45,11 +46,23 @@ pub enum Access {
     ReadOnly,
 }
 
+/// On which thread a store is read. SQLite blocks while the disk does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Reads {
+    /// On one of its own, so that none of a runtime's is blocked.
+    OnOwnThread,
+    /// On the one that asks. For a command that reads a little and ends, the start of a thread is much of the
+    /// time it takes.
+    OnCallersThread,
+}
+
 /// How a store is opened.
 #[derive(Debug, Clone)]
 pub struct SqliteOptions {
     /// What for.
     pub access: Access,
+    /// Where reads run.
+    pub reads: Reads,
     /// How long to wait for another process before the store is [`StoreError::Locked`].
     pub busy_timeout: Duration,
     /// The most bytes the file may have; `None` for as many as the disk has.
@@ -59,10 +72,10 @@ pub struct SqliteOptions {
 }
 
 impl SqliteOptions {
-    /// The usual patience, and no limit.
+    /// The usual patience, no limit, and reads on a thread of their own.
     pub fn new(access: Access) -> Self {
         let (busy_timeout, idle) = (Duration::from_secs(5), Duration::from_secs(1));
-        Self { access, busy_timeout, size_limit: None, idle }
+        Self { access, reads: Reads::OnOwnThread, busy_timeout, size_limit: None, idle }
     }
 }
 
@@ -74,7 +87,7 @@ pub struct SqliteStore {
     /// The format we know.
     known: i64,
     // Dropped first: the connection that closes last empties the log, and only the writer's can.
-    reader: Worker<ReadRequest>,
+    reader: Reader,
     writer: Option<Worker<WriteRequest>>,
 }
 
@@ -108,8 +121,10 @@ impl SqliteStore {
         };
         let connection = opening.reader()?;
         let writer = writer.map(start_writer).transpose().map_err(not_opened)?;
-        let reader = Worker::start("acpx-store-read", move |queue| threads::serve_reads(&connection, queue))
-            .map_err(not_opened)?;
+        let reader = match opening.options.reads {
+            Reads::OnCallersThread => Reader::Here(Mutex::new(connection)),
+            Reads::OnOwnThread => Reader::Thread(start_reader(connection).map_err(not_opened)?),
+        };
         Ok(Self { path, known, reader, writer })
     }
 
@@ -144,6 +159,14 @@ impl SqliteStore {
         &self,
         query: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, StoreError> {
+        let worker = match &self.reader {
+            Reader::Thread(worker) => worker,
+            Reader::Here(connection) => {
+                // A read that panicked has changed nothing, and its transaction was rolled back on the way out.
+                let connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
+                return threads::read_once(&connection, &self.path, self.known, query);
+            }
+        };
         let (reply, answer) = oneshot::channel();
         let (path, known) = (self.path.clone(), self.known);
         let request = move |connection: &Connection| {
@@ -151,13 +174,17 @@ impl SqliteStore {
                 drop(reply.send(threads::read_once(connection, &path, known, query)));
             }
         };
-        self.reader.send(Box::new(request)).await.ok_or_else(|| self.closed())?;
+        worker.send(Box::new(request)).await.ok_or_else(|| self.closed())?;
         answer.await.unwrap_or_else(|_| Err(self.closed()))
     }
 
     fn closed(&self) -> StoreError {
         StoreError::Closed { path: self.path.clone() }
     }
+}
+
+fn start_reader(connection: Connection) -> io::Result<Worker<ReadRequest>> {
+    Worker::start("acpx-store-read", move |queue| threads::serve_reads(&connection, queue))
 }
 
 fn start_writer(writer: Writer) -> io::Result<Worker<WriteRequest>> {
@@ -214,6 +241,12 @@ impl Store for SqliteStore {
     fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>> {
         Box::pin(self.read(move |connection| read::turn_by_number(connection, &record, turn)))
     }
+}
+
+/// Where reads run.
+enum Reader {
+    Thread(Worker<ReadRequest>),
+    Here(Mutex<Connection>),
 }
 
 /// A thread and the queue it serves. Dropping it lets the thread finish what is queued and waits for it.

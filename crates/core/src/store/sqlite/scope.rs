@@ -1,17 +1,18 @@
-//! Which record a shell means. An index leads to it, so the number of records makes no difference; what the index
-//! says is compared with the record it leads to.
+//! Which record a shell means. An index leads to it, so the number of records makes no difference. The columns of
+//! the index are part of the record's checksum, so one that leads astray is found out.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{Connection, params};
 
+use super::cells::Cells;
 use super::fault::Fault;
 use super::read::select_records;
-use super::rows;
+use super::rows::{self, RECORD};
 use crate::model::{AbsolutePath, Lifecycle, Record, RecordId, Scope};
 use crate::store::{ScopeQuery, StoreError};
 
 const IN_SCOPE: &str = "scope_agent = ?1 AND real_cwd = ?2 AND scope_name = ?3";
-const OPEN: &str = "closed_at IS NULL";
-const CLOSED_LAST: &str = "closed_at IS NOT NULL ORDER BY closed_at DESC, key DESC LIMIT 1";
+pub(super) const OPEN: &str = "closed_at IS NULL";
+pub(super) const CLOSED_LAST: &str = "closed_at IS NOT NULL ORDER BY closed_at DESC, key DESC LIMIT 1";
 
 /// The record that has a scope, in the nearest directory that has one.
 pub(super) fn find(connection: &Connection, query: &ScopeQuery) -> Result<Option<Record>, Fault> {
@@ -36,23 +37,17 @@ fn find_in(
     which: &'static str,
 ) -> Result<Option<Record>, Fault> {
     let mut statement = connection.prepare_cached(&select_in_scope(which))?;
-    let [agent, name] = text_of(scope);
-    let mut found = statement.query(params![agent, directory.as_str(), name])?;
+    let name = rows::name_text(scope);
+    let mut found = statement.query(params![scope.agent.as_str(), directory.as_str(), name])?;
     let Some(row) = found.next()? else { return Ok(None) };
     let record = rows::record(connection, row)?;
-    let as_asked = record.scope.as_ref() == Some(scope)
-        && record.real_cwd == *directory
-        && (record.lifecycle == Lifecycle::Open) == (which == OPEN);
-    if as_asked { Ok(Some(record)) } else { Err(misled(&record.id)) }
+    // Whether it is closed is no column of the index but decides which index it is in.
+    let open = record.lifecycle == Lifecycle::Open;
+    if open == (which == OPEN) { Ok(Some(record)) } else { Err(misled(&record.id)) }
 }
 
-fn select_in_scope(which: &str) -> String {
+pub(super) fn select_in_scope(which: &str) -> String {
     format!("{} WHERE {IN_SCOPE} AND {which}", select_records())
-}
-
-/// The two columns that say what a record is found by.
-fn text_of(scope: &Scope) -> [&str; 2] {
-    [scope.agent.as_str(), rows::name_text(scope)]
 }
 
 /// Refuses a scope that another open record of the directory has.
@@ -63,18 +58,21 @@ pub(super) fn refuse_taken(
     directory: &AbsolutePath,
 ) -> Result<(), Fault> {
     let Some(scope) = scope else { return Ok(()) };
-    let [agent, name] = text_of(scope);
-    let holder: Option<String> = connection
-        .prepare_cached(&format!("SELECT id FROM records WHERE {IN_SCOPE} AND {OPEN}"))?
-        .query_row(params![agent, directory.as_str(), name], |row| row.get(0))
-        .optional()?;
-    match holder.filter(|holder| holder != record.as_str()).map(RecordId::new) {
-        None => Ok(()),
-        Some(Ok(record)) => Err(StoreError::ScopeTaken { record }.into()),
-        Some(Err(_)) => Err(Fault::Damaged("a record has an empty id".to_owned())),
+    let mut statement = connection
+        .prepare_cached(&format!("SELECT {} FROM records WHERE {IN_SCOPE} AND {OPEN}", RECORD.list))?;
+    let name = rows::name_text(scope);
+    let mut found = statement.query(params![scope.agent.as_str(), directory.as_str(), name])?;
+    let Some(row) = found.next()? else { return Ok(()) };
+    // Only what a record is, and not where it stands: the holder may be the record that is being written.
+    let cells = Cells::read(row, 0, &RECORD)?;
+    let holder = rows::id(&cells)?;
+    match rows::place(&cells)?.lifecycle {
+        Lifecycle::Closed { .. } => Err(misled(&holder)),
+        Lifecycle::Open if holder == *record => Ok(()),
+        Lifecycle::Open => Err(StoreError::ScopeTaken { record: holder }.into()),
     }
 }
 
 fn misled(record: &RecordId) -> Fault {
-    Fault::Damaged(format!("an index leads to the record {record}, which is not in that scope"))
+    Fault::Damaged(format!("an index and the record {record} do not agree whether it is closed"))
 }

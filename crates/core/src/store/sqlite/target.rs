@@ -48,10 +48,11 @@ impl Target<'_> {
     /// Puts other values into some of the columns that say what the record is.
     fn replace(&self, others: &[(&'static str, ValueRef<'_>)]) -> Result<(), Fault> {
         let checksum = self.read_row(|cells| Ok(cells.checksum_with(others)))?;
-        let assignments: String = others.iter().map(|(column, _)| format!("{column} = ?, ")).collect();
-        let mut update = self
-            .connection
-            .prepare_cached(&format!("UPDATE records SET {assignments}checksum = ? WHERE key = ?"))?;
+        let columns: Vec<&str> = others.iter().map(|(column, _)| *column).collect();
+        let mut update = self.connection.prepare_cached(&format!(
+            "UPDATE records SET {} = ?, checksum = ? WHERE key = ?",
+            columns.join(" = ?, ")
+        ))?;
         let last = [ValueRef::Integer(checksum), ValueRef::Integer(self.standing.key.0)];
         let values = others.iter().map(|(_, value)| *value).chain(last);
         update.execute(params_from_iter(values.map(ToSqlOutput::Borrowed)))?;

@@ -1,6 +1,9 @@
 //! Opening a file in other surroundings than ours: other formats, other file systems. And the values that tests
 //! of this module write.
 
+mod format_1;
+mod later_columns;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 

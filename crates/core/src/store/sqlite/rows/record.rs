@@ -57,7 +57,8 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
     })
 }
 
-fn id(cells: &RecordRow<'_>) -> Result<RecordId, Fault> {
+/// The id of a record.
+pub(in super::super) fn id(cells: &RecordRow<'_>) -> Result<RecordId, Fault> {
     cells.parsed(1, |text| RecordId::new(text).ok())
 }
 

@@ -1,0 +1,89 @@
+//! A command line into words, as a shell would split it: quotes and backslashes, and nothing else. Nothing is
+//! expanded, so a word never means more than it says.
+
+/// A quote was opened and not closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct UnterminatedQuote;
+
+/// Splits a command line.
+pub(super) fn split(line: &str) -> Result<Vec<String>, UnterminatedQuote> {
+    let mut words = Vec::new();
+    // A word may be there and empty: `''`.
+    let mut word: Option<String> = None;
+    let mut signs = line.chars();
+    while let Some(sign) = signs.next() {
+        match sign {
+            '\'' => word.get_or_insert_default().push_str(&single_quoted(&mut signs)?),
+            '"' => word.get_or_insert_default().push_str(&double_quoted(&mut signs)?),
+            // At the very end a backslash has nothing to stand before and is itself.
+            '\\' => word.get_or_insert_default().push(signs.next().unwrap_or('\\')),
+            sign if sign.is_whitespace() => words.extend(word.take()),
+            sign => word.get_or_insert_default().push(sign),
+        }
+    }
+    words.extend(word);
+    Ok(words)
+}
+
+fn single_quoted(signs: &mut std::str::Chars<'_>) -> Result<String, UnterminatedQuote> {
+    let mut text = String::new();
+    loop {
+        match signs.next().ok_or(UnterminatedQuote)? {
+            '\'' => return Ok(text),
+            sign => text.push(sign),
+        }
+    }
+}
+
+fn double_quoted(signs: &mut std::str::Chars<'_>) -> Result<String, UnterminatedQuote> {
+    let mut text = String::new();
+    loop {
+        match signs.next().ok_or(UnterminatedQuote)? {
+            '"' => return Ok(text),
+            '\\' => match signs.next().ok_or(UnterminatedQuote)? {
+                sign @ ('"' | '\\' | '$' | '`') => text.push(sign),
+                sign => text.extend(['\\', sign]),
+            },
+            sign => text.push(sign),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn a_line_is_split_as_a_shell_would() {
+        let table: [(&str, Result<Vec<&str>, UnterminatedQuote>); 9] = [
+            ("npx -y pi-acp@^0.0.33", Ok(vec!["npx", "-y", "pi-acp@^0.0.33"])),
+            ("  a\t b \n", Ok(vec!["a", "b"])),
+            (r#"python3 "my agent.py" 'it is'"#, Ok(vec!["python3", "my agent.py", "it is"])),
+            (r#"a\ b "c\"d\n" '\'"#, Ok(vec!["a b", r#"c"d\n"#, r"\"])),
+            (r#"x'y'"z" ''"#, Ok(vec!["xyz", ""])),
+            (r"end\", Ok(vec![r"end\"])),
+            ("", Ok(vec![])),
+            (r#"a "b"#, Err(UnterminatedQuote)),
+            ("a 'b", Err(UnterminatedQuote)),
+        ];
+        for (line, words) in table {
+            let words = words.map(|words| words.into_iter().map(String::from).collect());
+            assert_eq!(split(line), words, "{line}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn any_words_come_back_from_quotes(words in prop::collection::vec("[^']{0,20}", 0..6)) {
+            let line = words.iter().map(|word| format!("'{word}'")).collect::<Vec<_>>().join(" ");
+            prop_assert_eq!(split(&line), Ok(words));
+        }
+
+        #[test]
+        fn any_line_is_words_or_an_open_quote(line in any::<String>()) {
+            drop(split(&line));
+        }
+    }
+}

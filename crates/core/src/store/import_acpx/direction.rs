@@ -1,0 +1,177 @@
+//! Who said a line. A journal does not tell it, so it is found out: a request by its method, and an answer by
+//! the request it answers. Both sides number their requests from 0, so an id may be open on both at once.
+
+use std::collections::HashMap;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::journal::{JournalMessage, string};
+use crate::model::{Direction, EventKind};
+
+/// What a client of ACP version 1 asks and tells an agent. Whatever is not here comes from the agent: npm acpx
+/// sends nothing else, and an agent may have methods of its own.
+const OF_THE_CLIENT: &[&str] = &[
+    "initialize",
+    "authenticate",
+    "logout",
+    "session/new",
+    "session/load",
+    "session/resume",
+    "session/fork",
+    "session/list",
+    "session/close",
+    "session/delete",
+    "session/prompt",
+    "session/cancel",
+    "session/set_mode",
+    "session/set_model",
+    "session/set_config_option",
+];
+
+/// A request that has no answer yet.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) method: Box<str>,
+    /// Its params, where the answer must be read together with them.
+    pub(super) params: Option<Box<str>>,
+    /// Which request of the journal it is.
+    number: u64,
+}
+
+/// A line's direction and kind, and for an answer the request it answers.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Placed {
+    pub(super) direction: Direction,
+    pub(super) kind: EventKind,
+    pub(super) answers: Option<Asked>,
+}
+
+/// The requests that wait for an answer, by who asked.
+#[derive(Debug, Default)]
+pub(super) struct Directions {
+    ours: HashMap<Box<str>, Asked>,
+    agents: HashMap<Box<str>, Asked>,
+    number: u64,
+}
+
+impl Directions {
+    /// Says who said a message. Messages must come in the journal's order.
+    pub(super) fn place(&mut self, message: &JournalMessage<'_>) -> Placed {
+        match message {
+            JournalMessage::Request { id, method, params } => self.request(id, method, *params),
+            JournalMessage::Notification { method, .. } => {
+                let method = string(method.get()).unwrap_or_default();
+                let is_update = method == "session/update";
+                let kind = if is_update { EventKind::Update } else { EventKind::Notification };
+                Placed { direction: said_by(&method), kind, answers: None }
+            }
+            JournalMessage::Response { id, result, .. } => self.response(id, *result),
+        }
+    }
+
+    fn request(&mut self, id: &str, method: &RawValue, params: Option<&RawValue>) -> Placed {
+        let method = string(method.get()).unwrap_or_default();
+        let direction = said_by(&method);
+        if method == "initialize" {
+            // Another process: what the one before left open will never be answered.
+            self.ours.clear();
+            self.agents.clear();
+        }
+        self.number += 1;
+        let params =
+            (method == "session/request_permission").then(|| params.map(|params| params.get().into()));
+        let asked = Asked { method: (&*method).into(), params: params.flatten(), number: self.number };
+        match direction {
+            Direction::ToAgent => self.ours.insert(id.into(), asked),
+            Direction::FromAgent | Direction::Ours => self.agents.insert(id.into(), asked),
+        };
+        Placed { direction, kind: EventKind::Request, answers: None }
+    }
+
+    fn response(&mut self, id: &str, result: Option<&RawValue>) -> Placed {
+        let to_us = match (self.ours.get(id), self.agents.get(id)) {
+            (Some(ours), Some(agents)) => answers_ours(ours, agents, result),
+            (None, Some(_)) => false,
+            // The beginning of a journal may be gone. What it lacks most is the prompt, and agents answer it.
+            (Some(_) | None, None) => true,
+        };
+        let (direction, asked) = if to_us {
+            (Direction::FromAgent, self.ours.remove(id))
+        } else {
+            (Direction::ToAgent, self.agents.remove(id))
+        };
+        Placed { direction, kind: EventKind::Response, answers: asked }
+    }
+}
+
+/// Whether an answer that could be to either of two requests is to ours. Its shape tells for the two requests
+/// that stay open for long; otherwise the younger request is answered first, since it is asked within the other.
+fn answers_ours(ours: &Asked, agents: &Asked, result: Option<&RawValue>) -> bool {
+    #[derive(Deserialize)]
+    struct Shape {
+        #[serde(default, rename = "stopReason")]
+        stop_reason: Option<serde::de::IgnoredAny>,
+        #[serde(default)]
+        outcome: Option<serde::de::IgnoredAny>,
+    }
+    let shape = result.and_then(|result| serde_json::from_str::<Shape>(result.get()).ok());
+    match shape {
+        Some(Shape { stop_reason: Some(_), .. }) if &*ours.method == "session/prompt" => true,
+        Some(Shape { outcome: Some(_), .. }) if &*agents.method == "session/request_permission" => false,
+        _ => ours.number > agents.number,
+    }
+}
+
+fn said_by(method: &str) -> Direction {
+    if OF_THE_CLIENT.contains(&method) { Direction::ToAgent } else { Direction::FromAgent }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::journal::JournalLine;
+    use super::*;
+
+    fn directions(lines: &[&str]) -> Vec<(Direction, EventKind, Option<String>)> {
+        let mut directions = Directions::default();
+        let place = |line: &&str| {
+            let Some(JournalLine::Message(message)) = JournalLine::read(line) else { panic!("{line}") };
+            let Placed { direction, kind, answers } = directions.place(&message);
+            (direction, kind, answers.map(|asked| asked.method.into()))
+        };
+        lines.iter().map(place).collect()
+    }
+
+    #[test]
+    fn an_id_that_is_open_on_both_sides_is_answered_to_the_right_one() {
+        use Direction::{FromAgent, ToAgent};
+        use EventKind::{Notification, Request, Response, Update};
+        let answer = |method: &str| Some(method.to_owned());
+        let exchange = [
+            (r#"{"id":0,"method":"initialize"}"#, (ToAgent, Request, None)),
+            (r#"{"id":0,"result":{}}"#, (FromAgent, Response, answer("initialize"))),
+            (r#"{"id":3,"method":"session/prompt"}"#, (ToAgent, Request, None)),
+            (r#"{"method":"session/update"}"#, (FromAgent, Update, None)),
+            (r#"{"id":3,"method":"fs/read_text_file"}"#, (FromAgent, Request, None)),
+            (r#"{"id":3,"error":{}}"#, (ToAgent, Response, answer("fs/read_text_file"))),
+            (r#"{"id":3,"method":"session/request_permission"}"#, (FromAgent, Request, None)),
+            (r#"{"method":"session/cancel"}"#, (ToAgent, Notification, None)),
+            // The prompt is answered although the permission is younger and still open.
+            (
+                r#"{"id":3,"result":{"stopReason":"cancelled"}}"#,
+                (FromAgent, Response, answer("session/prompt")),
+            ),
+            (
+                r#"{"id":3,"result":{"outcome":{"outcome":"cancelled"}}}"#,
+                (ToAgent, Response, answer("session/request_permission")),
+            ),
+            (r#"{"id":7,"result":{}}"#, (FromAgent, Response, None)),
+            (r#"{"id":"x","method":"_vendor/ask"}"#, (FromAgent, Request, None)),
+            (r#"{"id":0,"method":"initialize"}"#, (ToAgent, Request, None)),
+            (r#"{"id":"x","result":{}}"#, (FromAgent, Response, None)),
+        ];
+        let lines: Vec<&str> = exchange.iter().map(|(line, _)| *line).collect();
+        let expected: Vec<_> = exchange.into_iter().map(|(_, placed)| placed).collect();
+        assert_eq!(directions(&lines), expected);
+    }
+}

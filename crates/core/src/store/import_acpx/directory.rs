@@ -1,0 +1,111 @@
+//! The files of npm acpx in its sessions directory, as a look at the directory finds them: names, times, sizes.
+//! Nothing is opened here, so the look is cheap enough for every command.
+
+use std::collections::HashMap;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+
+use crate::store::ImportedFile;
+
+/// When a file was changed and how large it is: what tells that it has changed again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(super) struct Stamp {
+    pub(super) modified_ns: i64,
+    pub(super) size: u64,
+}
+
+/// A record's file and its journals.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct RecordFile {
+    pub(super) name: String,
+    pub(super) stamp: Stamp,
+    /// The oldest first.
+    pub(super) journals: Vec<JournalFile>,
+}
+
+/// One segment of a journal.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct JournalFile {
+    pub(super) name: String,
+    pub(super) stamp: Stamp,
+    /// 0 is the one that is written to; the higher, the older.
+    number: u32,
+}
+
+/// What was noted of the files of a directory, by name.
+pub(super) type Ledger = HashMap<String, ImportedFile>;
+
+impl RecordFile {
+    /// The name without its ending.
+    pub(super) fn stem(&self) -> &str {
+        self.name.strip_suffix(".json").unwrap_or(&self.name)
+    }
+
+    /// The record's file and its journals, each with its stamp.
+    pub(super) fn files(&self) -> impl Iterator<Item = (&str, Stamp)> {
+        let journals = self.journals.iter().map(|journal| (&*journal.name, journal.stamp));
+        std::iter::once((&*self.name, self.stamp)).chain(journals)
+    }
+
+    /// Whether a file of the record is not as it was when it was noted.
+    pub(super) fn is_news(&self, ledger: &Ledger) -> bool {
+        self.files().any(|(name, stamp)| {
+            let noted = ledger.get(name);
+            noted.is_none_or(|noted| stamp != Stamp { modified_ns: noted.modified_ns, size: noted.size })
+        })
+    }
+}
+
+/// Lists the records of a directory, the last changed first.
+///
+/// What npm acpx does not take for its own is passed over: directories, its former index, journals without a
+/// record, and names that are no text.
+pub(super) fn list(directory: &Path) -> io::Result<Vec<RecordFile>> {
+    let mut records = Vec::new();
+    let mut journals: HashMap<String, Vec<JournalFile>> = HashMap::new();
+    for entry in fs::read_dir(directory)? {
+        let Ok(name) = entry?.file_name().into_string() else { continue };
+        if let Some((stem, number)) = journal_name(&name) {
+            let stamp = stamp(&directory.join(&name)).unwrap_or_default();
+            journals.entry(stem.to_owned()).or_default().push(JournalFile { name, stamp, number });
+        } else if is_record_name(&name)
+            && let Some(stamp) = stamp(&directory.join(&name))
+        {
+            records.push(RecordFile { name, stamp, journals: Vec::new() });
+        }
+    }
+    for record in &mut records {
+        record.journals = journals.remove(record.stem()).unwrap_or_default();
+        record.journals.sort_by_key(|journal| std::cmp::Reverse(journal.number));
+    }
+    records.sort_by(|a, b| b.stamp.modified_ns.cmp(&a.stamp.modified_ns).then_with(|| a.name.cmp(&b.name)));
+    Ok(records)
+}
+
+fn is_record_name(name: &str) -> bool {
+    name.strip_suffix(".json").is_some_and(|stem| !stem.is_empty() && stem != "index")
+}
+
+/// The record a journal is for, and which segment it is.
+fn journal_name(name: &str) -> Option<(&str, u32)> {
+    let rest = name.strip_suffix(".ndjson")?;
+    if let Some(stem) = rest.strip_suffix(".stream") {
+        return Some((stem, 0));
+    }
+    let (stem, number) = rest.rsplit_once(".stream.")?;
+    number.parse().ok().map(|number| (stem, number))
+}
+
+/// A file that cannot be looked at has no time and no size; reading it will say why. A directory is no file.
+fn stamp(path: &Path) -> Option<Stamp> {
+    match fs::metadata(path) {
+        Ok(found) if found.is_dir() => None,
+        Ok(found) => {
+            let modified_ns = found.mtime().saturating_mul(1_000_000_000).saturating_add(found.mtime_nsec());
+            Some(Stamp { modified_ns, size: found.len() })
+        }
+        Err(_) => Some(Stamp::default()),
+    }
+}

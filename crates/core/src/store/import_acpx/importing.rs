@@ -1,0 +1,237 @@
+//! The import of a directory: what is news is read, each record is taken by itself, and the ledger is brought up
+//! to date. A file that cannot be read is reported and keeps no other from coming.
+
+use std::collections::{HashMap, HashSet};
+use std::io::Read;
+use std::path::Path;
+
+use super::directory::{self, Ledger, RecordFile, Stamp};
+use super::owner;
+use super::record::{NpmRecord, file_stem};
+use super::report::{Damage, ImportError, ImportNote, ImportProblem, ImportReport, LeftAlone, LeftReason};
+use super::source::open_file;
+use super::taking::{Outcome, Taker};
+use crate::model::{HostId, RecordId, Timestamp};
+use crate::store::{ImportedFile, SqliteStore};
+
+/// What an agent with this command line is called here, if it has a name.
+pub type NameOf<'a> = &'a (dyn Fn(&[String]) -> Option<String> + Sync);
+
+/// How an import is done.
+#[derive(Clone, Copy)]
+pub struct ImportOptions<'a> {
+    /// Who writes.
+    pub host: &'a HostId,
+    /// What agents are called.
+    pub name_of: NameOf<'a>,
+    /// Records that are in use here: they are left alone until they are not.
+    pub in_use: &'a HashSet<RecordId>,
+    /// Whether it writes.
+    pub mode: ImportMode,
+}
+
+/// Whether an import writes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ImportMode {
+    /// Records are kept and files noted.
+    Keep,
+    /// Nothing is written; the report says what would be.
+    DryRun,
+}
+
+/// The largest record that is read. npm acpx cuts the messages in it, so real ones are far smaller.
+const LARGEST_RECORD: u64 = 64 * 1024 * 1024;
+
+/// What the ledger says became of a file.
+const TAKEN: &str = "taken";
+const GONE_ON: &str = "left: gone on";
+const ID_TAKEN: &str = "left: id taken";
+const DAMAGED: &str = "damaged";
+
+/// Whether the sessions directory of npm acpx has something that was not taken yet and can be now.
+///
+/// It is cheap enough for every command: the directory is listed and compared with the ledger, and nothing else is
+/// read unless a file is news.
+pub async fn has_news(store: &SqliteStore, directory: &Path) -> Result<bool, ImportError> {
+    let Ok(directory) = directory.canonicalize() else { return Ok(false) };
+    let records = list(&directory)?;
+    if records.is_empty() {
+        return Ok(false);
+    }
+    let ledger = ledger(store, &directory).await?;
+    let is_held = |record: &RecordFile| {
+        owner::id_of(record.stem())
+            .is_some_and(|id| owner::living_owner(&directory, record.stem(), &id).is_some())
+    };
+    Ok(records.iter().any(|record| record.is_news(&ledger) && !is_held(record)))
+}
+
+/// Takes the sessions of npm acpx from its sessions directory.
+///
+/// No session of a record may begin meanwhile: growth takes the lease of the record it adds to.
+/// It must be called within a tokio runtime, whose blocking threads read the files.
+pub async fn import(
+    store: &SqliteStore,
+    directory: &Path,
+    options: ImportOptions<'_>,
+) -> Result<ImportReport, ImportError> {
+    let not_read = |source| ImportError::Directory { path: directory.to_owned(), source };
+    let directory = &*directory.canonicalize().map_err(not_read)?;
+    let records = list(directory)?;
+    let ledger = ledger(store, directory).await?;
+    let taker = Taker { store, directory, options, given: HashMap::new() };
+    let mut importing = Importing { taker, ledger, report: ImportReport::default(), noted: Vec::new() };
+    let outcome = importing.take_all(records).await;
+    // What was taken before something failed need not be read again.
+    let Importing { report, noted, .. } = importing;
+    if options.mode == ImportMode::Keep && !noted.is_empty() {
+        store.note_imports(directory.to_owned(), noted).await?;
+    }
+    outcome.map(|()| report)
+}
+
+fn list(directory: &Path) -> Result<Vec<RecordFile>, ImportError> {
+    directory::list(directory).map_err(|source| ImportError::Directory { path: directory.to_owned(), source })
+}
+
+async fn ledger(store: &SqliteStore, directory: &Path) -> Result<Ledger, ImportError> {
+    let noted = store.imports(directory.to_owned()).await?;
+    Ok(noted.into_iter().map(|noted| (noted.file.clone(), noted)).collect())
+}
+
+struct Importing<'a> {
+    taker: Taker<'a>,
+    ledger: Ledger,
+    report: ImportReport,
+    noted: Vec<ImportedFile>,
+}
+
+impl Importing<'_> {
+    async fn take_all(&mut self, records: Vec<RecordFile>) -> Result<(), ImportError> {
+        // A file that is not named after its record may be a copy: the record's own file comes first.
+        let mut others = Vec::new();
+        for files in records {
+            if self.is_settled(&files) {
+                continue;
+            }
+            match self.read(&files).await {
+                Ok(npm) if npm.notes.contains(&ImportNote::FileName) => others.push((files, npm)),
+                Ok(npm) => self.take(files, npm).await?,
+                Err(damage) => self.note(&files, Outcome::Damaged(damage)),
+            }
+        }
+        for (files, npm) in others {
+            self.take(files, npm).await?;
+        }
+        Ok(())
+    }
+
+    /// Reports a record whose files are as they were, from the ledger. One that was damaged is looked at again:
+    /// whoever imports by hand wants to hear of it.
+    fn is_settled(&mut self, files: &RecordFile) -> bool {
+        let Some(noted) = self.ledger.get(&files.name).filter(|_| !files.is_news(&self.ledger)) else {
+            return false;
+        };
+        let reason = match (&*noted.outcome, noted.record.clone()) {
+            (TAKEN, _) => None,
+            (GONE_ON, Some(record)) => Some(LeftReason::GoneOn { record }),
+            (ID_TAKEN, Some(record)) => Some(LeftReason::IdTaken { record }),
+            _ => return false,
+        };
+        match reason {
+            None => self.report.unchanged += 1,
+            Some(reason) => self.report.left.push(LeftAlone { file: files.name.clone(), reason }),
+        }
+        true
+    }
+
+    async fn read(&self, files: &RecordFile) -> Result<NpmRecord, Damage> {
+        let path = self.taker.directory.join(&files.name);
+        let written_at = Timestamp::from_millis(files.stamp.modified_ns / 1_000_000)
+            .map_err(|error| Damage::Unreadable { why: error.to_string() })?;
+        let mut npm = blocking(move || NpmRecord::read(&read_file(&path)?, written_at)).await?;
+        if file_stem(&npm.id) != files.stem() {
+            npm.notes.push(ImportNote::FileName);
+        }
+        Ok(npm)
+    }
+
+    async fn take(&mut self, files: RecordFile, npm: NpmRecord) -> Result<(), ImportError> {
+        let owner = owner::living_owner(self.taker.directory, files.stem(), npm.id.as_str());
+        let outcome = match owner {
+            Some(pid) => Outcome::Left(LeftReason::OwnerAlive { pid }),
+            None if self.taker.options.in_use.contains(&npm.id) => {
+                Outcome::Left(LeftReason::InUse { record: npm.id })
+            }
+            None => self.taker.take(&files, npm).await?,
+        };
+        self.note(&files, outcome);
+        Ok(())
+    }
+
+    /// Puts an outcome into the report and, unless it is for now only, into the ledger.
+    fn note(&mut self, files: &RecordFile, outcome: Outcome) {
+        let file = files.name.clone();
+        let (record, words) = match outcome {
+            Outcome::Taken(taken) => {
+                let record = taken.record.clone();
+                self.report.taken.push(taken);
+                (Some(record), TAKEN.to_owned())
+            }
+            Outcome::Grown(grown) => {
+                let record = grown.record.clone();
+                self.report.grown.push(grown);
+                (Some(record), TAKEN.to_owned())
+            }
+            Outcome::Unchanged(record) => {
+                self.report.unchanged += 1;
+                (Some(record), TAKEN.to_owned())
+            }
+            Outcome::Left(reason) => {
+                let noted = match &reason {
+                    LeftReason::OwnerAlive { .. } | LeftReason::InUse { .. } => None,
+                    LeftReason::GoneOn { record } => Some((record.clone(), GONE_ON)),
+                    LeftReason::IdTaken { record } => Some((record.clone(), ID_TAKEN)),
+                };
+                self.report.left.push(LeftAlone { file, reason });
+                let Some((record, words)) = noted else { return };
+                (Some(record), words.to_owned())
+            }
+            Outcome::Damaged(damage) => {
+                let words = format!("{DAMAGED}: {damage}");
+                self.report.damaged.push(ImportProblem { file, damage });
+                (None, words)
+            }
+        };
+        self.note_files(files, record.as_ref(), &words);
+    }
+
+    fn note_files(&mut self, files: &RecordFile, record: Option<&RecordId>, words: &str) {
+        for (name, Stamp { modified_ns, size }) in files.files() {
+            let (file, outcome) = (name.to_owned(), words.to_owned());
+            let noted = ImportedFile { file, modified_ns, size, record: record.cloned(), outcome };
+            if self.ledger.get(name) != Some(&noted) {
+                self.noted.push(noted);
+            }
+        }
+    }
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, Damage> {
+    let unreadable = |error: std::io::Error| Damage::Unreadable { why: error.to_string() };
+    let mut bytes = Vec::new();
+    let file = open_file(path).map_err(unreadable)?;
+    file.take(LARGEST_RECORD + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    match bytes.len() as u64 {
+        size if size > LARGEST_RECORD => Err(Damage::TooLarge { limit: LARGEST_RECORD }),
+        _ => Ok(bytes),
+    }
+}
+
+/// Does what may wait for a disk where nobody waits for it.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T, Damage> + Send + 'static,
+) -> Result<T, Damage> {
+    let stopped = |error: tokio::task::JoinError| Damage::Unreadable { why: error.to_string() };
+    tokio::task::spawn_blocking(work).await.map_err(stopped)?
+}

@@ -1,0 +1,45 @@
+//! What became of a permission that an agent asked npm acpx for, read from the question and its answer.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::direction::Asked;
+use crate::model::PermissionCount;
+
+/// Counts an answered permission. Whatever did not choose an option that allows is a refusal.
+pub(super) fn count(count: &mut PermissionCount, asked: &Asked, result: Option<&RawValue>) {
+    let sum =
+        if is_given(asked, result).unwrap_or(false) { &mut count.approved } else { &mut count.rejected };
+    *sum = sum.saturating_add(1);
+}
+
+fn is_given(asked: &Asked, result: Option<&RawValue>) -> Option<bool> {
+    #[derive(Deserialize)]
+    struct Question<'a> {
+        #[serde(borrow)]
+        options: Vec<Choice<'a>>,
+    }
+    #[derive(Deserialize)]
+    struct Choice<'a> {
+        #[serde(borrow, rename = "optionId")]
+        id: Cow<'a, str>,
+        #[serde(borrow)]
+        kind: Cow<'a, str>,
+    }
+    #[derive(Deserialize)]
+    struct Answer<'a> {
+        #[serde(borrow)]
+        outcome: Outcome<'a>,
+    }
+    #[derive(Deserialize)]
+    struct Outcome<'a> {
+        #[serde(borrow, rename = "optionId")]
+        chosen: Cow<'a, str>,
+    }
+    let question: Question<'_> = serde_json::from_str(asked.params.as_deref()?).ok()?;
+    let answer: Answer<'_> = serde_json::from_str(result?.get()).ok()?;
+    let chosen = question.options.into_iter().find(|choice| choice.id == answer.outcome.chosen)?;
+    Some(chosen.kind.starts_with("allow"))
+}

@@ -1,0 +1,192 @@
+//! A record of npm acpx, read from the bytes of its file and said in our words.
+//!
+//! Three spellings are known: `acpx.session.v1` on disk (snake case), the canonical names (`acpxRecordId` and
+//! its like), and the older `id`, `sessionId` and `runtimeSessionId`. They may be mixed. What a record cannot
+//! be without is damage when it is missing; anything else gets a sensible value, and a note where a person
+//! would wonder. No bytes make this panic.
+
+use serde_json::{Map, Value};
+
+use super::command;
+use super::report::{Damage, ImportNote};
+use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, Lifecycle, RecordId, SessionName, Timestamp};
+
+/// The one schema that is known by name.
+const SCHEMA: &str = "acpx.session.v1";
+
+/// The names each field may have; the first that says something counts.
+const RECORD: &[&str] = &["acpx_record_id", "acpxRecordId", "id"];
+const SESSION: &[&str] = &["acp_session_id", "acpx_session_id", "acpxSessionId", "acpSessionId", "sessionId"];
+const AGENT_SESSION: &[&str] =
+    &["agent_session_id", "agentSessionId", "runtime_session_id", "runtimeSessionId"];
+const ARGV: &[&str] = &["agent_argv", "agentArgv"];
+const COMMAND: &[&str] = &["agent_command", "agentCommand"];
+const CREATED: &[&str] = &["created_at", "createdAt"];
+const USED: &[&str] = &["last_used_at", "lastUsedAt"];
+const UPDATED: &[&str] = &["updated_at", "updatedAt"];
+const CLOSED: &[&str] = &["closed_at", "closedAt"];
+
+/// A record as npm acpx kept it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct NpmRecord {
+    pub(super) id: RecordId,
+    pub(super) session: AcpSessionId,
+    pub(super) agent_session: Option<AgentSessionId>,
+    /// The command line the agent is started with; never empty.
+    pub(super) argv: Vec<String>,
+    /// The command line npm acpx knew the agent by, where it is another one.
+    pub(super) known_as: Option<Vec<String>>,
+    pub(super) cwd: AbsolutePath,
+    /// `Err` for one that cannot name a session here.
+    pub(super) name: Result<Option<SessionName>, String>,
+    pub(super) title: Option<String>,
+    pub(super) lifecycle: Lifecycle,
+    pub(super) created_at: Timestamp,
+    pub(super) used_at: Timestamp,
+    /// The conversation, cut to its last part, in npm acpx's own form.
+    pub(super) messages: Vec<Value>,
+    pub(super) notes: Vec<ImportNote>,
+}
+
+impl NpmRecord {
+    /// Reads a file's bytes. `written_at` is when the file was last written; it stands for times that the
+    /// record does not tell.
+    pub(super) fn read(bytes: &[u8], written_at: Timestamp) -> Result<Self, Damage> {
+        let value: Value = serde_json::from_slice(bytes)
+            .map_err(|error| Damage::NotJson { line: error.line(), column: error.column() })?;
+        let Value::Object(mut fields) = value else { return Err(Damage::NotAnObject) };
+        check_schema(&fields)?;
+        let id = text(&fields, RECORD).and_then(|id| RecordId::new(id).ok());
+        let id = id.ok_or(Damage::Missing { what: "record id (acpx_record_id, acpxRecordId or id)" })?;
+        let session = text(&fields, SESSION).and_then(|id| AcpSessionId::new(id).ok());
+        let session = session
+            .ok_or(Damage::Missing { what: "session id (acp_session_id, acpxSessionId or sessionId)" })?;
+        let (argv, known_as) = command_lines(&fields)?;
+        let cwd = text(&fields, &["cwd"]).ok_or(Damage::Missing { what: "cwd" })?;
+        let cwd = AbsolutePath::new(cwd).map_err(|_| Damage::RelativeCwd { cwd: cwd.to_owned() })?;
+        let mut notes = Vec::new();
+        let Times { created_at, used_at } = Times::read(&fields, written_at, &mut notes);
+        let name =
+            text(&fields, &["name"]).map(SessionName::new).transpose().map_err(|error| error.to_string());
+        if let Err(problem) = &name {
+            notes.push(ImportNote::Name { problem: problem.clone() });
+        }
+        Ok(Self {
+            id,
+            session,
+            agent_session: AGENT_SESSION.iter().find_map(|key| inner_id(&fields, key)),
+            argv,
+            known_as,
+            cwd,
+            name,
+            title: text(&fields, &["title"]).map(str::to_owned),
+            lifecycle: lifecycle(&fields, used_at),
+            created_at,
+            used_at,
+            messages: match fields.remove("messages") {
+                Some(Value::Array(messages)) => messages,
+                _ => Vec::new(),
+            },
+            notes,
+        })
+    }
+}
+
+/// The name npm acpx gives to the files of a record, without their endings.
+pub(super) fn file_stem(id: &RecordId) -> String {
+    let mut stem = String::new();
+    for byte in id.as_str().bytes() {
+        if byte.is_ascii_alphanumeric() || b"-_.!~*'()".contains(&byte) {
+            stem.push(char::from(byte));
+        } else {
+            stem.extend(['%', hex(byte >> 4), hex(byte & 15)]);
+        }
+    }
+    stem
+}
+
+fn hex(digit: u8) -> char {
+    char::from_digit(digit.into(), 16).unwrap_or('0').to_ascii_uppercase()
+}
+
+fn check_schema(fields: &Map<String, Value>) -> Result<(), Damage> {
+    match fields.get("schema") {
+        None => Ok(()),
+        Some(Value::String(schema)) if schema == SCHEMA => Ok(()),
+        Some(other) => Err(Damage::UnknownSchema { found: other.to_string().chars().take(80).collect() }),
+    }
+}
+
+/// The first of these names that has a text which is not empty.
+fn text<'a>(fields: &'a Map<String, Value>, names: &[&str]) -> Option<&'a str> {
+    names.iter().filter_map(|name| fields.get(*name)?.as_str()).find(|text| !text.is_empty())
+}
+
+fn inner_id(fields: &Map<String, Value>, name: &str) -> Option<AgentSessionId> {
+    fields.get(name)?.as_str().and_then(AgentSessionId::from_agent)
+}
+
+/// The agent's command line, and the one it was known by if that is another.
+fn command_lines(fields: &Map<String, Value>) -> Result<(Vec<String>, Option<Vec<String>>), Damage> {
+    let argv = ARGV.iter().find_map(|name| words(fields.get(*name)?));
+    let command = text(fields, COMMAND);
+    let split = command.map(|line| {
+        let whole = |_| Damage::UnterminatedQuote { command: line.to_owned() };
+        command::split(line).map_err(whole)
+    });
+    match (argv, split) {
+        // The words are there already, so a line that cannot be split takes nothing away.
+        (Some(argv), split) => {
+            let known_as = split.and_then(Result::ok).filter(|split| *split != argv);
+            Ok((argv, known_as))
+        }
+        (None, Some(split)) => match split? {
+            words if words.first().is_some_and(|program| !program.is_empty()) => Ok((words, None)),
+            _ => Err(NO_COMMAND),
+        },
+        (None, None) => Err(NO_COMMAND),
+    }
+}
+
+const NO_COMMAND: Damage = Damage::Missing { what: "agent command (agent_argv or agent_command)" };
+
+/// A list of texts that can be started: not empty, and its first one not empty.
+fn words(value: &Value) -> Option<Vec<String>> {
+    let words: Option<Vec<String>> =
+        value.as_array()?.iter().map(|word| word.as_str().map(str::to_owned)).collect();
+    words.filter(|words| words.first().is_some_and(|program| !program.is_empty()))
+}
+
+struct Times {
+    created_at: Timestamp,
+    used_at: Timestamp,
+}
+
+impl Times {
+    fn read(fields: &Map<String, Value>, written_at: Timestamp, notes: &mut Vec<ImportNote>) -> Self {
+        let time = |names| text(fields, names).and_then(|text| Timestamp::parse(text).ok());
+        let (created, used, updated) = (time(CREATED), time(USED), time(UPDATED));
+        if created.is_none() {
+            notes.push(ImportNote::Time { field: "created_at" });
+        }
+        if used.is_none() {
+            notes.push(ImportNote::Time { field: "last_used_at" });
+        }
+        let used_at = used.or(updated).unwrap_or(written_at);
+        let created_at = created.unwrap_or(used_at);
+        // A clock that was set back between the two must not make a record end before it began.
+        Self { created_at, used_at: used_at.max(created_at) }
+    }
+}
+
+fn lifecycle(fields: &Map<String, Value>, used_at: Timestamp) -> Lifecycle {
+    let at = text(fields, CLOSED).and_then(|text| Timestamp::parse(text).ok());
+    match (fields.get("closed").and_then(Value::as_bool), at) {
+        (Some(true), at) => Lifecycle::Closed { at: at.unwrap_or(used_at) },
+        (None, Some(at)) => Lifecycle::Closed { at },
+        (Some(false), _) | (None, None) => Lifecycle::Open,
+    }
+}
+
+#[cfg(test)]
+mod tests;

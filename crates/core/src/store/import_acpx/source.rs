@@ -1,0 +1,213 @@
+//! Where a record's conversation is read from: its journal, oldest segment first, or its own messages where the
+//! journal says nothing. It is read in batches, so a journal of any length needs the memory of one batch.
+
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, Read};
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::directory::{JournalFile, RecordFile};
+use super::messages;
+use super::record::NpmRecord;
+use super::report::{Damage, ImportNote};
+use super::transcript::{Step, Transcript};
+use crate::model::AcpSessionId;
+
+/// A batch ends with the line that makes it this large.
+const BATCH_BYTES: usize = 1024 * 1024;
+/// The longest line that is read. npm acpx takes no longer one from an agent unless it is told to.
+const LINE_LIMIT: usize = 64 * 1024 * 1024;
+/// How much of a file is read at once.
+const BUFFER: usize = 256 * 1024;
+
+/// A conversation on its way in.
+#[derive(Debug)]
+pub(super) struct Source {
+    /// The segments that are left, the next one last.
+    segments: Vec<Segment>,
+    messages: Vec<Value>,
+    session: AcpSessionId,
+    transcript: Transcript,
+    told: bool,
+    is_over: bool,
+    is_torn: bool,
+    damaged: u64,
+    /// How many messages were unknown, if it was told from messages.
+    from_messages: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Segment {
+    name: String,
+    reader: BufReader<File>,
+}
+
+impl Source {
+    /// Opens the journals of a record, all at once: what cannot be read is known before anything is kept.
+    pub(super) fn open(directory: &Path, files: &RecordFile, record: &mut NpmRecord) -> Result<Self, Damage> {
+        let open =
+            |journal: &JournalFile| Segment::open(&directory.join(&journal.name), journal.name.clone());
+        Ok(Self {
+            segments: files.journals.iter().rev().map(open).collect::<Result<_, _>>()?,
+            messages: std::mem::take(&mut record.messages),
+            session: record.session.clone(),
+            transcript: Transcript::new(record.used_at),
+            told: false,
+            is_over: false,
+            is_torn: false,
+            damaged: 0,
+            from_messages: None,
+        })
+    }
+
+    /// The next steps, or `None` after the last. This blocks.
+    pub(super) fn next_batch(&mut self) -> Result<Option<Vec<Step>>, Damage> {
+        if self.is_over {
+            return Ok(None);
+        }
+        let mut bytes = 0;
+        let mut batch = Vec::new();
+        let mut line = Vec::new();
+        while bytes < BATCH_BYTES {
+            let Some(read) = self.next_line(&mut line)? else {
+                self.finish(&mut batch);
+                return Ok(Some(batch));
+            };
+            bytes += line.len();
+            self.take(&line, read);
+            batch.extend(self.transcript.drain());
+        }
+        self.told |= !batch.is_empty();
+        Ok(Some(batch))
+    }
+
+    /// What a person should know of the reading. It is complete after the last batch.
+    pub(super) fn notes(&self) -> Vec<ImportNote> {
+        let mut notes = Vec::new();
+        if self.is_torn {
+            notes.push(ImportNote::TornLine);
+        }
+        if self.damaged > 0 {
+            notes.push(ImportNote::DamagedLines { count: self.damaged });
+        }
+        if let Some(unknown) = self.from_messages {
+            notes.push(ImportNote::FromMessages);
+            if unknown > 0 {
+                notes.push(ImportNote::UnknownMessages { count: unknown });
+            }
+        }
+        notes
+    }
+
+    fn next_line(&mut self, line: &mut Vec<u8>) -> Result<Option<LineRead>, Damage> {
+        while let Some(segment) = self.segments.last_mut() {
+            match read_line(&mut segment.reader, line, LINE_LIMIT) {
+                Ok(Some(read)) => return Ok(Some(read)),
+                Ok(None) => drop(self.segments.pop()),
+                Err(error) => return Err(unreadable(&segment.name, &error)),
+            }
+        }
+        Ok(None)
+    }
+
+    fn take(&mut self, line: &[u8], read: LineRead) {
+        let text = if read == LineRead::TooLong { None } else { std::str::from_utf8(line).ok() };
+        match text {
+            Some(text) if text.trim().is_empty() => {}
+            Some(text) if self.transcript.take(text).is_ok() => {}
+            _ if read == LineRead::Unended => self.is_torn = true,
+            _ => self.damaged += 1,
+        }
+    }
+
+    fn finish(&mut self, batch: &mut Vec<Step>) {
+        self.is_over = true;
+        self.transcript.finish();
+        batch.extend(self.transcript.drain());
+        let messages = std::mem::take(&mut self.messages);
+        if self.told || !batch.is_empty() || messages.is_empty() {
+            return;
+        }
+        let made = messages::journal(&messages, &self.session);
+        for line in &made.lines {
+            self.damaged += u64::from(self.transcript.take(line).is_err());
+        }
+        self.transcript.finish();
+        batch.extend(self.transcript.drain());
+        self.from_messages = Some(made.unknown);
+    }
+}
+
+impl Segment {
+    fn open(path: &Path, name: String) -> Result<Self, Damage> {
+        match open_file(path) {
+            Ok(file) => Ok(Self { name, reader: BufReader::with_capacity(BUFFER, file) }),
+            Err(error) => Err(unreadable(&name, &error)),
+        }
+    }
+}
+
+fn unreadable(name: &str, error: &io::Error) -> Damage {
+    Damage::Journal { file: name.to_owned(), why: error.to_string() }
+}
+
+/// Opens a regular file to be read. Anything else could make us wait for ever.
+pub(super) fn open_file(path: &Path) -> io::Result<File> {
+    if !std::fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is not a regular file"));
+    }
+    File::open(path)
+}
+
+/// How a line ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum LineRead {
+    Ended,
+    /// With the file.
+    Unended,
+    /// It has more than is read of one; the rest of it was passed over.
+    TooLong,
+}
+
+/// Reads a line without its end, at most `limit` bytes of it; `None` at the end of the file.
+fn read_line(reader: &mut impl BufRead, line: &mut Vec<u8>, limit: usize) -> io::Result<Option<LineRead>> {
+    line.clear();
+    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
+    if reader.by_ref().take(most).read_until(b'\n', line)? == 0 {
+        return Ok(None);
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        return Ok(Some(LineRead::Ended));
+    }
+    if line.len() <= limit {
+        return Ok(Some(LineRead::Unended));
+    }
+    line.clear();
+    reader.skip_until(b'\n')?;
+    Ok(Some(LineRead::TooLong))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_any_length_is_passed_over_without_being_kept() {
+        let mut reader = BufReader::with_capacity(4, &b"ab\nabcdefgh\n\nabcde\nx"[..]);
+        let mut line = Vec::new();
+        let mut next = || read_line(&mut reader, &mut line, 5).unwrap().map(|read| (line.clone(), read));
+        let expected = [
+            Some((b"ab".to_vec(), LineRead::Ended)),
+            Some((Vec::new(), LineRead::TooLong)),
+            Some((Vec::new(), LineRead::Ended)),
+            Some((b"abcde".to_vec(), LineRead::Ended)),
+            Some((b"x".to_vec(), LineRead::Unended)),
+            None,
+        ];
+        for step in expected {
+            assert_eq!(next(), step);
+        }
+    }
+}

@@ -1,0 +1,217 @@
+//! One record of npm acpx into the store: made whole, or given what has come since it was taken.
+//!
+//! A record is made with its first batch and grows by the others. An import that is broken off leaves the
+//! beginning of a record, and the next one goes on from there, because growth is exactly that.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use super::directory::RecordFile;
+use super::importing::{ImportOptions, blocking};
+use super::keeping::{Destination, KeptEvents};
+use super::record::NpmRecord;
+use super::report::{Damage, ImportError, ImportNote, LeftReason, Taken};
+use super::source::Source;
+use super::telling::Telling;
+use super::transcript::Step;
+use crate::model::{AbsolutePath, AgentSpec, Lifecycle, Lineage, LineageReason, Record, RecordId, Scope};
+use crate::store::{Durability, ScopeQuery, SqliteStore, Store, StoreError};
+
+/// What became of one record.
+#[derive(Debug)]
+pub(super) enum Outcome {
+    Taken(Taken),
+    Grown(Taken),
+    Unchanged(RecordId),
+    Left(LeftReason),
+    Damaged(Damage),
+}
+
+/// What is the same for all records of an import.
+pub(super) struct Taker<'a> {
+    pub(super) store: &'a SqliteStore,
+    pub(super) directory: &'a Path,
+    pub(super) options: ImportOptions<'a>,
+    /// The scopes that this import has given away; a dry run does not tell them to the store.
+    pub(super) given: HashMap<(AbsolutePath, Scope), RecordId>,
+}
+
+/// Why a record does not come, or not all of it.
+enum Stop {
+    Left(LeftReason),
+    Damaged(Damage),
+    Store(StoreError),
+}
+
+impl From<StoreError> for Stop {
+    fn from(error: StoreError) -> Self {
+        Self::Store(error)
+    }
+}
+
+impl Taker<'_> {
+    /// Takes a record, whatever is kept of it already.
+    pub(super) async fn take(&mut self, files: &RecordFile, npm: NpmRecord) -> Result<Outcome, ImportError> {
+        match self.try_take(files, npm).await {
+            Ok(outcome) => Ok(outcome),
+            Err(Stop::Left(reason)) => Ok(Outcome::Left(reason)),
+            Err(Stop::Damaged(damage)) => Ok(Outcome::Damaged(damage)),
+            Err(Stop::Store(error)) => Err(error.into()),
+        }
+    }
+
+    async fn try_take(&mut self, files: &RecordFile, mut npm: NpmRecord) -> Result<Outcome, Stop> {
+        let (directory, its_files) = (self.directory.to_owned(), files.clone());
+        let open = move || Source::open(&directory, &its_files, &mut npm).map(|source| (npm, source));
+        let (npm, source) = blocking(open).await.map_err(Stop::Damaged)?;
+        match self.store.record(npm.id.clone()).await? {
+            None => {
+                let mut notes = npm.notes.clone();
+                let record = self.new_record(&npm, &mut notes).await?;
+                let destination = Destination::Unborn(Box::new(record));
+                let (taken, _) = self.tell(files, source, Telling::of_new(&npm), destination, notes).await?;
+                Ok(Outcome::Taken(taken))
+            }
+            Some(record) if was_imported(&record) => {
+                let (id, telling) = (record.id.clone(), Telling::of_kept(&npm, &record));
+                let destination = Destination::Kept(Box::new(record));
+                let (grown, is_news) = self.tell(files, source, telling, destination, npm.notes).await?;
+                Ok(if is_news { Outcome::Grown(grown) } else { Outcome::Unchanged(id) })
+            }
+            Some(record) => Err(Stop::Left(LeftReason::IdTaken { record: record.id })),
+        }
+    }
+
+    /// Tells a conversation to the store, after what is kept of it was found to be its beginning. Says also
+    /// whether anything was new.
+    async fn tell(
+        &self,
+        files: &RecordFile,
+        mut source: Source,
+        mut telling: Telling,
+        mut destination: Destination,
+        mut notes: Vec<ImportNote>,
+    ) -> Result<(Taken, bool), Stop> {
+        let record = destination.id();
+        let gone_on = || Stop::Left(LeftReason::GoneOn { record: record.clone() });
+        let mut kept = KeptEvents::of(record.clone());
+        loop {
+            let (rest, batch) = next_batch(source).await?;
+            source = rest;
+            let Some(batch) = batch else { break };
+            let mut changes = Vec::new();
+            for step in batch {
+                match telling.next_kept() {
+                    Some(seq) if kept.agree(self.store, seq, &step).await? => telling.pass(&step),
+                    Some(_) => return Err(gone_on()),
+                    None => changes.extend(telling.take(step)),
+                }
+            }
+            let is_ours = destination.write(self, telling.lineage(), changes, Durability::Process).await?;
+            if !is_ours {
+                return Err(gone_on());
+            }
+        }
+        if telling.next_kept().is_some() {
+            return Err(gone_on());
+        }
+        let rest = telling.rest();
+        let (events, turns) = telling.added();
+        let is_news = events > 0 || !rest.is_empty();
+        if !destination.write(self, telling.lineage(), rest, Durability::Machine).await? {
+            return Err(gone_on());
+        }
+        notes.extend(source.notes());
+        let session = telling.lineage().current().session.clone();
+        let taken =
+            Taken { file: files.name.clone(), record: destination.id(), session, turns, events, notes };
+        Ok((taken, is_news))
+    }
+
+    async fn new_record(&mut self, npm: &NpmRecord, notes: &mut Vec<ImportNote>) -> Result<Record, Stop> {
+        let agent = self.agent(npm);
+        let cwd = npm.cwd.clone();
+        let real_cwd = blocking(move || Ok(real_path(cwd))).await.map_err(Stop::Damaged)?;
+        let scope = match &npm.name {
+            Ok(name) => {
+                let scope = Scope { agent: agent.key(), name: name.clone() };
+                self.free_scope(scope, &real_cwd, npm, notes).await?
+            }
+            Err(_) => None,
+        };
+        Ok(Record {
+            id: npm.id.clone(),
+            agent,
+            cwd: npm.cwd.clone(),
+            real_cwd,
+            scope,
+            mcp_servers: Vec::new(),
+            agent_run: None,
+            title: npm.title.clone(),
+            lifecycle: npm.lifecycle,
+            lineage: Lineage::imported(npm.session.clone(), npm.agent_session.clone(), npm.created_at),
+            created_at: npm.created_at,
+            updated_at: npm.used_at,
+            last_seq: None,
+            last_turn: None,
+            answered_turns: 0,
+        })
+    }
+
+    /// The agent, by its name if it has one here. npm acpx may start a known agent by a path of its own.
+    fn agent(&self, npm: &NpmRecord) -> AgentSpec {
+        let mut words = npm.argv.iter().cloned();
+        let agent = AgentSpec::new(words.next().unwrap_or_default(), words);
+        let known_as = || npm.known_as.as_deref().and_then(self.options.name_of);
+        match (self.options.name_of)(&npm.argv).or_else(known_as) {
+            Some(name) => agent.named(name),
+            None => agent,
+        }
+    }
+
+    /// The scope, unless an open record has it: that one is in use, and this one is found by its id.
+    async fn free_scope(
+        &mut self,
+        scope: Scope,
+        real_cwd: &AbsolutePath,
+        npm: &NpmRecord,
+        notes: &mut Vec<ImportNote>,
+    ) -> Result<Option<Scope>, Stop> {
+        if npm.lifecycle != Lifecycle::Open {
+            return Ok(Some(scope));
+        }
+        let query = ScopeQuery {
+            agent: scope.agent.clone(),
+            directories: vec![real_cwd.clone()],
+            name: scope.name.clone(),
+            closed: false,
+        };
+        let key = (real_cwd.clone(), scope);
+        let holder = match self.store.find(query).await? {
+            Some(record) => Some(record.id),
+            None => self.given.get(&key).cloned(),
+        };
+        if let Some(by) = holder {
+            notes.push(ImportNote::ScopeTaken { by });
+            return Ok(None);
+        }
+        self.given.insert(key.clone(), npm.id.clone());
+        Ok(Some(key.1))
+    }
+}
+
+fn was_imported(record: &Record) -> bool {
+    record.lineage.rows().first().is_some_and(|row| row.reason == LineageReason::Imported)
+}
+
+/// The directory with every link followed, or as it was written if it is not there.
+fn real_path(cwd: AbsolutePath) -> AbsolutePath {
+    let real = cwd.as_path().canonicalize().ok();
+    real.and_then(|real| AbsolutePath::from_path(&real).ok()).unwrap_or(cwd)
+}
+
+/// Reads the next batch on a thread that may block.
+async fn next_batch(mut source: Source) -> Result<(Source, Option<Vec<Step>>), Stop> {
+    let read = move || source.next_batch().map(|batch| (source, batch));
+    blocking(read).await.map_err(Stop::Damaged)
+}

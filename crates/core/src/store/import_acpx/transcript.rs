@@ -1,0 +1,398 @@
+//! A journal of npm acpx told again in our words: events numbered by nobody yet, facts, turns, sessions.
+//!
+//! What comes out depends on the lines alone and never on what follows them, so a journal that has grown tells
+//! the same again and then more. That is how growth is told from change, and how an import that was broken off
+//! goes on. A turn whose end nobody saw ends here as interrupted, which is also what npm acpx's own marker for
+//! such a turn becomes.
+
+use std::borrow::Cow;
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::answer::{Answer, failure, made_session};
+use super::direction::{Asked, Directions};
+use super::journal::{JournalLine, JournalMessage, MarkedResult, string};
+use super::permission;
+use super::secrets::Secrets;
+use crate::model::{
+    AcpSessionId, AgentSessionId, Direction, EventKind, Fact, FactError, LineageReason, PermissionCount,
+    PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState,
+};
+
+/// What npm acpx's next process writes of a turn whose process died.
+const OUTCOME_UNKNOWN: &str = "WATCH_OUTCOME_UNKNOWN";
+
+/// One thing to keep.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Step {
+    /// The conversation is in this ACP session from here on.
+    Session {
+        session: AcpSessionId,
+        /// The inner id, if the agent told it when it made the session.
+        inner: Option<AgentSessionId>,
+        /// Why, if it takes the place of another.
+        reason: LineageReason,
+    },
+    /// The MCP servers the agent was given, by name.
+    Servers(Vec<String>),
+    /// A turn that is over. Its fact follows.
+    Turn(Box<Turn>),
+    /// An event.
+    Line(Line),
+}
+
+/// An event without its number and its time.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Line {
+    pub(super) turn: Option<TurnId>,
+    pub(super) direction: Direction,
+    pub(super) kind: EventKind,
+    pub(super) body: Arc<str>,
+}
+
+/// A line that is neither a message nor a marker.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct NotALine;
+
+/// The telling, between two lines.
+#[derive(Debug)]
+pub(super) struct Transcript {
+    /// The time of every turn: journals tell none.
+    at: Timestamp,
+    out: Vec<Step>,
+    directions: Directions,
+    secrets: Secrets,
+    /// The session of the last prompt.
+    session: Option<AcpSessionId>,
+    /// The session that was made last, and the inner id the agent told with it.
+    made: Option<(String, Option<AgentSessionId>)>,
+    answered: bool,
+    turns: u64,
+    requests: HashSet<Box<str>>,
+    /// A turn that was announced and whose prompt has not been sent.
+    announced: Option<RequestId>,
+    open: Option<OpenTurn>,
+}
+
+#[derive(Debug)]
+struct OpenTurn {
+    id: TurnId,
+    request: RequestId,
+    prompt: Arc<str>,
+    /// Whether a marker will end it; without, the answer does.
+    is_marked: bool,
+    /// What the agent answered to the prompt.
+    answer: Option<Answer>,
+    permissions: PermissionCount,
+}
+
+impl Transcript {
+    pub(super) fn new(at: Timestamp) -> Self {
+        Self {
+            at,
+            out: Vec::new(),
+            directions: Directions::default(),
+            secrets: Secrets::default(),
+            session: None,
+            made: None,
+            answered: false,
+            turns: 0,
+            requests: HashSet::new(),
+            announced: None,
+            open: None,
+        }
+    }
+
+    /// Takes the next line of the journal.
+    pub(super) fn take(&mut self, line: &str) -> Result<(), NotALine> {
+        match JournalLine::read(line).ok_or(NotALine)? {
+            JournalLine::Segment { request } => self.segment(request),
+            JournalLine::TurnStarted { request } => {
+                self.interrupt();
+                self.announced = Some(self.request_id(&request));
+            }
+            JournalLine::TurnResult { request, result } => self.turn_result(&request, result)?,
+            JournalLine::OtherMarker => {}
+            JournalLine::Message(message) => self.message(line, &message),
+        }
+        Ok(())
+    }
+
+    /// The journal ends here.
+    pub(super) fn finish(&mut self) {
+        self.interrupt();
+    }
+
+    /// What is to be kept of the lines since the last call, in order.
+    pub(super) fn drain(&mut self) -> std::vec::Drain<'_, Step> {
+        self.out.drain(..)
+    }
+
+    /// A segment that begins within a turn we have not seen begin: the segment with its beginning is gone.
+    fn segment(&mut self, request: Option<Cow<'_, str>>) {
+        let Some(request) = request.filter(|_| self.open.is_none() && self.announced.is_none()) else {
+            return;
+        };
+        if !self.requests.contains(&*request) {
+            let request = self.request_id(&request);
+            self.begin_turn(request, "[]".into(), true);
+        }
+    }
+
+    fn turn_result(&mut self, request: &str, result: MarkedResult) -> Result<(), NotALine> {
+        match (self.open.take(), self.announced.take()) {
+            (Some(turn), _) if turn.request.as_str() == request => self.end_marked(turn, result),
+            (None, Some(announced)) if announced.as_str() == request => self.end_unsent(announced, result),
+            (open, announced) => {
+                (self.open, self.announced) = (open, announced);
+                if self.requests.contains(request) {
+                    return Err(NotALine);
+                }
+                self.interrupt();
+                let request = self.request_id(request);
+                self.end_unsent(request, result);
+            }
+        }
+        Ok(())
+    }
+
+    fn message(&mut self, line: &str, message: &JournalMessage<'_>) {
+        let placed = self.directions.place(message);
+        let (method, params) = match message {
+            JournalMessage::Request { method, params, .. }
+            | JournalMessage::Notification { method, params } => {
+                (string(method.get()).unwrap_or_default(), *params)
+            }
+            JournalMessage::Response { .. } => (Cow::Borrowed(""), None),
+        };
+        if placed.kind == EventKind::Request {
+            self.request(&method, params);
+        }
+        let body = self.secrets.remove(line, &method, params);
+        self.out.push(Step::Line(Line {
+            turn: self.open.as_ref().map(|turn| turn.id),
+            direction: placed.direction,
+            kind: placed.kind,
+            body,
+        }));
+        if let (JournalMessage::Response { result, error, .. }, Some(asked)) = (message, placed.answers) {
+            self.answer(&asked, *result, *error);
+        }
+    }
+
+    fn request(&mut self, method: &str, params: Option<&RawValue>) {
+        match method {
+            "session/new" | "session/load" | "session/resume" => self.servers(params),
+            "session/prompt" => self.prompt(params),
+            _ => {}
+        }
+    }
+
+    fn servers(&mut self, params: Option<&RawValue>) {
+        #[derive(Deserialize)]
+        struct Setup {
+            #[serde(rename = "mcpServers")]
+            servers: Vec<Server>,
+        }
+        #[derive(Deserialize)]
+        struct Server {
+            name: String,
+        }
+        if let Some(Ok(setup)) = params.map(|params| serde_json::from_str::<Setup>(params.get())) {
+            self.out.push(Step::Servers(setup.servers.into_iter().map(|server| server.name).collect()));
+        }
+    }
+
+    fn prompt(&mut self, params: Option<&RawValue>) {
+        #[derive(Deserialize)]
+        struct Prompt<'a> {
+            #[serde(default, rename = "sessionId")]
+            session: String,
+            #[serde(borrow)]
+            prompt: &'a RawValue,
+        }
+        let params = params.and_then(|params| serde_json::from_str::<Prompt<'_>>(params.get()).ok());
+        let (session, blocks) =
+            params.map_or((String::new(), "[]"), |read| (read.session, read.prompt.get()));
+        // A prompt that npm acpx sends once more after an error stays in its turn.
+        if self.open.as_ref().is_some_and(|turn| turn.is_marked) {
+            return;
+        }
+        if let Ok(session) = AcpSessionId::new(session) {
+            self.enter(&session);
+        }
+        if let Some(request) = self.announced.take() {
+            self.begin_turn(request, blocks.into(), true);
+        } else {
+            self.interrupt();
+            let request = self.request_id("");
+            self.begin_turn(request, blocks.into(), false);
+        }
+    }
+
+    /// A prompt goes to another session than the one before it: npm acpx began a fresh one in between.
+    fn enter(&mut self, session: &AcpSessionId) {
+        if self.session.as_ref() == Some(session) {
+            return;
+        }
+        let reason = if self.answered { LineageReason::LoadFailed } else { LineageReason::NotMaterialised };
+        let made = self.made.take().filter(|(made, _)| made == session.as_str());
+        let inner = made.and_then(|(_, inner)| inner);
+        self.out.push(Step::Session { session: session.clone(), inner, reason });
+        if let Some(before) = self.session.replace(session.clone()) {
+            let fact = Fact::SessionReset {
+                reason: reason.as_str().to_owned(),
+                from_acpx_session_id: before.as_str().to_owned(),
+                acpx_session_id: session.as_str().to_owned(),
+                announced: self.answered,
+            };
+            self.fact(None, &fact);
+        }
+    }
+
+    fn begin_turn(&mut self, request: RequestId, prompt: Arc<str>, is_marked: bool) {
+        let id = self.next_turn();
+        self.fact(Some(id), &Fact::TurnStarted { turn: id.0, request_id: request.to_string() });
+        let permissions = PermissionCount::default();
+        self.open = Some(OpenTurn { id, request, prompt, is_marked, answer: None, permissions });
+    }
+
+    fn answer(&mut self, asked: &Asked, result: Option<&RawValue>, error: Option<&RawValue>) {
+        if &*asked.method == "session/new" {
+            self.made = result.and_then(made_session);
+        }
+        let Some(turn) = &mut self.open else { return };
+        match &*asked.method {
+            "session/request_permission" => permission::count(&mut turn.permissions, asked, result),
+            "session/prompt" => {
+                turn.answer = Answer::read(result, error);
+                if !turn.is_marked {
+                    self.interrupt();
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn end_marked(&mut self, turn: OpenTurn, result: MarkedResult) {
+        let error = result.error.unwrap_or_default();
+        let outcome = match (&*result.status, result.stop_reason) {
+            ("cancelled", _) => TurnOutcome::Stopped(StopReason::cancelled()),
+            (_, Some(reason)) => TurnOutcome::Stopped(StopReason::new(reason)),
+            ("completed", None) => TurnOutcome::Stopped(turn.stop_reason()),
+            _ if error.detail_code.as_deref() == Some(OUTCOME_UNKNOWN) => {
+                self.open = Some(turn);
+                return self.interrupt();
+            }
+            _ => {
+                let acp = match &turn.answer {
+                    Some(Answer::Refused { acp }) => Some(acp.clone()),
+                    Some(Answer::Stopped { .. }) | None => None,
+                };
+                TurnOutcome::Failed(failure(error.detail_code.or(error.code), error.message, acp))
+            }
+        };
+        self.end(turn, outcome);
+    }
+
+    /// A turn that ended before its prompt was sent. The journal does not have the prompt then.
+    fn end_unsent(&mut self, request: RequestId, result: MarkedResult) {
+        let (id, prompt) = (self.next_turn(), "[]".into());
+        let permissions = PermissionCount::default();
+        self.end_marked(OpenTurn { id, request, prompt, is_marked: true, answer: None, permissions }, result);
+    }
+
+    /// Ends the open turn with what is known of it. A turn that was only announced leaves nothing.
+    fn interrupt(&mut self) {
+        self.announced = None;
+        let Some(turn) = self.open.take() else { return };
+        match &turn.answer {
+            Some(Answer::Stopped { reason, .. }) => {
+                let outcome = TurnOutcome::Stopped(reason.clone());
+                self.end(turn, outcome);
+            }
+            Some(Answer::Refused { acp }) => {
+                let message = format!("the agent refused session/prompt: {acp}");
+                let outcome = TurnOutcome::Failed(failure(None, Some(message), Some(acp.clone())));
+                self.end(turn, outcome);
+            }
+            None => {
+                let message = "npm acpx kept no end of this turn; it is not sent again".to_owned();
+                let error = FactError { code: "INTERRUPTED".to_owned(), message };
+                let fact = Fact::TurnEnded { turn: turn.id.0, stop_reason: None, error: Some(error) };
+                self.keep_turn(turn, TurnState::Interrupted { at: self.at }, &fact);
+            }
+        }
+    }
+
+    fn end(&mut self, turn: OpenTurn, outcome: TurnOutcome) {
+        let (stop_reason, error) = match &outcome {
+            TurnOutcome::Stopped(reason) => (Some(reason.as_str().to_owned()), None),
+            TurnOutcome::Failed(TurnError { code, message, .. }) => {
+                (None, Some(FactError { code: code.to_string(), message: message.to_string() }))
+            }
+        };
+        let fact = Fact::TurnEnded { turn: turn.id.0, stop_reason, error };
+        self.keep_turn(turn, TurnState::Ended { at: self.at, outcome }, &fact);
+    }
+
+    fn keep_turn(&mut self, turn: OpenTurn, state: TurnState, fact: &Fact) {
+        let usage = match turn.answer {
+            Some(Answer::Stopped { usage, .. }) => usage,
+            Some(Answer::Refused { .. }) | None => None,
+        };
+        let turn = Turn {
+            id: turn.id,
+            request: turn.request,
+            prompt: turn.prompt,
+            // The journal does not tell it. This is the default there as it is here.
+            policy: PermissionPolicy::default(),
+            queued_at: self.at,
+            state,
+            usage,
+            permissions: turn.permissions,
+        };
+        self.answered |= turn.is_answered();
+        let id = turn.id;
+        self.out.push(Step::Turn(Box::new(turn)));
+        self.fact(Some(id), fact);
+    }
+
+    fn fact(&mut self, turn: Option<TurnId>, fact: &Fact) {
+        let (direction, kind) = (Direction::Ours, EventKind::Fact);
+        self.out.push(Step::Line(Line { turn, direction, kind, body: fact.to_body() }));
+    }
+
+    fn next_turn(&mut self) -> TurnId {
+        self.turns += 1;
+        TurnId(self.turns)
+    }
+
+    /// The id as told, or one of ours where it is missing or was told before: ids are unique within a record.
+    fn request_id(&mut self, told: &str) -> RequestId {
+        let mut id: Box<str> = told.into();
+        let mut number = self.turns;
+        while id.is_empty() || self.requests.contains(&id) {
+            number += 1;
+            id = format!("imported-{number}").into();
+        }
+        self.requests.insert(id.clone());
+        RequestId::new(id).expect("an id that is empty was given another one")
+    }
+}
+
+impl OpenTurn {
+    /// Why the agent stopped, if it said so.
+    fn stop_reason(&self) -> StopReason {
+        match &self.answer {
+            Some(Answer::Stopped { reason, .. }) => reason.clone(),
+            Some(Answer::Refused { .. }) | None => StopReason::new("unknown"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

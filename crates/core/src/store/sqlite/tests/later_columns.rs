@@ -1,0 +1,175 @@
+//! What the second format added: damage in it is found as in the rest, and no lookup goes through all records.
+
+use super::*;
+use crate::model::{AgentExit, AgentKey, AgentRun, ProcessIdentity, Scope, SessionName};
+
+/// A record with something in every column, and a turn too.
+fn full() -> (Record, Change) {
+    let Change::Turn(mut ended) = turn(1, TurnState::Interrupted { at: at(8) }) else { unreachable!() };
+    ended.usage = Some("{}".into());
+    ended.permissions = PermissionCount { approved: 2, rejected: 1 };
+    let source = Some(AbsolutePath::new("/etc/servers.json").unwrap());
+    let full = Record {
+        scope: Some(Scope { agent: AgentKey::new("claude"), name: SessionName::new("name").ok() }),
+        mcp_servers: vec![KeptServer { name: "files".to_owned(), source }],
+        agent_run: Some(AgentRun {
+            process: ProcessIdentity { pid: 77, started: 5, boot: "boot".to_owned() },
+            since: at(5),
+            ended: Some(AgentExit { at: at(6), how: "exit status: 1".to_owned() }),
+        }),
+        ..record("r")
+    };
+    (full, Change::Turn(ended))
+}
+
+fn query(agent: &str, name: &str) -> ScopeQuery {
+    ScopeQuery {
+        agent: AgentKey::new(agent),
+        directories: vec![AbsolutePath::new("/work").unwrap()],
+        name: SessionName::new(name).ok(),
+        closed: true,
+    }
+}
+
+async fn problem_with(change: &str, checksums_agree: bool) -> String {
+    let (_home, path) = place();
+    let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
+    let (full, ended) = full();
+    store.create(full.clone(), vec![ended.clone()], host()).await.unwrap();
+    assert_eq!(store.find(query("claude", "name")).await.unwrap().unwrap().scope, full.scope);
+    let Change::Turn(ended) = ended else { unreachable!() };
+    assert_eq!(store.turn_numbered(id("r"), TurnId(1)).await.unwrap(), Some(ended));
+    drop(store);
+    let file = Connection::open(&path).unwrap();
+    file.execute_batch(change).unwrap();
+    if checksums_agree {
+        agree(&file, &rows::RECORD);
+        agree(&file, &rows::TURN);
+    }
+    drop(file);
+    let store = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
+    let read = async {
+        store.running().await?;
+        store.record(id("r")).await?;
+        store.turn_numbered(id("r"), TurnId(1)).await
+    };
+    match read.await.unwrap_err() {
+        StoreError::Corrupt { problem, .. } => problem,
+        other => panic!("{change}: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
+    let changes = [
+        "UPDATE records SET scope_agent = 'codex'",
+        "UPDATE records SET scope_name = ''",
+        "UPDATE records SET scope_agent = NULL, scope_name = NULL",
+        "UPDATE records SET run_pid = 78",
+        "UPDATE records SET run_ended_at = NULL, run_ended_how = NULL",
+        "UPDATE records SET run_pid = NULL, run_started = NULL, run_boot = NULL, run_since = NULL, \
+         run_ended_at = NULL, run_ended_how = NULL",
+        "UPDATE records SET mcp_servers = '[\"files\"]'",
+        "UPDATE turns SET usage = NULL",
+        "UPDATE turns SET approved = 3",
+        "UPDATE turns SET rejected = NULL",
+        "UPDATE turns SET usage = NULL, approved = NULL, rejected = NULL",
+    ];
+    for change in changes {
+        let problem = problem_with(change, false).await;
+        assert!(problem.ends_with("is not what was written"), "{change}: {problem}");
+    }
+}
+
+#[tokio::test]
+async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checksum_agrees() {
+    let changes = [
+        ("UPDATE records SET scope_agent = NULL", "records.scope_name"),
+        ("UPDATE records SET scope_name = NULL", "records.scope_name"),
+        ("UPDATE records SET scope_name = ' name'", "records.scope_name"),
+        ("UPDATE records SET scope_name = char(27)", "records.scope_name"),
+        ("UPDATE records SET run_pid = NULL", "records.run_started"),
+        ("UPDATE records SET run_pid = -1", "records.run_pid"),
+        ("UPDATE records SET run_pid = 4294967296", "records.run_pid"),
+        ("UPDATE records SET run_boot = NULL", "records.run_boot"),
+        ("UPDATE records SET run_since = NULL", "records.run_since"),
+        ("UPDATE records SET run_ended_at = NULL", "records.run_ended_how"),
+        ("UPDATE records SET run_ended_how = NULL", "records.run_ended_how"),
+        ("UPDATE records SET mcp_servers = '[1]'", "records.mcp_servers"),
+        ("UPDATE records SET mcp_servers = '[{\"name\":\"files\"}]'", "records.mcp_servers"),
+        ("UPDATE records SET mcp_servers = '[{\"name\":\"a\",\"source\":\"b\"}]'", "records.mcp_servers"),
+        ("UPDATE turns SET approved = -1", "turns.approved"),
+        ("UPDATE turns SET rejected = 4294967296", "turns.rejected"),
+    ];
+    for (change, column) in changes {
+        let expected = format!("{column} holds what no version of ours writes");
+        assert_eq!(problem_with(change, true).await, expected, "{change}");
+    }
+}
+
+#[tokio::test]
+async fn an_index_that_leads_to_another_record_than_it_says_is_damage() {
+    let changes = [
+        ("scope_name = 'other'", "a row of records (key Integer(1)) is not what was written"),
+        ("closed_at = 9", "an index and the record r do not agree whether it is closed"),
+    ];
+    for (change, problem) in changes {
+        let (_home, path) = place();
+        let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
+        let lease = store.create(full().0, Vec::new(), host()).await.unwrap();
+        drop(store);
+        change_unseen_by_the_index(&path, change);
+        let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
+        let named = Record { id: id("s"), ..full().0 };
+        let refused = [
+            store.find(query("claude", "name")).await.unwrap_err(),
+            store.create(named, Vec::new(), host()).await.unwrap_err(),
+        ];
+        let said = format!("the store {} is damaged: {problem}", path.display());
+        assert_eq!(refused.map(|error| error.to_string()), [&*said; 2], "{change}");
+        store.append(lease, vec![event(1, "one")], Durability::Process).await.unwrap();
+    }
+}
+
+/// Changes all records with their checksums, while the index of open scopes is hidden from SQLite.
+fn change_unseen_by_the_index(path: &Path, change: &str) {
+    let file = Connection::open(path).unwrap();
+    let entry = "SELECT rootpage, sql FROM sqlite_schema WHERE name = 'records_in_scope'";
+    let (page, made): (i64, String) =
+        file.query_row(entry, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    let hide = "PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'records_in_scope'";
+    file.execute_batch(hide).unwrap();
+    drop(file);
+    sql(path, &format!("UPDATE records SET {change}"));
+    let file = Connection::open(path).unwrap();
+    agree(&file, &rows::RECORD);
+    file.execute_batch("PRAGMA writable_schema = ON").unwrap();
+    let show = "INSERT INTO sqlite_schema VALUES ('index', 'records_in_scope', 'records', ?1, ?2)";
+    file.execute(show, (page, made)).unwrap();
+}
+
+#[test]
+fn no_lookup_goes_through_all_records() {
+    let (_home, path) = place();
+    drop(open(&path, Access::ReadWrite, Migrations::OURS).unwrap());
+    let file = Connection::open(&path).unwrap();
+    let plan = |statement: &str| {
+        let mut explain = file.prepare(&format!("EXPLAIN QUERY PLAN {statement}")).unwrap();
+        let parameters = explain.parameter_count();
+        let rows = explain.query_map(rusqlite::params_from_iter(vec![""; parameters]), |row| row.get(3));
+        rows.unwrap().map(Result::unwrap).collect::<Vec<String>>()
+    };
+    let equal = "scope_agent=? AND real_cwd=? AND scope_name=?";
+    assert_eq!(
+        plan(&scope::select_in_scope(scope::OPEN)),
+        [format!("SEARCH records USING INDEX records_in_scope ({equal})")]
+    );
+    assert_eq!(
+        plan(&scope::select_in_scope(scope::CLOSED_LAST)),
+        [format!("SEARCH records USING INDEX records_once_in_scope ({equal} AND closed_at>?)")]
+    );
+    assert_eq!(
+        plan(&read::select_running()),
+        ["SEARCH records USING INDEX records_running (run_pid>?)", "USE TEMP B-TREE FOR ORDER BY"]
+    );
+}

@@ -1,0 +1,247 @@
+//! An import is careful: it does nothing twice, touches no file, lets no damaged file stop the others, and keeps
+//! its hands off what is in use.
+
+use std::process::{Command, Stdio};
+
+use acpx_core::model::{Direction, Event, EventKind, LineageIndex, Seq};
+use acpx_core::store::import_acpx::import;
+use sha2::{Digest, Sha256};
+
+use super::*;
+use crate::store_contract::samples::all_events;
+
+#[tokio::test]
+async fn a_second_import_changes_nothing_and_writes_nothing() {
+    let home = Home::with(&["full", "turns", "legacy"]);
+    let files = home.files();
+    assert!(home.has_news().await);
+    assert_eq!(home.import().await.taken.len(), 3);
+    assert!(!home.has_news().await);
+    let records = home.store.records(RecordFilter::default(), None, 10).await.unwrap();
+    let noted = home.store.imports(home.sessions().canonicalize().unwrap()).await.unwrap();
+    assert_eq!(home.import().await, ImportReport { unchanged: 3, ..ImportReport::default() });
+    // A store that is only read would refuse any write.
+    let reader = SqliteStore::open(home.store.path(), Access::ReadOnly).unwrap();
+    let sessions = home.sessions();
+    let again = import(&reader, &sessions, keeping(&host("r"), &HashSet::new()));
+    assert_eq!(again.await.unwrap(), ImportReport { unchanged: 3, ..ImportReport::default() });
+    assert_eq!(home.store.records(RecordFilter::default(), None, 10).await.unwrap(), records);
+    assert_eq!(home.store.imports(home.sessions().canonicalize().unwrap()).await.unwrap(), noted);
+    assert_eq!(home.files(), files);
+}
+
+#[tokio::test]
+async fn a_dry_run_says_what_would_come_and_writes_nothing() {
+    let home = Home::with(&["full", "killed"]);
+    let dry = home.import_as(ImportMode::DryRun).await;
+    assert_eq!(home.store.records(RecordFilter::default(), None, 10).await.unwrap(), []);
+    assert!(home.has_news().await);
+    assert_eq!(home.import().await, dry);
+    home.put("grown");
+    let dry = home.import_as(ImportMode::DryRun).await;
+    assert_eq!(dry.grown.len(), 1);
+    assert_eq!(home.import().await, dry);
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_named_with_its_reason_while_the_others_come() {
+    let home = Home::with(&["full", "legacy"]);
+    let cases = [
+        ("a-not-json.json", "{", Damage::NotJson { line: 1, column: 1 }),
+        ("b-list.json", "[]", Damage::NotAnObject),
+        (
+            "c-schema.json",
+            r#"{"schema":"acpx.session.v9"}"#,
+            Damage::UnknownSchema { found: r#""acpx.session.v9""#.into() },
+        ),
+        ("d-empty.json", "", Damage::NotJson { line: 1, column: 0 }),
+        (
+            "e-relative.json",
+            r#"{"id":"e","sessionId":"s","cwd":"project","agentCommand":"a"}"#,
+            Damage::RelativeCwd { cwd: "project".into() },
+        ),
+        (
+            "f-quote.json",
+            r#"{"id":"f","sessionId":"s","cwd":"/","agentCommand":"a 'b"}"#,
+            Damage::UnterminatedQuote { command: "a 'b".into() },
+        ),
+    ];
+    for (file, text, _) in &cases {
+        home.write(file, text);
+    }
+    std::os::unix::fs::symlink("/nowhere", home.sessions().join("g-link.json")).unwrap();
+    std::fs::create_dir(home.sessions().join("directory.json")).unwrap();
+    home.write("index.json", "an index of another version");
+    let report = home.import().await;
+    assert_eq!(report.taken.len(), 2);
+    let problem = |file: &str, damage| ImportProblem { file: file.to_owned(), damage };
+    let mut expected: Vec<ImportProblem> =
+        cases.into_iter().map(|(file, _, damage)| problem(file, damage)).collect();
+    let gone = Damage::Unreadable { why: "No such file or directory (os error 2)".into() };
+    expected.push(problem("g-link.json", gone));
+    let mut damaged = report.damaged.clone();
+    damaged.sort_by(|a, b| a.file.cmp(&b.file));
+    assert_eq!(damaged, expected);
+    let shown = format!("{}: {}", damaged[4], damaged[4].damage);
+    assert_eq!(shown, r#"cannot import e-relative.json: its cwd "project" is not an absolute path"#);
+
+    // They are no news, and are named again to whoever asks.
+    assert!(!home.has_news().await);
+    let again = home.import().await;
+    assert_eq!((again.unchanged, again.taken.len(), again.damaged), (2, 0, report.damaged));
+    home.write(
+        "e-relative.json",
+        r#"{"id":"e-relative","sessionId":"s","cwd":"/project","agentCommand":"a"}"#,
+    );
+    assert!(home.has_news().await);
+    assert_eq!(home.import().await.taken.len(), 1);
+}
+
+#[tokio::test]
+async fn a_record_whose_owner_is_alive_is_left_alone_until_it_has_ended() {
+    let home = Home::with(&["killed", "full"]);
+    let mut owner = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let pid = i32::try_from(owner.id()).unwrap();
+    let hash = Sha256::digest(KILLED.as_bytes());
+    let name: String = hash.iter().take(12).map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+    let lease = home.queues().join(format!("{name}.lock"));
+    let claim = |ticks: Option<&str>| {
+        let identity = ticks.map(|ticks| format!(r#","processIdentity":{{"startTicks":"{ticks}"}}"#));
+        format!(r#"{{"pid":{pid},"sessionId":"{KILLED}"{}}}"#, identity.unwrap_or_default())
+    };
+    // When it began, where the system tells it.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok();
+    let ticks = stat.as_deref().and_then(|stat| stat.rsplit_once(')')?.1.split_whitespace().nth(19));
+
+    std::fs::write(&lease, claim(ticks)).unwrap();
+    let report = home.import().await;
+    assert_eq!(report.taken.len(), 1);
+    let alive = LeftAlone { file: format!("{KILLED}.json"), reason: LeftReason::OwnerAlive { pid } };
+    assert_eq!(report.left, [alive]);
+    // Nothing can be done about it now, so it is no news.
+    assert!(!home.has_news().await);
+    if ticks.is_some() {
+        // Another process has the number by now.
+        std::fs::write(&lease, claim(Some("1"))).unwrap();
+        assert!(home.has_news().await);
+    }
+    std::fs::write(&lease, claim(ticks)).unwrap();
+    drop(owner.stdin.take());
+    owner.wait().unwrap();
+    assert!(home.has_news().await);
+    assert_eq!(home.import().await.taken.len(), 1);
+}
+
+#[tokio::test]
+async fn a_record_we_have_gone_on_with_is_left_as_it_is() {
+    let home = Home::with(&["killed"]);
+    home.import().await;
+    let record = home.record(KILLED).await;
+    let event = Event {
+        seq: record.last_seq.map_or(Seq::FIRST, Seq::next),
+        at: record.updated_at,
+        turn: None,
+        lineage: LineageIndex::FIRST,
+        protocol: 1,
+        direction: Direction::ToAgent,
+        kind: EventKind::Request,
+        body: r#"{"id":0,"method":"initialize"}"#.into(),
+    };
+    let lease = home.store.lease(id(KILLED), host("ours")).await.unwrap();
+    home.store.append(lease.clone(), vec![Change::Event(event)], Durability::Process).await.unwrap();
+    let events = all_events(&home.store, &id(KILLED), 100).await.unwrap();
+    home.put("grown");
+    let left =
+        LeftAlone { file: format!("{KILLED}.json"), reason: LeftReason::GoneOn { record: id(KILLED) } };
+    let expected = ImportReport { left: vec![left], ..ImportReport::default() };
+    assert_eq!(home.import().await, expected);
+    assert_eq!(all_events(&home.store, &id(KILLED), 100).await.unwrap(), events);
+    // The lease is still ours, it is no news, and it is said again to whoever asks.
+    home.store.append(lease, vec![Change::Title(None)], Durability::Process).await.unwrap();
+    assert!(!home.has_news().await);
+    assert_eq!(home.import().await, expected);
+}
+
+#[tokio::test]
+async fn an_id_that_another_record_has_is_said_and_passed_over() {
+    let home = Home::with(&["legacy"]);
+    let ours = crate::store_contract::samples::record("7f1c", 5);
+    home.store.create(ours, Vec::new(), host("h")).await.unwrap();
+    let before = home.record("7f1c").await;
+    let left = LeftAlone { file: "7f1c.json".into(), reason: LeftReason::IdTaken { record: id("7f1c") } };
+    assert_eq!(home.import().await, ImportReport { left: vec![left], ..ImportReport::default() });
+    assert_eq!(home.record("7f1c").await, before);
+}
+
+#[tokio::test]
+async fn a_scope_that_is_taken_stays_with_the_record_that_has_it() {
+    let home = Home::with(&["legacy"]);
+    let text = home.read("7f1c.json");
+    home.write("newer.json", text.replace("\"7f1c\"", "\"newer\""));
+    home.write(
+        "closed.json",
+        text.replace("\"7f1c\"", "\"closed\"").replace("\"cwd\"", "\"closed\": true, \"cwd\""),
+    );
+    let dry = home.import_as(ImportMode::DryRun).await;
+    let report = home.import().await;
+    assert_eq!(report, dry);
+    // The one that was used last is the one a shell finds.
+    let notes =
+        |name: &str| report.taken.iter().find(|taken| taken.record == id(name)).unwrap().notes.clone();
+    assert_eq!(notes("newer"), [ImportNote::FromMessages]);
+    assert_eq!(notes("7f1c"), [ImportNote::ScopeTaken { by: id("newer") }, ImportNote::FromMessages]);
+    let scopes = [home.record("newer").await.scope, home.record("closed").await.scope];
+    assert!(scopes.iter().all(Option::is_some), "{scopes:?}");
+    assert_eq!(home.record("7f1c").await.scope, None);
+}
+
+#[tokio::test]
+async fn a_copy_under_another_name_does_not_take_the_place_of_the_record() {
+    let home = Home::with(&["turns"]);
+    home.write("a copy.json", home.read(&format!("{TURNS}.json")));
+    let report = home.import().await;
+    assert_eq!(report.taken.len(), 1);
+    assert_eq!((&*report.taken[0].file, report.taken[0].notes.len()), (&*format!("{TURNS}.json"), 0));
+    let left = LeftAlone { file: "a copy.json".into(), reason: LeftReason::GoneOn { record: id(TURNS) } };
+    assert_eq!(report.left, [left]);
+}
+
+#[tokio::test]
+async fn an_import_that_was_broken_off_is_finished_by_the_next() {
+    let whole = Home::with(&["turns"]);
+    whole.import().await;
+    let expected = all_events(&whole.store, &id(TURNS), 100).await.unwrap();
+    // The record was made, some of its events were kept, and the process ended before the files were noted.
+    let home = Home::with(&["turns"]);
+    let record = whole.record(TURNS).await;
+    let some = expected[..9].iter().cloned().map(Change::Event).collect();
+    home.store.create(record.clone(), some, host("dead")).await.unwrap();
+    assert_eq!(home.import().await.grown.len(), 1);
+    assert_eq!(all_events(&home.store, &id(TURNS), 100).await.unwrap(), expected);
+    assert_eq!(home.record(TURNS).await, record);
+}
+
+#[tokio::test]
+async fn without_a_directory_there_is_no_news_and_an_import_says_so() {
+    let home = Home::with(&[]);
+    assert!(!home.has_news().await);
+    std::fs::remove_dir(home.sessions()).unwrap();
+    assert!(!home.has_news().await);
+    let sessions = home.sessions();
+    let nothing = import(&home.store, &sessions, keeping(&host("h"), &HashSet::new()));
+    assert_eq!(nothing.await.unwrap_err().code(), "IMPORT_DIRECTORY");
+}
+
+fn keeping<'a>(host: &'a HostId, in_use: &'a HashSet<RecordId>) -> ImportOptions<'a> {
+    ImportOptions { host, name_of: &|_| None, in_use, mode: ImportMode::Keep }
+}
+
+#[tokio::test]
+async fn a_record_that_is_in_use_here_is_left_alone_until_it_is_not() {
+    let home = Home::with(&["full"]);
+    let (host, in_use) = (host("h"), HashSet::from([id(FULL)]));
+    let report = import(&home.store, &home.sessions(), keeping(&host, &in_use)).await.unwrap();
+    let left = LeftAlone { file: format!("{FULL}.json"), reason: LeftReason::InUse { record: id(FULL) } };
+    assert_eq!(report, ImportReport { left: vec![left], ..ImportReport::default() });
+    assert_eq!(home.import().await.taken.len(), 1);
+}

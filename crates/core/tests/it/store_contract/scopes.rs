@@ -1,0 +1,247 @@
+//! What every store promises of finding records: from a shell by their scope, in lists by agent and directory, and
+//! after a crash by the agents that may still run.
+
+use acpx_core::model::{
+    AbsolutePath, AgentExit, AgentKey, AgentRun, AgentSpec, Lifecycle, LineageReason, PermissionCount,
+    PermissionPolicy, ProcessIdentity, Record, Scope, SessionName, TurnId, TurnState,
+};
+use acpx_core::store::{Change, Durability, Lease, RecordFilter, ScopeQuery};
+
+use super::samples::{at, events, host, id, record, session, stopped, turn};
+use super::{AnyStore, create, kept, said};
+
+fn path(text: &str) -> AbsolutePath {
+    AbsolutePath::new(text).unwrap()
+}
+
+fn scope(agent: &str, name: &str) -> Scope {
+    Scope { agent: AgentKey::new(agent), name: SessionName::new(name).ok() }
+}
+
+/// A record in a directory, with the scope of `claude` and a name, or without one where the name is empty.
+fn scoped(record_id: &str, directory: &str, name: &str) -> Record {
+    Record { scope: Some(scope("claude", name)), real_cwd: path(directory), ..record(record_id, 5) }
+}
+
+/// The id of the record that is found, or "".
+async fn found(store: &AnyStore, directories: &[&str], name: &str, closed: bool) -> String {
+    let query = ScopeQuery {
+        agent: AgentKey::new("claude"),
+        directories: directories.iter().map(|directory| path(directory)).collect(),
+        name: SessionName::new(name).ok(),
+        closed,
+    };
+    let found = store.find(query).await.unwrap();
+    if let Some(found) = &found {
+        assert_eq!(kept(store, found.id.as_str()).await, *found);
+    }
+    found.map(|found| found.id.to_string()).unwrap_or_default()
+}
+
+async fn write(store: &AnyStore, lease: &Lease, change: Change) -> Result<(), acpx_core::store::StoreError> {
+    store.append(lease.clone(), vec![change], Durability::Process).await
+}
+
+async fn close(store: &AnyStore, lease: &Lease, time: i64) {
+    write(store, lease, Change::Lifecycle(Lifecycle::Closed { at: at(time) })).await.unwrap();
+}
+
+pub(super) async fn a_record_is_found_by_its_agent_and_name_in_the_nearest_directory(store: AnyStore) {
+    create(&store, scoped("far", "/a", "")).await;
+    create(&store, scoped("near", "/a/b", "")).await;
+    create(&store, scoped("named", "/a", "name")).await;
+    create(&store, Record { scope: None, ..scoped("editor", "/a/b/c", "") }).await;
+    create(&store, Record { scope: Some(scope("codex", "")), ..scoped("other", "/a/b/c", "") }).await;
+    let up = ["/a/b/c", "/a/b", "/a", "/"];
+    assert_eq!(found(&store, &up, "", false).await, "near");
+    assert_eq!(found(&store, &up[2..], "", false).await, "far");
+    assert_eq!(found(&store, &["/a", "/a/b"], "", false).await, "far");
+    assert_eq!(found(&store, &up, "name", true).await, "named");
+    assert_eq!(found(&store, &up, "Name", true).await, "");
+    assert_eq!(found(&store, &["/a/b/c", "/"], "", true).await, "");
+    assert_eq!(found(&store, &[], "", true).await, "");
+}
+
+pub(super) async fn an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed(store: AnyStore) {
+    for (name, time) in [("first", 50), ("last", 70), ("second", 60), ("earlier", 30), ("later", 30)] {
+        let lease = create(&store, scoped(name, "/a", "")).await;
+        close(&store, &lease, time).await;
+    }
+    assert_eq!(found(&store, &["/a"], "", false).await, "");
+    assert_eq!(found(&store, &["/a"], "", true).await, "last");
+    // News of a closed record is no closing.
+    let lease = store.lease(id("first"), host("h")).await.unwrap();
+    store.append(lease, events(1, 1), Durability::Process).await.unwrap();
+    assert_eq!(found(&store, &["/a"], "", true).await, "last");
+    let lease = create(&store, scoped("open", "/a", "")).await;
+    assert_eq!(found(&store, &["/a"], "", true).await, "open");
+    // A closed one that is near comes before an open one that is far.
+    let near = create(&store, scoped("near", "/a/b", "")).await;
+    close(&store, &near, 10).await;
+    assert_eq!(found(&store, &["/a/b", "/a"], "", true).await, "near");
+    assert_eq!(found(&store, &["/a/b", "/a"], "", false).await, "open");
+    // Where two were closed at once, the one that was made last.
+    close(&store, &lease, 70).await;
+    assert_eq!(found(&store, &["/a"], "", true).await, "open");
+}
+
+pub(super) async fn two_open_records_of_a_directory_cannot_have_one_scope(store: AnyStore) {
+    let taken = "the record first has this agent, directory and name already";
+    let first = create(&store, scoped("first", "/a", "")).await;
+    let refused = store.create(scoped("second", "/a", ""), events(1, 2), host("h")).await;
+    assert_eq!(said(refused), taken);
+    assert_eq!(store.record(id("second")).await.unwrap(), None);
+    // Another name, directory or agent, or none of them, is another matter, and so is a closed record.
+    create(&store, scoped("named", "/a", "name")).await;
+    create(&store, scoped("elsewhere", "/b", "")).await;
+    let other = create(&store, Record { scope: Some(scope("codex", "")), ..scoped("codex", "/a", "") }).await;
+    let unscoped = create(&store, Record { scope: None, ..scoped("unscoped", "/a", "") }).await;
+    create(&store, Record { scope: None, ..scoped("unscoped too", "/a", "") }).await;
+    let closed = Record { lifecycle: Lifecycle::Closed { at: at(6) }, ..scoped("closed", "/a", "") };
+    let closed = create(&store, closed).await;
+    // Neither a new scope nor a reopening gets around it, and a refused append changes nothing.
+    let before = kept(&store, "unscoped").await;
+    let mut changes = events(1, 1);
+    changes.push(Change::Scope(Some(scope("claude", ""))));
+    assert_eq!(said(store.append(unscoped.clone(), changes, Durability::Process).await), taken);
+    assert_eq!(kept(&store, "unscoped").await, before);
+    assert_eq!(said(write(&store, &other, Change::Scope(Some(scope("claude", "")))).await), taken);
+    assert_eq!(said(write(&store, &closed, Change::Lifecycle(Lifecycle::Open)).await), taken);
+    // To say again what is so is no second record.
+    write(&store, &first, Change::Lifecycle(Lifecycle::Open)).await.unwrap();
+    write(&store, &first, Change::Scope(Some(scope("claude", "")))).await.unwrap();
+    let mut lineage = kept(&store, "first").await.lineage;
+    lineage.replace(session("s2"), None, LineageReason::Reset, at(9));
+    let changes = vec![Change::Lineage(lineage), Change::Lifecycle(Lifecycle::Open)];
+    store.append(first.clone(), changes, Durability::Process).await.unwrap();
+    let again = vec![Change::Lifecycle(Lifecycle::Open), Change::Scope(Some(scope("claude", "again")))];
+    store.create(scoped("again", "/a", "again"), again, host("h")).await.unwrap();
+    // A closed record may have any scope, and one that is closed leaves its own to others.
+    write(&store, &closed, Change::Scope(Some(scope("codex", "")))).await.unwrap();
+    write(&store, &closed, Change::Scope(Some(scope("claude", "")))).await.unwrap();
+    close(&store, &first, 80).await;
+    write(&store, &closed, Change::Lifecycle(Lifecycle::Open)).await.unwrap();
+    let refused = write(&store, &first, Change::Lifecycle(Lifecycle::Open)).await;
+    assert_eq!(said(refused), "the record closed has this agent, directory and name already");
+    assert_eq!(found(&store, &["/a"], "", false).await, "closed");
+}
+
+pub(super) async fn a_scope_is_given_changed_and_taken_away(store: AnyStore) {
+    let new = Record { scope: None, ..scoped("r", "/a", "") };
+    let lease = create(&store, new.clone()).await;
+    assert_eq!(found(&store, &["/a"], "", true).await, "");
+    let steps = [
+        (Some(scope("claude", "")), ["r", ""]),
+        (Some(scope("claude", "name")), ["", "r"]),
+        (None, ["", ""]),
+    ];
+    for (scope, expected) in steps {
+        write(&store, &lease, Change::Scope(scope.clone())).await.unwrap();
+        assert_eq!(kept(&store, "r").await, Record { scope, ..new.clone() });
+        let names = [found(&store, &["/a"], "", true).await, found(&store, &["/a"], "name", true).await];
+        assert_eq!(names, expected);
+    }
+    // A scope that was given up is free at once, also within one append.
+    create(&store, scoped("other", "/a", "")).await;
+    let changes =
+        [Some(scope("claude", "name")), None, Some(scope("claude", "name"))].map(Change::Scope).to_vec();
+    store.append(lease, changes, Durability::Process).await.unwrap();
+    assert_eq!(found(&store, &["/a"], "name", false).await, "r");
+}
+
+pub(super) async fn records_are_listed_by_agent_and_directory(store: AnyStore) {
+    let raw = AgentSpec::new("npx", ["-y", "an \"agent\""]);
+    let agents = [
+        raw.clone().named("claude"),
+        raw.clone(),
+        AgentSpec::new("npx", ["-y"]),
+        AgentSpec::new("npx", [""; 0]),
+        raw.clone().named(raw.key().as_str()),
+    ];
+    let mut all = Vec::new();
+    for (time, (agent, directory)) in
+        (1..).zip(agents.iter().flat_map(|agent| [(agent, "/a"), (agent, "/b")]))
+    {
+        // With a scope or without one, and whatever that scope says.
+        let scope = if directory == "/a" { Some(scope("codex", &format!("s{time}"))) } else { None };
+        let new = Record {
+            agent: agent.clone(),
+            real_cwd: path(directory),
+            scope,
+            ..record(&format!("r{time}"), time)
+        };
+        create(&store, new.clone()).await;
+        all.insert(0, new);
+    }
+    let directories = [None, Some(path("/a")), Some(path("/b")), Some(path("/c"))];
+    let keys = agents.iter().map(|agent| Some(agent.key()));
+    for agent in keys.chain([None, Some(AgentKey::new("[ \"npx\" ]")), Some(AgentKey::new("[]"))]) {
+        for real_cwd in directories.clone() {
+            let filter = RecordFilter { agent: agent.clone(), real_cwd: real_cwd.clone() };
+            let right = |record: &&Record| {
+                agent.as_ref().is_none_or(|agent| record.agent.key() == *agent)
+                    && real_cwd.as_ref().is_none_or(|real_cwd| record.real_cwd == *real_cwd)
+            };
+            let expected: Vec<Record> = all.iter().filter(right).cloned().collect();
+            let mut listed: Vec<Record> = Vec::new();
+            loop {
+                let after = listed.last().map(|record| (record.updated_at, record.id.clone()));
+                let page = store.records(filter.clone(), after, 2).await.unwrap();
+                if page.is_empty() {
+                    break;
+                }
+                listed.extend(page);
+            }
+            assert_eq!(listed, expected, "{filter:?}");
+        }
+    }
+}
+
+pub(super) async fn the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed(store: AnyStore) {
+    let run = |pid, ended: Option<&str>| AgentRun {
+        process: ProcessIdentity { pid, started: 1 << 40, boot: "0b7c-boot".to_owned() },
+        since: at(3),
+        ended: ended.map(|how| AgentExit { at: at(4), how: how.to_owned() }),
+    };
+    let leases = [
+        create(&store, record("b", 5)).await,
+        create(&store, record("a", 5)).await,
+        create(&store, Record { agent_run: Some(run(9, None)), ..record("c", 5) }).await,
+    ];
+    create(&store, Record { agent_run: Some(run(8, Some("killed"))), ..record("d", 5) }).await;
+    assert_eq!(store.running().await.unwrap(), [(id("c"), run(9, None))]);
+    write(&store, &leases[0], Change::AgentRun(run(u32::MAX, None))).await.unwrap();
+    write(&store, &leases[1], Change::AgentRun(run(7, None))).await.unwrap();
+    // A new process takes the place of the one before, whether its end was seen or not.
+    write(&store, &leases[2], Change::AgentRun(run(10, None))).await.unwrap();
+    let expected = [(id("a"), run(7, None)), (id("b"), run(u32::MAX, None)), (id("c"), run(10, None))];
+    assert_eq!(store.running().await.unwrap(), expected);
+    write(&store, &leases[1], Change::AgentRun(run(7, Some("exit status: 1")))).await.unwrap();
+    write(&store, &leases[2], Change::AgentRun(run(10, Some("")))).await.unwrap();
+    assert_eq!(store.running().await.unwrap(), [(id("b"), run(u32::MAX, None))]);
+    let expected = Record { agent_run: Some(run(7, Some("exit status: 1"))), ..record("a", 5) };
+    assert_eq!(kept(&store, "a").await, expected);
+}
+
+pub(super) async fn a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed(store: AnyStore) {
+    let lease = create(&store, record("r", 5)).await;
+    create(&store, record("other", 5)).await;
+    let mut asking = turn(3, "three", TurnState::Queued);
+    asking.policy = PermissionPolicy::Ask;
+    write(&store, &lease, Change::Turn(asking.clone())).await.unwrap();
+    assert_eq!(store.turn_numbered(id("r"), TurnId(3)).await.unwrap(), Some(asking.clone()));
+    let usage = "{\"totalTokens\": 12,  \"unknown\":\"Wörter\"}";
+    let counts = [(0, 0), (2, 0), (0, 1), (u32::MAX, u32::MAX)];
+    for (usage, (approved, rejected)) in
+        [None, Some(usage)].into_iter().flat_map(|usage| counts.map(|c| (usage, c)))
+    {
+        asking.state = stopped("end_turn");
+        asking.usage = usage.map(Into::into);
+        asking.permissions = PermissionCount { approved, rejected };
+        write(&store, &lease, Change::Turn(asking.clone())).await.unwrap();
+        assert_eq!(store.turn_numbered(id("r"), TurnId(3)).await.unwrap(), Some(asking.clone()));
+    }
+    for (name, number) in [("r", 2), ("r", 0), ("r", u64::MAX), ("other", 3)] {
+        assert_eq!(store.turn_numbered(id(name), TurnId(number)).await.unwrap(), None);
+    }
+}
