@@ -157,6 +157,7 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
         linger: LINGER,
         settings: EngineSettings { idle: Some(settings::DEFAULT_TTL), ..EngineSettings::default() },
         server_file: Arc::new(servers_of),
+        name_of: crate::agents::name_of,
     };
     block_on(async {
         let ready = |host: &Arc<host::Host>, swept: &acpx_core::tools::Swept| {

@@ -31,7 +31,7 @@ pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as e
 pub(crate) use self::history::{History, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
 pub(crate) use self::list::{ListRow, RemoteSession, list};
-pub(crate) use self::migrate::{LeftFile, MigrateReport, MigratedRecord, migrated};
+pub(crate) use self::migrate::migrated;
 pub(crate) use self::show::show;
 pub(crate) use self::status::{Snapshot, no_session, status};
 pub(crate) use self::turn::{PromptResult, ResultError, ResultIds, TurnStatus, TurnView};

@@ -189,15 +189,15 @@ fn the_host_is_shown_whether_it_runs_or_not() {
 
 #[test]
 fn a_migration_tells_what_became_of_every_file() {
-    let came = |record: &str, notes: &[&str]| MigratedRecord {
+    let came = |record: &str, notes: &[&str]| TakenMeta {
         file: format!("{record}.json"),
-        record: RecordId::new(record).unwrap(),
-        session: AcpSessionId::new("s").unwrap(),
+        acpx_record_id: record.to_owned(),
+        acpx_session_id: "s".to_owned(),
         turns: 2,
         notes: notes.iter().map(|note| (*note).to_owned()).collect(),
     };
-    let file = |file: &str, reason: &str| LeftFile { file: file.to_owned(), reason: reason.to_owned() };
-    let report = MigrateReport {
+    let file = |file: &str, reason: &str| FileMeta { file: file.to_owned(), reason: reason.to_owned() };
+    let report = ImportMeta {
         taken: vec![came("a", &["the journal ends within a line"])],
         grown: vec![came("b", &[])],
         unchanged: 3,

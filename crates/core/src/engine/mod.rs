@@ -24,6 +24,7 @@ mod history;
 mod keeper;
 mod perform;
 mod prompt;
+mod remote;
 mod request;
 mod session;
 mod settings;

@@ -121,7 +121,7 @@ impl SessionTask {
             Call::Load => Some(connection.load()?.request(session, place)),
             Call::List => {
                 self.pages = 1;
-                Some(Ok(connection.list()?.request(&self.place.cwd, None)))
+                Some(Ok(connection.list()?.request(Some(&self.place.cwd), None)))
             }
             Call::Prompt { prompt, carry_history, .. } => {
                 let history = self.history.take().filter(|_| carry_history);
@@ -217,7 +217,7 @@ impl SessionTask {
         let list = self.agent.as_ref().and_then(|agent| agent.connection.list());
         match (next, list) {
             (Some(cursor), Some(list)) if self.pages < MAX_PAGES => {
-                let request = list.request(&self.place.cwd, Some(&cursor));
+                let request = list.request(Some(&self.place.cwd), Some(&cursor));
                 self.pages += 1;
                 let now = self.now();
                 self.send(now, None, request);

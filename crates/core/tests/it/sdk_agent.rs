@@ -239,9 +239,14 @@ async fn sessions_are_listed_closed_and_deleted() {
     let session = pair.open().await;
     pair.prompt(&session, "one").await;
     pair.agent.take_heard();
-    let row = ListedSession { session: session.clone(), updated_at: None, title: Some("one".to_owned()) };
+    let row = ListedSession {
+        session: session.clone(),
+        updated_at: None,
+        title: Some("one".to_owned()),
+        cwd: Some(cwd.to_string()),
+    };
     let cwd = cwd();
-    let list = |pair: &Pair| pair.connection.list().unwrap().request(&cwd, None);
+    let list = |pair: &Pair| pair.connection.list().unwrap().request(Some(&cwd), None);
     let page = |sessions| (vec![], Answer::Listed(Ok(ListPage { sessions, next: None })));
     let request = list(&pair);
     assert_eq!(pair.call(request).await, page(vec![row]));
