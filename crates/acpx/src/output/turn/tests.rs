@@ -135,7 +135,7 @@ fn a_tool_is_shown_when_it_is_first_seen_and_when_it_is_over() {
         )),
         update(r#"{"sessionUpdate":"tool_call","toolCallId":"d","rawInput":{"depth":2}}"#),
     ];
-    let output: String = (1..=28).map(|n| format!("    line {n}\n")).collect();
+    let output = (1..=28).map(|n| format!("    line {n}\n")).collect::<Vec<_>>().concat();
     let expected = format!(
         "\
 [tool] Read README.md (pending)
