@@ -86,7 +86,7 @@ impl Asking {
     /// nothing of the kind.
     pub(crate) fn ending(&self, outcome: &Outcome, ids: ResultIds) -> Option<Ending> {
         let (result, stop) = match outcome {
-            Outcome::Queued(_) => return None,
+            Outcome::Queued => return None,
             Outcome::Answered(answer, stop) => (self.answered(answer, ids)?, *stop),
             Outcome::Failed(refusal, stop) => {
                 let status = match refusal.code() {
@@ -156,7 +156,7 @@ impl PromptResult {
 /// The ids that a host's answer tells of a turn.
 pub(crate) fn told_ids(outcome: &Outcome) -> Option<SessionIdentity> {
     match outcome {
-        Outcome::Queued(_) => None,
+        Outcome::Queued => None,
         Outcome::Answered(answer, _) => {
             let answer: PromptAnswer = serde_json::from_str(answer).ok()?;
             answer.meta.acpx.ids?.identity()

@@ -61,7 +61,7 @@ pub(crate) enum Trouble {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// It was accepted, and that is all that was wanted.
-    Queued(TurnId),
+    Queued,
     /// It was answered, after it was cancelled for this reason, if it was.
     Answered(Box<str>, Option<Stop>),
     /// Its turn failed.
@@ -155,10 +155,10 @@ impl<'a> Talk<'a> {
                         Err(refusal) => Err(HostError::Refused(refusal).into()),
                     };
                 }
-                Heard::Said(FromHost::Accepted { turn, request })
+                Heard::Said(FromHost::Accepted { request, .. })
                     if wait == Wait::JustQueue && self.is_ours(&request) =>
                 {
-                    return Ok(Outcome::Queued(turn));
+                    return Ok(Outcome::Queued);
                 }
                 Heard::Said(_) => {}
                 Heard::Stop(stop) if stopped.is_none() => {

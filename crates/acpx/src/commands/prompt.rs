@@ -96,7 +96,7 @@ async fn ask(
                 None => continue,
             },
         };
-        if let Outcome::Queued(_) = outcome {
+        if let Outcome::Queued = outcome {
             return Ok(Answered::Queued);
         }
         let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());

@@ -14,7 +14,9 @@ use tokio::time::Instant;
 
 use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
 use crate::machine::{AskId, Asleep, Awakening, Deadline, Input, Refusal, SessionMachine};
-use crate::model::{AbsolutePath, AgentError, AgentExit, AgentRun, AgentSpec, SessionIdentity, TurnId};
+use crate::model::{
+    AbsolutePath, AgentError, AgentExit, AgentRun, AgentSpec, Scope, SessionIdentity, TurnId,
+};
 use crate::store::StoreError;
 use crate::tools::Environment;
 
@@ -39,6 +41,7 @@ pub(super) enum Command {
     Close(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
     Idle(Option<Duration>),
+    Scope(Scope, oneshot::Sender<()>),
     Leave,
 }
 
@@ -122,7 +125,7 @@ impl SessionTask {
         told: Told,
     ) -> Self {
         let idle = shared.settings.idle;
-        Self {
+        let mut task = Self {
             shared,
             machine,
             keeper,
@@ -149,11 +152,13 @@ impl SessionTask {
             pages: 0,
             received: 0,
             over: false,
-        }
+        };
+        // Whoever gets the session may ask for its ids before the task has had its first turn.
+        task.tell_status();
+        task
     }
 
     pub(super) async fn run(mut self) {
-        self.tell_status();
         if let Err(error) = self.serve().await {
             self.told.fate.seal(error);
         }
@@ -228,6 +233,9 @@ impl SessionTask {
     }
 
     async fn take_command(&mut self, command: Command) -> Result<(), StoreError> {
+        if matches!(command, Command::Wake(..) | Command::Prompt { .. }) {
+            self.look_after_agent().await;
+        }
         match command {
             Command::Wake(restore, reply) => {
                 self.waiters.awake.push(reply);
@@ -258,12 +266,25 @@ impl SessionTask {
                 self.idle = limit;
                 self.renew_idle_time();
             }
+            Command::Scope(scope, reply) => {
+                self.keeper.keep_scope(scope);
+                self.outward.push(Outward::Scoped(reply));
+            }
             Command::Leave => {
                 self.step(Input::Leave);
                 self.over = true;
             }
         }
         Ok(())
+    }
+
+    /// An agent that has just died may not have been heard of yet: others may hold its pipes. Nothing new is to be
+    /// sent to it.
+    async fn look_after_agent(&mut self) {
+        let is_dead = self.agent.as_ref().is_some_and(|agent| !agent.process.is_running());
+        if is_dead && self.machine.current_turn().is_none() {
+            self.take_end().await;
+        }
     }
 
     /// An agent that is there already keeps what it was started with.
