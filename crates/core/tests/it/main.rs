@@ -7,6 +7,7 @@ mod documents;
 mod engine;
 mod errors;
 mod examples;
+mod extensions;
 mod host;
 mod import_acpx;
 mod layers;
