@@ -243,7 +243,7 @@ async fn sessions_are_listed_closed_and_deleted() {
         session: session.clone(),
         updated_at: None,
         title: Some("one".to_owned()),
-        cwd: Some(cwd.to_string()),
+        cwd: Some(cwd().to_string()),
     };
     let cwd = cwd();
     let list = |pair: &Pair| pair.connection.list().unwrap().request(Some(&cwd), None);
