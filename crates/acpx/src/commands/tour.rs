@@ -192,6 +192,7 @@ impl Guide {
         let state = match record.lifecycle {
             Lifecycle::Open => "open".to_owned(),
             Lifecycle::Closed { at } => format!("closed at {at}"),
+            Lifecycle::Deleted { at } => format!("deleted at {at}"),
         };
         self.say(&format!("     {} {state}", record.id))
     }
