@@ -24,7 +24,9 @@ pub(super) enum State {
     /// A turn runs.
     Prompting(Prompting),
     /// `session/close` is under way, perhaps over a running turn.
-    Closing(Option<Turn>),
+    Closing(Advertised, Option<Turn>),
+    /// `session/delete` is under way.
+    Deleting,
     /// The process is being ended.
     Ending(Then),
     /// The end.
