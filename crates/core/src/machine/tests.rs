@@ -10,6 +10,7 @@ use crate::model::{
 };
 
 mod cases;
+mod deleting;
 mod table;
 
 fn at(millis: i64) -> Timestamp {
