@@ -134,7 +134,7 @@ impl Ending {
                     code: "TIMEOUT".to_owned(),
                     message: format!("the turn took longer than {} s and was cancelled", limit.as_secs_f32()),
                     hint: Some(
-                        "give it more time with --timeout; what was said until then is kept".to_owned(),
+                        "give it more time with --timeout".to_owned(),
                     ),
                 };
                 result.status = TurnStatus::Failed;

@@ -252,7 +252,7 @@ impl CliError {
     pub(crate) fn hint(&self) -> Option<Cow<'static, str>> {
         match self {
             Self::Usage(error) => Some(error.hint()),
-            Self::Config(error) => error.hint().map(Into::into),
+            Self::Config(error) => Some(error.hint().into()),
             Self::Agent(_) => Some(format!("{AGENTS_HINT}; acpx --help names some").into()),
             Self::Input(error) => Some(error.hint().into()),
             Self::NoHome => Some("set ACPX_HOME or HOME".into()),

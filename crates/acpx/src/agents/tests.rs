@@ -5,7 +5,7 @@ fn argv(words: &[&str]) -> Vec<String> {
 }
 
 fn config(text: &str) -> Config {
-    Config::parse("/home/config.json".into(), text).unwrap()
+    Config::parse(Path::new("/home/config.json"), text).unwrap()
 }
 
 #[test]

@@ -94,6 +94,8 @@ async fn status(reach: &Reach, console: &mut Console<'_>) -> Result<(), CliError
 async fn stop(place: &HostPlace) -> Result<bool, CliError> {
     let Some(mut client) = host::any_version(place).await? else { return Ok(false) };
     client.call::<serde_json::Value>("_acpx/host/stop", &json!({})).await?;
+    // A host waits a moment for those who are still connected.
+    drop(client);
     let deadline = Instant::now() + FAREWELL;
     // The lock is free when nothing of it is left.
     while HostLock::try_take(place)?.is_none() {

@@ -6,7 +6,7 @@ use acpx_core::model::{AbsolutePath, McpServer, McpTransport, NamedValue};
 use super::*;
 
 fn parse(text: &str) -> Result<Config, ConfigError> {
-    Config::parse("/h/config.json".into(), text)
+    Config::parse(Path::new("/h/config.json"), text)
 }
 
 fn wrong(text: &str) -> String {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use acpx_core::host::{FileMeta, ImportMeta, TakenMeta};
 use acpx_core::model::{AcpSessionId, RecordId, RequestId};
 
 use super::samples::{at, bare_record, formats, mode, record, written};
@@ -216,7 +217,7 @@ damaged: d.json: it is not JSON
     let object = concat!(
         r#"{"action":"sessions_migrated","dryRun":false,"taken":[{"file":"a.json","acpxRecordId":"a","#,
         r#""acpxSessionId":"s","turns":2,"notes":["the journal ends within a line"]}],"#,
-        r#""grown":[{"file":"b.json","acpxRecordId":"b","acpxSessionId":"s","turns":2}],"unchanged":3,"#,
+        r#""grown":[{"file":"b.json","acpxRecordId":"b","acpxSessionId":"s","turns":2,"notes":[]}],"unchanged":3,"#,
         r#""left":[{"file":"c.json","reason":"npm acpx holds it"}],"#,
         r#""damaged":[{"file":"d.json","reason":"it is not JSON"}]}"#,
         "\n"

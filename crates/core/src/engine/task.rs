@@ -235,6 +235,9 @@ impl SessionTask {
     }
 
     async fn take_command(&mut self, command: Command) -> Result<(), StoreError> {
+        if matches!(command, Command::Wake(..) | Command::Prompt { .. }) {
+            self.look_after_agent().await;
+        }
         match command {
             Command::Wake(restore, reply) => {
                 self.waiters.awake.push(reply);
@@ -279,6 +282,15 @@ impl SessionTask {
             }
         }
         Ok(())
+    }
+
+    /// An agent that has just died may not have been heard of yet: others may hold its pipes. Nothing new is to be
+    /// sent to it.
+    async fn look_after_agent(&mut self) {
+        let is_dead = self.agent.as_ref().is_some_and(|agent| !agent.process.is_running());
+        if is_dead && self.machine.current_turn().is_none() {
+            self.take_end().await;
+        }
     }
 
     /// An agent that is there already keeps what it was started with.

@@ -135,7 +135,7 @@ fn a_tool_is_shown_when_it_is_first_seen_and_when_it_is_over() {
         )),
         update(r#"{"sessionUpdate":"tool_call","toolCallId":"d","rawInput":{"depth":2}}"#),
     ];
-    let output: String = (1..=28).map(|n| format!("    line {n}\n")).collect();
+    let output = (1..=28).map(|n| format!("    line {n}\n")).collect::<Vec<_>>().concat();
     let expected = format!(
         "\
 [tool] Read README.md (pending)
@@ -237,6 +237,25 @@ fn servers_that_are_left_out_are_named() {
     let lines = [line(Ours, r#"{"fact":"mcp_servers_left_out","names":["a","b"]}"#)];
     let said = "[acpx] left out, since their values are not known any more: the MCP servers a, b\n";
     assert_eq!(shown(mode(Format::Quiet), &lines, &completed()), ("\n".to_owned(), said.to_owned()));
+}
+
+#[test]
+fn what_is_being_done_is_said_to_those_who_ask_for_it() {
+    let lines = [
+        line(Ours, r#"{"fact":"restored","by":"session/load"}"#),
+        line(Ours, r#"{"fact":"turn_started","turn":3,"requestId":"q"}"#),
+        line(Ours, r#"{"fact":"agent_ended","how":"exit code 0"}"#),
+        line(Ours, r#"{"fact":"from_the_future"}"#),
+    ];
+    let said = "\
+[acpx] the session is restored by session/load
+[acpx] turn 3 is sent (request q)
+[acpx] the agent ended: exit code 0
+";
+    let verbose = Mode { format: Format::Text, strict: false, verbose: true };
+    let done = "[done] end_turn\n".to_owned();
+    assert_eq!(shown(verbose, &lines, &completed()), (done.clone(), said.to_owned()));
+    assert_eq!(shown(mode(Format::Text), &lines, &completed()), (done, String::new()));
 }
 
 #[test]
