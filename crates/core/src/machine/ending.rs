@@ -2,7 +2,7 @@
 
 use crate::model::{AgentError, Fact, Lifecycle, StopReason, Timestamp, Turn, TurnOutcome};
 
-use super::state::{Live, Prompting, State, Then, Waiting};
+use super::state::{Ends, Live, Prompting, State, Then, Waiting};
 use super::{Advertised, Asleep, Call, Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
@@ -74,7 +74,7 @@ impl SessionMachine {
     /// Nothing goes on in the session any more. What agents do with one that is deleted while it is in use, the
     /// protocol leaves to them; so an agent is told to delete it only now.
     fn let_go(&mut self, advertised: Advertised) {
-        if self.deleting && advertised.delete {
+        if self.ends == Ends::Deleted && advertised.delete {
             self.do_(Effect::Ask(Call::Delete));
             self.do_(Effect::Arm(Deadline::Close));
             self.state = State::Deleting;
@@ -223,8 +223,10 @@ impl SessionMachine {
 
     fn closed(&mut self, now: Timestamp) {
         if self.lineage.is_some() {
-            self.lifecycle =
-                if self.deleting { Lifecycle::Deleted { at: now } } else { Lifecycle::Closed { at: now } };
+            self.lifecycle = match self.ends {
+                Ends::Closed => Lifecycle::Closed { at: now },
+                Ends::Deleted => Lifecycle::Deleted { at: now },
+            };
             self.do_(Effect::SaveLifecycle(self.lifecycle));
             self.do_(Effect::Fact(Fact::Closed {}));
         }

@@ -24,7 +24,7 @@ mod state;
 pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung};
 pub use input::{Advertised, AskId, Deadline, Fallback, Input, Stopped, WakeOptions};
 
-use state::{Live, Prompting, State, Then, Waiting};
+use state::{Ends, Live, Prompting, State, Then, Waiting};
 
 /// How many prompts may wait in one session.
 pub const MAX_QUEUED: usize = 256;
@@ -44,8 +44,8 @@ pub struct SessionMachine {
     /// When something was last said, for comparison with the agent's list.
     spoken_at: Option<Timestamp>,
     lifecycle: Lifecycle,
-    /// Whether the record is deleted once the session is over.
-    deleting: bool,
+    /// What the record is once the session is over.
+    ends: Ends,
     options: WakeOptions,
     /// The next prompt carries the conversation so far.
     carry: bool,
@@ -65,7 +65,7 @@ impl SessionMachine {
             remembers: false,
             spoken_at: None,
             lifecycle: Lifecycle::Open,
-            deleting: false,
+            ends: Ends::Closed,
             options: WakeOptions::default(),
             carry: false,
             out: Vec::new(),
@@ -95,7 +95,7 @@ impl SessionMachine {
             Input::Cancel(turn) => self.cancel(now, turn),
             Input::Close => self.close(now),
             Input::Delete => {
-                self.deleting = true;
+                self.ends = Ends::Deleted;
                 self.close(now);
             }
             Input::Park => self.park(),

@@ -89,6 +89,15 @@ pub(super) struct Prompting {
     pub(super) rest_came: bool,
 }
 
+/// What a record is once its session is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// It can still be restored by its id.
+    Closed,
+    /// Nobody is to find it again.
+    Deleted,
+}
+
 /// What follows when the process is gone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Then {
