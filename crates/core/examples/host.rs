@@ -24,8 +24,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let [home, runtime, linger, idle] = &arguments[..] else {
         return Err("host HOME RUNTIME LINGER_MILLIS IDLE_MILLIS".into());
     };
-    let place =
-        HostPlace::new(PathBuf::from(home), Some(PathBuf::from(runtime)), Path::new("/nowhere/at/all"));
+    let place = HostPlace::new(PathBuf::from(home), None, Path::new(runtime));
     match HostLock::contend(&place, PATIENCE) {
         Ok(Some(lock)) => {
             let millis = Duration::from_millis;

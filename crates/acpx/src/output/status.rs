@@ -76,7 +76,7 @@ impl<'a> Snapshot<'a> {
             _ if waits => Standing::Running,
             (false, true, _) => Standing::Idle,
             (false, false, None) => Standing::Parked,
-            (false, false, Some(Some(exit))) if is_orderly(&exit.how) => Standing::Parked,
+            (false, false, Some(Some(exit))) if exit.was_asked() => Standing::Parked,
             // Nobody saw the agent go, or it went in the middle of a turn, or in a way it should not.
             (true, false, _) | (false, false, Some(_)) => Standing::Dead,
         }
@@ -108,11 +108,6 @@ impl<'a> Snapshot<'a> {
     fn exit(&self) -> Option<&'a AgentExit> {
         self.record.agent_run.as_ref().filter(|_| !self.agent_lives)?.ended.as_ref()
     }
-}
-
-/// Whether an agent ended as one does that is told to: by itself, or at the second request.
-fn is_orderly(how: &str) -> bool {
-    matches!(how, "exit code 0" | "signal 15" | "exit code 143")
 }
 
 /// Hours, minutes and seconds.

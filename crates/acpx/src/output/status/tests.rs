@@ -1,4 +1,4 @@
-use acpx_core::model::Lifecycle;
+use acpx_core::model::{AgentExit, Lifecycle};
 
 use super::*;
 use crate::output::samples::{at, bare_record, formats, record, run, turn};
@@ -28,10 +28,9 @@ fn the_word_says_what_is() {
         ("the agent is gone and nobody saw it", words(&record(), &[], false), "dead dead"),
         ("the agent was killed", words(&with_run(Some(run(Some("signal 9")))), &[], false), "dead dead"),
         ("the agent failed", words(&with_run(Some(run(Some("exit code 70")))), &[], false), "dead dead"),
-        ("the agent left", words(&with_run(Some(run(Some("exit code 0")))), &[], false), "parked parked"),
         (
             "the agent was told to go",
-            words(&with_run(Some(run(Some("signal 15")))), &[], false),
+            words(&with_run(Some(run(Some(AgentExit::ASKED)))), &[], false),
             "parked parked",
         ),
         ("no agent was ever seen", words(&none, &[], false), "parked parked"),
