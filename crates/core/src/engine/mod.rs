@@ -172,6 +172,7 @@ impl Engine {
     async fn begin(&self, record: &RecordId, restore: &RestoreSession) -> Result<Running, SessionError> {
         let shared = &self.0.shared;
         let no_record = || SessionError::NoRecord(record.clone());
+        // What is not there is not leased either.
         self.record(record).await?.ok_or_else(no_record)?;
         let writer = SessionWriter::lease(shared.store.clone(), record.clone(), shared.host.clone()).await?;
         // Read again under the lease: the last writer may have gone on until now.

@@ -114,8 +114,8 @@ pub trait Store: Send + Sync {
     /// shell finds it.
     fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>>;
 
-    /// Up to `limit` of the records that the filter takes and that are not deleted, last changed first and by descending id where that is
-    /// equal, after the one a page before ended with.
+    /// Up to `limit` of the records that the filter takes, last changed first and by descending id where that is
+    /// equal, after the one a page before ended with. Deleted ones are left out.
     fn records(
         &self,
         filter: RecordFilter,
