@@ -10,6 +10,7 @@ use crate::model::{AgentError, Fact, Reading, RequestId, Timestamp, Turn, TurnId
 use super::advice::Advice;
 use super::agent::{self, Leftover};
 use super::history;
+use super::session::End;
 use super::task::{Ask, SessionTask};
 use super::waiters::tell;
 
@@ -136,6 +137,7 @@ impl SessionTask {
             }
             Call::Cancel => Some(Ok(connection.cancel(session))),
             Call::Close => Some(Ok(connection.close()?.request(session))),
+            Call::Delete => Some(Ok(connection.delete()?.request(session))),
         }
     }
 
@@ -209,7 +211,8 @@ impl SessionTask {
             Answer::Prompted(answer) => self.step(Input::PromptAnswered(answer)),
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),
-            Answer::Deleted(_) | Answer::Other => {}
+            Answer::Deleted(_) => self.step(Input::DeleteAnswered),
+            Answer::Other => {}
         }
     }
 
@@ -266,6 +269,9 @@ impl SessionTask {
             Outward::Scoped(reply) => tell(reply, ()),
             Outward::Closed => {
                 self.over = true;
+                if self.machine.is_deleted() {
+                    self.told.fate.seal(End::Deleted);
+                }
                 self.stop_listening();
                 self.waiters.tell_closed();
             }

@@ -43,6 +43,7 @@ pub(super) fn offer(version: &str) -> Offer {
         Feature::Resume,
         Feature::Close,
         Feature::List,
+        Feature::Delete,
         Feature::McpHttp,
         Feature::McpSse,
         Feature::Image,
@@ -302,6 +303,13 @@ impl AgentService for Connection {
 
     async fn leaving(&self) {
         self.host.leaving().await;
+    }
+
+    /// The record is gone for everybody: whoever else has it in use finds an unknown session.
+    async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
+        let record = record_of(&session);
+        self.attachments().remove(&record);
+        self.host.engine.delete(&record).await.map_err(|error| self.refused(&error))
     }
 
     async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {

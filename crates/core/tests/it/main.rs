@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what is shared by tests fails like a test")]
 
 mod client_calls;
+mod deleting;
 mod documents;
 mod engine;
 mod errors;

@@ -248,3 +248,29 @@ async fn a_record_that_is_in_use_here_is_left_alone_until_it_is_not() {
     assert_eq!(report, ImportReport { left: vec![left], ..ImportReport::default() });
     assert_eq!(home.import().await.taken.len(), 1);
 }
+
+#[tokio::test]
+async fn a_record_that_was_deleted_here_does_not_come_back() {
+    let home = Home::with(&["turns", "killed"]);
+    home.import().await;
+    let lease = home.store.lease(id(KILLED), host("h")).await.unwrap();
+    let deleted = Lifecycle::Deleted { at: Timestamp::parse("2026-08-01T00:00:00Z").unwrap() };
+    home.store.append(lease, vec![Change::Lifecycle(deleted)], Durability::Process).await.unwrap();
+    let kept = home.record(KILLED).await;
+    assert_eq!(home.import().await, ImportReport { unchanged: 2, ..ImportReport::default() });
+    // Not even when npm acpx has gone on with it.
+    home.put("grown");
+    let left =
+        LeftAlone { file: format!("{KILLED}.json"), reason: LeftReason::IdTaken { record: id(KILLED) } };
+    for _ in 0..2 {
+        let report = home.import().await;
+        assert_eq!(
+            report,
+            ImportReport { unchanged: 1, left: vec![left.clone()], ..ImportReport::default() }
+        );
+        assert!(!home.has_news().await);
+    }
+    assert_eq!(home.record(KILLED).await, kept);
+    let listed = home.store.records(RecordFilter::default(), None, 10).await.unwrap();
+    assert_eq!(listed.into_iter().map(|record| record.id).collect::<Vec<_>>(), [id(TURNS)]);
+}
