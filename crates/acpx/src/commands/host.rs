@@ -113,43 +113,21 @@ fn be_the_host(place: &HostPlace) -> ExitCode {
     // Whoever started us may be in a terminal or an agent's group; we are in neither.
     // It fails only for the leader of a group, who is in neither already.
     let _ = rustix::process::setsid();
-    // Whoever started us may have gone since.
-    let told = |words: &str| drop(output::print(words));
-    match lock(place) {
-        Ok(Some(lock)) => match serve(place, lock) {
-            Ok(()) => Exit::Success.into(),
-            Err(error) => {
-                told(&error.message());
-                Exit::Failure.into()
-            }
-        },
+    let served = match HostLock::contend(place, FAREWELL) {
+        Ok(Some(lock)) => serve(place, lock),
         // Somebody else was faster.
-        Ok(None) => {
-            told(READY);
-            Exit::Success.into()
-        }
+        Ok(None) => output::print(READY).map_err(CliError::from),
+        Err(error) => Err(error.into()),
+    };
+    match served {
+        Ok(()) => Exit::Success.into(),
         Err(error) => {
-            told(&error.message());
+            let hint = error.hint();
+            let words = host::last_words(&error.code(), &error.message(), hint.as_deref());
+            // Whoever started us may have gone since.
+            drop(output::print(&words));
             Exit::Failure.into()
         }
-    }
-}
-
-/// Takes the lock, or finds that another host listens. One that is leaving is waited for.
-fn lock(place: &HostPlace) -> Result<Option<HostLock>, CliError> {
-    let deadline = Instant::now() + FAREWELL;
-    loop {
-        if let Some(lock) = HostLock::try_take(place)? {
-            return Ok(Some(lock));
-        }
-        let listens = |info: host::HostInfo| std::os::unix::net::UnixStream::connect(info.socket).is_ok();
-        if host::published(place).is_some_and(listens) {
-            return Ok(None);
-        }
-        if Instant::now() >= deadline {
-            return Err(HostError::Silent { home: place.home().to_owned() }.into());
-        }
-        std::thread::sleep(LOOK_AGAIN);
     }
 }
 

@@ -19,6 +19,7 @@ use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
+use super::fault::Refusal;
 use super::meta::PROTOCOL;
 use super::place::check_private;
 use super::{HostClient, HostError, HostInfo, HostPlace, published};
@@ -154,6 +155,9 @@ impl Launcher {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&said).trim().to_owned();
+        if let Some(refusal) = Refusal::of_last_words(&said) {
+            return Err(refusal.into());
+        }
         Err(HostError::GaveUp { said: if said.is_empty() { "it said nothing".to_owned() } else { said } })
     }
 }

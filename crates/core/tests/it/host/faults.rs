@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use acpx_core::engine::{Engine, Settings};
-use acpx_core::host::{Host, HostClient, Refusal};
+use acpx_core::host::{Host, HostClient, HostPlace, Launcher, Refusal};
 use acpx_core::model::HostId;
 use acpx_core::store::{MemoryStore, Store};
 use acpx_core::wire::Limits;
@@ -51,6 +51,25 @@ async fn an_agents_own_error_comes_with_its_number_and_unchanged() {
     let record = bench.open(&mut client, &bench.agent(&script)).await;
     let refused = refusal(&mut client, "session/prompt", &prompt_params(&record, "x", json!({}))).await;
     assert_eq!(whole(&refused), (4711, "AGENT_REFUSED", false, Some(1), Some(odd)));
+}
+
+#[tokio::test]
+async fn a_host_that_cannot_come_up_says_why_with_the_code_and_the_hint_of_the_cause() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.place.home()).unwrap();
+    std::fs::write(bench.place.store(), "this is no store, and it is long enough to be looked at").unwrap();
+    let error = bench.launcher.reach(&bench.place).await.err().expect("it does not come up");
+    assert_eq!((error.code(), error.hint().is_some()), ("STORE_CORRUPT", true), "{error}");
+    std::fs::remove_file(bench.place.store()).unwrap();
+    bench.client().await;
+
+    let silent = Launcher { program: "/bin/true".into(), args: Vec::new(), environment: Vec::new() };
+    let missing = Launcher { program: "/no/such/host".into(), ..silent.clone() };
+    let place = HostPlace::new(bench.home.join("other"), None, bench.home.path());
+    for launcher in [silent, missing] {
+        let error = launcher.reach(&place).await.err().expect("it is no host");
+        assert_eq!(error.code(), "HOST_NOT_STARTED", "{error}");
+    }
 }
 
 #[tokio::test]
