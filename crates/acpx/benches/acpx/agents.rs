@@ -10,24 +10,34 @@ use serde_json::{Value, json};
 
 /// How many pieces the long answer has.
 pub(crate) const CHUNKS: u32 = 10_000;
+/// What each of them says.
+pub(crate) const CHUNK: &str = "flood";
 
 /// The commands of the agents, and the directory that has their scripts.
 pub(crate) struct Agents {
-    _home: TempHome,
+    home: TempHome,
     /// Answers at once.
     pub(crate) quick: Vec<String>,
-    /// Answers in many pieces.
+    /// Answers in many pieces, each of them one word.
     pub(crate) chatty: Vec<String>,
 }
 
 impl Agents {
     pub(crate) fn new() -> Self {
         let home = TempHome::new();
-        let quick = scripted_agent_command(&serving(Script::new().say("ready").end("end_turn")), &home);
-        let chatty =
-            scripted_agent_command(&serving(Script::new().flood(Some(CHUNKS.into())).end("end_turn")), &home);
-        Self { _home: home, quick, chatty }
+        let chatty = Script::new().flood(Some(CHUNKS.into())).end("end_turn");
+        let chatty = scripted_agent_command(&serving("many", chatty), &home);
+        Self { quick: quick("s1", &home), chatty, home }
     }
+
+    /// One more that answers at once, with another session.
+    pub(crate) fn quick_with(&self, session: &str) -> Vec<String> {
+        quick(session, &self.home)
+    }
+}
+
+fn quick(session: &str, home: &TempHome) -> Vec<String> {
+    scripted_agent_command(&serving(session, Script::new().say("ready").end("end_turn")), home)
 }
 
 /// A command as one line, as `--agent` takes it.
@@ -37,12 +47,12 @@ pub(crate) fn line(command: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-fn serving(turn: Script) -> Script {
+fn serving(session: &str, turn: Script) -> Script {
     let capabilities = json!({ "sessionCapabilities": { "resume": {} } });
     let initialized = json!({ "protocolVersion": 1, "agentCapabilities": capabilities });
     Script::new().serve([
         ("initialize", Script::new().reply(initialized)),
-        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/new", Script::new().reply(json!({ "sessionId": session }))),
         ("session/resume", Script::new().reply(json!({}))),
         ("session/prompt", turn),
     ])

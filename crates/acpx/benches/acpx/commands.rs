@@ -45,10 +45,10 @@ impl Sides {
         }
     }
 
-    fn each(&self, arguments: &[&str]) {
-        for program in [Some(&self.ours), self.npm.as_ref()].into_iter().flatten() {
-            program.run(arguments);
-        }
+    /// Runs the same command line with both, untimed; what they wrote.
+    fn each(&self, arguments: &[&str]) -> Vec<String> {
+        let programs = [Some(&self.ours), self.npm.as_ref()];
+        programs.into_iter().flatten().map(|program| program.output(arguments).1).collect()
     }
 }
 
@@ -93,7 +93,9 @@ pub(crate) fn measure(sides: &Sides, agents: &Agents, report: &mut Report) -> Op
 
     sides.each(&["--agent", chatty, "sessions", "new"]);
     let prompt: &[&str] = &["--agent", chatty, "prompt", "hi"];
-    sides.each(prompt);
+    for said in sides.each(prompt) {
+        assert_eq!(said.matches(agents::CHUNK).count(), agents::CHUNKS as usize, "every chunk is shown");
+    }
     let race = warm(sides, prompt, &agents.chatty, LONG, agents::CHUNKS.into());
     net(report, &budgets::CHUNKS, &race, "the agent: 10,000 chunks");
     let npm = race.npm?.least().saturating_sub(race.floor.least());

@@ -59,15 +59,14 @@ impl Memory {
 
 /// Looks at the host with one live session and with many, and at the one process that npm acpx has for each.
 pub(crate) fn measure(ours: &Program, npm: Option<&Program>, agents: &Agents, report: &mut Report) {
-    let agent = agents::line(&agents.quick);
-    let npm = npm.map(|program| {
-        live(program, &agent, "one");
+    let npm = npm.and_then(|program| {
+        live(program, &agents.quick);
         background(program)
     });
-    live(ours, &agent, "one");
-    let (Some(one), npm) = (background(ours), npm.flatten()) else { return };
+    live(ours, &agents.quick);
+    let Some(one) = background(ours) else { return };
     for number in 2..=SESSIONS {
-        live(ours, &agent, &format!("session-{number}"));
+        live(ours, &agents.quick_with(&format!("s{number}")));
     }
     let Some(many) = background(ours) else { return };
     let more = many.growth(one, f64::from(SESSIONS - 1));
@@ -78,9 +77,10 @@ pub(crate) fn measure(ours: &Program, npm: Option<&Program>, agents: &Agents, re
 }
 
 /// Makes a session that is live and has had a turn.
-fn live(program: &Program, agent: &str, name: &str) {
-    program.run(&["--agent", agent, "sessions", "new", "--name", name]);
-    program.run(&["--agent", agent, "prompt", "-s", name, "hi"]);
+fn live(program: &Program, agent: &[String]) {
+    let agent = agents::line(agent);
+    program.run(&["--agent", &agent, "sessions", "new"]);
+    program.run(&["--agent", &agent, "prompt", "hi"]);
 }
 
 fn background(program: &Program) -> Option<Memory> {

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::fs;
 use std::path::Path;
 
-use crate::budgets::{Budget, Limit, Measure};
+use crate::budgets::{BUDGETS, Budget, Limit, Measure};
 use crate::samples::{Race, Samples};
 
 /// What was found about one work.
@@ -80,13 +80,22 @@ impl Report {
         self.rows.iter().filter(|row| row.is_met() == Some(false)).map(|row| row.budget.work).collect()
     }
 
+    fn row(&self, budget: &Budget) -> Option<&Row> {
+        self.rows.iter().find(|row| row.budget.work == budget.work)
+    }
+
     /// The tables as Markdown.
     pub(crate) fn text(&self, machine: &str) -> String {
         let heads = ["work", "npm acpx 0.19.1", "ours", "measured", "budget", "met"].map(str::to_owned);
-        let rows: Vec<_> = self.rows.iter().map(Row::cells).collect();
+        let cells = |budget| self.row(budget).map_or_else(|| not_measured(budget), Row::cells);
+        let rows: Vec<_> = BUDGETS.into_iter().map(cells).collect();
         let floors = ["floor", "time"].map(str::to_owned);
         format!("{machine}\n\n{}\n{}", table(&heads, &rows), table(&floors, &self.floors))
     }
+}
+
+fn not_measured(budget: &Budget) -> [String; 6] {
+    [budget.work, "–", "–", "–", &budget.to_string(), "–"].map(str::to_owned)
 }
 
 fn table<const N: usize>(heads: &[String; N], rows: &[[String; N]]) -> String {

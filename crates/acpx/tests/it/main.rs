@@ -6,5 +6,6 @@ mod demo;
 mod demo_process;
 mod demo_restore;
 mod demo_with_sdk;
+mod performance;
 mod restore_with_demo;
 mod tour;
