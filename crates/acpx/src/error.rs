@@ -11,6 +11,7 @@ use acpx_core::engine::{PromptProblem, SessionError};
 use acpx_core::host::{HostError, RunError};
 use acpx_core::model::{AgentError, PathProblem, SessionIdentity};
 use acpx_core::store::StoreError;
+use acpx_core::store::import_acpx::ImportError;
 
 use crate::agents::UnknownAgent;
 use crate::cli::UsageError;
@@ -65,6 +66,17 @@ pub(crate) enum CliError {
         /// Where it ended.
         searched: PathBuf,
     },
+    /// The agent has no list of its sessions.
+    #[error(
+        "the agent of {agent} does not list its sessions: it does not advertise sessionCapabilities.list"
+    )]
+    NoRemoteList {
+        /// The agent, as it is named on the command line.
+        agent: String,
+    },
+    /// Sessions of npm acpx cannot be taken over.
+    #[error(transparent)]
+    Import(#[from] ImportError),
     /// The configuration forbids `exec`.
     #[error("exec is disabled by {}", file.display())]
     ExecDisabled {
@@ -195,6 +207,7 @@ impl CliError {
         match self {
             Self::Session(error) => error.code().into(),
             Self::Store(error) => error.code().into(),
+            Self::Import(error) => error.code().into(),
             Self::Told(error) => error.code.clone().into(),
             Self::About { error, .. } => error.code(),
             own => own.own_code().into(),
@@ -211,6 +224,7 @@ impl CliError {
             Self::Directory { .. } => "BAD_DIRECTORY",
             Self::NoSession { .. } => "NO_SESSION",
             Self::ExecDisabled { .. } => "EXEC_DISABLED",
+            Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",
             Self::TimedOut(_) => "TIMEOUT",
             Self::Signalled => "SIGNALLED",
             Self::Output(_) => "OUTPUT_FAILED",
@@ -219,6 +233,7 @@ impl CliError {
             | Self::System { .. }
             | Self::Session(_)
             | Self::Store(_)
+            | Self::Import(_)
             | Self::Told(_)
             | Self::About { .. } => "SYSTEM",
         }
@@ -237,7 +252,7 @@ impl CliError {
     pub(crate) fn hint(&self) -> Option<Cow<'static, str>> {
         match self {
             Self::Usage(error) => Some(error.hint()),
-            Self::Config(error) => error.hint().map(Into::into),
+            Self::Config(error) => Some(error.hint().into()),
             Self::Agent(_) => Some(format!("{AGENTS_HINT}; acpx --help names some").into()),
             Self::Input(error) => Some(error.hint().into()),
             Self::NoHome => Some("set ACPX_HOME or HOME".into()),
@@ -253,6 +268,10 @@ impl CliError {
             Self::Session(SessionError::NoRecord(_)) => Some("acpx sessions list has those there are".into()),
             Self::Session(error) => error.hint().map(Into::into),
             Self::Store(error) => error.hint().map(Into::into),
+            Self::Import(error) => error.hint().map(Into::into),
+            Self::NoRemoteList { .. } => {
+                Some("acpx sessions list has what is kept here, whatever the agent can".into())
+            }
             Self::TimedOut(_) => Some("give it more time with --timeout".into()),
             Self::Told(error) => error.hint.clone().map(Into::into),
             Self::About { error, .. } => error.hint(),

@@ -17,6 +17,7 @@ mod reach;
 mod scope;
 mod settings;
 mod setup;
+mod takeover;
 mod talk;
 
 use std::ffi::OsString;

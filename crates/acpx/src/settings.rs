@@ -76,14 +76,12 @@ impl Settings {
 
     /// The agent as it stands on a command line.
     pub(crate) fn typed_agent(&self) -> String {
-        match &self.agent.name {
-            Some(name) => name.clone(),
-            None => {
-                let words = [&self.agent.program].into_iter().chain(&self.agent.args);
-                let line = words.map(|word| agents::quote(word)).collect::<Vec<_>>().join(" ");
-                format!("--agent {}", agents::quote(&line))
-            }
+        if let Some(name) = &self.agent.name {
+            return name.clone();
         }
+        let words = [&self.agent.program].into_iter().chain(&self.agent.args);
+        let line = words.map(|word| agents::quote(word)).collect::<Vec<_>>().join(" ");
+        format!("--agent {}", agents::quote(&line))
     }
 
     /// The MCP servers for the agent, with the file they are from.
@@ -137,3 +135,6 @@ fn directory(typed: Option<&Path>) -> Result<AbsolutePath, CliError> {
         Err(error) => Err(unusable(&path, error.to_string())),
     }
 }
+
+#[cfg(test)]
+mod tests;

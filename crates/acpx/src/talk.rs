@@ -61,7 +61,7 @@ pub(crate) enum Trouble {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     /// It was accepted, and that is all that was wanted.
-    Queued(TurnId),
+    Queued,
     /// It was answered, after it was cancelled for this reason, if it was.
     Answered(Box<str>, Option<Stop>),
     /// Its turn failed.
@@ -155,10 +155,10 @@ impl<'a> Talk<'a> {
                         Err(refusal) => Err(HostError::Refused(refusal).into()),
                     };
                 }
-                Heard::Said(FromHost::Accepted { turn, request })
+                Heard::Said(FromHost::Accepted { request, .. })
                     if wait == Wait::JustQueue && self.is_ours(&request) =>
                 {
-                    return Ok(Outcome::Queued(turn));
+                    return Ok(Outcome::Queued);
                 }
                 Heard::Said(_) => {}
                 Heard::Stop(stop) if stopped.is_none() => {
@@ -176,19 +176,16 @@ impl<'a> Talk<'a> {
     async fn hear(&mut self, client: &mut HostClient, until: Option<Instant>) -> Result<Heard, Trouble> {
         loop {
             let ready = if self.burst < BURST { client.try_next() } else { None };
-            let said = match ready {
-                Some(said) => {
-                    self.burst += 1;
-                    said
-                }
-                None => {
-                    self.burst = 0;
-                    self.console.flush()?;
-                    tokio::select! {
-                        said = client.next() => said.ok_or(Trouble::Lost)?,
-                        stop = self.patience.over() => return Ok(Heard::Stop(stop)),
-                        () = at(until) => return Ok(Heard::Waited),
-                    }
+            let said = if let Some(said) = ready {
+                self.burst += 1;
+                said
+            } else {
+                self.burst = 0;
+                self.console.flush()?;
+                tokio::select! {
+                    said = client.next() => said.ok_or(Trouble::Lost)?,
+                    stop = self.patience.over() => return Ok(Heard::Stop(stop)),
+                    () = at(until) => return Ok(Heard::Waited),
                 }
             };
             match said {

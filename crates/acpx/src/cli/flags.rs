@@ -53,17 +53,8 @@ impl Flags {
 
     /// What an argument that begins with a hyphen is.
     pub(super) fn read(&self, argument: &str) -> Flag {
-        let (name, attached) = match argument.strip_prefix("--") {
-            Some(long) => match long.split_once('=') {
-                Some((name, _)) => (format!("--{name}"), true),
-                None => (argument.to_owned(), false),
-            },
-            None => {
-                let end = argument.char_indices().nth(2).map_or(argument.len(), |(index, _)| index);
-                (argument.get(..end).unwrap_or_default().to_owned(), end < argument.len())
-            }
-        };
-        match name.as_str() {
+        let (name, attached) = split(argument);
+        match name {
             "--help" | "-h" if !attached => Flag::Help,
             "--version" | "-V" if !attached => Flag::Version,
             name => match self.takes_value.get(name) {
@@ -74,4 +65,13 @@ impl Flags {
             },
         }
     }
+}
+
+/// The flag's name with its hyphens, and whether a value is attached to it.
+fn split(argument: &str) -> (&str, bool) {
+    if argument.starts_with("--") {
+        return argument.split_once('=').map_or((argument, false), |(name, _)| (name, true));
+    }
+    let end = argument.char_indices().nth(2).map_or(argument.len(), |(index, _)| index);
+    (argument.get(..end).unwrap_or_default(), end < argument.len())
 }

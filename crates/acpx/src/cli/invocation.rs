@@ -161,7 +161,7 @@ impl Invocation {
     pub(super) fn new(verb: Verb, agent: Option<String>) -> Result<Self, UsageError> {
         let (command, shared) = read(verb);
         let options = match (shared, agent) {
-            (Shared::Session(args, name), agent) => Options::new(*args, agent, name)?,
+            (Shared::Session(args, name), agent) => Options::new(*args, agent, name.as_deref())?,
             (Shared::Output(_) | Shared::Nothing, Some(name)) => {
                 return Err(UsageError::NoAgentHere { name });
             }
@@ -225,14 +225,14 @@ fn read_sessions(verb: SessionsVerb) -> (SessionsCommand, Shared) {
 }
 
 impl Options {
-    fn new(args: SessionArgs, agent: Option<String>, name: Option<String>) -> Result<Self, UsageError> {
+    fn new(args: SessionArgs, agent: Option<String>, name: Option<&str>) -> Result<Self, UsageError> {
         let agent = match (args.agent, agent) {
             (Some(_), Some(name)) => return Err(UsageError::TwoAgents { name }),
             (Some(line), None) => AgentChoice::Line(line),
             (None, Some(name)) => AgentChoice::Named(name),
             (None, None) => AgentChoice::Default,
         };
-        let session = name.as_deref().map(SessionName::new).transpose().map_err(UsageError::Name)?;
+        let session = name.map(SessionName::new).transpose().map_err(UsageError::Name)?;
         Ok(Self {
             agent,
             cwd: args.cwd,

@@ -308,6 +308,19 @@ fn what_is_wrong_with_flags_is_said() {
             "--json-strict and --verbose exclude each other",
             "keep one of them",
         ),
+        (&["status", "--cwd"], "a value is required for '--cwd <DIR>' but none was supplied", help),
+        (&["claude", "-s"], "a value is required for '--session <NAME>' but none was supplied", help),
+        (&["--agent", "x", "host", "status"], "unexpected argument '--agent' found", help),
+    ];
+    for (line, message, hint) in cases {
+        assert_eq!(mistake(line), ((*message).to_owned(), (*hint).to_owned()), "{line:?}");
+    }
+}
+
+#[test]
+fn a_value_that_a_flag_cannot_have_is_said() {
+    let help = "acpx --help has the commands, acpx help COMMAND its flags";
+    let cases: &[(&[&str], &str, &str)] = &[
         (
             &["--timeout", "0", "status"],
             "invalid value '0' for '--timeout <SECONDS>': expected a number of seconds above 0 and up to 2147483.647",
@@ -343,9 +356,6 @@ fn what_is_wrong_with_flags_is_said() {
             "the following required arguments were not provided: --remote",
             help,
         ),
-        (&["status", "--cwd"], "a value is required for '--cwd <DIR>' but none was supplied", help),
-        (&["claude", "-s"], "a value is required for '--session <NAME>' but none was supplied", help),
-        (&["--agent", "x", "host", "status"], "unexpected argument '--agent' found", help),
     ];
     for (line, message, hint) in cases {
         assert_eq!(mistake(line), ((*message).to_owned(), (*hint).to_owned()), "{line:?}");

@@ -63,9 +63,6 @@ pub(crate) enum UsageError {
         /// What is wrong with it.
         problem: crate::agents::LineProblem,
     },
-    /// A command that only a host can do, in a build without one.
-    #[error("the command needs a host, and this build has none")]
-    NoHost,
     /// What clap found.
     #[error("{message}")]
     Arguments {
@@ -101,7 +98,6 @@ impl UsageError {
             Self::StrictAndVerbose | Self::PermissionModes => "keep one of them".into(),
             Self::NotUnicode { .. } => "agents are told everything as UTF-8 text".into(),
             Self::AgentLine { .. } => "quote it for the shell, as in --agent 'my-agent --acp'".into(),
-            Self::NoHost => "acpx tour shows what there is".into(),
             Self::Arguments { tip, .. } => match tip {
                 Some(tip) => tip.clone().into(),
                 None => "acpx --help has the commands, acpx help COMMAND its flags".into(),

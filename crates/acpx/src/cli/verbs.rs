@@ -224,8 +224,8 @@ pub(super) struct CloseArgs {
 /// Take over sessions that npm acpx has kept; its files stay as they are
 #[derive(Debug, Args)]
 pub(super) struct MigrateArgs {
-    /// Where the files are [default: sessions in ACPX_HOME]
-    #[arg(value_name = "DIR")]
+    /// Where the files are
+    #[arg(value_name = "DIR", help = "Where the files are [default: sessions in ACPX_HOME]")]
     pub(super) directory: Option<PathBuf>,
     /// Say what would be taken over, and take nothing
     #[arg(long)]

@@ -94,6 +94,8 @@ async fn status(reach: &Reach, console: &mut Console<'_>) -> Result<(), CliError
 async fn stop(place: &HostPlace) -> Result<bool, CliError> {
     let Some(mut client) = host::any_version(place).await? else { return Ok(false) };
     client.call::<serde_json::Value>("_acpx/host/stop", &json!({})).await?;
+    // A host waits a moment for those who are still connected.
+    drop(client);
     let deadline = Instant::now() + FAREWELL;
     // The lock is free when nothing of it is left.
     while HostLock::try_take(place)?.is_none() {
@@ -109,7 +111,8 @@ async fn stop(place: &HostPlace) -> Result<bool, CliError> {
 /// and the rest to its log.
 fn be_the_host(place: &HostPlace) -> ExitCode {
     // Whoever started us may be in a terminal or an agent's group; we are in neither.
-    drop(rustix::process::setsid());
+    // It fails only for the leader of a group, who is in neither already.
+    let _ = rustix::process::setsid();
     // Whoever started us may have gone since.
     let told = |words: &str| drop(output::print(words));
     match lock(place) {
@@ -157,6 +160,7 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
         linger: LINGER,
         settings: EngineSettings { idle: Some(settings::DEFAULT_TTL), ..EngineSettings::default() },
         server_file: Arc::new(servers_of),
+        name_of: crate::agents::name_of,
     };
     block_on(async {
         let ready = |host: &Arc<host::Host>, swept: &acpx_core::tools::Swept| {

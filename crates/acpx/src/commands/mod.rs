@@ -15,14 +15,19 @@ pub(crate) use self::tour::TourArgs;
 
 use std::process::ExitCode;
 
-use crate::cli::{Command, Invocation, SessionsCommand, UsageError};
+use crate::cli::{Command, Invocation, SessionsCommand};
 use crate::error::CliError;
 use crate::settings::{LazyConfig, Settings};
+use crate::takeover;
 
 /// Does what was asked.
 pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCode, CliError> {
     let Invocation { options, command } = invocation;
-    let settings = || Settings::new(&options, config.get()?);
+    let settings = || {
+        let settings = Settings::new(&options, config.get()?)?;
+        takeover::first(settings.mode)?;
+        Ok::<_, CliError>(settings)
+    };
     match command {
         Command::Tour(args) => tour::run(&args),
         Command::DemoAgent(args) => demo_agent::run(&args),
@@ -33,7 +38,9 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             sessions::list::run(&settings()?, &options, list.filter_cwd.as_deref())
         }
         Command::Prompt(prompt) => prompt::run(&prompt, &settings()?, &options),
-        Command::Exec(words) => exec::run(&words, &settings()?, &options, config.get()?),
+        Command::Exec(words) => {
+            exec::run(&words, &Settings::new(&options, config.get()?)?, &options, config.get()?)
+        }
         Command::Cancel => cancel::run(&settings()?),
         Command::Sessions(SessionsCommand::New) => sessions::new::new(&settings()?, &options, config.get()?),
         Command::Sessions(SessionsCommand::Ensure) => {
@@ -41,8 +48,9 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         }
         Command::Sessions(SessionsCommand::Close) => sessions::close::run(&settings()?),
         Command::Host(command) => host::run(command, options.output, config),
-        Command::Sessions(SessionsCommand::List(_) | SessionsCommand::Migrate(_)) => {
-            Err(UsageError::NoHost.into())
+        Command::Sessions(SessionsCommand::List(list)) => sessions::remote::run(&settings()?, &list),
+        Command::Sessions(SessionsCommand::Migrate(migrate)) => {
+            sessions::migrate::run(&migrate, options.output, config)
         }
     }
 }

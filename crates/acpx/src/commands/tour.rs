@@ -1,24 +1,21 @@
-//! `acpx tour`: the main job, seen from beginning to end in a home of its own.
+//! `acpx tour`: the main job, seen from beginning to end in a home of its own. Every step is a command that
+//! anybody could type, run by this very program.
 
-use std::ffi::OsString;
+use std::io::{BufRead, BufReader};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
-use std::sync::Arc;
+use std::process::{Command, ExitCode};
 use std::time::Instant;
 
-use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, SessionError, Settings};
-use acpx_core::machine::{Awakening, Fallback, WakeOptions};
-use acpx_core::model::{
-    AbsolutePath, AgentSpec, Entry, HostId, Lifecycle, MessageKind, Record, Seq, Turn, TurnOutcome, TurnState,
-};
-use acpx_core::store::{Access, SqliteStore};
-use acpx_core::tools::Environment;
 use clap::Args;
 use rustix::process::{Pid, Signal, kill_process};
+use serde::Deserialize;
+use serde_json::json;
 
-use crate::error::CliError;
+use crate::error::{CliError, Exit};
 use crate::output::Printer;
+use crate::patience::Patience;
+use crate::reach::{block_on, own_program};
 
 /// See a session live, die, come back, get lost and go on, in a few seconds and with no account
 #[derive(Debug, Args)]
@@ -32,32 +29,30 @@ pub(crate) struct TourArgs {
 const ABOUT: &str = "\
 See a session live, die, come back, get lost and go on, in a few seconds and with no account
 
-Opens a session with the built-in agent, prompts it, kills the agent with SIGKILL, restores the \
-session, replays the conversation from the store, shows the three ids and the lineage, deletes the \
+Makes a session with the built-in agent, prompts it, kills the agent with SIGKILL, prompts again and so \
+restores it, replays the conversation from the store, shows the three ids and the lineage, deletes the \
 agent's own files so that the session is lost for good, falls back openly, and closes.\n\
-Everything happens in a temporary directory that is removed at the end, or kept with --home.";
+Every line that begins with $ is a command you could type. Everything happens in a temporary directory that \
+is removed at the end, or kept with --home.";
 
 /// Shows everything once.
 pub(crate) fn run(args: &TourArgs) -> Result<ExitCode, CliError> {
-    let place = match &args.home {
-        Some(home) => {
-            let mut builder = std::fs::DirBuilder::new();
-            builder
-                .mode(0o700)
-                .create(home)
-                .map_err(|source| system(&format!("make {}", home.display()), source))?;
-            let home =
-                home.canonicalize().map_err(|source| system(&format!("use {}", home.display()), source))?;
-            Place::Kept(home)
+    let place = Place::new(args.home.as_deref())?;
+    let guide = Guide::new(&place)?;
+    // A signal ends the tour and not its cleaning up.
+    let shown = block_on(async {
+        let mut patience = Patience::new(None)?;
+        let mut tour = tokio::task::spawn_blocking(move || guide.show());
+        tokio::select! {
+            shown = &mut tour => shown.unwrap_or(Err(CliError::Signalled)),
+            stop = patience.over() => Err(stop.into()),
         }
-        None => Place::Temporary(
-            tempfile::tempdir().map_err(|source| system("make a temporary directory", source))?,
-        ),
-    };
-    let runtime =
-        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
-    runtime.block_on(tour(&place))?;
-    Ok(ExitCode::SUCCESS)
+    });
+    let stopped = Guide::new(&place)?.run(&["host", "stop"], |_| Ok(())).map(drop);
+    shown?;
+    stopped?;
+    Printer::stdout().line(&place.last_word())?;
+    Ok(Exit::Success.into())
 }
 
 /// Where the tour takes place.
@@ -67,6 +62,18 @@ enum Place {
 }
 
 impl Place {
+    fn new(kept: Option<&Path>) -> Result<Self, CliError> {
+        let Some(home) = kept else {
+            let made = tempfile::tempdir().map_err(|source| system("make a temporary directory", source))?;
+            return Ok(Self::Temporary(made));
+        };
+        let mut builder = std::fs::DirBuilder::new();
+        let made = builder.mode(0o700).create(home);
+        made.map_err(|source| system(&format!("make {}", home.display()), source))?;
+        let home = home.canonicalize();
+        Ok(Self::Kept(home.map_err(|source| system("find the directory just made", source))?))
+    }
+
     fn path(&self) -> &Path {
         match self {
             Self::Temporary(directory) => directory.path(),
@@ -78,227 +85,141 @@ impl Place {
     fn last_word(&self) -> String {
         match self {
             Self::Temporary(_) => "Its files are removed now; --home DIR would have kept them.".to_owned(),
-            Self::Kept(directory) => format!("The store is {}.", directory.join("acpx.db").display()),
+            Self::Kept(home) => {
+                let home = home.display();
+                format!("ACPX_HOME={home} acpx sessions list shows what is kept there.")
+            }
         }
     }
-}
-
-async fn tour(place: &Place) -> Result<(), CliError> {
-    let started = Instant::now();
-    let home = place.path();
-    let store = SqliteStore::open(&home.join("acpx.db"), Access::ReadWrite)?;
-    let host = HostId::new(format!("tour-{}", std::process::id())).expect("the name is not empty");
-    let engine = Engine::new(Arc::new(store), host, Settings::default());
-    let mut guide = Guide { printer: Printer::stdout(), home: home.to_owned(), engine, step: 0 };
-    let shown = guide.show().await;
-    guide.engine.shutdown().await;
-    shown?;
-    let seconds = started.elapsed().as_secs_f32();
-    guide.say(&format!("\nThat was everything, in {seconds:.2} s. {}", place.last_word()))
 }
 
 /// Shows the steps one after another.
 struct Guide {
     printer: Printer,
+    program: PathBuf,
     home: PathBuf,
-    engine: Engine,
+    work: PathBuf,
     step: usize,
 }
 
+/// What the tour reads of a session's status.
+#[derive(Deserialize)]
+struct Status {
+    pid: u32,
+}
+
 impl Guide {
-    async fn show(&mut self) -> Result<(), CliError> {
-        self.say("  >  you    <  the agent    ~  its thoughts    *  its tools    =  what happened    !  an error\n")?;
-        let session = self.open().await?;
-        self.converse(&session).await?;
-        self.kill_and_restore(&session).await?;
-        self.replay(&session).await?;
-        self.lose_and_fall_back(&session).await?;
-        self.close(&session).await
+    fn new(place: &Place) -> Result<Self, CliError> {
+        let home = place.path().to_owned();
+        let work = home.join("project");
+        std::fs::create_dir_all(&work).map_err(|source| system("make a directory to work in", source))?;
+        Ok(Self { printer: Printer::stdout(), program: own_program()?, home, work, step: 0 })
     }
 
-    async fn open(&mut self) -> Result<Session, CliError> {
+    fn show(mut self) -> Result<(), CliError> {
+        let started = Instant::now();
+        self.configure()?;
         self.begin("A new session with the built-in agent. It has three ids:")?;
-        let program = std::env::current_exe().map_err(|source| system("find the program itself", source))?;
-        let program = AbsolutePath::from_path(&program)?;
-        let agent = AgentSpec::new(program.as_str(), ["demo-agent", "--agent-session-id"]).named("demo");
-        let cwd = AbsolutePath::from_path(&self.home)?;
-        let new = NewSession::new(agent, cwd, self.environment());
-        let session = self.engine.open(new).await?;
-        self.ids(&session)?;
-        Ok(session)
-    }
-
-    async fn converse(&mut self, session: &Session) -> Result<(), CliError> {
+        self.command(&["demo", "sessions", "new"], Exit::Success)?;
+        self.command(&["demo", "status"], Exit::Success)?;
         self.begin("Two prompts. Each line is in the store before it is shown:")?;
-        self.prompt(session, "My name is Ada.").await?;
-        self.prompt(session, "Please think, then use a tool.").await
-    }
-
-    async fn kill_and_restore(&mut self, session: &Session) -> Result<(), CliError> {
-        let pid = session.status().agent_pid;
-        self.begin(&format!(
-            "kill -9 of the agent (pid {}). The session is brought back, and goes on:",
-            pid.unwrap_or(0)
-        ))?;
-        self.kill(session).await?;
-        let how = session.wake(self.restore(Fallback::Fresh)).await?;
-        self.awakening(how)?;
-        self.prompt(session, "recall").await
-    }
-
-    async fn replay(&mut self, session: &Session) -> Result<(), CliError> {
+        self.command(&["demo", "My name is Ada."], Exit::Success)?;
+        self.command(&["demo", "Please think, then use a tool."], Exit::Success)?;
+        self.begin("The agent is killed. The next prompt brings the session back, and it remembers:")?;
+        self.kill_agent()?;
+        self.command(&["demo", "recall"], Exit::Success)?;
         self.begin("The conversation, replayed from our store and not from the agent:")?;
-        let conversation = self.engine.conversation(session.record_id()).await?;
-        for entry in conversation.entries() {
-            self.entry(entry)?;
-        }
-        let mut events = self.engine.replay(session.record_id(), Seq::FIRST);
-        let mut count = 0;
-        while events.next().await?.is_some() {
-            count += 1;
-        }
-        self.say(&format!("     ({count} events, every line exchanged with the agent among them)"))
-    }
-
-    async fn lose_and_fall_back(&mut self, session: &Session) -> Result<(), CliError> {
+        self.command(&["demo", "sessions", "history"], Exit::Success)?;
         self.begin("The agent's own files are deleted and it is killed: the session is lost for good.")?;
-        let files = self.home.join("demo");
-        std::fs::remove_dir_all(&files)
-            .map_err(|source| system(&format!("delete {}", files.display()), source))?;
-        self.kill(session).await?;
-        self.say("     Asked to restore it or fail:")?;
-        match session.wake(self.restore(Fallback::Refuse)).await {
-            Err(SessionError::Agent(error)) => self.say(&format!("     ! {error}"))?,
-            Err(other) => return Err(other.into()),
-            Ok(how) => self.awakening(how)?,
-        }
-        self.say("     Asked to go on all the same:")?;
-        let how = session.wake(self.restore(Fallback::Fresh)).await?;
-        self.awakening(how)?;
-        self.prompt(session, "recall").await?;
-        self.say("     The record is the same, the ACP session is another, and the lineage says why:")?;
-        self.ids(session)?;
-        let record = self.record(session).await?;
-        for row in record.lineage.rows() {
-            self.say(&format!("     lineage  {:<16} {}", row.reason.as_str(), row.session))?;
-        }
-        Ok(())
+        self.kill_agent()?;
+        self.lose()?;
+        self.say("\n   Asked to restore it or fail:")?;
+        self.command(&["demo", "prompt", "--no-fallback", "recall"], Exit::Failure)?;
+        self.say("\n   Asked to go on all the same:")?;
+        self.command(&["demo", "recall"], Exit::Success)?;
+        self.say("\n   The record is the same, the ACP session is another, and the lineage says why:")?;
+        self.command(&["demo", "sessions", "show"], Exit::Success)?;
+        self.begin("Closed. The agent is told and ended; the record stays and can be restored by its id:")?;
+        self.command(&["demo", "sessions", "close"], Exit::Success)?;
+        self.command(&["sessions", "list"], Exit::Success)?;
+        self.say(&format!("\nThat was everything, in {:.2} s.", started.elapsed().as_secs_f32()))
     }
 
-    async fn close(&mut self, session: &Session) -> Result<(), CliError> {
-        self.begin("Closed. The agent is told and ended; the record stays in the store and can be restored by its id:")?;
-        session.close().await?;
-        let record = self.record(session).await?;
-        let state = match record.lifecycle {
-            Lifecycle::Open => "open".to_owned(),
-            Lifecycle::Closed { at } => format!("closed at {at}"),
-        };
-        self.say(&format!("     {} {state}", record.id))
+    /// The tour's own demo agent tells its inner id, which the plain one does not.
+    fn configure(&self) -> Result<(), CliError> {
+        let argv = json!([self.program.to_string_lossy(), "demo-agent", "--agent-session-id"]);
+        let config = json!({ "agents": { "demo": { "argv": argv } } });
+        let file = self.home.join("config.json");
+        std::fs::write(&file, config.to_string())
+            .map_err(|source| system(&format!("write {}", file.display()), source))
     }
 
-    async fn prompt(&mut self, session: &Session, text: &str) -> Result<(), CliError> {
-        self.message(MessageKind::User, text)?;
-        let turn = session.prompt(Prompt::text(text)?).await?.over().await?;
-        let conversation = self.engine.conversation(session.record_id()).await?;
-        for entry in conversation.entries() {
-            match entry {
-                Entry::Message(message)
-                    if message.kind == MessageKind::User || message.turn != Some(turn.id) => {}
-                Entry::Tool(tool) if tool.turn != Some(turn.id) => {}
-                other => self.entry(other)?,
-            }
-        }
-        self.trouble(&turn)
-    }
-
-    fn entry(&mut self, entry: &Entry) -> Result<(), CliError> {
-        match entry {
-            Entry::Message(message) => self.message(message.kind, &message.text),
-            Entry::Tool(tool) => {
-                let field =
-                    |name: &str| tool.fields.get(name).and_then(|value| value.as_str()).unwrap_or("?");
-                self.say(&format!("     * {} ({})", field("title"), field("status")))
-            }
-            Entry::Plan { .. } | Entry::TurnEnd { .. } | Entry::Reset { .. } => Ok(()),
-        }
-    }
-
-    fn trouble(&mut self, turn: &Turn) -> Result<(), CliError> {
-        match &turn.state {
-            TurnState::Ended { outcome: TurnOutcome::Failed(error), .. } => {
-                self.say(&format!("     ! {}", error.message))
-            }
-            _ => Ok(()),
-        }
-    }
-
-    async fn kill(&self, session: &Session) -> Result<(), CliError> {
-        let pid = session.status().agent_pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-        if let Some(pid) = pid {
-            kill_process(pid, Signal::KILL).map_err(|errno| system("kill the agent", errno.into()))?;
-            session.wait_for(|status| status.agent_pid.is_none()).await;
-        }
-        Ok(())
-    }
-
-    async fn record(&self, session: &Session) -> Result<Record, CliError> {
-        let id = session.record_id();
-        Ok(self.engine.record(id).await?.ok_or_else(|| SessionError::NoRecord(id.clone()))?)
-    }
-
-    fn restore(&self, fallback: Fallback) -> RestoreSession {
-        let options = WakeOptions { fallback, carry_history: false };
-        RestoreSession { options, environment: self.environment(), mcp_servers: None }
-    }
-
-    /// The agent gets this program's environment, and keeps its own files in the tour's home.
-    fn environment(&self) -> Environment {
-        let home = (OsString::from("ACPX_HOME"), self.home.clone().into_os_string());
-        std::env::vars_os().filter(|(name, _)| name != "ACPX_HOME").chain([home]).collect()
-    }
-
-    fn begin(&mut self, what: &str) -> Result<(), CliError> {
+    fn begin(&mut self, text: &str) -> Result<(), CliError> {
         self.step += 1;
         let gap = if self.step == 1 { "" } else { "\n" };
-        self.say(&format!("{gap}{:>2}.  {what}", self.step))
+        let line = format!("{gap}{}. {text}", self.step);
+        self.say(&line)
     }
 
-    fn ids(&mut self, session: &Session) -> Result<(), CliError> {
-        let Some(identity) = session.identity() else { return Ok(()) };
-        self.say(&format!("     acpxRecordId    {}", identity.record))?;
-        self.say(&format!("     acpxSessionId   {}", identity.session))?;
-        match identity.agent_session {
-            Some(inner) => self.say(&format!("     agentSessionId  {inner}")),
-            None => Ok(()),
-        }
+    fn say(&mut self, text: &str) -> Result<(), CliError> {
+        Ok(self.printer.line(text)?)
     }
 
-    fn awakening(&mut self, how: Awakening) -> Result<(), CliError> {
-        let text = match how {
-            Awakening::Live => "the agent had it all along".to_owned(),
-            Awakening::Created => "created".to_owned(),
-            Awakening::Restored { rung, .. } => format!("restored by {}", rung.method()),
-            Awakening::Fresh { reason, .. } => {
-                format!("fresh session ({}): the agent does not remember what came before", reason.as_str())
-            }
-        };
-        self.say(&format!("     = {text}"))
-    }
-
-    fn message(&mut self, kind: MessageKind, text: &str) -> Result<(), CliError> {
-        let mark = match kind {
-            MessageKind::User => '>',
-            MessageKind::Agent => '<',
-            MessageKind::Thought => '~',
-        };
-        for line in text.lines() {
-            self.say(&format!("     {mark} {line}"))?;
+    /// Runs a command and shows it with what it says. One that does not end as it should ends the tour.
+    fn command(&mut self, arguments: &[&str], expected: Exit) -> Result<(), CliError> {
+        let typed = arguments.iter().map(|word| crate::agents::quote(word)).collect::<Vec<_>>().join(" ");
+        self.say(&format!("\n   $ acpx {typed}"))?;
+        let mut printer = Printer::stdout();
+        let code = self.run(arguments, |line| Ok(printer.line(format!("   {line}").trim_end())?))?;
+        if code != Some(i32::from(expected.number())) {
+            let source = std::io::Error::other(format!("it ended with {code:?}"));
+            return Err(system(&format!("go on with the tour after acpx {typed}"), source));
         }
         Ok(())
     }
 
-    fn say(&mut self, line: &str) -> Result<(), CliError> {
-        Ok(self.printer.line(line)?)
+    /// Runs a command in the tour's home and hands on its lines, of stdout and stderr as they came; its exit code.
+    fn run(
+        &self,
+        arguments: &[&str],
+        mut line: impl FnMut(&str) -> Result<(), CliError>,
+    ) -> Result<Option<i32>, CliError> {
+        let problem = |source| system("run a command of the tour", source);
+        let (said, stdout) = std::io::pipe().map_err(problem)?;
+        let stderr = stdout.try_clone().map_err(problem)?;
+        let mut child = Command::new(&self.program)
+            .args(arguments)
+            .env("ACPX_HOME", &self.home)
+            .current_dir(&self.work)
+            .stdin(std::process::Stdio::null())
+            .stdout(stdout)
+            .stderr(stderr)
+            .spawn()
+            .map_err(problem)?;
+        for said in BufReader::new(said).lines() {
+            line(&said.map_err(problem)?)?;
+        }
+        Ok(child.wait().map_err(problem)?.code())
+    }
+
+    fn kill_agent(&mut self) -> Result<(), CliError> {
+        let mut status = String::new();
+        self.run(&["--format", "json", "demo", "status"], |line| {
+            status.push_str(line);
+            Ok(())
+        })?;
+        let gone = || system("find the agent of the tour", std::io::Error::other("no agent runs"));
+        let Status { pid } = serde_json::from_str(&status).map_err(|_| gone())?;
+        self.say(&format!("\n   $ kill -9 {pid}"))?;
+        let pid = i32::try_from(pid).ok().and_then(Pid::from_raw).ok_or_else(gone)?;
+        kill_process(pid, Signal::KILL).map_err(|error| system("kill the agent", error.into()))
+    }
+
+    fn lose(&mut self) -> Result<(), CliError> {
+        let files = self.home.join("demo");
+        self.say("   $ rm -r \"$ACPX_HOME/demo\"")?;
+        std::fs::remove_dir_all(&files)
+            .map_err(|source| system(&format!("delete {}", files.display()), source))
     }
 }
 

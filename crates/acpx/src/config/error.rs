@@ -56,14 +56,14 @@ impl ConfigError {
     }
 
     /// What a person can do next.
-    pub(crate) fn hint(&self) -> Option<&'static str> {
+    pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound => {
-                Some("check the path; it is taken from the directory the command works in")
+                "check the path; it is taken from the directory the command works in"
             }
-            Self::Unreadable { .. } => Some("check that it is a file, and yours"),
-            Self::NotJson { .. } | Self::Wrong { .. } => Some("mend the file, or move it away"),
-            Self::NoCommand { .. } => Some("install it, or give its full path"),
+            Self::Unreadable { .. } => "check that it is a file, and yours",
+            Self::NotJson { .. } | Self::Wrong { .. } => "mend the file, or move it away",
+            Self::NoCommand { .. } => "install it, or give its full path",
         }
     }
 }

@@ -52,16 +52,16 @@ impl Config {
     pub(crate) fn load(home: &Path) -> Result<Self, ConfigError> {
         let file = home.join("config.json");
         match read(&file) {
-            Ok(text) => Self::parse(file, &text),
+            Ok(text) => Self::parse(&file, &text),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Self { file, ..Self::default() }),
             Err(source) => Err(ConfigError::Unreadable { file, source }),
         }
     }
 
     /// Reads the text of a file.
-    pub(crate) fn parse(file: PathBuf, text: &str) -> Result<Self, ConfigError> {
-        let value = node::json(&file, text)?;
-        let root = Node::root(&file, &value);
+    pub(crate) fn parse(file: &Path, text: &str) -> Result<Self, ConfigError> {
+        let value = node::json(file, text)?;
+        let root = Node::root(file, &value);
         let members = root.object("an object")?;
         let config = Self {
             default_agent: members
@@ -79,7 +79,7 @@ impl Config {
                 .transpose()?
                 .unwrap_or_default(),
             agents: members.get("agents").map(|node| agents::agents(&node)).transpose()?.unwrap_or_default(),
-            file: file.clone(),
+            file: file.to_owned(),
         };
         check_the_rest(&members)?;
         Ok(config)

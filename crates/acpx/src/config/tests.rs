@@ -1,1 +1,161 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
+use acpx_core::model::{AbsolutePath, McpServer, McpTransport, NamedValue};
+
+use super::*;
+
+fn parse(text: &str) -> Result<Config, ConfigError> {
+    Config::parse(Path::new("/h/config.json"), text)
+}
+
+fn wrong(text: &str) -> String {
+    parse(text).unwrap_err().to_string()
+}
+
+#[test]
+fn every_key_is_read_and_unknown_ones_are_left_alone() {
+    let text = r#"{
+        "defaultAgent": " Claude ", "defaultPermissions": "deny-all", "nonInteractivePermissions": "fail",
+        "authPolicy": "skip", "ttl": 0, "timeout": 1.5, "queueMaxDepth": 16, "format": "json",
+        "agents": {"A": {"argv": ["a", ""]}}, "auth": {"api-key": "s3cret"}, "disableExec": true,
+        "mcpServers": [], "fromTheFuture": [null]
+    }"#;
+    let expected = Config {
+        file: "/h/config.json".into(),
+        default_agent: Some("claude".to_owned()),
+        policy: Some(PermissionPolicy::DenyAll),
+        ttl: Some(Duration::ZERO),
+        timeout: Some(Duration::from_millis(1500)),
+        format: Some(Format::Json),
+        disable_exec: true,
+        mcp_servers: Vec::new(),
+        agents: [("a".to_owned(), vec!["a".to_owned(), String::new()])].into(),
+    };
+    assert_eq!(parse(text).unwrap(), expected);
+    let nothing = Config { file: "/h/config.json".into(), ..Config::default() };
+    assert_eq!(parse("\u{feff}{\"timeout\":null}").unwrap(), nothing);
+}
+
+#[test]
+fn a_wrong_type_is_named_by_file_and_key_and_its_value_is_not_told() {
+    let cases = [
+        ("[]", "the file must be an object"),
+        (r#"{"defaultAgent":" "}"#, "defaultAgent must be a non-empty string"),
+        (
+            r#"{"defaultPermissions":"s3cret"}"#,
+            "defaultPermissions must be \"approve-all\", \"approve-reads\" or \"deny-all\"",
+        ),
+        (r#"{"nonInteractivePermissions":1}"#, "nonInteractivePermissions must be \"deny\" or \"fail\""),
+        (r#"{"authPolicy":"s3cret"}"#, "authPolicy must be \"skip\" or \"fail\""),
+        (r#"{"ttl":-1}"#, "ttl must be a number of seconds, 0 or more"),
+        (r#"{"timeout":0}"#, "timeout must be a number of seconds above 0, or null"),
+        (r#"{"queueMaxDepth":1.5}"#, "queueMaxDepth must be a whole number above 0"),
+        (r#"{"format":"xml"}"#, "format must be \"text\", \"json\" or \"quiet\""),
+        (r#"{"disableExec":"yes"}"#, "disableExec must be true or false"),
+        (r#"{"auth":{"key":["s3cret"]}}"#, "auth.key must be a string"),
+        (
+            r#"{"agents":{"foo":"s3cret"}}"#,
+            "agents.foo must be an object with \"argv\", or with \"command\" and perhaps \"args\"",
+        ),
+        (r#"{"agents":{"foo":{"argv":["a",1]}}}"#, "agents.foo.argv[1] must be a string"),
+        (r#"{"agents":{"foo":{"argv":[]}}}"#, "agents.foo.argv must be an array with at least the program"),
+        (
+            r#"{"agents":{"foo":{"argv":["a"],"args":[]}}}"#,
+            "agents.foo must be an object with \"argv\", or with \"command\" and perhaps \"args\"",
+        ),
+        (
+            r#"{"agents":{"foo":{"command":"a 's3cret"}}}"#,
+            "agents.foo.command must be a command line; it has an unterminated quote",
+        ),
+        (
+            r#"{"agents":{"foo":{"command":"a b","args":[]}}}"#,
+            "agents.foo.command must be one program without spaces or quotes, since \"args\" has the arguments",
+        ),
+        (r#"{"mcpServers":{"a":{}}}"#, "mcpServers must be an array"),
+        (r#"{"mcpServers":[{"command":"x"}]}"#, "mcpServers[0].name must be a non-empty string"),
+        (
+            r#"{"mcpServers":[{"name":"a","type":"s3cret"}]}"#,
+            "mcpServers[0].type must be \"stdio\", \"http\" or \"sse\"",
+        ),
+        (
+            r#"{"mcpServers":[{"name":"a","command":"x","env":{"K":"s3cret"}}]}"#,
+            "mcpServers[0].env must be an array",
+        ),
+        (
+            r#"{"mcpServers":[{"name":"a","command":"x","env":[{"name":"K","value":7}]}]}"#,
+            "mcpServers[0].env[0].value must be a string",
+        ),
+        (r#"{"mcpServers":[{"name":"a","command":"x","args":"y"}]}"#, "mcpServers[0].args must be an array"),
+        (r#"{"mcpServers":[{"name":"a","type":"http"}]}"#, "mcpServers[0].url must be a non-empty string"),
+        (
+            r#"{"mcpServers":[{"name":"a","command":"x"},{"name":"a","command":"y"}]}"#,
+            "mcpServers[1].name must be a name that no other server has",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(wrong(text), format!("/h/config.json: {message}"), "{text}");
+    }
+    assert_eq!(wrong("{\"a\":s3cret}"), "/h/config.json is not JSON: expected value at line 1 column 6");
+}
+
+#[test]
+fn a_file_that_is_not_there_says_nothing_and_one_that_cannot_be_read_is_an_error() {
+    let home = tempfile::tempdir().unwrap();
+    let file = home.path().join("config.json");
+    let nothing = Config { file: file.clone(), ..Config::default() };
+    assert_eq!(Config::load(home.path()).unwrap(), nothing);
+    fs::create_dir(&file).unwrap();
+    let error = Config::load(home.path()).unwrap_err();
+    assert_eq!(
+        (error.to_string(), error.code()),
+        (format!("cannot read {}", file.display()), "CONFIG_UNREADABLE")
+    );
+}
+
+#[test]
+fn servers_are_given_as_the_file_has_them_with_their_programs_found() {
+    let home = tempfile::tempdir().unwrap();
+    let bin = home.path().join("bin");
+    fs::create_dir_all(&bin).unwrap();
+    for (name, mode) in [("tool", 0o755), ("notes", 0o644)] {
+        fs::write(bin.join(name), "").unwrap();
+        fs::set_permissions(bin.join(name), fs::Permissions::from_mode(mode)).unwrap();
+    }
+    let text = r#"{"mcpServers":[
+        {"name":"a","command":"tool","args":["x"],"env":[{"name":"K","value":"s3cret"}],"_meta":{}},
+        {"name":"b","type":"stdio","command":"bin/tool"},
+        {"name":"c","type":"http","url":"http://x/mcp","headers":[{"name":"A","value":"s3cret"}]},
+        {"name":"d","type":"sse","url":"http://x/sse"}]}"#;
+    let file = McpFile::parse("/m.json".into(), text).unwrap();
+    let around = Surroundings { cwd: home.path(), path: Some(bin.as_os_str()) };
+    let command = AbsolutePath::from_path(&bin.join("tool")).unwrap();
+    let value = |name: &str| NamedValue { name: name.to_owned(), value: "s3cret".to_owned() };
+    let server = |name: &str, transport| McpServer { name: name.to_owned(), transport };
+    let expected = [
+        server(
+            "a",
+            McpTransport::Stdio { command: command.clone(), args: vec!["x".into()], env: vec![value("K")] },
+        ),
+        server("b", McpTransport::Stdio { command, args: Vec::new(), env: Vec::new() }),
+        server("c", McpTransport::Http { url: "http://x/mcp".into(), headers: vec![value("A")] }),
+        server("d", McpTransport::Sse { url: "http://x/sse".into(), headers: Vec::new() }),
+    ];
+    assert_eq!(file.servers(around).unwrap(), expected);
+    assert!(!format!("{file:?}").contains("s3cret"), "secrets are not printed");
+
+    for command in ["notes", "nothing", "bin/notes", "/nowhere/tool"] {
+        let text = format!(r#"{{"mcpServers":[{{"name":"a","command":"{command}"}}]}}"#);
+        let error = McpFile::parse("/m.json".into(), &text).unwrap().servers(around).unwrap_err();
+        let message = format!("/m.json: the command {command:?} of the MCP server \"a\" was not found");
+        assert_eq!((error.to_string(), error.code()), (message, "MCP_COMMAND_NOT_FOUND"));
+    }
+}
+
+#[test]
+fn the_file_of_servers_must_be_there_and_have_them() {
+    let error = McpFile::load("/nowhere/m.json".into()).unwrap_err();
+    assert_eq!(error.to_string(), "cannot read /nowhere/m.json");
+    let error = McpFile::parse("/m.json".into(), "{}").unwrap_err();
+    assert_eq!(error.to_string(), "/m.json: mcpServers must be an array");
+}

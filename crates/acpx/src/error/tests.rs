@@ -1,1 +1,110 @@
+use std::sync::Arc;
 
+use acpx_core::model::{AcpSessionId, AgentSessionId, Reading, RecordId};
+
+use super::*;
+use crate::output::{error_json, error_quiet, error_text};
+
+fn shown(error: &CliError) -> [String; 3] {
+    let report = Report::from(error);
+    [error_text, error_quiet, error_json].map(|write| {
+        let mut out = Vec::new();
+        write(&report, &mut out).unwrap();
+        String::from_utf8(out).unwrap()
+    })
+}
+
+fn identity() -> SessionIdentity {
+    SessionIdentity {
+        record: RecordId::new("r").unwrap(),
+        session: AcpSessionId::new("s").unwrap(),
+        agent_session: AgentSessionId::from_agent("i"),
+    }
+}
+
+#[test]
+fn an_error_is_shown_whole_in_each_format() {
+    let error = CliError::NoSession {
+        agent: "claude".to_owned(),
+        name: Some("api".to_owned()),
+        cwd: "/w/a".into(),
+        searched: "/w".into(),
+    };
+    let message = "there is no session named \"api\" of claude in /w/a or above, up to /w";
+    let hint = "create one: acpx claude sessions new --name api";
+    let json = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {
+        "code": -32002, "message": message, "data": {"acpxCode": "NO_SESSION", "detailCode": "NO_SESSION",
+        "origin": "cli", "retryable": false, "hint": hint}}});
+    let [text, quiet, line] = shown(&error);
+    assert_eq!(text, format!("acpx: {message}\nhint: {hint}\n"));
+    assert_eq!(quiet, format!("[acpx] error: NO_SESSION [NO_SESSION] {message}\n"));
+    assert_eq!((serde_json::from_str::<serde_json::Value>(&line).unwrap(), line.lines().count()), (json, 1));
+}
+
+#[test]
+fn an_error_about_a_session_has_its_ids_and_the_agents_own_words() {
+    let refused = AgentError::Refused {
+        agent: "demo".to_owned(),
+        method: "session/prompt".to_owned(),
+        code: -32603,
+        message: "boom\nand\u{1b}[2J more".to_owned(),
+        acp: Arc::from(r#"{"code":-32603, "message":"boom"}"#),
+        reading: Reading::Broken,
+    };
+    let error = CliError::from(SessionError::from(refused)).about(identity());
+    let [text, quiet, line] = shown(&error);
+    assert_eq!(text, "acpx: the agent \"demo\" refused session/prompt: boom\nand[2J more (-32603)\n");
+    assert_eq!(
+        quiet,
+        "[acpx] error: RUNTIME [AGENT_REFUSED] the agent \"demo\" refused session/prompt: boom and[2J more (-32603)\n"
+    );
+    let data = r#""data":{"acpxCode":"RUNTIME","detailCode":"AGENT_REFUSED","origin":"acp","retryable":false,"acpxRecordId":"r","acpxSessionId":"s","agentSessionId":"i","acp":{"code":-32603, "message":"boom"}}"#;
+    assert!(line.contains(data), "{line}");
+}
+
+#[test]
+fn a_message_has_its_causes_and_they_are_told_once() {
+    let source = io::Error::other("the disk is away");
+    let error = CliError::System { doing: "make /x".to_owned(), source };
+    assert_eq!(error.message(), "cannot make /x: the disk is away");
+    let about = error.about(identity());
+    assert_eq!(about.message(), "cannot make /x: the disk is away");
+}
+
+#[test]
+fn every_class_has_its_numbers() {
+    let told = |code: &str| {
+        CliError::Told(ToldError {
+            code: code.to_owned(),
+            message: String::new(),
+            hint: None,
+            origin: Origin::Runtime,
+            acp: None,
+        })
+    };
+    let cases = [
+        ("NO_SESSION", "NO_SESSION", -32002, 4),
+        ("TIMEOUT", "TIMEOUT", -32070, 3),
+        ("AGENT_START_TIMEOUT", "TIMEOUT", -32070, 3),
+        ("PERMISSION_DENIED", "PERMISSION_DENIED", -32071, 5),
+        ("PERMISSION_PROMPT_UNAVAILABLE", "PERMISSION_PROMPT_UNAVAILABLE", -32072, 5),
+        ("EXEC_DISABLED", "EXEC_DISABLED", -32603, 1),
+        ("AGENT_DIED", "RUNTIME", -32603, 1),
+        ("SOMETHING_NEW", "RUNTIME", -32603, 1),
+        ("BAD_PROMPT", "USAGE", -32602, 2),
+        ("CONTENT_UNSUPPORTED", "USAGE", -32602, 2),
+    ];
+    for (code, class, number, exit) in cases {
+        let found = told(code).class();
+        assert_eq!((found.code(), found.rpc_code(), found.exit().number()), (class, number, exit), "{code}");
+    }
+    let typed = CliError::Directory { path: "/x".into(), reason: "gone".to_owned() };
+    assert_eq!(typed.class(), ErrorClass::Usage, "what was typed is the mistake");
+    assert_eq!(Exit::Interrupted.number(), 130);
+}
+
+#[test]
+fn a_reader_that_has_gone_is_nothing_to_tell() {
+    assert!(CliError::from(io::Error::from(io::ErrorKind::BrokenPipe)).is_broken_pipe());
+    assert!(!CliError::from(io::Error::from(io::ErrorKind::StorageFull)).is_broken_pipe());
+}

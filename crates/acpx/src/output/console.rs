@@ -40,12 +40,15 @@ impl Console<'static> {
     }
 }
 
+#[cfg(test)]
 impl<'a> Console<'a> {
     /// A console over any two streams.
     pub(crate) fn over(mode: Mode, out: impl Write + 'a, err: impl Write + 'a) -> Self {
         Self { mode, out: Box::new(out), err: Box::new(err) }
     }
+}
 
+impl Console<'_> {
     /// Shows what has been written.
     pub(crate) fn flush(&mut self) -> io::Result<()> {
         self.out.flush()

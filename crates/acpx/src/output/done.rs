@@ -90,7 +90,7 @@ pub(crate) fn closed(identity: &SessionIdentity, console: &mut Console<'_>) -> i
 }
 
 #[derive(Serialize)]
-struct Cancelled<'a> {
+struct CancelResult<'a> {
     action: &'static str,
     cancelled: bool,
     #[serde(flatten)]
@@ -105,7 +105,7 @@ pub(crate) fn cancelled(
 ) -> io::Result<()> {
     match console.mode.format {
         Format::Json => {
-            json_line(&Cancelled { action: "cancel_result", cancelled, identity }, &mut *console.out)?;
+            json_line(&CancelResult { action: "cancel_result", cancelled, identity }, &mut *console.out)?;
         }
         Format::Text | Format::Quiet => {
             writeln!(console.out, "{}", if cancelled { "cancel requested" } else { "nothing to cancel" })?;

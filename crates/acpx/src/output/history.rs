@@ -2,7 +2,7 @@
 //! used, with the time of its first event.
 
 use std::collections::{HashMap, VecDeque};
-use std::io::{self, Write};
+use std::io;
 
 use acpx_core::acp;
 use acpx_core::model::{

@@ -14,6 +14,8 @@ mod host;
 mod list;
 mod migrate;
 mod record;
+#[cfg(test)]
+mod samples;
 mod show;
 mod status;
 mod turn;
@@ -24,10 +26,12 @@ use std::process::ExitCode;
 pub(crate) use self::banner::{AgentWord, SessionLabel, created, prompting};
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::done::{Ensured, HowEnsured, cancelled, closed, ensured, queued};
+#[cfg(test)]
+pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
 pub(crate) use self::history::{History, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
 pub(crate) use self::list::{ListRow, RemoteSession, list};
-pub(crate) use self::migrate::{LeftFile, MigrateReport, MigratedRecord, migrated};
+pub(crate) use self::migrate::migrated;
 pub(crate) use self::show::show;
 pub(crate) use self::status::{Snapshot, no_session, status};
 pub(crate) use self::turn::{PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
@@ -95,3 +99,6 @@ pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
     });
     report.class.exit().into()
 }
+
+#[cfg(test)]
+mod tests;

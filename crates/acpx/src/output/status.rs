@@ -74,12 +74,11 @@ impl<'a> Snapshot<'a> {
         match (self.running().is_some(), self.agent_lives, ended) {
             (true, true, _) => Standing::Running,
             _ if waits => Standing::Running,
-            // Whoever would have ended the turn is gone with the agent.
-            (true, false, _) => Standing::Dead,
             (false, true, _) => Standing::Idle,
-            (false, false, Some(None)) => Standing::Dead,
-            (false, false, Some(Some(exit))) if !is_orderly(&exit.how) => Standing::Dead,
-            (false, false, Some(Some(_)) | None) => Standing::Parked,
+            (false, false, None) => Standing::Parked,
+            (false, false, Some(Some(exit))) if exit.was_asked() => Standing::Parked,
+            // Nobody saw the agent go, or it went in the middle of a turn, or in a way it should not.
+            (true, false, _) | (false, false, Some(_)) => Standing::Dead,
         }
     }
 
@@ -109,11 +108,6 @@ impl<'a> Snapshot<'a> {
     fn exit(&self) -> Option<&'a AgentExit> {
         self.record.agent_run.as_ref().filter(|_| !self.agent_lives)?.ended.as_ref()
     }
-}
-
-/// Whether an agent ended as one does that is told to: by itself, or at the second request.
-fn is_orderly(how: &str) -> bool {
-    matches!(how, "exit code 0" | "signal 15" | "exit code 143")
 }
 
 /// Hours, minutes and seconds.

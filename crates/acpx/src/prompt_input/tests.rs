@@ -1,1 +1,118 @@
+use std::fs;
 
+use super::*;
+
+struct Pipe(&'static [u8]);
+
+impl Stdin for Pipe {
+    fn is_terminal(&self) -> bool {
+        false
+    }
+
+    fn reader(&mut self) -> &mut dyn Read {
+        &mut self.0
+    }
+}
+
+struct Terminal;
+
+impl Stdin for Terminal {
+    fn is_terminal(&self) -> bool {
+        true
+    }
+
+    fn reader(&mut self) -> &mut dyn Read {
+        panic!("a person is not asked to type a prompt into stdin")
+    }
+}
+
+fn words(words: &[&str], file: Option<&str>) -> PromptWords {
+    PromptWords { words: words.iter().map(|word| (*word).to_owned()).collect(), file: file.map(Into::into) }
+}
+
+fn told(input: &PromptWords, piped: &'static str) -> Result<String, String> {
+    let read = read(input, Path::new("/nowhere"), &mut Pipe(piped.as_bytes()));
+    read.map(|blocks| blocks.to_string()).map_err(|error| error.to_string())
+}
+
+fn text(text: &str) -> String {
+    serde_json::json!([{"type": "text", "text": text}]).to_string()
+}
+
+#[test]
+fn the_prompt_is_the_words_or_what_is_piped() {
+    assert_eq!(told(&words(&["fix", "the ", "tests"], None), "not read"), Ok(text("fix the  tests")));
+    assert_eq!(told(&words(&[], None), "  piped\ntext\n"), Ok(text("piped\ntext")));
+    assert_eq!(told(&words(&[], Some("-")), "piped"), Ok(text("piped")));
+    let both = serde_json::json!([{"type": "text", "text": "piped"}, {"type": "text", "text": "and words"}]);
+    assert_eq!(told(&words(&["and", "words"], Some("-")), "piped"), Ok(both.to_string()));
+}
+
+#[test]
+fn a_file_is_looked_for_in_the_directory_the_command_works_in() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("prompt.md"), "from a file\n").unwrap();
+    let from_file = |name| read(&words(&[], Some(name)), home.path(), &mut Terminal);
+    assert_eq!(&*from_file("prompt.md").unwrap(), text("from a file"));
+    let missing = from_file("missing.md").unwrap_err();
+    assert_eq!(
+        missing.to_string(),
+        format!("cannot read the prompt file {}", home.path().join("missing.md").display())
+    );
+    fs::write(home.path().join("empty.md"), " \n").unwrap();
+    assert_eq!(from_file("empty.md").unwrap_err().to_string(), "the prompt file empty.md is empty");
+    fs::write(home.path().join("bytes"), [0xff, 0xfe]).unwrap();
+    assert!(matches!(from_file("bytes"), Err(InputError::File { .. })), "what is no text is refused");
+}
+
+#[test]
+fn no_prompt_is_an_error_whichever_way_it_is_not_there() {
+    let missing = read(&words(&[], None), Path::new("/"), &mut Terminal).unwrap_err();
+    assert_eq!(missing.to_string(), "a prompt is required");
+    assert_eq!(told(&words(&[], None), " \n"), Err("the prompt from stdin is empty".to_owned()));
+    assert_eq!(told(&words(&[], Some("-")), ""), Err("the prompt from stdin is empty".to_owned()));
+    assert_eq!(told(&words(&["", " "], None), "x"), Err("the prompt is empty".to_owned()));
+    assert_eq!(told(&words(&[], None), "[]"), Err("the prompt has no content block".to_owned()));
+}
+
+#[test]
+fn content_blocks_go_out_byte_for_byte_and_words_after_them() {
+    let blocks = r#"[{"type":"text","text":"a","n":1e3}, {"type":"image","data":"aGk=","mimeType":"image/png"},
+        {"type":"resource_link","uri":"file:///a","name":"a"},
+        {"type":"resource","resource":{"uri":"file:///b","text":""}} ]"#;
+    assert_eq!(
+        told(&words(&[], None), "\n [{\"type\":\"text\",\"text\":\"a\",\"n\":1e3}]\n"),
+        Ok(r#"[{"type":"text","text":"a","n":1e3}]"#.to_owned())
+    );
+    assert_eq!(told(&words(&[], None), blocks), Ok(blocks.to_owned()));
+    let with_words = format!("{},{}", &blocks[..blocks.len() - 1], &text("w")[1..]);
+    assert_eq!(told(&words(&["w"], Some("-")), blocks), Ok(with_words));
+    assert_eq!(told(&words(&["w"], Some("-")), "[]"), Ok(text("w")));
+    assert_eq!(told(&words(&[], None), "[not json"), Ok(text("[not json")));
+    assert_eq!(told(&words(&["[1]"], None), ""), Ok(text("[1]")), "words are always text");
+}
+
+#[test]
+fn a_block_that_is_none_is_named_by_its_place() {
+    let cases = [
+        ("[1]", "prompt[0] must be an object"),
+        ("[{}]", "prompt[0].type must be a string"),
+        (
+            r#"[{"type":"text","text":"a"},{"type":"x"}]"#,
+            "prompt[1] has the type \"x\", which the protocol does not know",
+        ),
+        (r#"[{"type":"text"}]"#, "prompt[0].text must be a string"),
+        (r#"[{"type":"image","data":"a b","mimeType":"x"}]"#, "prompt[0].data must be valid base64"),
+        (r#"[{"type":"image","data":"","mimeType":"x"}]"#, "prompt[0].data must be valid base64"),
+        (r#"[{"type":"audio","data":"aGk="}]"#, "prompt[0].mimeType must be a non-empty string"),
+        (r#"[{"type":"resource_link","name":"a"}]"#, "prompt[0].uri must be a non-empty string"),
+        (
+            r#"[{"type":"resource","resource":{"uri":"u"}}]"#,
+            "prompt[0].resource must be an object with text, or with a base64 blob",
+        ),
+        (r#"[{"type":"resource"}]"#, "prompt[0].resource must be an object"),
+    ];
+    for (piped, message) in cases {
+        assert_eq!(told(&words(&[], None), piped), Err(message.to_owned()), "{piped}");
+    }
+}

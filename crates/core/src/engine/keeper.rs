@@ -154,6 +154,10 @@ impl Keeper {
                 if lifecycle == Lifecycle::Open {
                     self.changes.push(Change::Scope(None));
                 }
+                // What was deleted does not come back, whatever happens to the machine.
+                if lifecycle.is_deleted() {
+                    self.durability = Durability::Machine;
+                }
                 self.changes.push(Change::Lifecycle(lifecycle));
             }
             other => return Some(other),
@@ -165,6 +169,14 @@ impl Keeper {
         match &mut self.stage {
             Stage::Unborn(seed, _) => seed.mcp_servers = servers,
             Stage::Kept(_) => self.changes.push(Change::McpServers(servers)),
+        }
+    }
+
+    /// Keeps what a shell finds the record by.
+    pub(super) fn keep_scope(&mut self, scope: Scope) {
+        match &mut self.stage {
+            Stage::Unborn(seed, _) => seed.scope = Some(scope),
+            Stage::Kept(_) => self.changes.push(Change::Scope(Some(scope))),
         }
     }
 

@@ -4,7 +4,7 @@
 //! together, and only then sends, answers and shows. So nothing is shown before it is kept, and a prompt is
 //! on the disk before its bytes reach the agent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
@@ -24,6 +24,7 @@ mod history;
 mod keeper;
 mod perform;
 mod prompt;
+mod remote;
 mod request;
 mod session;
 mod settings;
@@ -170,10 +171,12 @@ impl Engine {
 
     async fn begin(&self, record: &RecordId, restore: &RestoreSession) -> Result<Running, SessionError> {
         let shared = &self.0.shared;
-        let kept = self.record(record).await?.ok_or_else(|| SessionError::NoRecord(record.clone()))?;
+        let no_record = || SessionError::NoRecord(record.clone());
+        // What is not there is not leased either.
+        self.record(record).await?.ok_or_else(no_record)?;
         let writer = SessionWriter::lease(shared.store.clone(), record.clone(), shared.host.clone()).await?;
         // Read again under the lease: the last writer may have gone on until now.
-        let kept = self.record(record).await?.unwrap_or(kept);
+        let kept = self.record(record).await?.ok_or_else(no_record)?;
         let open_turns = shared.store.open_turns(record.clone()).await?;
         let tail = Arc::new(Tail::new(kept.last_seq));
         let mut keeper = Keeper::of_record(shared.clone(), &kept, writer, tail.clone());
@@ -211,6 +214,14 @@ impl Engine {
         Running { session, task, done }
     }
 
+    /// Does something while no session begins. It is told which records have one, whether or not its agent runs.
+    pub async fn while_none_begins<T>(&self, work: impl AsyncFnOnce(&HashSet<RecordId>) -> T) -> T {
+        let running = self.0.running.lock().await;
+        let known = running.iter().flat_map(HashMap::iter).filter(|(_, known)| !*known.done.borrow());
+        let records = known.map(|(record, _)| record.clone()).collect();
+        work(&records).await
+    }
+
     /// How many sessions have an agent, from its start to its end.
     pub fn live(&self) -> watch::Receiver<usize> {
         self.0.shared.live.subscribe()
@@ -221,9 +232,29 @@ impl Engine {
         (self.0.shared.settings.clock)()
     }
 
-    /// A record as it is kept.
+    /// Deletes a record: its session is closed as by [`Session::close`], and from then on it is in no list and
+    /// cannot be brought back. One that is unknown or deleted already is done with.
+    pub async fn delete(&self, record: &RecordId) -> Result<(), SessionError> {
+        loop {
+            let deleted = match self.attach(record, &RestoreSession::default()).await {
+                Ok(session) => match session.delete().await {
+                    // It ended before it heard of this; the next one begins anew.
+                    Err(SessionError::ShutDown(_)) => continue,
+                    deleted => deleted,
+                },
+                Err(error) => Err(error),
+            };
+            return match deleted {
+                Err(SessionError::NoRecord(_)) => Ok(()),
+                deleted => deleted,
+            };
+        }
+    }
+
+    /// A record as it is kept; `None` if it is unknown or deleted.
     pub async fn record(&self, id: &RecordId) -> Result<Option<Record>, SessionError> {
-        Ok(self.0.shared.store.record(id.clone()).await?)
+        let kept = self.0.shared.store.record(id.clone()).await?;
+        Ok(kept.filter(|record| !record.lifecycle.is_deleted()))
     }
 
     /// The kept events of a record from `from` on, to its end as it is now.

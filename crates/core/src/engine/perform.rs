@@ -1,5 +1,6 @@
 //! How a session's inputs become effects, and effects become deeds: kept first, done after the commit.
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::client::{Answer, FromAgent, ListPage, Meaning, Outgoing, SessionPlace};
@@ -9,7 +10,9 @@ use crate::model::{AgentError, Fact, Reading, RequestId, Timestamp, Turn, TurnId
 use super::advice::Advice;
 use super::agent::{self, Leftover};
 use super::history;
+use super::session::End;
 use super::task::{Ask, SessionTask};
+use super::waiters::tell;
 
 /// How many pages of an agent's list are looked through for one session.
 const MAX_PAGES: usize = 20;
@@ -27,6 +30,7 @@ pub(super) enum Outward {
     Refused(RequestId, Refusal),
     Over(Turn),
     Parked(bool),
+    Scoped(oneshot::Sender<()>),
     Closed,
 }
 
@@ -121,7 +125,7 @@ impl SessionTask {
             Call::Load => Some(connection.load()?.request(session, place)),
             Call::List => {
                 self.pages = 1;
-                Some(Ok(connection.list()?.request(&self.place.cwd, None)))
+                Some(Ok(connection.list()?.request(Some(&self.place.cwd), None)))
             }
             Call::Prompt { prompt, carry_history, .. } => {
                 let history = self.history.take().filter(|_| carry_history);
@@ -130,6 +134,7 @@ impl SessionTask {
             }
             Call::Cancel => Some(Ok(connection.cancel(session))),
             Call::Close => Some(Ok(connection.close()?.request(session))),
+            Call::Delete => Some(Ok(connection.delete()?.request(session))),
         }
     }
 
@@ -203,7 +208,8 @@ impl SessionTask {
             Answer::Prompted(answer) => self.step(Input::PromptAnswered(answer)),
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),
-            Answer::Deleted(_) | Answer::Other => {}
+            Answer::Deleted(_) => self.step(Input::DeleteAnswered),
+            Answer::Other => {}
         }
     }
 
@@ -217,7 +223,7 @@ impl SessionTask {
         let list = self.agent.as_ref().and_then(|agent| agent.connection.list());
         match (next, list) {
             (Some(cursor), Some(list)) if self.pages < MAX_PAGES => {
-                let request = list.request(&self.place.cwd, Some(&cursor));
+                let request = list.request(Some(&self.place.cwd), Some(&cursor));
                 self.pages += 1;
                 let now = self.now();
                 self.send(now, None, request);
@@ -257,8 +263,12 @@ impl SessionTask {
             Outward::Refused(request, refusal) => self.waiters.tell_refused(&request, refusal),
             Outward::Over(turn) => self.waiters.tell_over(turn),
             Outward::Parked(parked) => self.waiters.tell_parked(parked),
+            Outward::Scoped(reply) => tell(reply, ()),
             Outward::Closed => {
                 self.over = true;
+                if self.machine.is_deleted() {
+                    self.told.fate.seal(End::Deleted);
+                }
                 self.stop_listening();
                 self.waiters.tell_closed();
             }

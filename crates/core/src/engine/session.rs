@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::machine::{Asleep, Awakening, Refusal};
-use crate::model::{RecordId, RequestId, Seq, SessionIdentity, Turn, TurnId};
+use crate::model::{RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId};
 use crate::store::{Store, StoreError};
 
 use super::advice::Question;
@@ -117,6 +117,13 @@ impl Session {
         self.send(Command::Idle(limit)).await
     }
 
+    /// Makes the session findable from a shell. Where another open one has the scope the store refuses, and the
+    /// session ends with that.
+    pub async fn set_scope(&self, scope: Scope) -> Result<(), SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::Scope(scope, reply), answer).await
+    }
+
     /// Keeps the agent from being parked for idleness as long as the value lives.
     pub fn hold(&self) -> Hold {
         Hold { _counted: Counted::one(&self.held) }
@@ -203,6 +210,12 @@ impl Session {
         self.ask(Command::Close(reply), answer).await
     }
 
+    /// Closes the session likewise, and takes the record out of every list for good.
+    pub(super) async fn delete(&self) -> Result<(), SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::Delete(reply), answer).await
+    }
+
     /// Ends the agent and keeps the session, if nothing runs or waits. The next prompt brings it back.
     pub async fn park(&self) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
@@ -241,21 +254,31 @@ impl TurnTicket {
 /// Why a session no longer answers.
 fn gone(fate: &Fate, record: &RecordId) -> SessionError {
     match fate.known() {
-        Some(error) => SessionError::Store(error),
+        Some(End::Failed(error)) => SessionError::Store(error),
+        Some(End::Deleted) => SessionError::NoRecord(record.clone()),
         None => SessionError::ShutDown(record.clone()),
     }
 }
 
-/// Why a session's task ended early, for those who still ask it.
+/// Why a session's task ended, for those who still ask it.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Fate(Arc<Mutex<Option<Arc<StoreError>>>>);
+pub(super) struct Fate(Arc<Mutex<Option<End>>>);
+
+/// An end that a session does not come back from.
+#[derive(Debug, Clone)]
+pub(super) enum End {
+    /// The store did not keep what had to be kept.
+    Failed(Arc<StoreError>),
+    /// The record was deleted.
+    Deleted,
+}
 
 impl Fate {
-    pub(super) fn seal(&self, error: StoreError) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(error));
+    pub(super) fn seal(&self, end: End) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
     }
 
-    fn known(&self) -> Option<Arc<StoreError>> {
+    fn known(&self) -> Option<End> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

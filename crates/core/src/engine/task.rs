@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -14,7 +15,9 @@ use tokio::time::Instant;
 
 use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
 use crate::machine::{AskId, Asleep, Awakening, Deadline, Input, Refusal, SessionMachine};
-use crate::model::{AbsolutePath, AgentError, AgentExit, AgentRun, AgentSpec, SessionIdentity, TurnId};
+use crate::model::{
+    AbsolutePath, AgentError, AgentExit, AgentRun, AgentSpec, Scope, SessionIdentity, TurnId,
+};
 use crate::store::StoreError;
 use crate::tools::Environment;
 
@@ -22,7 +25,7 @@ use super::advice::{Advice, Consultations};
 use super::agent::{FailedStart, Leftover, LiveAgent, LiveId};
 use super::keeper::Keeper;
 use super::perform::Outward;
-use super::session::{SessionStatus, Told};
+use super::session::{End, SessionStatus, Told};
 use super::waiters::{PromptWaiter, Waiters, tell};
 use super::{Counted, Prompt, RestoreSession, Servers, Shared, history};
 
@@ -37,8 +40,10 @@ pub(super) enum Command {
     Prompt { prompt: Prompt, waiter: PromptWaiter },
     Cancel(Option<TurnId>),
     Close(oneshot::Sender<()>),
+    Delete(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
     Idle(Option<Duration>),
+    Scope(Scope, oneshot::Sender<()>),
     Leave,
 }
 
@@ -79,7 +84,7 @@ pub(super) struct SessionTask {
     pub(super) keeper: Keeper,
     pub(super) place: Place,
     commands: mpsc::Receiver<Command>,
-    told: Told,
+    pub(super) told: Told,
     /// How long an agent with nothing to do stays while nobody holds the session.
     idle: Option<Duration>,
     /// Counts this session among the live ones while it has an agent.
@@ -122,7 +127,7 @@ impl SessionTask {
         told: Told,
     ) -> Self {
         let idle = shared.settings.idle;
-        Self {
+        let mut task = Self {
             shared,
             machine,
             keeper,
@@ -149,13 +154,15 @@ impl SessionTask {
             pages: 0,
             received: 0,
             over: false,
-        }
+        };
+        // Whoever gets the session may ask for its ids before the task has had its first turn.
+        task.tell_status();
+        task
     }
 
     pub(super) async fn run(mut self) {
-        self.tell_status();
         if let Err(error) = self.serve().await {
-            self.told.fate.seal(error);
+            self.told.fate.seal(End::Failed(Arc::new(error)));
         }
         self.leave().await;
     }
@@ -228,6 +235,9 @@ impl SessionTask {
     }
 
     async fn take_command(&mut self, command: Command) -> Result<(), StoreError> {
+        if matches!(command, Command::Wake(..) | Command::Prompt { .. }) {
+            self.look_after_agent().await;
+        }
         match command {
             Command::Wake(restore, reply) => {
                 self.waiters.awake.push(reply);
@@ -250,6 +260,10 @@ impl SessionTask {
                 self.waiters.closed.push(reply);
                 self.step(Input::Close);
             }
+            Command::Delete(reply) => {
+                self.waiters.closed.push(reply);
+                self.step(Input::Delete);
+            }
             Command::Park(reply) => {
                 self.waiters.parked.push(reply);
                 self.step(Input::Park);
@@ -258,12 +272,25 @@ impl SessionTask {
                 self.idle = limit;
                 self.renew_idle_time();
             }
+            Command::Scope(scope, reply) => {
+                self.keeper.keep_scope(scope);
+                self.outward.push(Outward::Scoped(reply));
+            }
             Command::Leave => {
                 self.step(Input::Leave);
                 self.over = true;
             }
         }
         Ok(())
+    }
+
+    /// An agent that has just died may not have been heard of yet: others may hold its pipes. Nothing new is to be
+    /// sent to it.
+    async fn look_after_agent(&mut self) {
+        let is_dead = self.agent.as_ref().is_some_and(|agent| !agent.process.is_running());
+        if is_dead && self.machine.current_turn().is_none() {
+            self.take_end().await;
+        }
     }
 
     /// An agent that is there already keeps what it was started with.

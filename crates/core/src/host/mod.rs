@@ -9,6 +9,7 @@ mod client;
 mod connection;
 mod error;
 mod fault;
+mod importing;
 mod launch;
 mod list;
 mod lock;
@@ -30,16 +31,18 @@ use tokio::sync::watch;
 pub use client::{FromHost, HostClient};
 pub use error::HostError;
 pub use fault::Refusal;
+pub use importing::{AgentNames, FileMeta, ImportMeta, ImportParams, TakenMeta, import_alone};
 pub use launch::{Launcher, READY, any_version, running};
 pub use lock::{HostInfo, HostLock, published};
 pub use place::HostPlace;
 pub use run::{HostSetup, RunError, run};
 pub use watched::WatchedEvent;
 
-use crate::engine::{Engine, Servers, Session, SessionError};
-use crate::model::{KeptServer, McpServer, RequestId, Seq, Timestamp, Turn};
+use crate::engine::{Engine, Servers};
+use crate::model::{KeptServer, McpServer, Timestamp};
 use crate::store::Store;
 
+use importing::Importer;
 use scopes::Scopes;
 
 /// Reads the MCP servers of a configuration file for a session; a reason in words if it cannot be read.
@@ -60,14 +63,14 @@ pub struct Host {
     store: Arc<dyn Store>,
     scopes: Scopes,
     server_file: ServerFile,
+    /// Takes sessions of npm acpx over, if there is a file to take them into.
+    importer: Option<Importer>,
     version: String,
     started_at: Timestamp,
     /// How many clients are connected.
     clients: Arc<watch::Sender<usize>>,
     /// True once somebody wants the host to go.
     stopping: watch::Sender<bool>,
-    /// True once no session runs any more.
-    stopped: watch::Sender<bool>,
 }
 
 impl Host {
@@ -78,17 +81,27 @@ impl Host {
         server_file: ServerFile,
         version: impl Into<String>,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new(Self::made_of(engine, store, server_file, None, version.into()))
+    }
+
+    fn made_of(
+        engine: Engine,
+        store: Arc<dyn Store>,
+        server_file: ServerFile,
+        importer: Option<Importer>,
+        version: String,
+    ) -> Self {
+        Self {
             started_at: engine.now(),
             engine,
             store,
             scopes: Scopes::default(),
             server_file,
-            version: version.into(),
+            importer,
+            version,
             clients: Arc::default(),
             stopping: watch::Sender::new(false),
-            stopped: watch::Sender::new(false),
-        })
+        }
     }
 
     /// Lets the host go: it takes nobody in any more, and stops.
@@ -100,13 +113,17 @@ impl Host {
     pub async fn shut_down(&self) {
         self.stopping.send_replace(true);
         self.engine.shutdown().await;
-        self.stopped.send_replace(true);
     }
 
-    /// Waits until no session runs any more.
-    async fn stopped(&self) {
+    /// Whether it is on its way out.
+    fn is_leaving(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Waits until somebody wants the host to go.
+    async fn leaving(&self) {
         // The sender is our own, so it does not go away before.
-        drop(self.stopped.subscribe().wait_for(|stopped| *stopped).await);
+        drop(self.stopping.subscribe().wait_for(|stopping| *stopping).await);
     }
 
     /// The servers a record had, from the files they came from. One whose file no longer has it, or that a
@@ -123,21 +140,5 @@ impl Host {
             }
         }
         Some(servers)
-    }
-
-    /// Waits for the end of a turn that somebody asked for earlier.
-    async fn turn_over(&self, session: &Session, request: RequestId) -> Result<Option<Turn>, SessionError> {
-        // Followed from before it is looked at, so that its end cannot slip through between.
-        let mut follower = session.follow(session.last_seq().map_or(Seq::FIRST, Seq::next));
-        loop {
-            let turn = self.store.turn(session.record_id().clone(), request.clone()).await?;
-            match turn {
-                Some(turn) if turn.is_open() => {}
-                ended => return Ok(ended),
-            }
-            if follower.next().await?.is_none() {
-                return Err(SessionError::ShutDown(session.record_id().clone()));
-            }
-        }
     }
 }

@@ -12,10 +12,11 @@ use crate::model::{AgentExit, AgentRun, HostId, ProcessIdentity};
 use crate::store::{Access, Change, Durability, SessionWriter, SqliteStore, Store, StoreError};
 use crate::tools::{Grace, Orphans, Swept, sweep};
 
+use super::importing::Importer;
 use super::meta::PROTOCOL;
 use super::place::remove_socket;
 use super::serve::serve;
-use super::{Host, HostError, HostInfo, HostLock, HostPlace, ServerFile};
+use super::{AgentNames, Host, HostError, HostInfo, HostLock, HostPlace, ServerFile};
 
 /// What a host is made of.
 pub struct HostSetup {
@@ -29,6 +30,8 @@ pub struct HostSetup {
     pub settings: Settings,
     /// Reads the servers of a configuration file.
     pub server_file: ServerFile,
+    /// What agents of other programs' records are called.
+    pub name_of: AgentNames,
 }
 
 /// Why a host did not come up, or what it met on its way out.
@@ -53,15 +56,17 @@ pub async fn run(
     mut lock: HostLock,
     ready: impl FnOnce(&Arc<Host>, &Swept),
 ) -> Result<(), RunError> {
-    let HostSetup { place, version, linger, mut settings, server_file } = setup;
-    let store: Arc<dyn Store> = Arc::new(SqliteStore::open(&place.store(), Access::ReadWrite)?);
+    let HostSetup { place, version, linger, mut settings, server_file, name_of } = setup;
+    let file = Arc::new(SqliteStore::open(&place.store(), Access::ReadWrite)?);
+    let store: Arc<dyn Store> = file.clone();
     let id = HostId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
     let home = place.name();
     settings.tag = Some(home.clone());
     let orphans = Orphans::adopt().map_err(RunError::Orphans)?;
     let swept = end_leftovers(&store, &id, &home, &settings).await?;
-    let engine = Engine::new(Arc::clone(&store), id, settings);
-    let host = Host::new(engine, store, server_file, version.clone());
+    let engine = Engine::new(Arc::clone(&store), id.clone(), settings);
+    let importer = Importer { store: file, host: id, name_of };
+    let host = Arc::new(Host::made_of(engine, store, server_file, Some(importer), version.clone()));
     let socket = place.make_socket_path()?;
     remove_socket(&socket)?;
     let problem = |source| HostError::Socket { path: socket.clone(), source };

@@ -43,8 +43,9 @@ impl SessionMachine {
     pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<Stopped, AgentError>) {
         match self.take_state() {
             State::Prompting(prompting) => {
-                let Prompting { live, mut turn, cancelling, held, .. } = prompting;
+                let Prompting { live, mut turn, cancelling, asked, held, .. } = prompting;
                 self.release(held);
+                self.take_back(asked);
                 let outcome = match answer {
                     Ok(Stopped { reason, usage }) => {
                         turn.usage = usage;
@@ -58,10 +59,10 @@ impl SessionMachine {
                 self.state = State::Idle(live);
                 self.dispatch_next(now);
             }
-            State::Closing(Some(turn)) => {
+            State::Closing(advertised, Some(turn)) => {
                 let reason = answer.map_or_else(|_| StopReason::cancelled(), |stopped| stopped.reason);
                 self.end_turn(now, turn, TurnOutcome::Stopped(reason));
-                self.state = State::Closing(None);
+                self.state = State::Closing(advertised, None);
             }
             other => self.state = other,
         }
@@ -154,7 +155,9 @@ impl SessionMachine {
             return;
         }
         let permit = match &mut self.state {
-            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(_) => Permit::Cancelled,
+            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(..) | State::Deleting => {
+                Permit::Cancelled
+            }
             State::Prompting(Prompting { turn, asked, .. }) => match turn.policy.decide(kind) {
                 Decision::Approve => Permit::Approve,
                 Decision::Reject => Permit::Reject,
@@ -189,7 +192,7 @@ impl SessionMachine {
         self.do_(Effect::Permit(ask, permit));
     }
 
-    /// Tells the agent that questions of a cancelled turn will have no other answer.
+    /// Tells the agent that questions of a turn that is cancelled or over will have no other answer.
     pub(super) fn take_back(&mut self, asked: Vec<AskId>) {
         self.out.extend(asked.into_iter().map(|ask| Effect::Permit(ask, Permit::Cancelled)));
     }

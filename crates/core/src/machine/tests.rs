@@ -10,6 +10,7 @@ use crate::model::{
 };
 
 mod cases;
+mod deleting;
 mod table;
 
 fn at(millis: i64) -> Timestamp {
@@ -54,8 +55,8 @@ fn ask() -> AskId {
     AskId("7".into())
 }
 
-const ALL: Advertised = Advertised { load: true, resume: true, list: false, close: true };
-const NONE: Advertised = Advertised { load: false, resume: false, list: false, close: false };
+const ALL: Advertised = Advertised { load: true, resume: true, list: false, close: true, delete: true };
+const NONE: Advertised = Advertised { load: false, resume: false, list: false, close: false, delete: false };
 const LOAD: Advertised = Advertised { load: true, ..NONE };
 const RESUME: Advertised = Advertised { resume: true, ..NONE };
 

@@ -87,6 +87,11 @@ impl AgentProcess {
         self.leader.identity()
     }
 
+    /// Whether it still runs, by what the system says this moment.
+    pub fn is_running(&self) -> bool {
+        *self.leader.phase.borrow() == Phase::Running && self.identity().is_alive()
+    }
+
     /// The last lines it wrote to stderr. If it has exited, they are waited for, a moment.
     pub async fn last_words(&mut self) -> Vec<String> {
         if *self.leader.phase.borrow() != Phase::Running {

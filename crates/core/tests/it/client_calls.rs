@@ -67,7 +67,7 @@ async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
         (connection.cancel(&session), cancel),
         (connection.close().unwrap().request(&session), request(5, "session/close", only_session)),
         (connection.delete().unwrap().request(&session), request(6, "session/delete", only_session)),
-        (connection.list().unwrap().request(&cwd, None), request(7, "session/list", r#"{"cwd":"/w"}"#)),
+        (connection.list().unwrap().request(Some(&cwd), None), request(7, "session/list", r#"{"cwd":"/w"}"#)),
     ];
     for (outgoing, line) in table {
         outgoing.send().await.unwrap();

@@ -25,7 +25,9 @@ pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, 
             let events = store.events(record.id.clone(), from, PAGE).await?;
             let Some(last) = events.last() else { break };
             from = last.seq.next();
-            events.iter().for_each(|event| said.apply(event));
+            for event in &events {
+                said.apply(event);
+            }
         }
         let mut console = Console::of_program(settings.mode);
         Ok(history(&record.identity(), &said, limit.get(), &mut console)?)

@@ -32,7 +32,7 @@ pub(crate) fn run(
     Ok(Exit::Success.into())
 }
 
-async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> {
+pub(super) async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> {
     let kept = Kept::open()?;
     let Some(store) = kept.store() else { return Ok(Vec::new()) };
     let mut records: Vec<Record> = Vec::new();
@@ -48,7 +48,7 @@ async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> {
 }
 
 /// The directory with its links followed. One that is gone is looked for by its name: its sessions may be kept.
-fn real(cwd: &Path, directory: &Path) -> Result<AbsolutePath, CliError> {
+pub(super) fn real(cwd: &Path, directory: &Path) -> Result<AbsolutePath, CliError> {
     let path = cwd.join(directory);
     Ok(AbsolutePath::from_path(&path.canonicalize().unwrap_or(path))?)
 }

@@ -3,5 +3,7 @@
 pub(super) mod close;
 pub(super) mod history;
 pub(super) mod list;
+pub(super) mod migrate;
 pub(super) mod new;
+pub(super) mod remote;
 pub(super) mod show;

@@ -1,1 +1,78 @@
+use acpx_core::model::{Direction, EventKind, LineageIndex};
 
+use super::*;
+use crate::output::samples::{at, formats, record};
+
+/// A conversation of two turns, an event a second.
+fn said() -> History {
+    let update = |update: &str| {
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s","update":{update}}}}}"#
+        );
+        (Direction::FromAgent, EventKind::Update, line)
+    };
+    let chunk = |kind: &str, text: &str| {
+        update(&format!(r#"{{"sessionUpdate":"{kind}","content":{{"type":"text","text":"{text}"}}}}"#))
+    };
+    let prompt = |text: &str| {
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{{"sessionId":"s","prompt":[{{"type":"text","text":"{text}"}}]}}}}"#
+        );
+        (Direction::ToAgent, EventKind::Request, line)
+    };
+    let events = [
+        (1, prompt("first\\nline")),
+        (1, chunk("agent_thought_chunk", "let me  think")),
+        (1, chunk("agent_message_chunk", "hello ")),
+        (1, chunk("agent_message_chunk", "world")),
+        (1, update(r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"Read a.txt"}"#)),
+        (1, update(r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed"}"#)),
+        (2, prompt("second")),
+        (2, update(r#"{"sessionUpdate":"tool_call","toolCallId":"u","kind":"search"}"#)),
+    ];
+    let mut history = History::new(record().id);
+    for (index, (turn, (direction, kind, body))) in events.into_iter().enumerate() {
+        let seq = u64::try_from(index).unwrap() + 1;
+        history.apply(&Event {
+            seq: Seq(seq),
+            at: at(i64::try_from(seq).unwrap()),
+            turn: Some(TurnId(turn)),
+            lineage: LineageIndex::FIRST,
+            protocol: 1,
+            direction,
+            kind,
+            body: body.into(),
+        });
+    }
+    history
+}
+
+#[test]
+fn what_was_said_is_shown_with_the_time_it_was_said() {
+    let identity = record().identity();
+    let [text, quiet, json] = formats(|console| history(&identity, &said(), 20, console).unwrap());
+    let expected = "\
+session: r1 (4/4 shown)
+2023-11-14T22:13:21.000Z\tuser\tfirst line
+2023-11-14T22:13:22.000Z\tassistant\tlet me think hello world [tool:Read a.txt]
+2023-11-14T22:13:27.000Z\tuser\tsecond
+2023-11-14T22:13:28.000Z\tassistant\t[tool:search]
+";
+    assert_eq!(text, expected);
+    assert_eq!(quiet, "first line\nlet me think hello world [tool:Read a.txt]\nsecond\n[tool:search]\n");
+    let beginning = concat!(
+        r#"{"acpxRecordId":"r1","acpxSessionId":"s2","limit":20,"count":4,"total":4,"entries":["#,
+        r#"{"role":"user","timestamp":"2023-11-14T22:13:21.000Z","textPreview":"first line","turn":1},"#,
+    );
+    assert!(json.starts_with(beginning), "{json}");
+}
+
+#[test]
+fn the_last_entries_are_shown_and_counted_among_all() {
+    let identity = record().identity();
+    let [text, ..] = formats(|console| history(&identity, &said(), 1, console).unwrap());
+    assert_eq!(text, "session: r1 (1/4 shown)\n2023-11-14T22:13:28.000Z\tassistant\t[tool:search]\n");
+    let empty = formats(|console| history(&identity, &History::new(record().id), 5, console).unwrap());
+    let json = r#"{"acpxRecordId":"r1","acpxSessionId":"s2","limit":5,"count":0,"total":0,"entries":[]}"#;
+    assert_eq!(empty, ["No history\n".to_owned(), String::new(), format!("{json}\n")]);
+}

@@ -1,1 +1,115 @@
+use acpx_core::model::{AgentExit, Lifecycle};
 
+use super::*;
+use crate::output::samples::{at, bare_record, formats, record, run, turn};
+
+/// The word for people, for quiet and for programs.
+fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
+    let snapshot = Snapshot { record, open_turns, last_prompt: None, agent_lives, now: at(60) };
+    let [text, quiet, json] = formats(|console| status(&snapshot, console).unwrap());
+    let line = text.lines().find_map(|line| line.strip_prefix("status: ")).unwrap();
+    assert_eq!(format!("{line}\n"), quiet);
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    format!("{line} {}", json["status"].as_str().unwrap())
+}
+
+#[test]
+fn the_word_says_what_is() {
+    let waiting = || turn(3, TurnState::Queued);
+    let sent = || turn(2, TurnState::Dispatched { at: at(45) });
+    let with_run = |run| Record { agent_run: run, ..record() };
+    let none = Record { lifecycle: Lifecycle::Open, ..bare_record() };
+    let cases = [
+        ("a turn runs", words(&record(), &[sent()], true), "running alive"),
+        ("a turn runs and one waits", words(&record(), &[sent(), waiting()], true), "running alive"),
+        ("a turn waits for an agent to start", words(&none, &[waiting()], false), "running alive"),
+        ("a turn was sent and all is gone", words(&record(), &[sent()], false), "dead dead"),
+        ("the agent lives", words(&record(), &[], true), "idle idle"),
+        ("the agent is gone and nobody saw it", words(&record(), &[], false), "dead dead"),
+        ("the agent was killed", words(&with_run(Some(run(Some("signal 9")))), &[], false), "dead dead"),
+        ("the agent failed", words(&with_run(Some(run(Some("exit code 70")))), &[], false), "dead dead"),
+        (
+            "the agent was told to go",
+            words(&with_run(Some(run(Some(AgentExit::ASKED)))), &[], false),
+            "parked parked",
+        ),
+        ("no agent was ever seen", words(&none, &[], false), "parked parked"),
+    ];
+    for (case, found, expected) in cases {
+        assert_eq!(found, expected, "{case}");
+    }
+}
+
+#[test]
+fn a_snapshot_is_whole_and_has_no_null() {
+    let record = record();
+    let turns = [
+        turn(2, TurnState::Dispatched { at: at(45) }),
+        turn(3, TurnState::Queued),
+        turn(4, TurnState::Queued),
+    ];
+    let snapshot = Snapshot {
+        record: &record,
+        open_turns: &turns,
+        last_prompt: Some(at(44)),
+        agent_lives: true,
+        now: at(50 + 3723),
+    };
+    let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
+    let expected = "\
+session: r1
+acpxSessionId: s2
+agent: npx -y 'an agent'
+pid: 4242
+status: running
+uptime: 01:02:03
+lastPromptTime: 2023-11-14T22:14:04.000Z
+turn: 2 (q2) since 2023-11-14T22:14:05.000Z
+queued: 2, waiting since 2023-11-14T22:14:03.000Z
+";
+    assert_eq!(text, expected);
+    let expected = concat!(
+        r#"{"action":"status_snapshot","status":"alive","summary":"a turn runs or waits","acpxRecordId":"r1","#,
+        r#""acpxSessionId":"s2","agent":"claude","name":"api","cwd":"/w","pid":4242,"uptime":"01:02:03","#,
+        r#""lastPromptTime":"2023-11-14T22:14:04.000Z","turn":{"number":2,"requestId":"q2","since":"2023-11-14T22:14:05.000Z"},"#,
+        r#""queued":2,"waitingSince":"2023-11-14T22:14:03.000Z"}"#,
+        "\n"
+    );
+    assert_eq!(json, expected);
+
+    let gone = Record { agent_run: Some(run(Some("signal 9"))), ..bare_record() };
+    let snapshot =
+        Snapshot { record: &gone, open_turns: &[], last_prompt: None, agent_lives: false, now: at(60) };
+    let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
+    let expected = "\
+session: r1
+acpxSessionId: s1
+agent: ./mine --acp
+pid: -
+status: dead
+uptime: -
+lastPromptTime: -
+lastExit: signal 9 at 2023-11-14T22:14:15.000Z
+";
+    assert_eq!(text, expected);
+    let expected = concat!(
+        r#"{"action":"status_snapshot","status":"dead","summary":"the agent ended unexpectedly; the next prompt restores the session","#,
+        r#""acpxRecordId":"r1","acpxSessionId":"s1","agent":"./mine --acp","cwd":"/w","queued":0,"#,
+        r#""lastExit":"signal 9","lastExitAt":"2023-11-14T22:14:15.000Z"}"#,
+        "\n"
+    );
+    assert_eq!(json, expected);
+}
+
+#[test]
+fn that_there_is_no_session_is_an_answer() {
+    let agent = record().agent;
+    assert_eq!(
+        formats(|console| no_session(&agent, console).unwrap()),
+        [
+            "session: -\nagent: npx -y 'an agent'\npid: -\nstatus: no-session\nuptime: -\nlastPromptTime: -\n".to_owned(),
+            "no-session\n".to_owned(),
+            "{\"action\":\"status_snapshot\",\"status\":\"no-session\",\"summary\":\"no session is open here\",\"agent\":\"claude\"}\n".to_owned(),
+        ]
+    );
+}

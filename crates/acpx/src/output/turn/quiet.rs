@@ -7,7 +7,6 @@ use std::io;
 use acpx_core::acp;
 use acpx_core::model::{ChunkContent, Direction, MessageKind, Update};
 use acpx_core::wire::Message;
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::{PromptResult, TurnStatus};
@@ -56,30 +55,24 @@ impl QuietView {
     }
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Usage {
-    input_tokens: Option<u64>,
-    output_tokens: Option<u64>,
-    total_tokens: Option<u64>,
-    cached_read_tokens: Option<u64>,
-    cached_write_tokens: Option<u64>,
-}
+/// The counts that are told, by their names in the protocol.
+const COUNTS: [(&str, &str); 5] = [
+    ("inputTokens", "input"),
+    ("outputTokens", "output"),
+    ("totalTokens", "total"),
+    ("cachedReadTokens", "cache_read"),
+    ("cachedWriteTokens", "cache_write"),
+];
 
 /// The line about tokens, if the agent told any.
 fn tokens(usage: &RawValue) -> Option<String> {
-    let usage: Usage = serde_json::from_str(usage.get()).ok()?;
-    let counts = [
-        ("input", usage.input_tokens),
-        ("output", usage.output_tokens),
-        ("total", usage.total_tokens),
-        ("cache_read", usage.cached_read_tokens),
-        ("cache_write", usage.cached_write_tokens),
-    ];
+    let usage: serde_json::Value = serde_json::from_str(usage.get()).ok()?;
     let mut line = String::from("tokens:");
-    for (name, count) in counts.into_iter().filter_map(|(name, count)| Some((name, count?))) {
-        // Writing to a string cannot fail.
-        let _ = write!(line, " {name}={count}");
+    for (key, name) in COUNTS {
+        if let Some(count) = usage.get(key).and_then(serde_json::Value::as_u64) {
+            // Writing to a string cannot fail.
+            let _ = write!(line, " {name}={count}");
+        }
     }
     line.contains('=').then_some(line)
 }

@@ -1,8 +1,8 @@
 //! How a turn ended, for programs: the last line of JSON output, and the exit code.
 
 use acpx_core::model::{
-    AcpSessionId, AgentSessionId, PermissionCount, RecordId, RequestId, SessionIdentity, StopReason, Turn,
-    TurnError, TurnOutcome, TurnState,
+    AcpSessionId, AgentError, AgentSessionId, PermissionCount, RecordId, RequestId, SessionIdentity,
+    StopReason, Turn, TurnError, TurnOutcome, TurnState,
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -11,9 +11,8 @@ use crate::error::{ErrorClass, Exit};
 
 /// How a turn ended.
 #[derive(Debug, Clone, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(tag = "action", rename = "prompt_result", rename_all = "camelCase")]
 pub(crate) struct PromptResult {
-    action: PromptResultAction,
     /// The ids, as far as there are any.
     #[serde(flatten)]
     pub(crate) ids: ResultIds,
@@ -36,14 +35,6 @@ pub(crate) struct PromptResult {
     /// What became of the permissions the agent asked for, if it asked for any.
     #[serde(skip_serializing_if = "is_none_asked", serialize_with = "write_count")]
     pub(crate) permissions: PermissionCount,
-}
-
-/// The one action that this object is about.
-#[derive(Debug, Clone, Copy, Default, Serialize)]
-enum PromptResultAction {
-    #[default]
-    #[serde(rename = "prompt_result")]
-    PromptResult,
 }
 
 /// The ids of a turn's session. `exec` keeps no record, and an agent that fails early gives no session.
@@ -94,7 +85,8 @@ pub(crate) struct ResultError {
 impl From<&TurnError> for ResultError {
     fn from(error: &TurnError) -> Self {
         // A turn keeps what happened; what can be done about it now is for whoever tells it to add.
-        Self { code: error.code.to_string(), message: error.message.to_string(), hint: None }
+        let hint = AgentError::hint_of(&error.code).map(str::to_owned);
+        Self { code: error.code.to_string(), message: error.message.to_string(), hint }
     }
 }
 
@@ -102,7 +94,6 @@ impl PromptResult {
     /// The result of a prompt of which nothing but this is known.
     pub(crate) fn new(ids: ResultIds, request: RequestId, status: TurnStatus) -> Self {
         Self {
-            action: PromptResultAction::PromptResult,
             ids,
             request,
             status,

@@ -1,5 +1,7 @@
 //! A tool call as text: once when it is first seen, once when it is over.
 
+use std::fmt::Write;
+
 use serde_json::{Map, Value};
 
 use super::text::cut;
@@ -68,7 +70,7 @@ impl Tool {
 
     fn input(&self) -> String {
         let Some(input) = self.fields.get("rawInput") else { return String::new() };
-        let text = self.command(input).or_else(|| first_text(input)).unwrap_or_else(|| match input {
+        let text = command(input).or_else(|| first_text(input)).unwrap_or_else(|| match input {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         });
@@ -76,16 +78,6 @@ impl Tool {
             return String::new();
         }
         format!("  input: {}\n", cut(&one_line(&text), INPUT_CHARS))
-    }
-
-    fn command(&self, input: &Value) -> Option<String> {
-        let words = |name: &str| match input.get(name) {
-            Some(Value::String(word)) => vec![word.clone()],
-            Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
-            _ => Vec::new(),
-        };
-        let command = words("command");
-        (!command.is_empty()).then(|| [command, words("args")].concat().join(" "))
     }
 
     fn files(&self) -> String {
@@ -126,10 +118,22 @@ impl Tool {
             shown.push('\n');
         }
         if count > OUTPUT_LINES {
-            shown.push_str(&format!("    ... ({} more lines)\n", count - OUTPUT_LINES));
+            // Writing to a string cannot fail.
+            let _ = writeln!(shown, "    ... ({} more lines)", count - OUTPUT_LINES);
         }
         shown
     }
+}
+
+/// The command line that an input has.
+fn command(input: &Value) -> Option<String> {
+    let words = |name: &str| match input.get(name) {
+        Some(Value::String(word)) => vec![word.clone()],
+        Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    let command = words("command");
+    (!command.is_empty()).then(|| [command, words("args")].concat().join(" "))
 }
 
 /// The first thing an input names.

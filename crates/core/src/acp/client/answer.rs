@@ -48,6 +48,8 @@ pub struct ListedSession {
     pub updated_at: Option<Timestamp>,
     /// Its title.
     pub title: Option<String>,
+    /// Where it works, as the agent says it.
+    pub cwd: Option<String>,
 }
 
 pub(super) fn read(agent: &str, method: &str, message: &Message, remembers: bool) -> Answer {
@@ -136,7 +138,8 @@ fn listed(row: &Value) -> Option<ListedSession> {
     let session = AcpSessionId::new(row.get("sessionId")?.as_str()?).ok()?;
     let text = |key: &str| row.get(key).and_then(Value::as_str);
     let updated_at = text("updatedAt").and_then(|time| Timestamp::parse(time).ok());
-    Some(ListedSession { session, updated_at, title: text("title").map(str::to_owned) })
+    let own = |key| text(key).map(str::to_owned);
+    Some(ListedSession { session, updated_at, title: own("title"), cwd: own("cwd") })
 }
 
 /// An error in one line: agents put what matters now in the message, now in the data.
@@ -243,6 +246,7 @@ mod tests {
         let rows = r#"[{"sessionId":"s","cwd":"/","updatedAt":"2026-11-15T00:00:00Z","title":"t"},{"cwd":"/"},{"sessionId":"u","updatedAt":"soon"}]"#;
         let page = answer("session/list", &format!(r#""result":{{"sessions":{rows},"nextCursor":""}}"#));
         let row = |id: &str, time: Option<&str>, title: Option<&str>| ListedSession {
+            cwd: title.map(|_| "/".to_owned()),
             session: AcpSessionId::new(id).unwrap(),
             updated_at: time.map(|time| Timestamp::parse(time).unwrap()),
             title: title.map(str::to_owned),

@@ -60,7 +60,7 @@ impl AgentConnection {
 
     /// `session/delete`, if the agent has it.
     pub fn delete(&self) -> Option<Delete<'_>> {
-        self.capabilities.delete.then_some(Delete(self))
+        self.capabilities.sessions.delete.then_some(Delete(self))
     }
 
     /// `session/list`, if the agent has it.
@@ -174,8 +174,8 @@ impl Delete<'_> {
 }
 
 impl List<'_> {
-    /// One page of the agent's sessions in a directory.
-    pub fn request(&self, cwd: &AbsolutePath, cursor: Option<&str>) -> Outgoing {
+    /// One page of the agent's sessions, of a directory or of all.
+    pub fn request(&self, cwd: Option<&AbsolutePath>, cursor: Option<&str>) -> Outgoing {
         Outgoing::request(&self.0.peer, "session/list", &json(&ListParams { cwd, cursor }))
     }
 }
@@ -230,7 +230,8 @@ struct BlockType<'a> {
 
 #[derive(Serialize)]
 struct ListParams<'a> {
-    cwd: &'a AbsolutePath,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cwd: Option<&'a AbsolutePath>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cursor: Option<&'a str>,
 }

@@ -1,7 +1,7 @@
 //! The import of a directory: what is news is read, each record is taken by itself, and the ledger is brought up
 //! to date. A file that cannot be read is reported and keeps no other from coming.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io::Read;
 use std::path::Path;
 
@@ -16,6 +16,19 @@ use crate::store::{ImportedFile, SqliteStore};
 
 /// What an agent with this command line is called here, if it has a name.
 pub type NameOf<'a> = &'a (dyn Fn(&[String]) -> Option<String> + Sync);
+
+/// How an import is done.
+#[derive(Clone, Copy)]
+pub struct ImportOptions<'a> {
+    /// Who writes.
+    pub host: &'a HostId,
+    /// What agents are called.
+    pub name_of: NameOf<'a>,
+    /// Records that are in use here: they are left alone until they are not.
+    pub in_use: &'a HashSet<RecordId>,
+    /// Whether it writes.
+    pub mode: ImportMode,
+}
 
 /// Whether an import writes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,25 +68,23 @@ pub async fn has_news(store: &SqliteStore, directory: &Path) -> Result<bool, Imp
 
 /// Takes the sessions of npm acpx from its sessions directory.
 ///
-/// No session of a record that may be taken should run meanwhile: growth takes the lease of the record it adds to.
+/// No session of a record may begin meanwhile: growth takes the lease of the record it adds to.
 /// It must be called within a tokio runtime, whose blocking threads read the files.
 pub async fn import(
     store: &SqliteStore,
     directory: &Path,
-    host: HostId,
-    name_of: NameOf<'_>,
-    mode: ImportMode,
+    options: ImportOptions<'_>,
 ) -> Result<ImportReport, ImportError> {
     let not_read = |source| ImportError::Directory { path: directory.to_owned(), source };
     let directory = &*directory.canonicalize().map_err(not_read)?;
     let records = list(directory)?;
     let ledger = ledger(store, directory).await?;
-    let taker = Taker { store, directory, host, name_of, mode, given: HashMap::new() };
+    let taker = Taker { store, directory, options, given: HashMap::new() };
     let mut importing = Importing { taker, ledger, report: ImportReport::default(), noted: Vec::new() };
     let outcome = importing.take_all(records).await;
     // What was taken before something failed need not be read again.
     let Importing { report, noted, .. } = importing;
-    if mode == ImportMode::Keep && !noted.is_empty() {
+    if options.mode == ImportMode::Keep && !noted.is_empty() {
         store.note_imports(directory.to_owned(), noted).await?;
     }
     outcome.map(|()| report)
@@ -149,6 +160,9 @@ impl Importing<'_> {
         let owner = owner::living_owner(self.taker.directory, files.stem(), npm.id.as_str());
         let outcome = match owner {
             Some(pid) => Outcome::Left(LeftReason::OwnerAlive { pid }),
+            None if self.taker.options.in_use.contains(&npm.id) => {
+                Outcome::Left(LeftReason::InUse { record: npm.id })
+            }
             None => self.taker.take(&files, npm).await?,
         };
         self.note(&files, outcome);
@@ -175,7 +189,7 @@ impl Importing<'_> {
             }
             Outcome::Left(reason) => {
                 let noted = match &reason {
-                    LeftReason::OwnerAlive { .. } => None,
+                    LeftReason::OwnerAlive { .. } | LeftReason::InUse { .. } => None,
                     LeftReason::GoneOn { record } => Some((record.clone(), GONE_ON)),
                     LeftReason::IdTaken { record } => Some((record.clone(), ID_TAKEN)),
                 };

@@ -37,10 +37,10 @@ impl Destination {
         changes: Vec<Change>,
         durability: Durability,
     ) -> Result<bool, StoreError> {
-        if taker.mode == ImportMode::DryRun {
+        if taker.options.mode == ImportMode::DryRun {
             return Ok(true);
         }
-        let (store, host) = (taker.store, taker.host.clone());
+        let (store, host) = (taker.store, taker.options.host.clone());
         match self {
             Self::Unborn(record) => {
                 record.lineage = lineage;

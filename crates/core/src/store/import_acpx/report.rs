@@ -121,12 +121,17 @@ pub enum LeftReason {
         /// Its process.
         pid: i32,
     },
+    /// A session of the record is in use here. It is tried again by itself.
+    InUse {
+        /// The record.
+        record: RecordId,
+    },
     /// The record was taken before, and its events are no longer the beginning of what the files say.
     GoneOn {
         /// The record.
         record: RecordId,
     },
-    /// A record that did not come from npm acpx, or came from another file, has the id.
+    /// A record that did not come from npm acpx, came from another file, or was deleted here, has the id.
     IdTaken {
         /// The id.
         record: RecordId,
@@ -139,11 +144,16 @@ impl fmt::Display for LeftReason {
             Self::OwnerAlive { pid } => {
                 write!(f, "npm acpx (process {pid}) holds the session; it is taken once that has ended")
             }
+            Self::InUse { record } => {
+                write!(f, "the record {record} is in use here; its files are looked at again later")
+            }
             Self::GoneOn { record } => write!(
                 f,
                 "the record {record} has been used here since it was taken, or its files no longer begin as they did"
             ),
-            Self::IdTaken { record } => write!(f, "there is another record {record} already"),
+            Self::IdTaken { record } => {
+                write!(f, "another record has the id {record} already, or had it until it was deleted")
+            }
         }
     }
 }

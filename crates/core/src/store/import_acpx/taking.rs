@@ -7,16 +7,14 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use super::directory::RecordFile;
-use super::importing::{ImportMode, NameOf, blocking};
+use super::importing::{ImportOptions, blocking};
 use super::keeping::{Destination, KeptEvents};
 use super::record::NpmRecord;
 use super::report::{Damage, ImportError, ImportNote, LeftReason, Taken};
 use super::source::Source;
 use super::telling::Telling;
 use super::transcript::Step;
-use crate::model::{
-    AbsolutePath, AgentSpec, HostId, Lifecycle, Lineage, LineageReason, Record, RecordId, Scope,
-};
+use crate::model::{AbsolutePath, AgentSpec, Lifecycle, Lineage, LineageReason, Record, RecordId, Scope};
 use crate::store::{Durability, ScopeQuery, SqliteStore, Store, StoreError};
 
 /// What became of one record.
@@ -33,9 +31,7 @@ pub(super) enum Outcome {
 pub(super) struct Taker<'a> {
     pub(super) store: &'a SqliteStore,
     pub(super) directory: &'a Path,
-    pub(super) host: HostId,
-    pub(super) name_of: NameOf<'a>,
-    pub(super) mode: ImportMode,
+    pub(super) options: ImportOptions<'a>,
     /// The scopes that this import has given away; a dry run does not tell them to the store.
     pub(super) given: HashMap<(AbsolutePath, Scope), RecordId>,
 }
@@ -76,7 +72,7 @@ impl Taker<'_> {
                 let (taken, _) = self.tell(files, source, Telling::of_new(&npm), destination, notes).await?;
                 Ok(Outcome::Taken(taken))
             }
-            Some(record) if was_imported(&record) => {
+            Some(record) if was_imported(&record) && !record.lifecycle.is_deleted() => {
                 let (id, telling) = (record.id.clone(), Telling::of_kept(&npm, &record));
                 let destination = Destination::Kept(Box::new(record));
                 let (grown, is_news) = self.tell(files, source, telling, destination, npm.notes).await?;
@@ -166,8 +162,8 @@ impl Taker<'_> {
     fn agent(&self, npm: &NpmRecord) -> AgentSpec {
         let mut words = npm.argv.iter().cloned();
         let agent = AgentSpec::new(words.next().unwrap_or_default(), words);
-        let known_as = || npm.known_as.as_deref().and_then(self.name_of);
-        match (self.name_of)(&npm.argv).or_else(known_as) {
+        let known_as = || npm.known_as.as_deref().and_then(self.options.name_of);
+        match (self.options.name_of)(&npm.argv).or_else(known_as) {
             Some(name) => agent.named(name),
             None => agent,
         }

@@ -1,6 +1,6 @@
 //! A home of npm acpx with fixtures in it, and a store beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use acpx_core::acp;
 use acpx_core::model::{Conversation, Entry, Message, MessageKind, Record, RecordId};
-use acpx_core::store::import_acpx::{ImportMode, ImportReport, has_news, import};
+use acpx_core::store::import_acpx::{ImportMode, ImportOptions, ImportReport, has_news, import};
 use acpx_core::store::{Access, SqliteStore, Store};
 use tempfile::TempDir;
 
@@ -70,7 +70,8 @@ impl Home {
         let name_of = |argv: &[String]| {
             (argv.first().is_some_and(|program| program == "acpx")).then(|| "demo".to_owned())
         };
-        import(&self.store, &self.sessions(), host("h"), &name_of, mode).await.unwrap()
+        let options = ImportOptions { host: &host("h"), name_of: &name_of, in_use: &HashSet::new(), mode };
+        import(&self.store, &self.sessions(), options).await.unwrap()
     }
 
     pub(super) async fn import(&self) -> ImportReport {

@@ -1,0 +1,31 @@
+//! `acpx sessions migrate`: takes sessions of npm acpx over by hand, and says what became of each file.
+
+use std::process::ExitCode;
+
+use acpx_core::store::import_acpx::ImportMode;
+
+use crate::cli::{MigrateCommand, OutputOptions};
+use crate::error::{CliError, Exit};
+use crate::output::{Console, migrated};
+use crate::reach::{Reach, block_on};
+use crate::settings::{self, LazyConfig};
+use crate::takeover;
+
+/// Takes them over. A file that cannot be read is reported, and makes the command fail once the others have come.
+pub(crate) fn run(
+    command: &MigrateCommand,
+    output: OutputOptions,
+    config: &LazyConfig,
+) -> Result<ExitCode, CliError> {
+    let mut console = Console::of_program(settings::mode(output, config.get()?)?);
+    let reach = Reach::of_environment()?;
+    let directory = match &command.directory {
+        Some(directory) => std::path::absolute(directory)
+            .map_err(|error| CliError::Directory { path: directory.clone(), reason: error.to_string() })?,
+        None => reach.place.npm_sessions(),
+    };
+    let mode = if command.dry_run { ImportMode::DryRun } else { ImportMode::Keep };
+    let report = block_on(takeover::take(&reach, &directory, mode))?;
+    migrated(&report, command.dry_run, &mut console)?;
+    Ok(if report.damaged.is_empty() { Exit::Success } else { Exit::Failure }.into())
+}

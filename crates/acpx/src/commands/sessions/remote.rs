@@ -1,0 +1,64 @@
+//! `acpx sessions list --remote`: the agent's own list, together with what is kept of each session.
+
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use acpx_core::acp::client::ListedSession;
+use acpx_core::engine::{Engine, NewSession, Settings as EngineSettings};
+use acpx_core::model::{AbsolutePath, HostId, Record};
+use acpx_core::store::{MemoryStore, RecordFilter};
+
+use super::list::{all, real};
+use crate::cli::ListCommand;
+use crate::error::{CliError, Exit};
+use crate::output::{Console, ListRow, RemoteSession, list};
+use crate::reach::{Reach, block_on, for_agents};
+use crate::settings::Settings;
+
+/// Asks the agent. One that does not list its sessions is an error: what is kept is another question.
+pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode, CliError> {
+    let directory =
+        command.filter_cwd.as_deref().map(|path| real(settings.cwd.as_path(), path)).transpose()?;
+    let home = Reach::of_environment()?.place.name();
+    let mut console = Console::of_program(settings.mode);
+    block_on(async {
+        let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
+        let kept = all(&filter).await?;
+        let page = ask(settings, home, directory.as_ref(), command.cursor.as_deref()).await?;
+        let (sessions, next) =
+            page.ok_or_else(|| CliError::NoRemoteList { agent: settings.typed_agent() })?;
+        let rows: Vec<ListRow<'_>> = sessions.iter().map(|session| row(session, &kept)).collect();
+        list(&rows, next.as_deref(), &mut console)?;
+        Ok(Exit::Success.into())
+    })
+}
+
+type Page = (Vec<ListedSession>, Option<String>);
+
+async fn ask(
+    settings: &Settings,
+    home: String,
+    directory: Option<&AbsolutePath>,
+    cursor: Option<&str>,
+) -> Result<Option<Page>, CliError> {
+    let id = HostId::new("list").expect("the name is not empty");
+    let engine_settings = EngineSettings { tag: Some(home), ..EngineSettings::default() };
+    let engine = Engine::new(Arc::new(MemoryStore::new()), id, engine_settings);
+    let environment = for_agents().into_iter().collect();
+    let with = NewSession::new(settings.agent.clone(), settings.cwd.clone(), environment);
+    let page = engine.remote_sessions(with, directory, cursor).await?;
+    Ok(page.map(|page| (page.sessions, page.next)))
+}
+
+/// A session that we hold is shown as ours.
+fn row<'a>(session: &ListedSession, kept: &'a [Record]) -> ListRow<'a> {
+    match kept.iter().find(|record| record.lineage.current().session == session.session) {
+        Some(record) => ListRow::Kept(record),
+        None => ListRow::Remote(RemoteSession {
+            session: session.session.clone(),
+            cwd: session.cwd.clone(),
+            title: session.title.clone(),
+            updated_at: session.updated_at,
+        }),
+    }
+}

@@ -1,0 +1,253 @@
+//! What commands have done and found, in whole: every object has the canonical ids, and no null.
+
+use std::path::Path;
+
+use acpx_core::host::{FileMeta, ImportMeta, TakenMeta};
+use acpx_core::model::{AcpSessionId, RecordId, RequestId};
+
+use super::samples::{at, bare_record, formats, mode, record, written};
+use super::*;
+
+#[test]
+fn a_session_that_is_there_now_is_told_by_its_ids() {
+    let identity = record().identity();
+    let other = RecordId::new("r0").unwrap();
+    let told =
+        |name, how| formats(|console| ensured(&Ensured { identity: &identity, name, how }, console).unwrap());
+    let quiet = "r1\n".to_owned();
+    assert_eq!(
+        told(Some("api"), HowEnsured::New { replaced: Some(&other) }),
+        [
+            "r1\t(replaced r0)\n".to_owned(),
+            quiet.clone(),
+            "{\"action\":\"session_ensured\",\"created\":true,\"acpxRecordId\":\"r1\",\"acpxSessionId\":\"s2\",\"name\":\"api\",\"replacedRecordId\":\"r0\"}\n".to_owned(),
+        ]
+    );
+    assert_eq!(told(None, HowEnsured::New { replaced: None })[0], quiet);
+    assert_eq!(told(None, HowEnsured::Created)[0], "r1\t(created)\n");
+    assert_eq!(
+        told(None, HowEnsured::Existing),
+        [
+            "r1\t(existing)\n".to_owned(),
+            quiet,
+            "{\"action\":\"session_ensured\",\"created\":false,\"acpxRecordId\":\"r1\",\"acpxSessionId\":\"s2\"}\n".to_owned(),
+        ]
+    );
+}
+
+#[test]
+fn closing_cancelling_and_queueing_are_told_with_the_ids() {
+    let identity = record().identity();
+    let request = RequestId::new("q1").unwrap();
+    let ids = "\"acpxRecordId\":\"r1\",\"acpxSessionId\":\"s2\"";
+    assert_eq!(
+        formats(|console| closed(&identity, console).unwrap()),
+        ["r1\n".to_owned(), String::new(), format!("{{\"action\":\"session_closed\",{ids}}}\n")]
+    );
+    assert_eq!(
+        formats(|console| cancelled(Some(&identity), true, console).unwrap()),
+        [
+            "cancel requested\n".to_owned(),
+            "cancel requested\n".to_owned(),
+            format!("{{\"action\":\"cancel_result\",\"cancelled\":true,{ids}}}\n"),
+        ]
+    );
+    assert_eq!(
+        formats(|console| cancelled(None, false, console).unwrap()),
+        [
+            "nothing to cancel\n".to_owned(),
+            "nothing to cancel\n".to_owned(),
+            "{\"action\":\"cancel_result\",\"cancelled\":false}\n".to_owned(),
+        ]
+    );
+    assert_eq!(
+        formats(|console| queued(&identity, &request, console).unwrap()),
+        [
+            "[queued] q1\n".to_owned(),
+            String::new(),
+            format!("{{\"action\":\"prompt_queued\",{ids},\"requestId\":\"q1\"}}\n"),
+        ]
+    );
+}
+
+#[test]
+fn a_list_is_one_array_and_a_session_that_is_not_kept_has_no_record_id() {
+    let (kept, closed) = (record(), bare_record());
+    let remote = RemoteSession {
+        session: AcpSessionId::new("s9").unwrap(),
+        cwd: Some("/w".to_owned()),
+        title: Some("a\tb".to_owned()),
+        updated_at: Some(at(1)),
+    };
+    let rows = [ListRow::Kept(&kept), ListRow::Kept(&closed), ListRow::Remote(remote)];
+    let text = "\
+r1\tapi\t/w\t2023-11-14T22:14:20.000Z\tclaude
+r1 [closed]\t-\t/w\t2023-11-14T22:14:20.000Z\t./mine
+s9 [remote]\ta b\t/w\t2023-11-14T22:13:21.000Z
+";
+    let json = concat!(
+        r#"[{"acpxRecordId":"r1","acpxSessionId":"s2","agentName":"claude","agentCommand":"npx -y 'an agent'","#,
+        r#""agentArgv":["npx","-y","an agent"],"cwd":"/w","name":"api","title":"A\ntitle","#,
+        r#""createdAt":"2023-11-14T22:13:20.000Z","lastUsedAt":"2023-11-14T22:14:20.000Z","lastSeq":9,"closed":false},"#,
+        r#"{"acpxRecordId":"r1","acpxSessionId":"s1","agentCommand":"./mine --acp","agentArgv":["./mine","--acp"],"#,
+        r#""cwd":"/w","createdAt":"2023-11-14T22:13:20.000Z","lastUsedAt":"2023-11-14T22:14:20.000Z","lastSeq":0,"#,
+        r#""closed":true,"closedAt":"2023-11-14T22:14:30.000Z"},"#,
+        r#"{"acpxSessionId":"s9","cwd":"/w","title":"a\tb","updatedAt":"2023-11-14T22:13:21.000Z"}]"#,
+        "\n"
+    );
+    let shown = formats(|console| list(&rows, None, console).unwrap());
+    assert_eq!(shown, [text.to_owned(), "r1\nr1 [closed]\ns9\n".to_owned(), json.to_owned()]);
+    assert_eq!(
+        formats(|console| list(&[], None, console).unwrap()),
+        ["No sessions\n".to_owned(), String::new(), "[]\n".to_owned()]
+    );
+    let more = written(mode(Format::Json), |console| list(&[], Some("c 2"), console).unwrap());
+    assert_eq!(more, ("[]\n".to_owned(), "[acpx] more: --cursor 'c 2'\n".to_owned()));
+}
+
+#[test]
+fn a_session_is_shown_with_its_lineage_and_without_what_is_unknown() {
+    let record = record();
+    let [text, quiet, json] = formats(|console| show(&record, Some(at(43)), console).unwrap());
+    let expected = "\
+acpxRecordId: r1
+acpxSessionId: s2
+agentName: claude
+agent: npx -y 'an agent'
+cwd: /w
+name: api
+title: A title
+created: 2023-11-14T22:13:20.000Z
+lastActivity: 2023-11-14T22:14:20.000Z
+lastPrompt: 2023-11-14T22:14:03.000Z
+closed: no
+closedAt: -
+pid: 4242
+agentStartedAt: 2023-11-14T22:14:10.000Z
+lastExit: -
+lastExitAt: -
+turns: 3
+lineage:
+  created  s1  inner-1  2023-11-14T22:13:20.000Z to 2023-11-14T22:14:10.000Z
+  agent-lost  s2  2023-11-14T22:14:10.000Z to now
+";
+    let lineage = concat!(
+        r#""mcpServers":["files"],"lineage":[{"acpxSessionId":"s1","agentSessionId":"inner-1","#,
+        r#""from":"2023-11-14T22:13:20.000Z","to":"2023-11-14T22:14:10.000Z","reason":"created"},"#,
+        r#"{"acpxSessionId":"s2","from":"2023-11-14T22:14:10.000Z","reason":"agent-lost"}]}"#,
+        "\n"
+    );
+    assert_eq!((text.as_str(), quiet.as_str()), (expected, "r1\n"));
+    assert!(json.starts_with(r#"{"acpxRecordId":"r1","acpxSessionId":"s2","agentName":"claude","#), "{json}");
+    assert!(json.ends_with(lineage), "{json}");
+    assert!(json.contains(r#""lastPromptAt":"2023-11-14T22:14:03.000Z","pid":4242,"#), "{json}");
+
+    let [_, _, bare] = formats(|console| show(&bare_record(), None, console).unwrap());
+    assert!(!bare.contains("null") && !bare.contains("agentSessionId"), "{bare}");
+}
+
+#[test]
+fn the_host_is_shown_whether_it_runs_or_not() {
+    let home = Path::new("/h");
+    let host = RunningHost {
+        pid: 7,
+        version: "0.1.0",
+        since: at(0),
+        socket: Path::new("/run/s"),
+        live_sessions: 2,
+        clients: 1,
+    };
+    assert_eq!(
+        formats(|console| host_status(home, Some(&host), console).unwrap()),
+        [
+            "host: running\nhome: /h\npid: 7\nversion: 0.1.0\nsince: 2023-11-14T22:13:20.000Z\nsocket: /run/s\nliveSessions: 2\nclients: 1\n".to_owned(),
+            "running\n".to_owned(),
+            "{\"action\":\"host_status\",\"status\":\"running\",\"home\":\"/h\",\"pid\":7,\"version\":\"0.1.0\",\"since\":\"2023-11-14T22:13:20.000Z\",\"socket\":\"/run/s\",\"liveSessions\":2,\"clients\":1}\n".to_owned(),
+        ]
+    );
+    assert_eq!(
+        formats(|console| host_status(home, None, console).unwrap()),
+        [
+            "host: stopped\nhome: /h\n".to_owned(),
+            "stopped\n".to_owned(),
+            "{\"action\":\"host_status\",\"status\":\"stopped\",\"home\":\"/h\"}\n".to_owned(),
+        ]
+    );
+    assert_eq!(
+        formats(|console| host_changed(HostChange::Restarted { pid: 8 }, console).unwrap()),
+        [
+            "host restarted (pid 8)\n".to_owned(),
+            String::new(),
+            "{\"action\":\"host_restarted\",\"stopped\":true,\"pid\":8}\n".to_owned(),
+        ]
+    );
+    assert_eq!(
+        formats(|console| host_changed(HostChange::NoneToStop, console).unwrap())[2],
+        "{\"action\":\"host_stopped\",\"stopped\":false}\n"
+    );
+    assert_eq!(formats(|console| host_changed(HostChange::Stopped, console).unwrap())[0], "host stopped\n");
+}
+
+#[test]
+fn a_migration_tells_what_became_of_every_file() {
+    let came = |record: &str, notes: &[&str]| TakenMeta {
+        file: format!("{record}.json"),
+        acpx_record_id: record.to_owned(),
+        acpx_session_id: "s".to_owned(),
+        turns: 2,
+        notes: notes.iter().map(|note| (*note).to_owned()).collect(),
+    };
+    let file = |file: &str, reason: &str| FileMeta { file: file.to_owned(), reason: reason.to_owned() };
+    let report = ImportMeta {
+        taken: vec![came("a", &["the journal ends within a line"])],
+        grown: vec![came("b", &[])],
+        unchanged: 3,
+        left: vec![file("c.json", "npm acpx holds it")],
+        damaged: vec![file("d.json", "it is not JSON")],
+    };
+    let [text, quiet, json] = formats(|console| migrated(&report, false, console).unwrap());
+    let expected = "\
+taken over: a (2 turns)\ta.json
+  note: the journal ends within a line
+grown: b (2 turns)\tb.json
+left alone: c.json: npm acpx holds it
+damaged: d.json: it is not JSON
+1 taken over, 1 grown, 3 unchanged, 1 left alone, 1 damaged
+";
+    let object = concat!(
+        r#"{"action":"sessions_migrated","dryRun":false,"taken":[{"file":"a.json","acpxRecordId":"a","#,
+        r#""acpxSessionId":"s","turns":2,"notes":["the journal ends within a line"]}],"#,
+        r#""grown":[{"file":"b.json","acpxRecordId":"b","acpxSessionId":"s","turns":2,"notes":[]}],"unchanged":3,"#,
+        r#""left":[{"file":"c.json","reason":"npm acpx holds it"}],"#,
+        r#""damaged":[{"file":"d.json","reason":"it is not JSON"}]}"#,
+        "\n"
+    );
+    assert_eq!((text.as_str(), quiet.as_str(), json.as_str()), (expected, "a\nb\n", object));
+    let [dry, ..] = formats(|console| migrated(&report, true, console).unwrap());
+    assert!(dry.starts_with("would be taken over: a"), "{dry}");
+}
+
+#[test]
+fn banners_are_for_those_who_read_along_and_never_for_strict_readers() {
+    let record = record();
+    let label = SessionLabel { record: &record.id, name: None, cwd: Path::new("/w") };
+    let said = |mode| {
+        written(mode, |console| {
+            created(label, &record.agent, console);
+            prompting(label, Path::new("/w/sub/deep"), AgentWord::Starting, console);
+            prompting(label, Path::new("/w"), AgentWord::Connected, console);
+        })
+    };
+    let words = "\
+[acpx] created session cwd (r1)
+[acpx] agent: claude
+[acpx] cwd: /w
+[acpx] session cwd (r1) · /w (routed from ./sub/deep) · agent starting
+[acpx] session cwd (r1) · /w · agent connected
+";
+    let strict = Mode { format: Format::Json, strict: true, verbose: false };
+    assert_eq!(said(mode(Format::Text)), (String::new(), words.to_owned()));
+    assert_eq!(said(mode(Format::Json)), (String::new(), words.to_owned()));
+    assert_eq!(said(mode(Format::Quiet)), (String::new(), String::new()));
+    assert_eq!(said(strict), (String::new(), String::new()));
+}

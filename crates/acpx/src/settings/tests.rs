@@ -1,0 +1,105 @@
+use std::fs;
+
+use super::*;
+use crate::cli::Format;
+
+fn config(text: &str) -> Config {
+    Config::parse(Path::new("/h/config.json"), text).unwrap()
+}
+
+fn settled(options: &Options, text: &str) -> Settings {
+    Settings::new(options, &config(text)).unwrap()
+}
+
+fn refused(options: &Options, text: &str) -> String {
+    Settings::new(options, &config(text)).unwrap_err().message()
+}
+
+#[test]
+fn what_is_typed_wins_over_what_is_configured_and_that_over_the_defaults() {
+    let configured =
+        r#"{"defaultAgent":"gemini","defaultPermissions":"deny-all","ttl":7,"timeout":9,"format":"quiet"}"#;
+    let typed = Options {
+        agent: AgentChoice::Line("mine 'a b'".to_owned()),
+        output: OutputOptions { format: Some(Format::Json), strict: true, verbose: false },
+        policy: Some(PermissionPolicy::ApproveAll),
+        timeout: Some(Duration::from_secs(1)),
+        ttl: Some(Duration::ZERO),
+        ..Options::default()
+    };
+    let seen = |settings: Settings| {
+        let Settings { mode, agent, policy, timeout, ttl, .. } = settings;
+        (
+            mode.format,
+            agent.key().to_string(),
+            policy,
+            timeout.map(|time| time.as_secs()),
+            ttl.map(|time| time.as_secs()),
+        )
+    };
+    let none = Options::default();
+    assert_eq!(
+        seen(settled(&none, "{}")),
+        (Format::Text, "codex".to_owned(), PermissionPolicy::ApproveReads, None, Some(300))
+    );
+    assert_eq!(
+        seen(settled(&none, configured)),
+        (Format::Quiet, "gemini".to_owned(), PermissionPolicy::DenyAll, Some(9), Some(7))
+    );
+    let expected =
+        (Format::Json, r#"["mine","a b"]"#.to_owned(), PermissionPolicy::ApproveAll, Some(1), None);
+    assert_eq!(seen(settled(&typed, configured)), expected);
+    assert_eq!(settled(&typed, "{}").typed_agent(), r"--agent 'mine '\''a b'\'''");
+    assert_eq!(settled(&none, "{}").typed_agent(), "codex");
+}
+
+#[test]
+fn strict_output_needs_json_typed_or_configured() {
+    let strict = OutputOptions { format: None, strict: true, verbose: false };
+    assert_eq!(mode(strict, &config("{}")).unwrap_err().message(), "--json-strict needs --format json");
+    let json = Mode { format: Format::Json, strict: true, verbose: false };
+    assert_eq!(mode(strict, &config(r#"{"format":"json"}"#)).unwrap(), json);
+}
+
+#[test]
+fn a_default_agent_that_is_none_is_named_with_its_file() {
+    let message = "there is no agent named \"nobody\", which /h/config.json has as defaultAgent";
+    assert_eq!(refused(&Options::default(), r#"{"defaultAgent":"nobody"}"#), message);
+    let own = r#"{"defaultAgent":"mine","agents":{"mine":{"argv":["x"]}}}"#;
+    assert_eq!(settled(&Options::default(), own).agent, AgentSpec::new("x", [""; 0]).named("mine"));
+    let line = Options { agent: AgentChoice::Line("a 'b".to_owned()), ..Options::default() };
+    assert_eq!(refused(&line, "{}"), "the command line of --agent has an unterminated quote");
+}
+
+#[test]
+fn an_absolute_directory_stays_as_typed_and_a_relative_one_is_resolved() {
+    let home = tempfile::tempdir().unwrap();
+    let typed = format!("{}//./", home.path().display());
+    let at = |cwd: &str| Options { cwd: Some(cwd.into()), ..Options::default() };
+    assert_eq!(settled(&at(&typed), "{}").cwd.as_str(), typed);
+    let here = std::env::current_dir().unwrap();
+    assert_eq!(settled(&at("src/."), "{}").cwd.as_path(), here.join("src"));
+    assert_eq!(settled(&Options::default(), "{}").cwd.as_path(), here);
+
+    fs::write(home.path().join("file"), "").unwrap();
+    let file = home.path().join("file");
+    let message = format!("cannot work in {}: it is not a directory", file.display());
+    assert_eq!(refused(&at(file.to_str().unwrap()), "{}"), message);
+    let message =
+        format!("cannot work in {}: No such file or directory (os error 2)", here.join("nowhere").display());
+    assert_eq!(refused(&at("nowhere"), "{}"), message);
+}
+
+#[test]
+fn the_servers_are_those_of_the_flag_or_else_those_of_the_configuration() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("m.json"), r#"{"mcpServers":[{"name":"a","type":"http","url":"u"}]}"#)
+        .unwrap();
+    let configured = config(r#"{"mcpServers":[{"name":"b","type":"sse","url":"u"}]}"#);
+    let options = Options { cwd: Some(home.path().to_owned()), ..Options::default() };
+    let settings = Settings::new(&options, &configured).unwrap();
+    assert_eq!(settings.mcp_servers(&options, &configured).unwrap(), McpFile::of(&configured));
+    let typed = Options { mcp_config: Some("m.json".into()), ..options };
+    let expected = McpFile::load(home.path().join("m.json")).unwrap();
+    assert_eq!(settings.mcp_servers(&typed, &configured).unwrap(), expected);
+}

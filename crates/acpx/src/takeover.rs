@@ -1,0 +1,93 @@
+//! Sessions of npm acpx come along by themselves: a command that finds files it has not yet taken takes them
+//! first, through the running host or, with none, under the host's lock. Nothing is started for it.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use acpx_core::host::{HostError, HostLock, ImportMeta, ImportParams, import_alone};
+use acpx_core::store::import_acpx::{ImportMode, has_news};
+use acpx_core::store::{Access, SqliteStore};
+
+use crate::agents;
+use crate::error::CliError;
+use crate::output::{Console, Mode};
+use crate::reach::{Reach, block_on};
+
+/// How long a host that is just coming or going is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// How often it is looked for.
+const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// Takes what is new in the home, and says so.
+pub(crate) fn first(mode: Mode) -> Result<(), CliError> {
+    let reach = Reach::of_environment()?;
+    let directory = reach.place.npm_sessions();
+    if !directory.is_dir() {
+        return Ok(());
+    }
+    block_on(async {
+        if is_news(&reach, &directory).await? {
+            let report = take(&reach, &directory, ImportMode::Keep).await?;
+            tell(&report, &mut Console::of_program(mode));
+        }
+        Ok(())
+    })
+}
+
+async fn is_news(reach: &Reach, directory: &Path) -> Result<bool, CliError> {
+    let path = reach.place.store();
+    if path.exists() {
+        return Ok(has_news(&SqliteStore::open(&path, Access::ReadOnly)?, directory).await?);
+    }
+    let is_record = |entry: std::io::Result<std::fs::DirEntry>| {
+        entry.is_ok_and(|entry| entry.path().extension().is_some_and(|extension| extension == "json"))
+    };
+    Ok(directory.read_dir().is_ok_and(|mut entries| entries.any(is_record)))
+}
+
+/// Takes the sessions of a directory over, or says what would be taken.
+pub(crate) async fn take(reach: &Reach, directory: &Path, mode: ImportMode) -> Result<ImportMeta, CliError> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        if let Some(mut client) = reach.running().await? {
+            let dry_run = mode == ImportMode::DryRun;
+            let params = ImportParams { directory: directory.to_owned(), dry_run };
+            match client.call("_acpx/import", &params).await {
+                Err(HostError::Lost) => {}
+                answer => return Ok(answer?),
+            }
+        }
+        if let Some(_alone) = HostLock::try_take(&reach.place)? {
+            return alone(reach, directory, mode).await;
+        }
+        if Instant::now() >= deadline {
+            return Err(HostError::Silent { home: reach.place.home().to_owned() }.into());
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+async fn alone(reach: &Reach, directory: &Path, mode: ImportMode) -> Result<ImportMeta, CliError> {
+    let path = reach.place.store();
+    if mode == ImportMode::Keep || path.exists() {
+        let access = if mode == ImportMode::Keep { Access::ReadWrite } else { Access::ReadOnly };
+        let store = SqliteStore::open(&path, access)?;
+        return Ok(import_alone(&store, directory, agents::name_of, mode).await?);
+    }
+    // Where nothing is kept yet, a look must not leave anything either.
+    let elsewhere = tempfile::tempdir()
+        .map_err(|source| CliError::System { doing: "make a temporary directory".to_owned(), source })?;
+    let store = SqliteStore::open(&elsewhere.path().join("acpx.db"), Access::ReadWrite)?;
+    Ok(import_alone(&store, directory, agents::name_of, mode).await?)
+}
+
+fn tell(report: &ImportMeta, console: &mut Console<'_>) {
+    match report.taken.len() + report.grown.len() {
+        0 => {}
+        1 => console.banner("took over 1 session of npm acpx"),
+        count => console.banner(&format!("took over {count} sessions of npm acpx")),
+    }
+    for damaged in &report.damaged {
+        console.banner(&format!("{} of npm acpx was not taken over: {}", damaged.file, damaged.reason));
+    }
+}

@@ -1,0 +1,140 @@
+//! Mistakes on the command line and in the configuration, help and version, as the shell sees them.
+
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::process::{Command, Stdio};
+
+use serde_json::json;
+
+use crate::acpx::{Done, Place};
+
+fn mistake(message: &str, hint: &str) -> serde_json::Value {
+    let data = json!({"acpxCode": "USAGE", "detailCode": "USAGE", "origin": "cli", "retryable": false, "hint": hint});
+    json!({"jsonrpc": "2.0", "id": null, "error": {"code": -32602, "message": message, "data": data}})
+}
+
+#[test]
+fn a_mistake_ends_with_2_in_text_on_stderr_and_in_json_on_stdout() {
+    let place = Place::new();
+    let (message, hint) =
+        ("unexpected argument '--bogus' found", "to pass '--bogus' as a value, use '-- --bogus'");
+    let text = Done { out: String::new(), err: format!("acpx: {message}\nhint: {hint}\n"), code: Some(2) };
+    assert_eq!(place.acpx(&["claude", "exec", "--bogus", "hi"]), text);
+    let quiet = format!("[acpx] error: USAGE [USAGE] {message}\n");
+    let found = place.acpx(&["--format", "quiet", "status", "--bogus"]);
+    assert_eq!(found, Done { out: String::new(), err: quiet, code: Some(2) });
+    for line in [
+        &["--format", "json", "claude", "exec", "--bogus"][..],
+        &["sessions", "show", "--bogus", "--format=json"],
+        &["exec", "--bogus", "--format", "json", "--json-strict"],
+    ] {
+        let found = place.acpx(line);
+        assert_eq!(
+            (found.json(), found.err.as_str(), found.code),
+            (mistake(message, hint), "", Some(2)),
+            "{line:?}"
+        );
+    }
+    place.configure(r#"{"format":"json"}"#);
+    assert_eq!(place.acpx(&["exec", "--bogus"]).json(), mistake(message, hint));
+}
+
+#[test]
+fn an_unknown_word_is_never_an_agent() {
+    let place = Place::new();
+    let found = place.acpx(&["hepl", "--format", "json"]);
+    let hint = "did you mean \"help\"? to prompt the default agent: acpx prompt hepl";
+    assert_eq!(
+        (found.json(), found.code),
+        (mistake("\"hepl\" is neither a command nor an agent", hint), Some(2))
+    );
+    place.configure(r#"{"agents":{"hepl":{"argv":["true"]}}}"#);
+    let known = place.acpx(&["hepl", "--format", "json", "status"]);
+    assert_eq!((known.json()["status"].clone(), known.code), (json!("no-session"), Some(0)));
+}
+
+#[test]
+fn strict_output_without_json_is_a_mistake_told_in_json() {
+    let found = Place::new().acpx(&["--json-strict", "status"]);
+    let expected = mistake("--json-strict needs --format json", "add --format json");
+    assert_eq!((found.json(), found.err.as_str(), found.code), (expected, "", Some(2)));
+}
+
+#[test]
+fn an_argument_that_is_no_text_is_a_mistake() {
+    let output = Command::new(env!("CARGO_BIN_EXE_acpx")).arg(OsStr::from_bytes(b"a\xff")).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let err = String::from_utf8(output.stderr).unwrap();
+    assert!(err.starts_with("acpx: an argument is not valid UTF-8: "), "{err}");
+}
+
+#[test]
+fn help_and_version_need_neither_a_home_nor_a_configuration() {
+    let run = |arguments: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_acpx"))
+            .args(arguments)
+            .env_clear()
+            .stdin(Stdio::null())
+            .output();
+        let output = output.unwrap();
+        assert_eq!((output.status.code(), output.stderr), (Some(0), Vec::new()), "{arguments:?}");
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let version = concat!(env!("CARGO_PKG_VERSION"), "\n");
+    for line in [&["--version"][..], &["-V"], &["--format", "json", "--version"], &["claude", "--version"]] {
+        assert_eq!(run(line), version);
+    }
+    for line in [&["--help"][..], &["help"], &["claude", "-h"]] {
+        assert!(run(line).contains("acpx claude sessions new"), "{line:?}");
+    }
+    assert!(run(&["help", "sessions"]).contains("ensure"));
+    let mut broken = Command::new(env!("CARGO_BIN_EXE_acpx"));
+    let place = Place::new();
+    place.configure("not JSON");
+    let output = broken.arg("--version").env("ACPX_HOME", place.acpx_home()).output().unwrap();
+    assert_eq!((output.stdout, output.status.code()), (version.as_bytes().to_vec(), Some(0)));
+}
+
+#[test]
+fn a_broken_configuration_is_named_by_file_and_key() {
+    let place = Place::new();
+    let file = place.acpx_home().join("config.json");
+    let shown = |message: &str| Done {
+        out: String::new(),
+        err: format!("acpx: {}{message}\nhint: mend the file, or move it away\n", file.display()),
+        code: Some(1),
+    };
+    place.configure(r#"{"agents":{"foo":{"argv":["a",1]}}}"#);
+    assert_eq!(place.acpx(&["status"]), shown(": agents.foo.argv[1] must be a string"));
+    place.configure("{,}");
+    assert_eq!(place.acpx(&["status"]), shown(" is not JSON: key must be a string at line 1 column 2"));
+    let found = place.acpx(&["status", "--format", "json"]).json();
+    assert_eq!(found["error"]["data"]["detailCode"], "CONFIG_INVALID");
+}
+
+#[test]
+fn a_directory_that_cannot_be_worked_in_is_a_mistake() {
+    let place = Place::new();
+    let missing = place.work().join("missing");
+    let err = format!(
+        "acpx: cannot work in {}: No such file or directory (os error 2)\nhint: name a directory that exists with --cwd\n",
+        missing.display()
+    );
+    assert_eq!(place.acpx(&["status", "--cwd", "missing"]), Done { out: String::new(), err, code: Some(2) });
+}
+
+#[test]
+fn a_prompt_that_is_not_there_is_a_mistake() {
+    let place = Place::new();
+    let hint = "give the prompt as words, with --file, or through a pipe";
+    for (line, message) in [
+        (&["--format", "json", "demo"][..], "the prompt from stdin is empty"),
+        (&["--format", "json"], "the prompt from stdin is empty"),
+        (&["--format", "json", "exec", " "], "the prompt is empty"),
+    ] {
+        let found = place.acpx(line);
+        let error = &found.json()["error"];
+        let seen = (&error["message"], &error["data"]["detailCode"], &error["data"]["hint"], found.code);
+        assert_eq!(seen, (&json!(message), &json!("BAD_PROMPT"), &json!(hint), Some(2)), "{line:?}");
+    }
+}

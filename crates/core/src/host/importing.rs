@@ -1,0 +1,137 @@
+//! Sessions of npm acpx, taken over by whoever may write: the host, or a command that has its lock.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use crate::acp::agent::{CallError, ExtensionCall};
+use crate::engine::Engine;
+use crate::model::HostId;
+use crate::store::SqliteStore;
+use crate::store::import_acpx::{
+    ImportError, ImportMode, ImportNote, ImportOptions, ImportReport, Taken, import,
+};
+
+use super::fault;
+use super::methods::read;
+
+/// What an agent with this command line is called, if it has a name.
+pub type AgentNames = fn(&[String]) -> Option<String>;
+
+/// Takes sessions over into a host's store.
+pub(super) struct Importer {
+    pub(super) store: Arc<SqliteStore>,
+    pub(super) host: HostId,
+    pub(super) name_of: AgentNames,
+}
+
+/// What is asked for.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportParams {
+    /// Where npm acpx keeps its sessions.
+    pub directory: PathBuf,
+    /// Whether only to say what would be done.
+    #[serde(default)]
+    pub dry_run: bool,
+}
+
+/// What came of it, as it crosses the socket.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImportMeta {
+    /// Records that are new here.
+    pub taken: Vec<TakenMeta>,
+    /// Records that came before and have grown.
+    pub grown: Vec<TakenMeta>,
+    /// How many are as they were when they came.
+    pub unchanged: usize,
+    /// Files that were left alone.
+    pub left: Vec<FileMeta>,
+    /// Files that are no record.
+    pub damaged: Vec<FileMeta>,
+}
+
+/// A record that came.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TakenMeta {
+    /// Its file.
+    pub file: String,
+    /// Its id, as it was.
+    pub acpx_record_id: String,
+    /// Its ACP session.
+    pub acpx_session_id: String,
+    /// How many turns came.
+    pub turns: u64,
+    /// What a person should know of it.
+    pub notes: Vec<String>,
+}
+
+/// A file that did not come.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FileMeta {
+    /// The file.
+    pub file: String,
+    /// Why not.
+    pub reason: String,
+}
+
+impl Importer {
+    pub(super) async fn answer(&self, engine: &Engine, call: &ExtensionCall) -> Result<String, CallError> {
+        let ImportParams { directory, dry_run } = read(call)?;
+        let mode = if dry_run { ImportMode::DryRun } else { ImportMode::Keep };
+        let report = engine
+            .while_none_begins(async |in_use| {
+                let options = ImportOptions { host: &self.host, name_of: &self.name_of, in_use, mode };
+                import(&self.store, &directory, options).await
+            })
+            .await
+            .map_err(refused)?;
+        Ok(serde_json::to_string(&ImportMeta::from(report)).expect("a report has only text and numbers"))
+    }
+}
+
+/// Takes sessions over without a host. The caller has the host's lock.
+pub async fn import_alone(
+    store: &SqliteStore,
+    directory: &Path,
+    name_of: AgentNames,
+    mode: ImportMode,
+) -> Result<ImportMeta, ImportError> {
+    let host = HostId::new("import").expect("the name is not empty");
+    let in_use = std::collections::HashSet::new();
+    let options = ImportOptions { host: &host, name_of: &name_of, in_use: &in_use, mode };
+    Ok(import(store, directory, options).await?.into())
+}
+
+fn refused(error: ImportError) -> CallError {
+    match error {
+        ImportError::Store(error) => fault::not_kept(error),
+        other => fault::not_imported(&other),
+    }
+}
+
+impl From<ImportReport> for ImportMeta {
+    fn from(report: ImportReport) -> Self {
+        let taken = |taken: Taken| TakenMeta {
+            file: taken.file,
+            acpx_record_id: taken.record.to_string(),
+            acpx_session_id: taken.session.to_string(),
+            turns: taken.turns,
+            notes: taken.notes.iter().map(ImportNote::to_string).collect(),
+        };
+        let left = report.left.into_iter();
+        let damaged = report.damaged.into_iter();
+        Self {
+            taken: report.taken.into_iter().map(taken).collect(),
+            grown: report.grown.into_iter().map(taken).collect(),
+            unchanged: report.unchanged,
+            left: left.map(|left| FileMeta { file: left.file, reason: left.reason.to_string() }).collect(),
+            damaged: damaged
+                .map(|damaged| FileMeta { file: damaged.file, reason: damaged.damage.to_string() })
+                .collect(),
+        }
+    }
+}
