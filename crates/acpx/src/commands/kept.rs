@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use acpx_core::model::{Record, Timestamp};
-use acpx_core::store::{Access, ScopeQuery, SqliteStore, Store};
+use acpx_core::store::{Access, Reads, ScopeQuery, SqliteOptions, SqliteStore, Store};
 
 use crate::error::CliError;
 use crate::home::acpx_home;
@@ -40,7 +40,8 @@ impl Kept {
         let is_there = path
             .try_exists()
             .map_err(|source| CliError::System { doing: format!("look at {}", path.display()), source })?;
-        let store = if is_there { Some(SqliteStore::open(&path, Access::ReadOnly)?) } else { None };
+        let options = SqliteOptions { reads: Reads::OnCallersThread, ..SqliteOptions::new(Access::ReadOnly) };
+        let store = if is_there { Some(SqliteStore::open_with(&path, &options)?) } else { None };
         Ok(Self { store })
     }
 
