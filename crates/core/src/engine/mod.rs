@@ -5,13 +5,14 @@
 //! on the disk before its bytes reach the agent.
 
 use std::collections::{HashMap, HashSet};
+use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::machine::{Awakening, Input, SessionMachine};
-use crate::model::{Conversation, HostId, Record, RecordId, Seq, Timestamp};
+use crate::model::{Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
 use crate::store::{SessionWriter, Store};
 use crate::tools::{Spawner, Tag};
 
@@ -36,13 +37,13 @@ pub use error::SessionError;
 pub use follow::Follower;
 pub use prompt::{Prompt, PromptProblem};
 pub use request::{NewSession, RestoreSession, Servers};
-pub use session::{Hold, Session, SessionStatus, TurnTicket};
+pub use session::{Hold, Session, SessionStatus, TurnTicket, Unclaimed};
 pub use settings::Settings;
 
 use agent::LiveIds;
 pub(crate) use counted::Counted;
 use follow::Tail;
-use keeper::{Keeper, Seed};
+use keeper::{Heir, Keeper, Seed};
 use task::{Place, SessionTask};
 
 /// How many commands may wait for a session's task.
@@ -92,8 +93,21 @@ impl Engine {
         Self(Arc::new(Inner { shared, running: tokio::sync::Mutex::new(Some(HashMap::new())) }))
     }
 
-    /// Starts an agent and opens a session with it. The record exists once the agent has answered.
+    /// Starts an agent and opens a session with it. The record exists once the agent has answered. Dropping this
+    /// ends the agent, and closes the record if it was just made.
     pub async fn open(&self, new: NewSession) -> Result<Session, SessionError> {
+        let (session, unclaimed) = self.open_unless(new, std::future::pending()).await?;
+        unclaimed.claim();
+        Ok(session)
+    }
+
+    /// Opens a session likewise, unless it is unwanted before it is there: then nothing of it is left when this
+    /// returns, and the answer is [`SessionError::Closing`]. Whoever gets the session claims it, or lets it go.
+    pub async fn open_unless(
+        &self,
+        new: NewSession,
+        unwanted: impl Future<Output = ()>,
+    ) -> Result<(Session, Unclaimed), SessionError> {
         let record = RecordId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let real_cwd = new.real_cwd()?;
         let label = new.agent.label().to_owned();
@@ -122,8 +136,16 @@ impl Engine {
             running.insert(record.clone(), begun);
             session
         };
-        match session.wake(RestoreSession::default()).await {
-            Ok(_) => Ok(session),
+        let unclaimed = Unclaimed::new(session.clone());
+        let awake = tokio::select! {
+            awake = session.wake(RestoreSession::default()) => awake,
+            () = unwanted => {
+                unclaimed.close().await;
+                return Err(SessionError::Closing(record));
+            }
+        };
+        match awake {
+            Ok(_) => Ok((session, unclaimed)),
             Err(error) => {
                 // Without a record there is nothing to come back to; the task ends by itself.
                 let failed = self.0.running.lock().await.as_mut().and_then(|running| running.remove(&record));
@@ -131,6 +153,27 @@ impl Engine {
                     drop(failed.task.await);
                 }
                 Err(error)
+            }
+        }
+    }
+
+    /// Closes a record, and in the same step gives a scope of its directory to another's session. If the host is
+    /// killed meanwhile, the one or the other has it.
+    pub async fn hand_over(&self, old: &RecordId, new: &Session, scope: Scope) -> Result<(), SessionError> {
+        let writer = new.writer().await?.ok_or_else(|| SessionError::NoRecord(new.record_id().clone()))?;
+        loop {
+            let heir = Heir { writer: writer.clone(), scope: scope.clone() };
+            let closed = match self.attach(old, &RestoreSession::default()).await {
+                Ok(session) => session.close_for(heir).await,
+                Err(SessionError::ShutDown(record)) => return Err(SessionError::ShutDown(record)),
+                Err(error) => Err(error),
+            };
+            match closed {
+                // It ended before it heard of this; the next one begins anew.
+                Err(SessionError::ShutDown(_)) => {}
+                // It was deleted meanwhile, and has left its scope to whoever wants it.
+                Err(SessionError::NoRecord(_)) => return new.set_scope(scope).await,
+                closed => return closed,
             }
         }
     }

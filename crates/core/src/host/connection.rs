@@ -13,17 +13,16 @@ use serde::de::DeserializeOwned;
 
 use crate::acp::agent::{
     AgentService, CallError, Cancellation, ClientLink, ExtensionCall, Feature, ListCall, Meta, NewCall,
-    Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
+    Offer, OnceTold, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
 };
-use crate::engine::{Hold, NewSession, RestoreSession, Servers, Session, SessionError};
-use crate::machine::Awakening;
-use crate::model::{AbsolutePath, AcpSessionId, McpServer, Record, RecordId, Scope, Seq, SessionName};
-use crate::store::ScopeQuery;
+use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
+use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Seq};
 
 use super::attachment::{self, Attachment, Form};
 use super::fault;
 use super::list;
-use super::meta::{HostMeta, NewMeta, PROTOCOL, RestoreMeta, SessionMeta, ShellMeta, StartMeta};
+use super::meta::{HostMeta, NewMeta, PROTOCOL, RestoreMeta, StartMeta};
+use super::opening::Opened;
 use super::{Around, Host};
 
 /// One client's connection.
@@ -71,13 +70,8 @@ impl Connection {
         act(attached.entry(session.record_id().clone()).or_insert(attachment))
     }
 
-    /// What a session answers instead. A host on its way out leaves whoever it can no longer serve without an
-    /// answer: the client finds the connection ended, and asks the next host.
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
-        match error {
-            SessionError::ShutDown(_) if self.host.is_leaving() => CallError::Unanswered,
-            other => fault::refused(other),
-        }
+        self.host.refused(error)
     }
 
     pub(super) fn attachments(&self) -> MutexGuard<'_, HashMap<RecordId, Attachment>> {
@@ -93,69 +87,11 @@ impl Connection {
         let environment = meta.start.take_environment();
         let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
         let opened = match meta.shell {
-            None => Opened::new(self.begin(new).await?),
-            Some(shell) => self.open_in_shell(new, shell).await?,
+            None => self.host.open(new).await?,
+            Some(shell) => self.host.open_in_shell(new, shell).await?,
         };
         self.set_idle_time(&opened.session, &meta.start).await?;
         Ok(Opened { updates: !meta.start.without_updates, ..opened })
-    }
-
-    async fn begin(&self, new: NewSession) -> Result<Session, CallError> {
-        self.host.engine.open(new).await.map_err(|error| self.refused(&error))
-    }
-
-    /// Makes a session that a shell can find, one at a time in one place: what is there is kept or closed.
-    async fn open_in_shell(&self, mut new: NewSession, shell: ShellMeta) -> Result<Opened, CallError> {
-        let name = shell.name.as_deref().map(SessionName::new).transpose();
-        let name = name.map_err(|error| problem("_meta.acpx.shell.name", error.to_string()))?;
-        let scope = Scope { agent: new.agent.key(), name };
-        let real_cwd = new.real_cwd().map_err(|error| self.refused(&error))?;
-        let _alone = self.host.scopes.alone(&scope, &real_cwd).await;
-        let directories = match &shell.unless_in {
-            Some(directories) => directories.iter().map(|path| AbsolutePath::new(path.as_str())).collect(),
-            None => Ok(vec![real_cwd]),
-        };
-        let directories =
-            directories.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;
-        let query =
-            ScopeQuery { agent: scope.agent.clone(), directories, name: scope.name.clone(), closed: false };
-        let there = self.host.store.find(query).await.map_err(fault::not_kept)?;
-        match there {
-            None => {
-                new.scope = Some(scope);
-                Ok(Opened::new(self.begin(new).await?))
-            }
-            Some(there) if shell.unless_in.is_some() => self.take_up(there, new).await,
-            Some(there) => self.replace(there.id, new, scope).await,
-        }
-    }
-
-    /// The session that is there, to be started, should it have to be, with what this client has given.
-    async fn take_up(&self, there: Record, new: NewSession) -> Result<Opened, CallError> {
-        let around = Around { cwd: there.cwd.as_path(), path: new.environment.get("PATH") };
-        let given = Some(new.mcp_servers).filter(|servers| !servers.list.is_empty());
-        let mcp_servers = given.or_else(|| self.host.recovered(there.mcp_servers, around));
-        let restore =
-            RestoreSession { environment: new.environment, mcp_servers, ..RestoreSession::default() };
-        let refused = |error: SessionError| self.refused(&error);
-        let session = self.host.engine.attach(&there.id, &restore).await.map_err(refused)?;
-        session.prepare(restore).await.map_err(refused)?;
-        Ok(Opened { created: false, ..Opened::new(session) })
-    }
-
-    /// Makes a session in the place of the one that is there, which goes only when the new one has come.
-    async fn replace(&self, old: RecordId, new: NewSession, scope: Scope) -> Result<Opened, CallError> {
-        let opened = Opened::new(self.begin(new).await?);
-        let take_over = async {
-            self.host.engine.attach(&old, &RestoreSession::default()).await?.close().await?;
-            opened.session.set_scope(scope).await
-        };
-        if let Err(error) = take_over.await {
-            // Nobody would find it.
-            drop(opened.session.close().await);
-            return Err(self.refused(&error));
-        }
-        Ok(Opened { replaced: Some(old), ..opened })
     }
 
     /// Brings a session back for this client.
@@ -164,7 +100,7 @@ impl Connection {
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
         let refused = |error: SessionError| self.refused(&error);
         let restore = self.restoring(&record, call.mcp_servers, &mut meta).await?;
-        let opened = Opened::new(self.host.engine.attach(&record, &restore).await.map_err(refused)?);
+        let opened = Opened::known(self.host.engine.attach(&record, &restore).await.map_err(refused)?);
         self.set_idle_time(&opened.session, &meta.start).await?;
         let how = if meta.later {
             opened.session.prepare(restore).await.map_err(refused)?;
@@ -172,8 +108,7 @@ impl Connection {
         } else {
             Some(opened.session.wake(restore).await.map_err(refused)?)
         };
-        let updates = !meta.start.without_updates;
-        Ok(Opened { created: false, how, updates, ..opened })
+        Ok(Opened { how, updates: !meta.start.without_updates, ..opened })
     }
 
     /// What a session is restored with. Servers that this client does not name come from where they came from.
@@ -202,7 +137,7 @@ impl Connection {
     }
 
     /// The answer to new, load and resume; from here on the client has the session in use.
-    fn answer(&self, client: AcpSessionId, opened: &Opened, from: Seq, link: &ClientLink) -> SessionSetup {
+    fn answer(&self, client: AcpSessionId, opened: Opened, from: Seq, link: &ClientLink) -> SessionSetup {
         self.with_attachment(&opened.session, |attachment| {
             attachment.hold();
             if opened.updates {
@@ -214,33 +149,8 @@ impl Connection {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
         }
+        setup.once_told = opened.unclaimed.map(|unclaimed| -> OnceTold { Box::new(|| unclaimed.claim()) });
         setup
-    }
-}
-
-/// A session that was made or brought back.
-struct Opened {
-    session: Session,
-    /// It is in use before its client can have it in use itself.
-    _hold: Hold,
-    created: bool,
-    replaced: Option<RecordId>,
-    how: Option<Awakening>,
-    updates: bool,
-}
-
-impl Opened {
-    fn new(session: Session) -> Self {
-        Self { _hold: session.hold(), session, created: true, replaced: None, how: None, updates: true }
-    }
-
-    fn meta(&self) -> Option<SessionMeta> {
-        Some(SessionMeta {
-            ids: self.session.identity()?.into(),
-            created: self.created,
-            replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
-            awakening: self.how.map(Into::into),
-        })
     }
 }
 
@@ -249,7 +159,7 @@ impl AgentService for Connection {
         let opened = self.open(call).await?;
         let client = client_session(opened.session.record_id());
         let from = opened.session.last_seq().map_or(Seq::FIRST, Seq::next);
-        Ok(self.answer(client, &opened, from, &link))
+        Ok(self.answer(client, opened, from, &link))
     }
 
     async fn load_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
@@ -264,14 +174,14 @@ impl AgentService for Connection {
         replayed
             .map_err(refused)?
             .map_err(|source| CallError::NotTold { session: client.clone(), source })?;
-        Ok(self.answer(client, &opened, until.map_or(Seq::FIRST, Seq::next), &link))
+        Ok(self.answer(client, opened, until.map_or(Seq::FIRST, Seq::next), &link))
     }
 
     async fn resume_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let client = call.session.clone();
         let opened = self.restore(call).await?;
         let from = opened.session.last_seq().map_or(Seq::FIRST, Seq::next);
-        Ok(self.answer(client, &opened, from, &link))
+        Ok(self.answer(client, opened, from, &link))
     }
 
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {

@@ -27,6 +27,7 @@ mod safety;
 mod sdk;
 mod servers;
 mod shell;
+mod unanswered;
 mod versions;
 mod watch;
 
