@@ -168,6 +168,14 @@ impl Keeper {
         }
     }
 
+    /// Keeps what a shell finds the record by.
+    pub(super) fn keep_scope(&mut self, scope: Scope) {
+        match &mut self.stage {
+            Stage::Unborn(seed, _) => seed.scope = Some(scope),
+            Stage::Kept(_) => self.changes.push(Change::Scope(Some(scope))),
+        }
+    }
+
     /// Keeps which process the agent is, or that it has ended.
     pub(super) fn keep_run(&mut self, run: AgentRun) {
         self.changes.push(Change::AgentRun(run));

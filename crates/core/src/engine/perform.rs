@@ -1,5 +1,6 @@
 //! How a session's inputs become effects, and effects become deeds: kept first, done after the commit.
 
+use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::client::{Answer, FromAgent, ListPage, Meaning, Outgoing, SessionPlace};
@@ -10,6 +11,7 @@ use super::advice::Advice;
 use super::agent::{self, Leftover};
 use super::history;
 use super::task::{Ask, SessionTask};
+use super::waiters::tell;
 
 /// How many pages of an agent's list are looked through for one session.
 const MAX_PAGES: usize = 20;
@@ -27,6 +29,7 @@ pub(super) enum Outward {
     Refused(RequestId, Refusal),
     Over(Turn),
     Parked(bool),
+    Scoped(oneshot::Sender<()>),
     Closed,
 }
 
@@ -257,6 +260,7 @@ impl SessionTask {
             Outward::Refused(request, refusal) => self.waiters.tell_refused(&request, refusal),
             Outward::Over(turn) => self.waiters.tell_over(turn),
             Outward::Parked(parked) => self.waiters.tell_parked(parked),
+            Outward::Scoped(reply) => tell(reply, ()),
             Outward::Closed => {
                 self.over = true;
                 self.stop_listening();

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::machine::{Asleep, Awakening, Refusal};
-use crate::model::{RecordId, RequestId, Seq, SessionIdentity, Turn, TurnId};
+use crate::model::{RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId};
 use crate::store::{Store, StoreError};
 
 use super::advice::Question;
@@ -115,6 +115,13 @@ impl Session {
     /// How long the agent may have nothing to do before it is parked; `None` for ever.
     pub async fn set_idle_time(&self, limit: Option<Duration>) -> Result<(), SessionError> {
         self.send(Command::Idle(limit)).await
+    }
+
+    /// Makes the session findable from a shell. Where another open one has the scope the store refuses, and the
+    /// session ends with that.
+    pub async fn set_scope(&self, scope: Scope) -> Result<(), SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::Scope(scope, reply), answer).await
     }
 
     /// Keeps the agent from being parked for idleness as long as the value lives.

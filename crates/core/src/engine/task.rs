@@ -14,7 +14,9 @@ use tokio::time::Instant;
 
 use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
 use crate::machine::{AskId, Asleep, Awakening, Deadline, Input, Refusal, SessionMachine};
-use crate::model::{AbsolutePath, AgentError, AgentExit, AgentRun, AgentSpec, SessionIdentity, TurnId};
+use crate::model::{
+    AbsolutePath, AgentError, AgentExit, AgentRun, AgentSpec, Scope, SessionIdentity, TurnId,
+};
 use crate::store::StoreError;
 use crate::tools::Environment;
 
@@ -39,6 +41,7 @@ pub(super) enum Command {
     Close(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
     Idle(Option<Duration>),
+    Scope(Scope, oneshot::Sender<()>),
     Leave,
 }
 
@@ -122,7 +125,7 @@ impl SessionTask {
         told: Told,
     ) -> Self {
         let idle = shared.settings.idle;
-        Self {
+        let mut task = Self {
             shared,
             machine,
             keeper,
@@ -149,11 +152,13 @@ impl SessionTask {
             pages: 0,
             received: 0,
             over: false,
-        }
+        };
+        // Whoever gets the session may ask for its ids before the task has had its first turn.
+        task.tell_status();
+        task
     }
 
     pub(super) async fn run(mut self) {
-        self.tell_status();
         if let Err(error) = self.serve().await {
             self.told.fate.seal(error);
         }
@@ -260,6 +265,10 @@ impl SessionTask {
             Command::Idle(limit) => {
                 self.idle = limit;
                 self.renew_idle_time();
+            }
+            Command::Scope(scope, reply) => {
+                self.keeper.keep_scope(scope);
+                self.outward.push(Outward::Scoped(reply));
             }
             Command::Leave => {
                 self.step(Input::Leave);

@@ -1,4 +1,4 @@
-//! What one client has of one session: a hold on it, and the streams it asked for.
+//! What one client has of one session: a hold on it if it has it in use, and the streams it asked for.
 //!
 //! A stream is a follower of the record and a position. Before a client gets the answer to its prompt, its
 //! streams have passed everything the turn said: the answer never overtakes an update.
@@ -14,10 +14,11 @@ use crate::wire::WireError;
 
 use super::watched;
 
-/// A session that a client has in use.
+/// A session that a client has in use, or watches.
 pub(super) struct Attachment {
     pub(super) session: Session,
-    _hold: Hold,
+    /// Whoever only watches does not keep the agent from being parked.
+    hold: Option<Hold>,
     streams: Vec<Stream>,
 }
 
@@ -32,13 +33,18 @@ pub(super) enum Form {
 
 struct Stream {
     form: Form,
-    passed: watch::Receiver<Option<Seq>>,
+    passed: watch::Receiver<Seq>,
     task: JoinHandle<()>,
 }
 
 impl Attachment {
     pub(super) fn new(session: Session) -> Self {
-        Self { _hold: session.hold(), session, streams: Vec::new() }
+        Self { session, hold: None, streams: Vec::new() }
+    }
+
+    /// The client has the session in use from here on.
+    pub(super) fn hold(&mut self) {
+        self.hold.get_or_insert_with(|| self.session.hold());
     }
 
     /// Whether it is of this running session, and not of one that has ended since.
@@ -46,13 +52,17 @@ impl Attachment {
         self.session.is_same(session)
     }
 
-    /// Tells the client what happens from `from` on. A stream of the same form that runs already goes on as
-    /// it is.
-    pub(super) fn stream(&mut self, form: Form, from: Seq, link: &ClientLink) {
-        if self.streams.iter().any(|stream| stream.form == form && !stream.task.is_finished()) {
-            return;
+    /// Tells the client what happens from `from` on, unless a stream of this form does already.
+    pub(super) fn stream_on(&mut self, form: Form, from: Seq, link: &ClientLink) {
+        if !self.streams.iter().any(|stream| stream.form == form && !stream.task.is_finished()) {
+            self.stream(form, from, link);
         }
-        let (told, passed) = watch::channel(None);
+    }
+
+    /// Tells the client what happens from `from` on, in the place of a stream of this form that may run.
+    pub(super) fn stream(&mut self, form: Form, from: Seq, link: &ClientLink) {
+        // What is not wanted counts as passed: nobody waits for it.
+        let (told, passed) = watch::channel(Seq(from.0.saturating_sub(1)));
         let (session, link) = (self.session.clone(), link.clone());
         let task = tokio::spawn(async move {
             let mut follower = session.follow(from);
@@ -62,16 +72,17 @@ impl Attachment {
                 if tell(form, session.record_id(), &event, &link).await.is_err() {
                     break;
                 }
-                told.send_replace(Some(event.seq));
+                told.send_replace(event.seq);
             }
         });
-        self.streams.retain(|stream| stream.form != form);
+        for old in self.streams.extract_if(.., |stream| stream.form == form) {
+            old.task.abort();
+        }
         self.streams.push(Stream { form, passed, task });
     }
 
-    /// What must have been passed before the answer to a request that has just been done.
-    pub(super) fn until_now(&self) -> Passing {
-        let last = self.session.last_seq();
+    /// The streams, until they have passed this event: it comes before the answer to what has just been done.
+    pub(super) fn until(&self, last: Option<Seq>) -> Passing {
         Passing { last, streams: self.streams.iter().map(|stream| stream.passed.clone()).collect() }
     }
 }
@@ -87,14 +98,14 @@ impl Drop for Attachment {
 /// Streams that have yet to reach an event.
 pub(super) struct Passing {
     last: Option<Seq>,
-    streams: Vec<watch::Receiver<Option<Seq>>>,
+    streams: Vec<watch::Receiver<Seq>>,
 }
 
 impl Passing {
     /// Waits until they have. One that has ended passes nothing more, and is not waited for.
     pub(super) async fn done(mut self) {
         for stream in &mut self.streams {
-            drop(stream.wait_for(|passed| *passed >= self.last).await);
+            drop(stream.wait_for(|passed| Some(*passed) >= self.last).await);
         }
     }
 }
@@ -103,7 +114,7 @@ async fn tell(form: Form, record: &RecordId, event: &Event, link: &ClientLink) -
     match (form, event.kind) {
         (Form::Events, _) => link.notify(watched::EVENT, &watched::params(record.as_str(), event)).await,
         (Form::Updates, EventKind::Update) => match pass_on_update(&event.body, record.as_str()) {
-            Some(line) => link.pass_on(line).await,
+            Some(update) => link.pass_on(update).await,
             None => Ok(()),
         },
         (Form::Updates, _) => Ok(()),

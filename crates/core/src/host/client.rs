@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio::net::UnixStream;
 
 use crate::model::TurnId;
-use crate::wire::{self, Inbound, Incoming, Message, Peer, RpcId};
+use crate::wire::{self, Inbound, Incoming, Message, Peer, RpcId, WireError};
 
 use super::fault::Refusal;
 use super::meta::PROTOCOL;
@@ -85,13 +85,13 @@ impl HostClient {
     /// Asks the host for something. The answer comes in its turn.
     pub async fn ask(&self, method: &str, params: &impl Serialize) -> Result<RpcId, HostError> {
         let params = serde_json::to_string(params).expect("what we ask has only text, numbers and lists");
-        self.peer.request(method, &params).await.map_err(|_| HostError::Lost)
+        self.peer.request(method, &params).await.map_err(|error| not_sent(method, &error))
     }
 
     /// Tells the host something.
     pub async fn tell(&self, method: &str, params: &impl Serialize) -> Result<(), HostError> {
         let params = serde_json::to_string(params).expect("what we say has only text, numbers and lists");
-        self.peer.notify(method, &params).await.map_err(|_| HostError::Lost)
+        self.peer.notify(method, &params).await.map_err(|error| not_sent(method, &error))
     }
 
     /// Answers a question.
@@ -142,6 +142,14 @@ impl HostClient {
     pub async fn close(self) {
         // A host that is gone has nothing to hear.
         drop(self.peer.close().await);
+    }
+}
+
+/// Only what is too long is our own fault: whatever else keeps a line from being sent is that nobody reads it.
+fn not_sent(method: &str, error: &WireError) -> HostError {
+    match *error {
+        WireError::TooLong { bytes, limit } => HostError::TooLong { method: method.to_owned(), bytes, limit },
+        _ => HostError::Lost,
     }
 }
 

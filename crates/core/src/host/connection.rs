@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -16,7 +17,7 @@ use crate::acp::agent::{
 };
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::machine::Awakening;
-use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Scope, Seq, SessionName};
+use crate::model::{AbsolutePath, AcpSessionId, McpServer, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
 
 use super::attachment::{self, Attachment, Form};
@@ -61,7 +62,7 @@ impl Connection {
         self.attachments().get(record).map(|attachment| attachment.session.clone())
     }
 
-    /// Gives the client a hold on a session, or the one it has.
+    /// What the client has of a session, made if it has nothing of it yet.
     pub(super) fn with_attachment<T>(&self, session: &Session, act: impl FnOnce(&mut Attachment) -> T) -> T {
         let mut attached = self.attachments();
         let known = attached.remove(session.record_id()).filter(|known| known.is_of(session));
@@ -69,26 +70,37 @@ impl Connection {
         act(attached.entry(session.record_id().clone()).or_insert(attachment))
     }
 
+    /// What a session answers instead. A host on its way out leaves whoever it can no longer serve without an
+    /// answer: the client finds the connection ended, and asks the next host.
+    pub(super) fn refused(&self, error: &SessionError) -> CallError {
+        match error {
+            SessionError::ShutDown(_) if self.host.is_leaving() => CallError::Unanswered,
+            other => fault::refused(other),
+        }
+    }
+
     pub(super) fn attachments(&self) -> MutexGuard<'_, HashMap<RecordId, Attachment>> {
         // Nothing panics while it holds the lock, and every step leaves the map whole.
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn open(&self, mut call: NewCall) -> Result<Opened, CallError> {
+    async fn open(&self, call: NewCall) -> Result<Opened, CallError> {
         let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
         let agent = meta.agent.take().and_then(super::meta::AgentMeta::spec);
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
-        let mcp_servers =
-            Servers { source: source(&meta.start)?, ..std::mem::take(&mut call.mcp_servers).into() };
+        let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let environment = meta.start.take_environment();
         let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
-        let start = meta.start;
         let opened = match meta.shell {
-            None => Opened::new(self.host.engine.open(new).await.map_err(|error| fault::refused(&error))?),
+            None => Opened::new(self.begin(new).await?),
             Some(shell) => self.open_in_shell(new, shell).await?,
         };
-        set_idle_time(&opened.session, &start).await?;
-        Ok(Opened { updates: !start.without_updates, ..opened })
+        self.set_idle_time(&opened.session, &meta.start).await?;
+        Ok(Opened { updates: !meta.start.without_updates, ..opened })
+    }
+
+    async fn begin(&self, new: NewSession) -> Result<Session, CallError> {
+        self.host.engine.open(new).await.map_err(|error| self.refused(&error))
     }
 
     /// Makes a session that a shell can find, one at a time in one place: what is there is kept or closed.
@@ -96,7 +108,7 @@ impl Connection {
         let name = shell.name.as_deref().map(SessionName::new).transpose();
         let name = name.map_err(|error| problem("_meta.acpx.shell.name", error.to_string()))?;
         let scope = Scope { agent: new.agent.key(), name };
-        let real_cwd = new.real_cwd().map_err(|error| fault::refused(&error))?;
+        let real_cwd = new.real_cwd().map_err(|error| self.refused(&error))?;
         let _alone = self.host.scopes.alone(&scope, &real_cwd).await;
         let directories = match &shell.unless_in {
             Some(directories) => directories.iter().map(|path| AbsolutePath::new(path.as_str())).collect(),
@@ -107,31 +119,52 @@ impl Connection {
         let query =
             ScopeQuery { agent: scope.agent.clone(), directories, name: scope.name.clone(), closed: false };
         let there = self.host.store.find(query).await.map_err(fault::not_kept)?;
-        new.scope = Some(scope);
-        let refused = |error: SessionError| fault::refused(&error);
-        let replaced = match there {
-            Some(there) if shell.unless_in.is_some() => {
-                let session = self.host.engine.attach(&there.id, &RestoreSession::default()).await;
-                return Ok(Opened { created: false, ..Opened::new(session.map_err(refused)?) });
+        match there {
+            None => {
+                new.scope = Some(scope);
+                Ok(Opened::new(self.begin(new).await?))
             }
-            Some(there) => {
-                let session = self.host.engine.attach(&there.id, &RestoreSession::default()).await;
-                session.map_err(refused)?.close().await.map_err(refused)?;
-                Some(there.id)
-            }
-            None => None,
+            Some(there) if shell.unless_in.is_some() => self.take_up(there, new).await,
+            Some(there) => self.replace(there.id, new, scope).await,
+        }
+    }
+
+    /// The session that is there, to be started, should it have to be, with what this client has given.
+    async fn take_up(&self, there: Record, new: NewSession) -> Result<Opened, CallError> {
+        let around = Around { cwd: there.cwd.as_path(), path: new.environment.get("PATH") };
+        let given = Some(new.mcp_servers).filter(|servers| !servers.list.is_empty());
+        let mcp_servers = given.or_else(|| self.host.recovered(there.mcp_servers, around));
+        let restore =
+            RestoreSession { environment: new.environment, mcp_servers, ..RestoreSession::default() };
+        let refused = |error: SessionError| self.refused(&error);
+        let session = self.host.engine.attach(&there.id, &restore).await.map_err(refused)?;
+        session.prepare(restore).await.map_err(refused)?;
+        Ok(Opened { created: false, ..Opened::new(session) })
+    }
+
+    /// Makes a session in the place of the one that is there, which goes only when the new one has come.
+    async fn replace(&self, old: RecordId, new: NewSession, scope: Scope) -> Result<Opened, CallError> {
+        let session = self.begin(new).await?;
+        let take_over = async {
+            self.host.engine.attach(&old, &RestoreSession::default()).await?.close().await?;
+            session.set_scope(scope).await
         };
-        Ok(Opened { replaced, ..Opened::new(self.host.engine.open(new).await.map_err(refused)?) })
+        if let Err(error) = take_over.await {
+            // Nobody would find it.
+            drop(session.close().await);
+            return Err(self.refused(&error));
+        }
+        Ok(Opened { replaced: Some(old), ..Opened::new(session) })
     }
 
     /// Brings a session back for this client.
     async fn restore(&self, call: RestoreCall) -> Result<Opened, CallError> {
         let record = record_of(&call.session);
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
-        let refused = |error: SessionError| fault::refused(&error);
+        let refused = |error: SessionError| self.refused(&error);
         let restore = self.restoring(&record, call.mcp_servers, &mut meta).await?;
         let session = self.host.engine.attach(&record, &restore).await.map_err(refused)?;
-        set_idle_time(&session, &meta.start).await?;
+        self.set_idle_time(&session, &meta.start).await?;
         let how = if meta.later {
             session.prepare(restore).await.map_err(refused)?;
             None
@@ -150,23 +183,29 @@ impl Connection {
         meta: &mut RestoreMeta,
     ) -> Result<RestoreSession, CallError> {
         let environment = meta.start.take_environment();
-        let mcp_servers = match servers {
-            Some(list) => Some(Servers { source: source(&meta.start)?, ..list.into() }),
-            None => {
-                let kept = self.host.engine.record(record).await.map_err(|error| fault::refused(&error))?;
-                let kept = kept.ok_or_else(|| fault::unknown(record))?;
-                let around = Around { cwd: kept.cwd.as_path(), path: environment.get("PATH") };
-                self.host.recovered(kept.mcp_servers, around)
-            }
+        let mcp_servers = if let Some(list) = servers {
+            Some(Servers { source: source(&meta.start)?, ..list.into() })
+        } else {
+            let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
+            let kept = kept.ok_or_else(|| fault::unknown(record))?;
+            let around = Around { cwd: kept.cwd.as_path(), path: environment.get("PATH") };
+            self.host.recovered(kept.mcp_servers, around)
         };
         Ok(RestoreSession { options: meta.wishes.into(), environment, mcp_servers })
+    }
+
+    async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {
+        let Some(millis) = start.idle_ms else { return Ok(()) };
+        let limit = (millis > 0).then(|| Duration::from_millis(millis));
+        session.set_idle_time(limit).await.map_err(|error| self.refused(&error))
     }
 
     /// The answer to new, load and resume; from here on the client has the session in use.
     fn answer(&self, client: AcpSessionId, opened: &Opened, from: Seq, link: &ClientLink) -> SessionSetup {
         self.with_attachment(&opened.session, |attachment| {
+            attachment.hold();
             if opened.updates {
-                attachment.stream(Form::Updates, from, link);
+                attachment.stream_on(Form::Updates, from, link);
             }
         });
         let mut setup = SessionSetup::new(client);
@@ -205,14 +244,14 @@ impl Opened {
 impl AgentService for Connection {
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let opened = self.open(call).await?;
-        let client = client_session(opened.session.record_id())?;
+        let client = client_session(opened.session.record_id());
         let from = opened.session.last_seq().map_or(Seq::FIRST, Seq::next);
         Ok(self.answer(client, &opened, from, &link))
     }
 
     async fn load_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let (client, record) = (call.session.clone(), record_of(&call.session));
-        let refused = |error: SessionError| fault::refused(&error);
+        let refused = |error: SessionError| self.refused(&error);
         let kept = self.host.engine.record(&record).await.map_err(refused)?;
         let until = kept.ok_or_else(|| fault::unknown(&record))?.last_seq;
         let replay = self.host.engine.replay(&record, Seq::FIRST);
@@ -259,6 +298,10 @@ impl AgentService for Connection {
         Ok(())
     }
 
+    async fn leaving(&self) {
+        self.host.leaving().await;
+    }
+
     async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {
         self.own_method(call, &link).await
     }
@@ -270,8 +313,8 @@ pub(super) fn record_of(session: &AcpSessionId) -> RecordId {
 }
 
 /// And this is the way back.
-pub(super) fn client_session(record: &RecordId) -> Result<AcpSessionId, CallError> {
-    AcpSessionId::new(record.as_str()).map_err(|_| fault::unknown(record))
+pub(super) fn client_session(record: &RecordId) -> AcpSessionId {
+    AcpSessionId::new(record.as_str()).expect("the id of a record is not empty")
 }
 
 /// What a client says under `_meta.acpx`; nothing, if it says nothing.
@@ -299,11 +342,4 @@ pub(super) fn problem(field: &str, problem: impl Into<String>) -> CallError {
 fn source(start: &StartMeta) -> Result<Option<AbsolutePath>, CallError> {
     let path = start.mcp_source.as_deref().map(AbsolutePath::new).transpose();
     path.map_err(|error| problem("_meta.acpx.mcpSource", error.to_string()))
-}
-
-async fn set_idle_time(session: &Session, start: &StartMeta) -> Result<(), CallError> {
-    match start.idle() {
-        Some(limit) => session.set_idle_time(limit).await.map_err(|error| fault::refused(&error)),
-        None => Ok(()),
-    }
 }

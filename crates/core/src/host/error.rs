@@ -83,6 +83,16 @@ pub enum HostError {
         /// Its version.
         version: String,
     },
+    /// The request is longer than any host takes.
+    #[error("{method} with {bytes} bytes is over the limit of {limit}")]
+    TooLong {
+        /// What was asked.
+        method: String,
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        limit: usize,
+    },
     /// The host said no.
     #[error(transparent)]
     Refused(#[from] Refusal),
@@ -108,6 +118,7 @@ impl HostError {
             Self::Lost => "HOST_LOST",
             Self::Older { .. } => "HOST_OLDER",
             Self::Newer { .. } => "HOST_NEWER",
+            Self::TooLong { .. } => "BAD_REQUEST",
             Self::Refused(refusal) => refusal.code(),
             Self::BadAnswer { .. } => "HOST_BAD_ANSWER",
         }
@@ -130,6 +141,7 @@ impl HostError {
             Self::Lost => Some("run the command again: what was kept is there, and a new host is started"),
             Self::Older { .. } => Some("`acpx host restart` replaces it; running turns are interrupted"),
             Self::Newer { .. } => Some("use that version of acpx, or `acpx host stop` with it first"),
+            Self::TooLong { .. } => Some("say it in parts, or name a file that has it"),
             Self::Refused(refusal) => refusal.hint(),
             Self::Socket { .. } | Self::NotStarted(_) => None,
         }

@@ -6,11 +6,12 @@ use serde_json::value::RawValue;
 
 use crate::acp::agent::CallError;
 use crate::engine::SessionError;
-use crate::model::{AcpSessionId, AgentError, RecordId, Turn, TurnError};
+use crate::model::{AgentError, RecordId, Turn, TurnError};
 use crate::store::StoreError;
 use crate::store::import_acpx::ImportError;
 use crate::wire::RpcError;
 
+use super::connection::client_session;
 use super::meta::TurnMeta;
 
 /// What stands under `acpx` in an error's data.
@@ -40,7 +41,7 @@ pub struct Refusal {
     /// The number JSON-RPC gives it.
     pub number: i64,
     message: String,
-    fault: FaultMeta,
+    fault: Box<FaultMeta>,
 }
 
 impl Refusal {
@@ -50,7 +51,7 @@ impl Refusal {
         let fault = data.and_then(|data| serde_json::from_str::<FaultData>(data.get()).ok());
         let fault = fault
             .map_or_else(|| FaultMeta { code: unnamed(number), ..FaultMeta::default() }, |data| data.acpx);
-        Self { number, message, fault }
+        Self { number, message, fault: Box::new(fault) }
     }
 
     /// The stable code.
@@ -115,10 +116,7 @@ pub(super) fn not_imported(error: &ImportError) -> CallError {
 
 /// To a client our record is the session, so a record that is not there is an unknown session.
 pub(super) fn unknown(record: &RecordId) -> CallError {
-    match AcpSessionId::new(record.as_str()) {
-        Ok(session) => CallError::UnknownSession(session),
-        Err(_) => CallError::UnknownMethod(String::new()),
-    }
+    CallError::UnknownSession(client_session(record))
 }
 
 /// The answer to a prompt whose turn failed.

@@ -9,7 +9,7 @@ use std::fs::OpenOptions;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -25,6 +25,8 @@ use super::{HostClient, HostError, HostInfo, HostPlace, published};
 
 /// How long a host may take to come up, its predecessor's farewell included.
 const PATIENCE: Duration = Duration::from_secs(30);
+/// How often a door before which too many wait is tried again.
+const KNOCK_AGAIN: Duration = Duration::from_millis(5);
 /// What is read of a host that gives up.
 const LAST_WORDS: u64 = 64 * 1024;
 /// A log that has grown beyond this begins anew with the next host.
@@ -53,7 +55,17 @@ pub async fn running(place: &HostPlace) -> Result<Option<HostClient>, HostError>
         let newer = info.protocol.oldest > PROTOCOL.newest;
         return Err(if newer { HostError::Newer { version } } else { HostError::Older { version } });
     }
-    HostClient::start(stream).await
+    begin(stream, place).await
+}
+
+/// Begins a conversation, with a host that may be stuck.
+async fn begin(stream: UnixStream, place: &HostPlace) -> Result<Option<HostClient>, HostError> {
+    let begun = tokio::time::timeout(PATIENCE, HostClient::start(stream)).await;
+    begun.unwrap_or_else(|_| Err(silent(place)))
+}
+
+fn silent(place: &HostPlace) -> HostError {
+    HostError::Silent { home: place.home().to_owned() }
 }
 
 async fn connect(info: &HostInfo) -> Result<Option<UnixStream>, HostError> {
@@ -63,7 +75,7 @@ async fn connect(info: &HostInfo) -> Result<Option<UnixStream>, HostError> {
         }
         check_private(directory)?;
     }
-    match UnixStream::connect(&info.socket).await {
+    match knock(&info.socket).await {
         Ok(stream) => {
             let ours = rustix::process::getuid().as_raw();
             match stream.peer_cred() {
@@ -75,6 +87,19 @@ async fn connect(info: &HostInfo) -> Result<Option<UnixStream>, HostError> {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
             _ => Err(HostError::Socket { path: info.socket.clone(), source: error }),
         },
+    }
+}
+
+/// Connects to a socket. Where many wait to be let in, this one waits too.
+async fn knock(socket: &Path) -> io::Result<UnixStream> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        match UnixStream::connect(socket).await {
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && Instant::now() < deadline => {
+                tokio::time::sleep(KNOCK_AGAIN).await;
+            }
+            connected => return connected,
+        }
     }
 }
 
@@ -94,7 +119,7 @@ impl Launcher {
                 Err(error) => return Err(error),
             }
             if Instant::now() >= deadline {
-                return Err(HostError::Silent { home: place.home().to_owned() });
+                return Err(silent(place));
             }
             self.start(place).await?;
         }
@@ -113,13 +138,16 @@ impl Launcher {
             .stderr(log(place).map_err(HostError::NotStarted)?)
             .spawn()
             .map_err(HostError::NotStarted)?;
+        let stdout = child.stdout.take();
+        // A client that outlives its host is not to keep what is left of it. Nobody waits for the thread.
+        std::thread::spawn(move || drop(child.wait()));
         let mut said = Vec::new();
-        if let Some(stdout) = child.stdout.take() {
+        if let Some(stdout) = stdout {
             let stdout = Receiver::from_owned_fd(OwnedFd::from(stdout)).map_err(HostError::NotStarted)?;
             let words = async { stdout.take(LAST_WORDS).read_to_end(&mut said).await };
             match tokio::time::timeout(PATIENCE, words).await {
                 Ok(read) => drop(read.map_err(HostError::NotStarted)?),
-                Err(_) => return Err(HostError::Silent { home: place.home().to_owned() }),
+                Err(_) => return Err(silent(place)),
             }
         }
         if said == READY.as_bytes() {
@@ -153,19 +181,27 @@ struct Busy {
 /// Asks a host of another version to go, if it has nothing to do. Every version understands this much.
 async fn leave_if_idle(place: &HostPlace) -> Result<bool, HostError> {
     let Some(mut client) = any_version(place).await? else { return Ok(true) };
-    let busy: Busy = client.call("_acpx/host/status", &serde_json::json!({})).await?;
-    if busy.live_sessions > 0 || busy.clients > 1 {
-        return Ok(false);
+    let ask = async {
+        let busy: Busy = client.call("_acpx/host/status", &serde_json::json!({})).await?;
+        if busy.live_sessions > 0 || busy.clients > 1 {
+            return Ok(false);
+        }
+        client.call::<serde_json::Value>("_acpx/host/stop", &serde_json::json!({})).await?;
+        Ok(true)
+    };
+    match tokio::time::timeout(PATIENCE, ask).await {
+        // It went by itself.
+        Ok(Err(HostError::Lost)) => Ok(true),
+        Ok(answered) => answered,
+        Err(_) => Err(silent(place)),
     }
-    client.call::<serde_json::Value>("_acpx/host/stop", &serde_json::json!({})).await?;
-    Ok(true)
 }
 
 /// Connects to the host of a home, whatever its version, if one listens.
 pub async fn any_version(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
     let Some(info) = published(place) else { return Ok(None) };
     match connect(&info).await? {
-        Some(stream) => HostClient::start(stream).await,
+        Some(stream) => begin(stream, place).await,
         None => Ok(None),
     }
 }

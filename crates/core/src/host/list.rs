@@ -18,17 +18,16 @@ pub(super) async fn page(host: &Host, call: ListCall) -> Result<SessionPage, Cal
     let filter = RecordFilter { agent: None, real_cwd };
     let records = host.store.records(filter, after, PAGE).await.map_err(fault::not_kept)?;
     let next_cursor = (records.len() == PAGE).then(|| records.last().map(cursor)).flatten();
-    let sessions = records.iter().map(row).collect::<Result<_, _>>()?;
-    Ok(SessionPage { sessions, next_cursor })
+    Ok(SessionPage { sessions: records.iter().map(row).collect(), next_cursor })
 }
 
-fn row(record: &Record) -> Result<SessionSummary, CallError> {
-    Ok(SessionSummary {
-        session: client_session(&record.id)?,
+fn row(record: &Record) -> SessionSummary {
+    SessionSummary {
+        session: client_session(&record.id),
         cwd: record.cwd.clone(),
         title: record.title.clone(),
         updated_at: Some(record.updated_at),
-    })
+    }
 }
 
 /// A directory that is gone is looked for as it is written.

@@ -6,6 +6,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Seek, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -40,7 +41,7 @@ pub struct HostInfo {
 }
 
 impl HostLock {
-    /// Takes the lock if it is free.
+    /// Takes the lock if it is free. What its last holder said there is taken away: it listens no more.
     pub fn try_take(place: &HostPlace) -> Result<Option<Self>, HostError> {
         place.make_home()?;
         let path = place.lock();
@@ -54,7 +55,11 @@ impl HostLock {
             .open(&path)
             .map_err(problem)?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(Some(Self { file, path })),
+            Ok(()) => {
+                let mut lock = Self { file, path };
+                lock.retract()?;
+                Ok(Some(lock))
+            }
             Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
             Err(error) => Err(problem(error.into())),
         }
@@ -62,10 +67,29 @@ impl HostLock {
 
     /// Takes the lock, waiting for its holder to go. Blocks the thread.
     pub fn take(place: &HostPlace, patience: Duration) -> Result<Option<Self>, HostError> {
+        Self::take_unless(place, patience, || false)
+    }
+
+    /// Takes the lock to be the host, or finds that another one has it and listens, which is `None`. One that
+    /// is leaving is waited for. Blocks the thread.
+    pub fn contend(place: &HostPlace, patience: Duration) -> Result<Option<Self>, HostError> {
+        let listens = |info: HostInfo| UnixStream::connect(info.socket).is_ok();
+        let is_served = || published(place).is_some_and(listens);
+        match Self::take_unless(place, patience, is_served)? {
+            None if !is_served() => Err(HostError::Silent { home: place.home().to_owned() }),
+            lock => Ok(lock),
+        }
+    }
+
+    fn take_unless(
+        place: &HostPlace,
+        patience: Duration,
+        enough: impl Fn() -> bool,
+    ) -> Result<Option<Self>, HostError> {
         let deadline = Instant::now() + patience;
         loop {
             let lock = Self::try_take(place)?;
-            if lock.is_some() || Instant::now() >= deadline {
+            if lock.is_some() || enough() || Instant::now() >= deadline {
                 return Ok(lock);
             }
             std::thread::sleep(TRY_AGAIN);

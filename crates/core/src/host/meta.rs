@@ -223,7 +223,7 @@ pub struct TurnMeta {
     pub turn: u64,
     /// The client's name for the prompt.
     pub request_id: String,
-    /// From the dispatch to the end.
+    /// From the prompt's acceptance to the end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub duration_ms: Option<u64>,
     /// How many permissions were approved and how many were not.
@@ -283,11 +283,6 @@ impl StartMeta {
     pub(super) fn take_environment(&mut self) -> Environment {
         let variables = std::mem::take(&mut self.environment);
         variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
-    }
-
-    /// The idle time that was asked for, if one was; `Some(None)` is for ever.
-    pub(super) fn idle(&self) -> Option<Option<Duration>> {
-        self.idle_ms.map(|limit| (limit > 0).then(|| Duration::from_millis(limit)))
     }
 }
 

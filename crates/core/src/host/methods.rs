@@ -50,11 +50,12 @@ impl Connection {
         }
     }
 
-    /// Every event of a record from a number on, as it comes. The agent need not run, and is not started.
+    /// Every event of a record from a number on, as it comes. The agent need not run, and is not started; nor
+    /// is it kept from being parked. A second watch of the same record takes the place of the first.
     async fn watch(&self, watch: Watch, link: &ClientLink) -> Result<String, CallError> {
         let session = self.session(&watch.session_id).await?;
         let next = session.last_seq().map_or(Seq::FIRST, Seq::next);
-        let from = watch.from.map_or(next, Seq);
+        let from = watch.from.map_or(next, Seq).max(Seq::FIRST);
         self.with_attachment(&session, |attachment| attachment.stream(Form::Events, from, link));
         Ok(json!({ "from": from.0 }).to_string())
     }
@@ -63,7 +64,7 @@ impl Connection {
     async fn cancel(&self, of: OfSession) -> Result<String, CallError> {
         let session = self.session(&of.session_id).await?;
         let had_work = session.status().has_work;
-        session.cancel(None).await.map_err(|error| fault::refused(&error))?;
+        session.cancel(None).await.map_err(|error| self.refused(&error))?;
         Ok(json!({ "cancelled": had_work }).to_string())
     }
 
@@ -71,7 +72,7 @@ impl Connection {
     async fn close(&self, of: OfSession) -> Result<String, CallError> {
         let session = self.session(&of.session_id).await?;
         let identity = session.identity().ok_or_else(|| fault::unknown(session.record_id()))?;
-        session.close().await.map_err(|error| fault::refused(&error))?;
+        session.close().await.map_err(|error| self.refused(&error))?;
         self.attachments().remove(session.record_id());
         Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
     }
@@ -92,7 +93,7 @@ impl Connection {
     async fn session(&self, id: &str) -> Result<Session, CallError> {
         let record = RecordId::new(id).map_err(|error| problem("sessionId", error.to_string()))?;
         let session = self.host.engine.attach(&record, &RestoreSession::default()).await;
-        session.map_err(|error: SessionError| fault::refused(&error))
+        session.map_err(|error: SessionError| self.refused(&error))
     }
 }
 

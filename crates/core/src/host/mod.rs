@@ -38,8 +38,8 @@ pub use place::HostPlace;
 pub use run::{HostSetup, RunError, run};
 pub use watched::WatchedEvent;
 
-use crate::engine::{Engine, Servers, Session, SessionError};
-use crate::model::{KeptServer, McpServer, RequestId, Seq, Timestamp, Turn};
+use crate::engine::{Engine, Servers};
+use crate::model::{KeptServer, McpServer, Timestamp};
 use crate::store::Store;
 
 use importing::Importer;
@@ -71,8 +71,6 @@ pub struct Host {
     clients: Arc<watch::Sender<usize>>,
     /// True once somebody wants the host to go.
     stopping: watch::Sender<bool>,
-    /// True once no session runs any more.
-    stopped: watch::Sender<bool>,
 }
 
 impl Host {
@@ -103,7 +101,6 @@ impl Host {
             version,
             clients: Arc::default(),
             stopping: watch::Sender::new(false),
-            stopped: watch::Sender::new(false),
         }
     }
 
@@ -116,13 +113,17 @@ impl Host {
     pub async fn shut_down(&self) {
         self.stopping.send_replace(true);
         self.engine.shutdown().await;
-        self.stopped.send_replace(true);
     }
 
-    /// Waits until no session runs any more.
-    async fn stopped(&self) {
+    /// Whether it is on its way out.
+    fn is_leaving(&self) -> bool {
+        *self.stopping.borrow()
+    }
+
+    /// Waits until somebody wants the host to go.
+    async fn leaving(&self) {
         // The sender is our own, so it does not go away before.
-        drop(self.stopped.subscribe().wait_for(|stopped| *stopped).await);
+        drop(self.stopping.subscribe().wait_for(|stopping| *stopping).await);
     }
 
     /// The servers a record had, from the files they came from. One whose file no longer has it, or that a
@@ -139,21 +140,5 @@ impl Host {
             }
         }
         Some(servers)
-    }
-
-    /// Waits for the end of a turn that somebody asked for earlier.
-    async fn turn_over(&self, session: &Session, request: RequestId) -> Result<Option<Turn>, SessionError> {
-        // Followed from before it is looked at, so that its end cannot slip through between.
-        let mut follower = session.follow(session.last_seq().map_or(Seq::FIRST, Seq::next));
-        loop {
-            let turn = self.store.turn(session.record_id().clone(), request.clone()).await?;
-            match turn {
-                Some(turn) if turn.is_open() => {}
-                ended => return Ok(ended),
-            }
-            if follower.next().await?.is_none() {
-                return Err(SessionError::ShutDown(session.record_id().clone()));
-            }
-        }
     }
 }

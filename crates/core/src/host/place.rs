@@ -61,7 +61,8 @@ impl HostPlace {
     pub fn name(&self) -> String {
         let real = self.home.canonicalize().unwrap_or_else(|_| self.home.clone());
         let hash = Sha256::digest(real.as_os_str().as_encoded_bytes());
-        hash.iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+        let first: u64 = hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
+        format!("{first:016x}")
     }
 
     /// Makes the home if it is missing.

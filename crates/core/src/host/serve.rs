@@ -3,6 +3,7 @@
 //! The decision to leave is made where clients are taken in, so that none can slip between the two: whoever
 //! connects after it finds nobody, and starts another host.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,6 +23,10 @@ use super::connection::{self, Connection};
 const GRACE: Duration = Duration::from_secs(2);
 /// How long clients have to take their last answers when the host stops.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How many clients are served at once. Others wait at the door, so that agents have files left to be opened.
+const MAX_CLIENTS: usize = 512;
+/// How long nobody is let in after that has failed, which is for want of files or memory.
+const REST: Duration = Duration::from_millis(50);
 /// What an event's line has around the line it carries.
 const ENVELOPE: usize = 64 * 1024;
 
@@ -44,15 +49,17 @@ pub(super) async fn serve(
     let mut live = host.engine.live();
     let mut stopping = host.stopping.subscribe();
     let mut idle_since = Instant::now();
+    let mut not_before = Instant::now();
     loop {
         let is_idle = clients.is_empty() && *live.borrow_and_update() == 0;
         tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => break,
-            accepted = listener.accept() => {
-                if let Ok((stream, _)) = accepted {
+            accepted = accept(&listener, not_before), if clients.len() < MAX_CLIENTS => match accepted {
+                Ok(stream) => {
                     clients.spawn(serve_client(stream, Arc::clone(host), home.to_owned()));
                 }
-            }
+                Err(_) => not_before = Instant::now() + REST,
+            },
             Some(_) = clients.join_next() => idle_since = Instant::now(),
             _ = live.changed() => idle_since = Instant::now(),
             () = sleep_until(idle_since + linger), if is_idle => break,
@@ -64,6 +71,11 @@ pub(super) async fn serve(
     let farewell = async { while clients.join_next().await.is_some() {} };
     // Whoever does not read what it is told is told no more.
     drop(tokio::time::timeout(FAREWELL, farewell).await);
+}
+
+async fn accept(listener: &UnixListener, not_before: Instant) -> io::Result<UnixStream> {
+    sleep_until(not_before).await;
+    Ok(listener.accept().await?.0)
 }
 
 async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String) {
@@ -83,16 +95,6 @@ async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String) {
 pub(super) async fn serve_connection(peer: Peer, incoming: Incoming, host: Arc<Host>, confined: bool) {
     let _counted = Counted::one(&host.clients);
     let offer = connection::offer(&host.version);
-    let mut stopping = host.stopping.subscribe();
-    let connection = Arc::new(Connection::new(Arc::clone(&host), confined));
-    let ended = peer.clone();
-    let serving = agent::serve(peer, incoming, connection, offer, GRACE);
-    tokio::pin!(serving);
-    tokio::select! {
-        () = &mut serving => return,
-        _ = stopping.wait_for(|stopping| *stopping) => {}
-    }
-    // What is under way is answered by the sessions as they stop; then there is nothing more to say.
-    host.stopped().await;
-    drop(tokio::time::timeout(FAREWELL, async { tokio::join!(ended.close(), serving) }).await);
+    let connection = Arc::new(Connection::new(host, confined));
+    agent::serve(peer, incoming, connection, offer, GRACE).await;
 }

@@ -4,6 +4,8 @@
 //! asks again under the same request id gets the first one's outcome, so a client may repeat what it did not
 //! hear the answer to.
 
+use std::pin::pin;
+
 use serde::Deserialize;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -12,15 +14,18 @@ use crate::acp::agent::{
     CallError, CancelCause, Cancellation, ClientLink, PermissionOutcome, PromptAnswer, PromptCall,
 };
 use crate::acp::pass_on_params;
-use crate::engine::{Advice, Prompt, Question, Session, SessionError, TurnTicket};
+use crate::engine::{Advice, Prompt, Question, RestoreSession, Session, SessionError};
+use crate::machine::WakeOptions;
 use crate::model::{
-    PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnId, TurnOutcome, TurnState,
+    EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId, TurnOutcome, TurnState,
 };
+use crate::store::Store;
 
 use super::FromHost;
+use super::attachment::Attachment;
 use super::connection::{Connection, acpx_meta, problem, read_meta, record_of};
 use super::fault;
-use super::meta::{PolicyMeta, PromptMeta, TurnMeta};
+use super::meta::{FallbackMeta, PolicyMeta, PromptMeta, TurnMeta};
 
 /// The notification that a prompt was accepted: it is on the disk and will be sent.
 pub(super) const ACCEPTED: &str = "_acpx/accepted";
@@ -36,7 +41,7 @@ pub(super) fn read_accepted(params: &str) -> Option<FromHost> {
     Some(FromHost::Accepted { turn: TurnId(turn), request: request_id })
 }
 
-/// How many questions of one turn may be on their way to its client.
+/// How many questions of one turn its client may have before it, and as many again may wait for that.
 const QUESTIONS: usize = 16;
 
 impl Connection {
@@ -51,24 +56,27 @@ impl Connection {
         let meta: PromptMeta = read_meta(call.meta.as_deref())?;
         let prompt = self.prompt_of(&call, &meta)?;
         let (questions, asked) = mpsc::channel(QUESTIONS);
+        let waiting = Waiting { session: &session, link, cancellation, asked };
         let turn = match session.prompt_asking(prompt, questions).await {
             Ok(ticket) => {
-                let running = Running { session: &session, link, cancellation, asked };
-                running.tell_accepted(&ticket).await;
-                running.over(ticket).await
+                let (turn, request) = (ticket.turn, ticket.request.clone());
+                waiting.until(turn, &request, ticket.over()).await
             }
-            Err(SessionError::RequestExists { request, .. }) => self.host.turn_over(&session, request).await,
+            Err(SessionError::RequestExists { request, .. }) => {
+                waiting.again(&*self.host.store, request, meta.wishes.into()).await
+            }
             Err(error) => Err(error),
         };
-        let Some(turn) = turn.map_err(|error| fault::refused(&error))? else {
+        let Some(turn) = turn.map_err(|error| self.refused(&error))? else {
             // Nobody is there to hear the answer.
             return Ok(StopReason::cancelled().into());
         };
-        let passing = self.attachments().get(&record).map(super::attachment::Attachment::until_now);
+        let last = session.last_seq();
+        let passing = self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(last));
         if let Some(passing) = passing {
             passing.done().await;
         }
-        answer(&turn, &session)
+        answer(&turn, &session, last)
     }
 
     fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
@@ -80,6 +88,13 @@ impl Connection {
             None if self.confined => PermissionPolicy::default(),
             None => PermissionPolicy::Ask,
         };
+        if meta.wishes.fallback == Some(FallbackMeta::Reset) {
+            // A prompt waits behind others, who did not ask for their session to be forgotten.
+            return Err(problem(
+                "_meta.acpx.fallback",
+                "is \"reset\", which only session/resume and session/load do",
+            ));
+        }
         let prompt = Prompt::blocks(format!("[{}]", call.blocks.join(",")))
             .map_err(|error| fault::refused(&error.into()))?
             .with_policy(policy)
@@ -95,29 +110,63 @@ impl Connection {
     }
 }
 
-/// A turn that a client waits for.
-struct Running<'a> {
+/// A client that waits for a turn.
+struct Waiting<'a> {
     session: &'a Session,
     link: &'a ClientLink,
     cancellation: Cancellation,
     asked: mpsc::Receiver<Question>,
 }
 
-impl Running<'_> {
-    async fn tell_accepted(&self, ticket: &TurnTicket) {
-        let params = serde_json::json!({
-            "sessionId": self.session.record_id(),
-            "turn": ticket.turn.0,
-            "requestId": ticket.request,
-        });
-        // A client that is gone does not miss it.
-        drop(self.link.notify(ACCEPTED, &params.to_string()).await);
+impl Waiting<'_> {
+    /// Waits for the end of a turn that somebody asked for before. One that has waited since its host died
+    /// begins now that a client of its record asks for it.
+    async fn again(
+        self,
+        store: &dyn Store,
+        request: RequestId,
+        options: WakeOptions,
+    ) -> Result<Option<Turn>, SessionError> {
+        let session = self.session.clone();
+        // Followed from before the turn is looked at, so that its end cannot slip through between.
+        let mut follower = session.follow(session.last_seq().map_or(Seq::FIRST, Seq::next));
+        let record = session.record_id();
+        let known = || async {
+            let turn = store.turn(record.clone(), request.clone()).await?;
+            turn.ok_or_else(|| SessionError::RequestExists {
+                record: record.clone(),
+                request: request.clone(),
+            })
+        };
+        let first = known().await?;
+        let id = first.id;
+        let over = async {
+            if first.state == TurnState::Queued {
+                // If that fails, the turn fails with it, and says why.
+                drop(session.wake(RestoreSession { options, ..RestoreSession::default() }).await);
+            }
+            let mut turn = known().await?;
+            while turn.is_open() {
+                match follower.next().await? {
+                    Some(event) if event.kind == EventKind::Fact => turn = known().await?,
+                    Some(_) => {}
+                    None => return Err(SessionError::ShutDown(record.clone())),
+                }
+            }
+            Ok(turn)
+        };
+        self.until(id, &request, over).await
     }
 
     /// Waits for the turn's end; `None` if the client went first. Meanwhile it is asked what the agent asks.
-    async fn over(mut self, ticket: TurnTicket) -> Result<Option<Turn>, SessionError> {
-        let turn = ticket.turn;
-        let mut over = std::pin::pin!(ticket.over());
+    async fn until(
+        mut self,
+        turn: TurnId,
+        request: &RequestId,
+        over: impl Future<Output = Result<Turn, SessionError>>,
+    ) -> Result<Option<Turn>, SessionError> {
+        self.tell_accepted(turn, request).await;
+        let mut over = pin!(over);
         let mut cancellable = true;
         let mut questions = JoinSet::new();
         loop {
@@ -130,12 +179,23 @@ impl Running<'_> {
                         self.session.cancel(Some(turn)).await?;
                     }
                 },
-                Some(question) = self.asked.recv() => {
+                Some(question) = self.asked.recv(), if questions.len() < QUESTIONS => {
                     let record = self.session.record_id().to_string();
                     questions.spawn(put(question, record, self.link.clone()));
                 }
+                Some(_) = questions.join_next() => {}
             }
         }
+    }
+
+    async fn tell_accepted(&self, turn: TurnId, request: &RequestId) {
+        let params = serde_json::json!({
+            "sessionId": self.session.record_id(),
+            "turn": turn.0,
+            "requestId": request,
+        });
+        // A client that is gone does not miss it.
+        drop(self.link.notify(ACCEPTED, &params.to_string()).await);
     }
 }
 
@@ -149,7 +209,7 @@ async fn put(question: Question, record: String, link: ClientLink) {
     }
 }
 
-fn answer(turn: &Turn, session: &Session) -> Result<PromptAnswer, CallError> {
+fn answer(turn: &Turn, session: &Session, last: Option<Seq>) -> Result<PromptAnswer, CallError> {
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
         turn: turn.id.0,
@@ -158,7 +218,7 @@ fn answer(turn: &Turn, session: &Session) -> Result<PromptAnswer, CallError> {
             .map(|ended| u64::try_from(ended.since(turn.queued_at).as_millis()).unwrap_or(u64::MAX)),
         approved: turn.permissions.approved,
         rejected: turn.permissions.rejected,
-        seq: session.last_seq().map(|seq| seq.0),
+        seq: last.map(|seq| seq.0),
     };
     match &turn.state {
         TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => Ok(PromptAnswer {

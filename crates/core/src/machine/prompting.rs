@@ -43,8 +43,9 @@ impl SessionMachine {
     pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<Stopped, AgentError>) {
         match self.take_state() {
             State::Prompting(prompting) => {
-                let Prompting { live, mut turn, cancelling, held, .. } = prompting;
+                let Prompting { live, mut turn, cancelling, asked, held, .. } = prompting;
                 self.release(held);
+                self.take_back(asked);
                 let outcome = match answer {
                     Ok(Stopped { reason, usage }) => {
                         turn.usage = usage;
@@ -189,7 +190,7 @@ impl SessionMachine {
         self.do_(Effect::Permit(ask, permit));
     }
 
-    /// Tells the agent that questions of a cancelled turn will have no other answer.
+    /// Tells the agent that questions of a turn that is cancelled or over will have no other answer.
     pub(super) fn take_back(&mut self, asked: Vec<AskId>) {
         self.out.extend(asked.into_iter().map(|ask| Effect::Permit(ask, Permit::Cancelled)));
     }

@@ -7,6 +7,7 @@ mod documents;
 mod engine;
 mod errors;
 mod examples;
+mod host;
 mod import_acpx;
 mod layers;
 mod processes;

@@ -75,6 +75,10 @@ pub enum CallError {
     /// An error of someone else's, passed on as it is.
     #[error("{0}")]
     PassedOn(RpcError),
+    /// The agent goes away with the request undone. There is no answer: the client finds the connection ended,
+    /// and asks whoever comes next.
+    #[error("the agent is leaving")]
+    Unanswered,
 }
 
 impl CallError {
@@ -114,7 +118,8 @@ impl CallError {
             | Self::NotKept { .. }
             | Self::NotDeleted { .. }
             | Self::NotListed { .. }
-            | Self::NotTold { .. } => {
+            | Self::NotTold { .. }
+            | Self::Unanswered => {
                 error(RpcError::INTERNAL, "Internal error", json!({ "details": with_causes(self) }))
             }
             Self::PassedOn(error) => error.clone(),

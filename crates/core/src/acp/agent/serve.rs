@@ -30,6 +30,9 @@ const MAX_REQUESTS: usize = 1024;
 
 /// Serves one client until it is gone. Requests under way then have `grace` to end, turns being told so; what
 /// they answered is still written, within another `grace`.
+///
+/// A service that [leaves](AgentService::leaving) ends by itself what is under way; nothing more is read
+/// meanwhile.
 pub async fn serve<S: AgentService>(
     peer: Peer,
     mut incoming: Incoming,
@@ -37,17 +40,18 @@ pub async fn serve<S: AgentService>(
     offer: Offer,
     grace: Duration,
 ) {
-    let mut server = Server::new(peer, service, offer);
+    let mut leaving = std::pin::pin!(service.leaving());
+    let mut server = Server::new(peer, Arc::clone(&service), offer);
     loop {
         tokio::select! {
             inbound = incoming.recv() => match inbound {
                 Some(inbound) => server.take(inbound).await,
-                None => break,
+                None => break server.end(grace).await,
             },
             Some(joined) = server.tasks.join_next_with_id() => server.joined(&joined),
+            () = &mut leaving => break server.leave(grace).await,
         }
     }
-    server.end(grace).await;
 }
 
 struct Server<S> {
@@ -217,6 +221,11 @@ impl<S: AgentService> Server<S> {
         // Whatever has not ended by then is dropped, and a client that does not read gets no more.
         timeout(grace, ended).await.ok();
         self.tasks.shutdown().await;
+        timeout(grace, self.worker.peer.close()).await.ok();
+    }
+
+    async fn leave(mut self, grace: Duration) {
+        while self.tasks.join_next().await.is_some() {}
         timeout(grace, self.worker.peer.close()).await.ok();
     }
 }

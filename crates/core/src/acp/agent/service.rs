@@ -1,6 +1,6 @@
 //! What an agent does, call by call.
 
-use std::future::{Future, ready};
+use std::future::{Future, pending, ready};
 
 use super::call::{ExtensionCall, ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
 use super::error::CallError;
@@ -82,6 +82,12 @@ pub trait AgentService: Send + Sync + 'static {
     ) -> impl Future<Output = Result<String, CallError>> + Send {
         drop(link);
         ready(Err(CallError::UnknownMethod(call.method)))
+    }
+
+    /// Comes when the agent takes no more requests, though its client is still there. What is under way is
+    /// answered, and then the connection ends.
+    fn leaving(&self) -> impl Future<Output = ()> + Send {
+        pending()
     }
 
     /// Puts an active session into a mode.

@@ -180,6 +180,7 @@ impl<S: AgentService> Worker<S> {
     pub(super) async fn answer(&self, id: RpcId, result: Result<String, CallError>) {
         match result {
             Ok(result) => self.peer.respond(&id, &result).await.ok(),
+            Err(CallError::Unanswered) => None,
             Err(error) => self.peer.respond_error(&id, &error.to_rpc()).await.ok(),
         };
     }

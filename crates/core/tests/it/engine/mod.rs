@@ -115,7 +115,7 @@ fn quick() -> Settings {
     }
 }
 
-fn environment() -> Environment {
+pub(crate) fn environment() -> Environment {
     std::env::vars_os().collect()
 }
 
@@ -163,7 +163,7 @@ fn failure(turn: &Turn) -> (&str, &str) {
 }
 
 /// What the agent received, as method (or "answer") and params or result.
-fn received(command: &[String]) -> Vec<(String, Value)> {
+pub(crate) fn received(command: &[String]) -> Vec<(String, Value)> {
     let read = |line: String| {
         let message: Value = serde_json::from_str(&line).expect("we send JSON");
         match message.get("method").and_then(Value::as_str) {
@@ -177,12 +177,12 @@ fn received(command: &[String]) -> Vec<(String, Value)> {
     received_lines(command).into_iter().map(read).collect()
 }
 
-fn methods(command: &[String]) -> Vec<String> {
+pub(crate) fn methods(command: &[String]) -> Vec<String> {
     received(command).into_iter().map(|(method, _)| method).collect()
 }
 
 /// An agent that can do everything, for as long as it is asked, and never forgets.
-fn faithful(capabilities: Value) -> Script {
+pub(crate) fn faithful(capabilities: Value) -> Script {
     Script::new().initialize(capabilities).serve([
         ("session/new", Script::new().reply(json!({"sessionId": "s1"}))),
         ("session/resume", Script::new().reply(json!({}))),
@@ -192,7 +192,7 @@ fn faithful(capabilities: Value) -> Script {
     ])
 }
 
-fn everything() -> Value {
+pub(crate) fn everything() -> Value {
     json!({"loadSession": true, "sessionCapabilities": {"resume": {}, "close": {}}})
 }
 

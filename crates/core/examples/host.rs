@@ -1,0 +1,82 @@
+//! A host as a program starts it, for tests: it may be killed, and there may be several.
+//!
+//!     host HOME RUNTIME LINGER_MILLIS IDLE_MILLIS
+//!
+//! A configuration file of servers has a line for each: its name and the path of its program.
+
+use std::error::Error;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use acpx_core::engine::Settings;
+use acpx_core::host::{self, Around, HostLock, HostPlace, HostSetup, READY};
+use acpx_core::model::{AbsolutePath, McpServer, McpTransport};
+use acpx_core::tools::Grace;
+
+/// How long the host before may take to go.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [home, runtime, linger, idle] = &arguments[..] else {
+        return Err("host HOME RUNTIME LINGER_MILLIS IDLE_MILLIS".into());
+    };
+    let place =
+        HostPlace::new(PathBuf::from(home), Some(PathBuf::from(runtime)), Path::new("/nowhere/at/all"));
+    match HostLock::contend(&place, PATIENCE) {
+        Ok(Some(lock)) => {
+            let millis = Duration::from_millis;
+            let setup = HostSetup {
+                place,
+                version: "example".to_owned(),
+                linger: millis(linger.parse()?),
+                settings: Settings {
+                    idle: Some(millis(idle.parse()?)),
+                    cancel_grace: millis(300),
+                    process: Grace { eof: millis(500), term: millis(500) },
+                    ..Settings::default()
+                },
+                server_file: Arc::new(servers_of),
+                name_of: |_| None,
+            };
+            be_the_host(setup, lock)
+        }
+        Ok(None) => Ok(say(READY)?),
+        Err(error) => Ok(say(&error.to_string())?),
+    }
+}
+
+fn be_the_host(setup: HostSetup, lock: HostLock) -> Result<(), Box<dyn Error>> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    let ready = |_: &Arc<host::Host>, _: &_| {
+        // Whoever started us may have gone since.
+        drop(say(READY));
+    };
+    match runtime.block_on(host::run(setup, lock, ready)) {
+        Ok(()) => Ok(()),
+        Err(error) => Ok(say(&error.to_string())?),
+    }
+}
+
+/// Says the last there is to say here, and that it is the last.
+fn say(words: &str) -> io::Result<()> {
+    let mut out = io::stdout();
+    out.write_all(words.as_bytes())?;
+    out.flush()?;
+    let nowhere = OpenOptions::new().write(true).open("/dev/null")?;
+    Ok(rustix::stdio::dup2_stdout(nowhere)?)
+}
+
+fn servers_of(path: &Path, _: Around<'_>) -> Result<Vec<McpServer>, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
+    let server = |line: &str| {
+        let (name, program) = line.split_once(' ')?;
+        let command = AbsolutePath::new(program).ok()?;
+        let transport = McpTransport::Stdio { command, args: Vec::new(), env: Vec::new() };
+        Some(McpServer { name: name.to_owned(), transport })
+    };
+    text.lines().map(|line| server(line).ok_or_else(|| format!("{line:?} is no server"))).collect()
+}

@@ -1,0 +1,179 @@
+//! The host as a process of its own, on its socket, with real agents: what its clients see, whoever goes away,
+//! stalls or is killed.
+//!
+//! The host is the example `host`. Each test has a home of its own, and what it leaves is ended with it.
+#![cfg(all(test, target_os = "linux"))]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use acpx_core::host::{FromHost, HostClient, HostError, HostPlace, Launcher, Refusal, published};
+use acpx_core::model::{ProcessIdentity, Record, RecordId};
+use acpx_core::store::{Access, SqliteStore, Store};
+use acpx_core::tools::{Grace, sweep};
+use acpx_testkit::{Script, TempHome, scripted_agent_command};
+use serde_json::{Value, json};
+
+use crate::examples;
+
+//mod abuse;
+//mod clients;
+//mod faults;
+//mod killed;
+//mod life;
+//mod load;
+//mod repeated;
+//mod safety;
+mod sdk;
+//mod servers;
+//mod shell;
+//mod versions;
+//mod watch;
+
+/// A home, and how its host is reached.
+struct Bench {
+    home: TempHome,
+    place: HostPlace,
+    launcher: Launcher,
+}
+
+/// How a test's host behaves.
+#[derive(Clone, Copy)]
+struct Manner {
+    linger: Duration,
+    idle: Duration,
+}
+
+/// A host that stays, and whose agents stay, for longer than any test.
+const PATIENT: Manner = Manner { linger: Duration::from_secs(600), idle: Duration::from_secs(600) };
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(PATIENT)
+    }
+
+    fn with(manner: Manner) -> Self {
+        let home = TempHome::new();
+        let runtime = home.join("run");
+        std::fs::create_dir(&runtime).unwrap();
+        let place = HostPlace::new(home.join("home"), Some(runtime.clone()), home.path());
+        let millis = |time: Duration| time.as_millis().to_string().into();
+        let paths = [place.home().to_owned(), runtime].map(PathBuf::into_os_string);
+        let args = paths.into_iter().chain([millis(manner.linger), millis(manner.idle)]).collect();
+        let launcher = Launcher { program: examples::program("host"), args, environment: Vec::new() };
+        Self { home, place, launcher }
+    }
+
+    async fn client(&self) -> HostClient {
+        self.launcher.reach(&self.place).await.expect("the host comes up")
+    }
+
+    /// The command line of an agent that plays a script.
+    fn agent(&self, script: &Script) -> Vec<String> {
+        scripted_agent_command(script, &self.home)
+    }
+
+    /// The params of `session/new` with this agent.
+    fn new_params(&self, argv: &[String]) -> Value {
+        let acpx = json!({ "agent": { "name": "scripted", "argv": argv }, "environment": environment() });
+        json!({ "cwd": self.home.path(), "mcpServers": [], "_meta": { "acpx": acpx } })
+    }
+
+    /// Makes a session with this agent; its record.
+    async fn open(&self, client: &mut HostClient, argv: &[String]) -> String {
+        let answer: Value = client.call("session/new", &self.new_params(argv)).await.expect("a session");
+        answer["sessionId"].as_str().expect("a session id").to_owned()
+    }
+
+    /// The params of `session/resume`.
+    fn resume_params(&self, record: &str) -> Value {
+        let meta = json!({ "acpx": { "environment": environment() } });
+        json!({ "sessionId": record, "cwd": self.home.path(), "_meta": meta })
+    }
+
+    async fn resume(&self, client: &mut HostClient, record: &str) -> Value {
+        client.call("session/resume", &self.resume_params(record)).await.expect("the session comes back")
+    }
+
+    /// The store as it is on the disk.
+    fn store(&self) -> SqliteStore {
+        SqliteStore::open(&self.place.store(), Access::ReadOnly).expect("the store can be read")
+    }
+
+    async fn record(&self, record: &str) -> Record {
+        let found = self.store().record(RecordId::new(record).unwrap()).await.unwrap();
+        found.expect("the record is kept")
+    }
+
+    fn host_process(&self) -> ProcessIdentity {
+        let pid = published(&self.place).expect("a host listens").pid;
+        ProcessIdentity::of(pid).expect("it runs")
+    }
+
+    /// Kills the host as the world does, and waits until it is gone.
+    fn kill_host(&self) {
+        let host = self.host_process();
+        kill(host.pid);
+        eventually("the host is gone", || !host.is_alive());
+    }
+}
+
+impl Drop for Bench {
+    fn drop(&mut self) {
+        if let Some(info) = published(&self.place) {
+            kill(info.pid);
+        }
+        sweep(&self.place.name(), &[], Grace { eof: Duration::ZERO, term: Duration::ZERO });
+    }
+}
+
+fn kill(pid: u32) {
+    let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    // It may have gone by itself.
+    drop(rustix::process::kill_process(pid, rustix::process::Signal::KILL));
+}
+
+/// What agents of these tests get.
+fn environment() -> Vec<(String, String)> {
+    std::env::vars().collect()
+}
+
+/// The params of `session/prompt`, with what stands under `_meta.acpx`.
+fn prompt_params(record: &str, text: &str, acpx: Value) -> Value {
+    let prompt = json!([{ "type": "text", "text": text }]);
+    json!({ "sessionId": record, "prompt": prompt, "_meta": { "acpx": acpx } })
+}
+
+/// Prompts and waits for the answer.
+async fn prompt(client: &mut HostClient, record: &str, text: &str) -> Value {
+    client.call("session/prompt", &prompt_params(record, text, json!({}))).await.expect("the turn ends")
+}
+
+/// A call that the host refuses.
+async fn refusal(client: &mut HostClient, method: &str, params: &Value) -> Refusal {
+    match client.call::<Value>(method, params).await {
+        Err(HostError::Refused(refusal)) => refusal,
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+/// Takes what a host says until it is what is looked for.
+async fn until<T>(client: &mut HostClient, mut wanted: impl FnMut(FromHost) -> Option<T>) -> T {
+    loop {
+        if let Some(found) = wanted(client.next().await.expect("the host is there")) {
+            return found;
+        }
+    }
+}
+
+/// How often a condition is looked at.
+const LOOK_AGAIN: Duration = Duration::from_millis(2);
+
+/// Waits for a condition, and fails if it never comes.
+fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+    while !condition() {
+        assert!(std::time::Instant::now() < deadline, "never: {what}");
+        std::thread::sleep(LOOK_AGAIN);
+    }
+}
