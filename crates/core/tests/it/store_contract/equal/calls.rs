@@ -66,6 +66,7 @@ pub(super) enum Step {
     Lifecycle(Option<i64>),
     Scope(Option<Scope>),
     AgentRun { pid: u32, ended: Option<String> },
+    AgentCommand { program: String, args: Vec<String> },
 }
 
 pub(super) const NAMES: [&str; 3] = ["r1", "r2", "ä"];
@@ -116,6 +117,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => vec(any::<(String, bool)>(), 0..3).prop_map(Step::McpServers),
         2 => scope().prop_map(Step::Scope),
         1 => (1..4_u32, any::<Option<String>>()).prop_map(|(pid, ended)| Step::AgentRun { pid, ended }),
+        1 => ("[a-z]{1,3}", vec(".{0,4}", 0..3))
+            .prop_map(|(program, args)| Step::AgentCommand { program, args }),
         2 => any::<Option<bool>>().prop_map(|at| Step::Lifecycle(at.map(|late| if late { 40 } else { 4 }))),
     ]
 }
