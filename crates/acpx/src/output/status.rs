@@ -24,6 +24,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) last_prompt: Option<Timestamp>,
     /// Whether the process of its last run still lives.
     pub(crate) agent_lives: bool,
+    /// Whether a host is there to go on with its turns.
+    pub(crate) host_lives: bool,
     pub(crate) now: Timestamp,
 }
 
@@ -69,22 +71,23 @@ impl Standing {
 
 impl<'a> Snapshot<'a> {
     fn standing(&self) -> Standing {
-        let waits = self.queued().next().is_some();
+        let waits = self.host_lives && self.queued().next().is_some();
         let ended = self.record.agent_run.as_ref().map(|run| run.ended.as_ref());
         match (self.running().is_some(), self.agent_lives, ended) {
             (true, true, _) => Standing::Running,
             _ if waits => Standing::Running,
             (false, true, _) => Standing::Idle,
             (false, false, None) => Standing::Parked,
-            (false, false, Some(Some(exit))) if is_orderly(&exit.how) => Standing::Parked,
+            (false, false, Some(Some(exit))) if exit.was_asked() => Standing::Parked,
             // Nobody saw the agent go, or it went in the middle of a turn, or in a way it should not.
             (true, false, _) | (false, false, Some(_)) => Standing::Dead,
         }
     }
 
-    /// The turn that was sent to the agent, and when.
+    /// The turn that was sent to the agent, and when. Without a host it is over, and the next one will say so.
     fn running(&self) -> Option<(&'a Turn, Timestamp)> {
-        self.open_turns.iter().find_map(|turn| match turn.state {
+        let turns = if self.host_lives { self.open_turns } else { &[] };
+        turns.iter().find_map(|turn| match turn.state {
             TurnState::Dispatched { at } => Some((turn, at)),
             _ => None,
         })
@@ -108,11 +111,6 @@ impl<'a> Snapshot<'a> {
     fn exit(&self) -> Option<&'a AgentExit> {
         self.record.agent_run.as_ref().filter(|_| !self.agent_lives)?.ended.as_ref()
     }
-}
-
-/// Whether an agent ended as one does that is told to: by itself, or at the second request.
-fn is_orderly(how: &str) -> bool {
-    matches!(how, "exit code 0" | "signal 15" | "exit code 143")
 }
 
 /// Hours, minutes and seconds.
