@@ -1,5 +1,6 @@
 //! `acpx host status|stop|restart`, and `acpx host run`, which is the host itself.
 
+use std::borrow::Cow;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,7 +8,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acpx_core::engine::Settings as EngineSettings;
-use acpx_core::host::{self, HostClient, HostError, HostLock, HostPlace, HostSetup, READY};
+use acpx_core::host::{self, HostClient, HostError, HostLock, HostPlace, HostSetup, LastWords, READY};
 use acpx_core::model::{McpServer, ProcessIdentity, Timestamp};
 use serde::Deserialize;
 use serde_json::json;
@@ -130,26 +131,20 @@ fn be_the_host(place: &HostPlace) -> ExitCode {
     // Whoever started us may be in a terminal or an agent's group; we are in neither.
     // It fails only for the leader of a group, who is in neither already.
     let _ = rustix::process::setsid();
-    // Whoever started us may have gone since.
-    let told = |words: &str| drop(output::print(words));
-    match lock(place) {
-        Ok(Some(lock)) => match serve(place, lock) {
-            Ok(()) => Exit::Success.into(),
-            Err(error) => {
-                told(&error.message());
-                Exit::Failure.into()
-            }
-        },
+    let served = lock(place).and_then(|lock| match lock {
+        Some(lock) => serve(place, lock),
         // Somebody else was faster.
-        Ok(None) => {
-            told(READY);
-            Exit::Success.into()
-        }
-        Err(error) => {
-            told(&error.message());
-            Exit::Failure.into()
-        }
-    }
+        None => Ok(output::print(READY)?),
+    });
+    let Err(error) = served else { return Exit::Success.into() };
+    let words = LastWords {
+        code: Some(error.code().into_owned()),
+        message: error.message(),
+        hint: error.hint().map(Cow::into_owned),
+    };
+    // Whoever started us may have gone since.
+    drop(output::print(&words.to_line()));
+    Exit::Failure.into()
 }
 
 /// Takes the lock, or finds that another host listens. One that is leaving is waited for.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a door before which too many wait is tried again.
 const KNOCK_AGAIN: Duration = Duration::from_millis(5);
 /// What is read of a host that gives up.
-const LAST_WORDS: u64 = 64 * 1024;
+const SAID_BYTES: u64 = 64 * 1024;
 /// A log that has grown beyond this begins anew with the next host.
 const LOG_BYTES: u64 = 1 << 20;
 
@@ -41,6 +41,36 @@ pub struct Launcher {
     pub args: Vec<OsString>,
     /// Its environment. Agents do not get it: theirs comes from the client that needs them.
     pub environment: Vec<(OsString, OsString)>,
+}
+
+/// Why a host gave up before it listened, as it tells whoever started it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[error("{message}")]
+pub struct LastWords {
+    /// The stable code of what was in its way.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// What happened, to what.
+    pub message: String,
+    /// What a person can do next.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+impl LastWords {
+    /// The words as one line.
+    pub fn to_line(&self) -> String {
+        serde_json::to_string(self).expect("words are text")
+    }
+
+    /// Reads what a host said. One that died in another way has said whatever it said.
+    fn read(said: &str) -> Self {
+        let said = said.trim();
+        serde_json::from_str(said).unwrap_or_else(|_| {
+            let message = if said.is_empty() { "it said nothing" } else { said };
+            Self { code: None, message: message.to_owned(), hint: None }
+        })
+    }
 }
 
 /// The word with which a new host says that it listens.
@@ -144,7 +174,7 @@ impl Launcher {
         let mut said = Vec::new();
         if let Some(stdout) = stdout {
             let stdout = Receiver::from_owned_fd(OwnedFd::from(stdout)).map_err(HostError::NotStarted)?;
-            let words = async { stdout.take(LAST_WORDS).read_to_end(&mut said).await };
+            let words = async { stdout.take(SAID_BYTES).read_to_end(&mut said).await };
             match tokio::time::timeout(PATIENCE, words).await {
                 Ok(read) => drop(read.map_err(HostError::NotStarted)?),
                 Err(_) => return Err(silent(place)),
@@ -153,8 +183,7 @@ impl Launcher {
         if said == READY.as_bytes() {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&said).trim().to_owned();
-        Err(HostError::GaveUp { said: if said.is_empty() { "it said nothing".to_owned() } else { said } })
+        Err(HostError::GaveUp(LastWords::read(&String::from_utf8_lossy(&said))))
     }
 }
 
