@@ -5,11 +5,12 @@ use std::ffi::OsString;
 use std::future::Future;
 use std::path::PathBuf;
 
-use acpx_core::host::{HostClient, HostPlace, Launcher, running};
+use acpx_core::host::{HostClient, HostError, HostPlace, Launcher, published, running};
 use acpx_core::tools::Tag;
 
 use crate::error::CliError;
 use crate::home::acpx_home;
+use crate::output::Console;
 
 /// What a host needs of its environment. Agents do not get it: theirs comes from the client that needs them.
 const FOR_THE_HOST: [&str; 5] = ["HOME", "PATH", "LANG", "XDG_RUNTIME_DIR", "TMPDIR"];
@@ -38,8 +39,24 @@ impl Reach {
     }
 
     /// The host, started if it has to be.
-    pub(crate) async fn host(&self) -> Result<HostClient, CliError> {
-        Ok(self.launcher.reach(&self.place).await?)
+    pub(crate) async fn host(&self, console: &mut Console<'_>) -> Result<HostClient, CliError> {
+        match running(&self.place).await {
+            Ok(Some(client)) => {
+                console.detail(&format!("using the host{}", self.pid()));
+                return Ok(client);
+            }
+            // One that is older goes if it has nothing to do.
+            Ok(None) | Err(HostError::Older { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        console.detail("starting a host");
+        let client = self.launcher.reach(&self.place).await?;
+        console.detail(&format!("the host is there{}", self.pid()));
+        Ok(client)
+    }
+
+    fn pid(&self) -> String {
+        published(&self.place).map_or_else(String::new, |host| format!(" (pid {})", host.pid))
     }
 
     /// The host, if one runs.

@@ -1,5 +1,6 @@
 //! `acpx host status|stop|restart`, and `acpx host run`, which is the host itself.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use acpx_core::engine::Settings as EngineSettings;
 use acpx_core::host::{self, HostClient, HostError, HostLock, HostPlace, HostSetup, READY};
-use acpx_core::model::{McpServer, Timestamp};
+use acpx_core::model::{McpServer, ProcessIdentity, Timestamp};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -46,7 +47,7 @@ pub(crate) fn run(
             }
             HostCommand::Restart | HostCommand::Run => {
                 stop(&reach.place).await?;
-                let mut client = reach.host().await?;
+                let mut client = reach.host(&mut console).await?;
                 let pid = ask(&mut client).await?.pid;
                 output::host_changed(HostChange::Restarted { pid }, &mut console)?;
             }
@@ -66,8 +67,8 @@ struct Status {
     clients: usize,
 }
 
-async fn ask(client: &mut HostClient) -> Result<Status, CliError> {
-    Ok(client.call("_acpx/host/status", &json!({})).await?)
+async fn ask(client: &mut HostClient) -> Result<Status, HostError> {
+    client.call("_acpx/host/status", &json!({})).await
 }
 
 async fn status(reach: &Reach, console: &mut Console<'_>) -> Result<(), CliError> {
@@ -93,18 +94,34 @@ async fn status(reach: &Reach, console: &mut Console<'_>) -> Result<(), CliError
 /// Stops the host, whatever its version, and waits until it is gone; whether there was one.
 async fn stop(place: &HostPlace) -> Result<bool, CliError> {
     let Some(mut client) = host::any_version(place).await? else { return Ok(false) };
-    client.call::<serde_json::Value>("_acpx/host/stop", &json!({})).await?;
+    let asked = async {
+        let pid = ask(&mut client).await?.pid;
+        client.call::<serde_json::Value>("_acpx/host/stop", &json!({})).await?;
+        Ok::<_, HostError>(pid)
+    };
+    let pid = match asked.await {
+        Ok(pid) => pid,
+        // It was leaving already.
+        Err(HostError::Lost) => return Ok(true),
+        Err(error) => return Err(error.into()),
+    };
+    let process = ProcessIdentity::of(pid);
     // A host waits a moment for those who are still connected.
     drop(client);
     let deadline = Instant::now() + FAREWELL;
-    // The lock is free when nothing of it is left.
-    while HostLock::try_take(place)?.is_none() {
+    // Its lock may be somebody else's by now, so it is the process that is waited for.
+    while process.as_ref().is_some_and(ProcessIdentity::is_alive) {
         if Instant::now() >= deadline {
             return Err(HostError::Silent { home: place.home().to_owned() }.into());
         }
         tokio::time::sleep(LOOK_AGAIN).await;
     }
     Ok(true)
+}
+
+/// Whether a host listens. It is not talked to.
+pub(super) fn listens(place: &HostPlace) -> bool {
+    host::published(place).is_some_and(|info| UnixStream::connect(info.socket).is_ok())
 }
 
 /// Is the home's host until nobody needs it. What it has to say before it listens goes to whoever started it,
