@@ -117,14 +117,14 @@ impl Asking {
         result.add_turn(&meta.acpx);
         Some(result)
     }
-
-    /// What a turn that is kept means for a command that lost its host.
-    pub(crate) fn kept(&self, turn: &Turn, identity: SessionIdentity) -> Ending {
-        Ending::new(PromptResult::of_turn(identity.into(), turn, None), None)
-    }
 }
 
 impl Ending {
+    /// What a turn that is kept means for a command that lost its host.
+    pub(crate) fn kept(turn: &Turn, identity: SessionIdentity) -> Self {
+        Self::new(PromptResult::of_turn(identity.into(), turn, None), None)
+    }
+
     fn new(mut result: PromptResult, stop: Option<Stop>) -> Self {
         match stop {
             None => Self { exit: result.exit(), result },
@@ -133,9 +133,7 @@ impl Ending {
                 let error = ResultError {
                     code: "TIMEOUT".to_owned(),
                     message: format!("the turn took longer than {} s and was cancelled", limit.as_secs_f32()),
-                    hint: Some(
-                        "give it more time with --timeout; what was said until then is kept".to_owned(),
-                    ),
+                    hint: Some("give it more time with --timeout".to_owned()),
                 };
                 result.status = TurnStatus::Failed;
                 result.error = Some(error);

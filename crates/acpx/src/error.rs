@@ -156,7 +156,7 @@ impl From<HostError> for CliError {
         let origin = match (&error, &acp) {
             (_, Some(_)) => Origin::Acp,
             (HostError::Refused(refusal), None) if refusal.code() == "QUEUE_FULL" => Origin::Queue,
-            (HostError::Refused(_) | HostError::GaveUp(_), None) => Origin::Runtime,
+            (HostError::Refused(_) | HostError::GaveUp { .. }, None) => Origin::Runtime,
             _ => Origin::Cli,
         };
         let (code, hint) = (error.code().to_owned(), error.hint().map(str::to_owned));

@@ -7,7 +7,7 @@ use std::io;
 use std::path::PathBuf;
 
 use acpx_core::host::{HostClient, HostError, HostLock, HostPlace, Launcher, published, running};
-use acpx_core::store::{Access, SqliteStore, StoreError};
+use acpx_core::store::{Access, Reads, SqliteOptions, SqliteStore, StoreError};
 use acpx_core::tools::Tag;
 
 use crate::error::CliError;
@@ -65,13 +65,14 @@ impl Reach {
     /// an older version is brought up to date, unless a host is at work on it.
     pub(crate) fn kept(&self) -> Result<Option<SqliteStore>, CliError> {
         let path = self.place.store();
-        match SqliteStore::open(&path, Access::ReadOnly) {
+        let options = SqliteOptions { reads: Reads::OnCallersThread, ..SqliteOptions::new(Access::ReadOnly) };
+        match SqliteStore::open_with(&path, &options) {
             Ok(store) => Ok(Some(store)),
             Err(StoreError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(older @ StoreError::Older { .. }) => match HostLock::try_take(&self.place)? {
                 Some(_alone) => {
                     drop(SqliteStore::open(&path, Access::ReadWrite)?);
-                    Ok(Some(SqliteStore::open(&path, Access::ReadOnly)?))
+                    Ok(Some(SqliteStore::open_with(&path, &options)?))
                 }
                 None => Err(older.into()),
             },

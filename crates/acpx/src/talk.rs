@@ -179,19 +179,16 @@ impl<'a> Talk<'a> {
     async fn hear(&mut self, client: &mut HostClient, until: Option<Instant>) -> Result<Heard, Trouble> {
         loop {
             let ready = if self.burst < BURST { client.try_next() } else { None };
-            let said = match ready {
-                Some(said) => {
-                    self.burst += 1;
-                    said
-                }
-                None => {
-                    self.burst = 0;
-                    self.console.flush()?;
-                    tokio::select! {
-                        said = client.next() => said.ok_or(Trouble::Lost)?,
-                        stop = self.patience.over() => return Ok(Heard::Stop(stop)),
-                        () = at(until) => return Ok(Heard::Waited),
-                    }
+            let said = if let Some(said) = ready {
+                self.burst += 1;
+                said
+            } else {
+                self.burst = 0;
+                self.console.flush()?;
+                tokio::select! {
+                    said = client.next() => said.ok_or(Trouble::Lost)?,
+                    stop = self.patience.over() => return Ok(Heard::Stop(stop)),
+                    () = at(until) => return Ok(Heard::Waited),
                 }
             };
             match said {

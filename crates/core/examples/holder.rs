@@ -3,9 +3,11 @@
 //!
 //!     holder hold|adopt HOME PROGRAM [ARGUMENT]...
 //!     holder sweep HOME
+//!     holder connect SOCKET
 //!
 //! `hold` starts an agent, says its pid and what it says, closes its stdin with its own, and says how it ended.
-//! `adopt` does the same as the one that orphans come to. `sweep` says what it has ended.
+//! `adopt` does the same as the one that orphans come to. `sweep` says what it has ended. `connect` passes
+//! lines on between a socket and its own stdin and stdout, for a test that needs a client with an environment.
 
 use std::error::Error;
 use std::io::{self, Write};
@@ -34,8 +36,19 @@ fn main() -> Result<(), Failure> {
             }
             Ok(())
         }
+        ["connect", socket] => runtime.block_on(connect(socket)),
         _ => Err("holder hold|adopt HOME PROGRAM [ARGUMENT]... or holder sweep HOME".into()),
     }
+}
+
+async fn connect(socket: &str) -> Result<(), Failure> {
+    let (mut source, mut target) = tokio::net::UnixStream::connect(socket).await?.into_split();
+    let (mut stdin, mut stdout) = (tokio::io::stdin(), tokio::io::stdout());
+    tokio::select! {
+        heard = tokio::io::copy(&mut source, &mut stdout) => heard?,
+        said = tokio::io::copy(&mut stdin, &mut target) => said?,
+    };
+    Ok(())
 }
 
 async fn adopt(home: &str, agent: &AgentSpec) -> Result<(), Failure> {

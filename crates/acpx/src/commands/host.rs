@@ -1,6 +1,5 @@
 //! `acpx host status|stop|restart`, and `acpx host run`, which is the host itself.
 
-use std::borrow::Cow;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use acpx_core::engine::Settings as EngineSettings;
-use acpx_core::host::{self, HostClient, HostError, HostLock, HostPlace, HostSetup, LastWords, READY};
+use acpx_core::host::{self, HostClient, HostError, HostLock, HostPlace, HostSetup, READY};
 use acpx_core::model::{McpServer, ProcessIdentity, Timestamp};
 use serde::Deserialize;
 use serde_json::json;
@@ -131,36 +130,21 @@ fn be_the_host(place: &HostPlace) -> ExitCode {
     // Whoever started us may be in a terminal or an agent's group; we are in neither.
     // It fails only for the leader of a group, who is in neither already.
     let _ = rustix::process::setsid();
-    let served = lock(place).and_then(|lock| match lock {
-        Some(lock) => serve(place, lock),
+    let served = match HostLock::contend(place, FAREWELL) {
+        Ok(Some(lock)) => serve(place, lock),
         // Somebody else was faster.
-        None => Ok(output::print(READY)?),
-    });
-    let Err(error) = served else { return Exit::Success.into() };
-    let words = LastWords {
-        code: Some(error.code().into_owned()),
-        message: error.message(),
-        hint: error.hint().map(Cow::into_owned),
+        Ok(None) => output::print(READY).map_err(CliError::from),
+        Err(error) => Err(error.into()),
     };
-    // Whoever started us may have gone since.
-    drop(output::print(&words.to_line()));
-    Exit::Failure.into()
-}
-
-/// Takes the lock, or finds that another host listens. One that is leaving is waited for.
-fn lock(place: &HostPlace) -> Result<Option<HostLock>, CliError> {
-    let deadline = Instant::now() + FAREWELL;
-    loop {
-        if let Some(lock) = HostLock::try_take(place)? {
-            return Ok(Some(lock));
+    match served {
+        Ok(()) => Exit::Success.into(),
+        Err(error) => {
+            let hint = error.hint();
+            let words = host::last_words(&error.code(), &error.message(), hint.as_deref());
+            // Whoever started us may have gone since.
+            drop(output::print(&words));
+            Exit::Failure.into()
         }
-        if listens(place) {
-            return Ok(None);
-        }
-        if Instant::now() >= deadline {
-            return Err(HostError::Silent { home: place.home().to_owned() }.into());
-        }
-        std::thread::sleep(LOOK_AGAIN);
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 
 use acpx_core::host::HostError;
 use acpx_core::host::meta::{RestoreMeta, SessionMeta, StartMeta};
-use acpx_core::model::{Record, Seq, SessionIdentity, TurnState};
+use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
 use acpx_core::store::Store;
 
 use super::kept::{Kept, Which, no_session};
@@ -66,7 +66,8 @@ pub(super) fn run(
                 output::queued(&record.identity(), &asking.request, &mut console)?;
                 Ok(Exit::Success.into())
             }
-            Answered::Over(Ending { result, exit }) => {
+            Answered::Over(ending) => {
+                let Ending { result, exit } = *ending;
                 view.finish(&result, &mut console)?;
                 Ok(exit.into())
             }
@@ -77,7 +78,7 @@ pub(super) fn run(
 /// What came of it.
 enum Answered {
     Queued,
-    Over(Ending),
+    Over(Box<Ending>),
 }
 
 async fn ask(
@@ -92,13 +93,13 @@ async fn ask(
             Ok(outcome) => outcome,
             Err(Trouble::Failed(error)) => return Err(error),
             Err(Trouble::Stopped(stop)) => return Err(stop.into()),
-            Err(Trouble::Lost) => match what_became(record, asking).await? {
-                Some(ending) => return Ok(Answered::Over(ending)),
-                None => {
-                    talk.console.detail(ASKING_AGAIN);
-                    continue;
+            Err(Trouble::Lost) => {
+                if let Some(ending) = what_became(record, asking).await? {
+                    return Ok(Answered::Over(ending.into()));
                 }
-            },
+                talk.console.detail(ASKING_AGAIN);
+                continue;
+            }
         };
         if let Outcome::Queued = outcome {
             return Ok(Answered::Queued);
@@ -106,7 +107,7 @@ async fn ask(
         let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());
         let ending = asking.ending(&outcome, ResultIds::from(ids));
         let bad = || HostError::BadAnswer { method: "session/prompt".to_owned() };
-        return Ok(Answered::Over(ending.ok_or_else(bad)?));
+        return Ok(Answered::Over(ending.ok_or_else(bad)?.into()));
     }
     Err(HostError::Lost.into())
 }
@@ -143,7 +144,7 @@ async fn what_became(record: &Record, asking: &Asking) -> Result<Option<Ending>,
         Some(turn) => {
             let now = store.record(record.id.clone()).await?;
             let identity: SessionIdentity = now.as_ref().unwrap_or(record).identity();
-            Ok(Some(asking.kept(&turn, identity)))
+            Ok(Some(Ending::kept(&turn, identity)))
         }
     }
 }
@@ -151,7 +152,7 @@ async fn what_became(record: &Record, asking: &Asking) -> Result<Option<Ending>,
 fn say_where(record: &Record, settings: &Settings, console: &mut Console<'_>) {
     let lives = record.agent_run.as_ref().is_some_and(|run| run.ended.is_none() && run.process.is_alive());
     let word = if lives { AgentWord::Connected } else { AgentWord::Starting };
-    let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(|name| name.as_str());
+    let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(SessionName::as_str);
     let label = SessionLabel { record: &record.id, name, cwd: record.cwd.as_path() };
     output::prompting(label, settings.cwd.as_path(), word, console);
 }

@@ -170,8 +170,7 @@ impl Guide {
         let typed = arguments.iter().map(|word| crate::agents::quote(word)).collect::<Vec<_>>().join(" ");
         self.say(&format!("\n   $ acpx {typed}"))?;
         let mut printer = Printer::stdout();
-        let code =
-            self.run(arguments, |line| Ok(printer.line(&format!("   {line}").trim_end().to_owned())?))?;
+        let code = self.run(arguments, |line| Ok(printer.line(format!("   {line}").trim_end())?))?;
         if code != Some(i32::from(expected.number())) {
             let source = std::io::Error::other(format!("it ended with {code:?}"));
             return Err(system(&format!("go on with the tour after acpx {typed}"), source));

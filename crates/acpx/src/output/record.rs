@@ -102,6 +102,6 @@ pub(super) fn name(record: &Record) -> Option<&SessionName> {
 pub(super) fn closed_at(record: &Record) -> Option<Timestamp> {
     match record.lifecycle {
         Lifecycle::Open => None,
-        Lifecycle::Closed { at } => Some(at),
+        Lifecycle::Closed { at } | Lifecycle::Deleted { at } => Some(at),
     }
 }

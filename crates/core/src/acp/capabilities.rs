@@ -11,10 +11,8 @@ use crate::machine::Advertised;
 /// What an agent advertised.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capabilities {
-    /// `session/load`, `resume`, `list` and `close`.
+    /// `session/load`, `resume`, `list`, `close` and `delete`.
     pub sessions: Advertised,
-    /// `session/delete`.
-    pub delete: bool,
     /// MCP servers over HTTP.
     pub mcp_http: bool,
     /// MCP servers over server-sent events.
@@ -45,8 +43,8 @@ impl Capabilities {
                 resume: session("resume"),
                 list: session("list"),
                 close: session("close"),
+                delete: session("delete"),
             },
-            delete: session("delete"),
             mcp_http: at("/agentCapabilities/mcpCapabilities/http"),
             mcp_sse: at("/agentCapabilities/mcpCapabilities/sse"),
             prompt: PromptContent {
@@ -99,8 +97,7 @@ mod tests {
             },
         });
         let expected = Capabilities {
-            sessions: Advertised { load: true, resume: false, list: true, close: true },
-            delete: true,
+            sessions: Advertised { load: true, resume: false, list: true, close: true, delete: true },
             mcp_http: true,
             mcp_sse: false,
             prompt: PromptContent { image: true, audio: false, embedded_context: false },

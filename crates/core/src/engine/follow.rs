@@ -71,6 +71,11 @@ impl Tail {
         self.reached.send_modify(|reached| reached.last = last);
     }
 
+    /// Nobody follows any more: whoever comes later finds it all in the store.
+    fn forget(&self) {
+        *self.recent.lock().unwrap_or_else(PoisonError::into_inner) = Recent::default();
+    }
+
     /// No more will come.
     pub(super) fn close(&self) {
         self.reached.send_modify(|reached| reached.over = true);
@@ -94,6 +99,17 @@ pub struct Follower {
     live: Option<(Arc<Tail>, watch::Receiver<Reached>)>,
 }
 
+impl Drop for Follower {
+    fn drop(&mut self) {
+        // Our own receiver is the one that is left.
+        if let Some((tail, _)) = &self.live
+            && tail.reached.receiver_count() == 1
+        {
+            tail.forget();
+        }
+    }
+}
+
 impl Follower {
     pub(super) fn of_store(store: Arc<dyn Store>, record: RecordId, from: Seq) -> Self {
         Self { store, record, next: from.max(Seq::FIRST), ready: VecDeque::new(), live: None }
@@ -101,7 +117,9 @@ impl Follower {
 
     pub(super) fn of_session(store: Arc<dyn Store>, record: RecordId, from: Seq, tail: Arc<Tail>) -> Self {
         let reached = tail.reached.subscribe();
-        Self { live: Some((tail, reached)), ..Self::of_store(store, record, from) }
+        let mut follower = Self::of_store(store, record, from);
+        follower.live = Some((tail, reached));
+        follower
     }
 
     /// The next event. `None` at the end: of what is kept, or, if the session runs, when it no longer does.

@@ -154,6 +154,10 @@ impl Keeper {
                 if lifecycle == Lifecycle::Open {
                     self.changes.push(Change::Scope(None));
                 }
+                // What was deleted does not come back, whatever happens to the machine.
+                if lifecycle.is_deleted() {
+                    self.durability = Durability::Machine;
+                }
                 self.changes.push(Change::Lifecycle(lifecycle));
             }
             other => return Some(other),

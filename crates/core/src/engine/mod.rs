@@ -171,10 +171,12 @@ impl Engine {
 
     async fn begin(&self, record: &RecordId, restore: &RestoreSession) -> Result<Running, SessionError> {
         let shared = &self.0.shared;
-        let kept = self.record(record).await?.ok_or_else(|| SessionError::NoRecord(record.clone()))?;
+        let no_record = || SessionError::NoRecord(record.clone());
+        // What is not there is not leased either.
+        self.record(record).await?.ok_or_else(no_record)?;
         let writer = SessionWriter::lease(shared.store.clone(), record.clone(), shared.host.clone()).await?;
         // Read again under the lease: the last writer may have gone on until now.
-        let kept = self.record(record).await?.unwrap_or(kept);
+        let kept = self.record(record).await?.ok_or_else(no_record)?;
         let open_turns = shared.store.open_turns(record.clone()).await?;
         let tail = Arc::new(Tail::new(kept.last_seq));
         let mut keeper = Keeper::of_record(shared.clone(), &kept, writer, tail.clone());
@@ -230,9 +232,29 @@ impl Engine {
         (self.0.shared.settings.clock)()
     }
 
-    /// A record as it is kept.
+    /// Deletes a record: its session is closed as by [`Session::close`], and from then on it is in no list and
+    /// cannot be brought back. One that is unknown or deleted already is done with.
+    pub async fn delete(&self, record: &RecordId) -> Result<(), SessionError> {
+        loop {
+            let deleted = match self.attach(record, &RestoreSession::default()).await {
+                Ok(session) => match session.delete().await {
+                    // It ended before it heard of this; the next one begins anew.
+                    Err(SessionError::ShutDown(_)) => continue,
+                    deleted => deleted,
+                },
+                Err(error) => Err(error),
+            };
+            return match deleted {
+                Err(SessionError::NoRecord(_)) => Ok(()),
+                deleted => deleted,
+            };
+        }
+    }
+
+    /// A record as it is kept; `None` if it is unknown or deleted.
     pub async fn record(&self, id: &RecordId) -> Result<Option<Record>, SessionError> {
-        Ok(self.0.shared.store.record(id.clone()).await?)
+        let kept = self.0.shared.store.record(id.clone()).await?;
+        Ok(kept.filter(|record| !record.lifecycle.is_deleted()))
     }
 
     /// The kept events of a record from `from` on, to its end as it is now.

@@ -10,6 +10,7 @@ use crate::model::{AgentError, Fact, Reading, RequestId, Timestamp, Turn, TurnId
 use super::advice::Advice;
 use super::agent::{self, Leftover};
 use super::history;
+use super::session::End;
 use super::task::{Ask, SessionTask};
 use super::waiters::tell;
 
@@ -68,9 +69,12 @@ impl SessionTask {
             Effect::Awake(news) => self.outward.push(Outward::Awake(news)),
             Effect::TurnAccepted(request, turn) => self.outward.push(Outward::Accepted(request, turn)),
             Effect::TurnRefused(request, refusal) => self.outward.push(Outward::Refused(request, refusal)),
-            Effect::TurnOver(turn) => {
+            Effect::TurnOver(over) => {
                 self.received = 0;
-                self.outward.push(Outward::Over(turn));
+                if turn == Some(over.id) {
+                    self.consultations.forget();
+                }
+                self.outward.push(Outward::Over(over));
             }
             Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
             Effect::Closed => self.outward.push(Outward::Closed),
@@ -133,6 +137,7 @@ impl SessionTask {
             }
             Call::Cancel => Some(Ok(connection.cancel(session))),
             Call::Close => Some(Ok(connection.close()?.request(session))),
+            Call::Delete => Some(Ok(connection.delete()?.request(session))),
         }
     }
 
@@ -206,7 +211,8 @@ impl SessionTask {
             Answer::Prompted(answer) => self.step(Input::PromptAnswered(answer)),
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),
-            Answer::Deleted(_) | Answer::Other => {}
+            Answer::Deleted(_) => self.step(Input::DeleteAnswered),
+            Answer::Other => {}
         }
     }
 
@@ -263,6 +269,9 @@ impl SessionTask {
             Outward::Scoped(reply) => tell(reply, ()),
             Outward::Closed => {
                 self.over = true;
+                if self.machine.is_deleted() {
+                    self.told.fate.seal(End::Deleted);
+                }
                 self.stop_listening();
                 self.waiters.tell_closed();
             }

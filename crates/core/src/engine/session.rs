@@ -210,6 +210,12 @@ impl Session {
         self.ask(Command::Close(reply), answer).await
     }
 
+    /// Closes the session likewise, and takes the record out of every list for good.
+    pub(super) async fn delete(&self) -> Result<(), SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::Delete(reply), answer).await
+    }
+
     /// Ends the agent and keeps the session, if nothing runs or waits. The next prompt brings it back.
     pub async fn park(&self) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
@@ -248,21 +254,31 @@ impl TurnTicket {
 /// Why a session no longer answers.
 fn gone(fate: &Fate, record: &RecordId) -> SessionError {
     match fate.known() {
-        Some(error) => SessionError::Store(error),
+        Some(End::Failed(error)) => SessionError::Store(error),
+        Some(End::Deleted) => SessionError::NoRecord(record.clone()),
         None => SessionError::ShutDown(record.clone()),
     }
 }
 
-/// Why a session's task ended early, for those who still ask it.
+/// Why a session's task ended, for those who still ask it.
 #[derive(Debug, Default, Clone)]
-pub(super) struct Fate(Arc<Mutex<Option<Arc<StoreError>>>>);
+pub(super) struct Fate(Arc<Mutex<Option<End>>>);
+
+/// An end that a session does not come back from.
+#[derive(Debug, Clone)]
+pub(super) enum End {
+    /// The store did not keep what had to be kept.
+    Failed(Arc<StoreError>),
+    /// The record was deleted.
+    Deleted,
+}
 
 impl Fate {
-    pub(super) fn seal(&self, error: StoreError) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(error));
+    pub(super) fn seal(&self, end: End) {
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(end);
     }
 
-    fn known(&self) -> Option<Arc<StoreError>> {
+    fn known(&self) -> Option<End> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }

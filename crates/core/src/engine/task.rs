@@ -6,6 +6,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot};
@@ -24,7 +25,7 @@ use super::advice::{Advice, Consultations};
 use super::agent::{FailedStart, Leftover, LiveAgent, LiveId};
 use super::keeper::Keeper;
 use super::perform::Outward;
-use super::session::{SessionStatus, Told};
+use super::session::{End, SessionStatus, Told};
 use super::waiters::{PromptWaiter, Waiters, tell};
 use super::{Counted, Prompt, RestoreSession, Servers, Shared, history};
 
@@ -39,6 +40,7 @@ pub(super) enum Command {
     Prompt { prompt: Prompt, waiter: PromptWaiter },
     Cancel(Option<TurnId>),
     Close(oneshot::Sender<()>),
+    Delete(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
     Idle(Option<Duration>),
     Scope(Scope, oneshot::Sender<()>),
@@ -82,7 +84,7 @@ pub(super) struct SessionTask {
     pub(super) keeper: Keeper,
     pub(super) place: Place,
     commands: mpsc::Receiver<Command>,
-    told: Told,
+    pub(super) told: Told,
     /// How long an agent with nothing to do stays while nobody holds the session.
     idle: Option<Duration>,
     /// Counts this session among the live ones while it has an agent.
@@ -160,7 +162,7 @@ impl SessionTask {
 
     pub(super) async fn run(mut self) {
         if let Err(error) = self.serve().await {
-            self.told.fate.seal(error);
+            self.told.fate.seal(End::Failed(Arc::new(error)));
         }
         self.leave().await;
     }
@@ -257,6 +259,10 @@ impl SessionTask {
             Command::Close(reply) => {
                 self.waiters.closed.push(reply);
                 self.step(Input::Close);
+            }
+            Command::Delete(reply) => {
+                self.waiters.closed.push(reply);
+                self.step(Input::Delete);
             }
             Command::Park(reply) => {
                 self.waiters.parked.push(reply);

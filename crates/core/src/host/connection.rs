@@ -15,7 +15,7 @@ use crate::acp::agent::{
     AgentService, CallError, Cancellation, ClientLink, ExtensionCall, Feature, ListCall, Meta, NewCall,
     Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
 };
-use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
+use crate::engine::{Hold, NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::machine::Awakening;
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
@@ -43,6 +43,7 @@ pub(super) fn offer(version: &str) -> Offer {
         Feature::Resume,
         Feature::Close,
         Feature::List,
+        Feature::Delete,
         Feature::McpHttp,
         Feature::McpSse,
         Feature::Image,
@@ -144,17 +145,17 @@ impl Connection {
 
     /// Makes a session in the place of the one that is there, which goes only when the new one has come.
     async fn replace(&self, old: RecordId, new: NewSession, scope: Scope) -> Result<Opened, CallError> {
-        let session = self.begin(new).await?;
+        let opened = Opened::new(self.begin(new).await?);
         let take_over = async {
             self.host.engine.attach(&old, &RestoreSession::default()).await?.close().await?;
-            session.set_scope(scope).await
+            opened.session.set_scope(scope).await
         };
         if let Err(error) = take_over.await {
             // Nobody would find it.
-            drop(session.close().await);
+            drop(opened.session.close().await);
             return Err(self.refused(&error));
         }
-        Ok(Opened { replaced: Some(old), ..Opened::new(session) })
+        Ok(Opened { replaced: Some(old), ..opened })
     }
 
     /// Brings a session back for this client.
@@ -163,16 +164,16 @@ impl Connection {
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
         let refused = |error: SessionError| self.refused(&error);
         let restore = self.restoring(&record, call.mcp_servers, &mut meta).await?;
-        let session = self.host.engine.attach(&record, &restore).await.map_err(refused)?;
-        self.set_idle_time(&session, &meta.start).await?;
+        let opened = Opened::new(self.host.engine.attach(&record, &restore).await.map_err(refused)?);
+        self.set_idle_time(&opened.session, &meta.start).await?;
         let how = if meta.later {
-            session.prepare(restore).await.map_err(refused)?;
+            opened.session.prepare(restore).await.map_err(refused)?;
             None
         } else {
-            Some(session.wake(restore).await.map_err(refused)?)
+            Some(opened.session.wake(restore).await.map_err(refused)?)
         };
         let updates = !meta.start.without_updates;
-        Ok(Opened { created: false, how, updates, ..Opened::new(session) })
+        Ok(Opened { created: false, how, updates, ..opened })
     }
 
     /// What a session is restored with. Servers that this client does not name come from where they came from.
@@ -221,6 +222,8 @@ impl Connection {
 /// A session that was made or brought back.
 struct Opened {
     session: Session,
+    /// It is in use before its client can have it in use itself.
+    _hold: Hold,
     created: bool,
     replaced: Option<RecordId>,
     how: Option<Awakening>,
@@ -229,7 +232,7 @@ struct Opened {
 
 impl Opened {
     fn new(session: Session) -> Self {
-        Self { session, created: true, replaced: None, how: None, updates: true }
+        Self { _hold: session.hold(), session, created: true, replaced: None, how: None, updates: true }
     }
 
     fn meta(&self) -> Option<SessionMeta> {
@@ -301,6 +304,13 @@ impl AgentService for Connection {
 
     async fn leaving(&self) {
         self.host.leaving().await;
+    }
+
+    /// The record is gone for everybody: whoever else has it in use finds an unknown session.
+    async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
+        let record = record_of(&session);
+        self.attachments().remove(&record);
+        self.host.engine.delete(&record).await.map_err(|error| self.refused(&error))
     }
 
     async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {

@@ -4,7 +4,6 @@ use std::io;
 use std::path::PathBuf;
 
 use super::fault::Refusal;
-use super::launch::LastWords;
 
 /// Why a host could not be reached, started or asked.
 #[derive(Debug, thiserror::Error)]
@@ -58,8 +57,11 @@ pub enum HostError {
     #[error("cannot start the host")]
     NotStarted(#[source] io::Error),
     /// The host was started and gave up.
-    #[error("the host did not start: {0}")]
-    GaveUp(LastWords),
+    #[error("the host did not start: {said}")]
+    GaveUp {
+        /// What it said.
+        said: String,
+    },
     /// Nobody answered in time.
     #[error("the host in {} does not answer", home.display())]
     Silent {
@@ -111,8 +113,7 @@ impl HostError {
             Self::NoSocketDirectory { .. } | Self::Socket { .. } => "HOST_SOCKET",
             Self::Lock { .. } => "HOST_LOCK",
             Self::Stranger { .. } => "HOST_STRANGER",
-            Self::GaveUp(LastWords { code: Some(code), .. }) => code,
-            Self::NotStarted(_) | Self::GaveUp(_) => "HOST_NOT_STARTED",
+            Self::NotStarted(_) | Self::GaveUp { .. } => "HOST_NOT_STARTED",
             Self::Silent { .. } => "HOST_SILENT",
             Self::Lost => "HOST_LOST",
             Self::Older { .. } => "HOST_OLDER",
@@ -133,8 +134,7 @@ impl HostError {
                 Some("remove it, or set XDG_RUNTIME_DIR to a directory that is yours alone")
             }
             Self::NoSocketDirectory { .. } => Some("set XDG_RUNTIME_DIR to a directory with a short path"),
-            Self::GaveUp(LastWords { hint: Some(hint), .. }) => Some(hint),
-            Self::GaveUp(_) => Some("host.log in the home of acpx may say more"),
+            Self::GaveUp { .. } => Some("host.log in the home of acpx may say more"),
             Self::Silent { .. } | Self::BadAnswer { .. } => {
                 Some("`acpx host restart` starts another; what is kept stays")
             }

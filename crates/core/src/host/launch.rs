@@ -13,12 +13,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
+use serde::Deserialize;
 use tokio::io::AsyncReadExt;
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
+use super::fault::Refusal;
 use super::meta::PROTOCOL;
 use super::place::check_private;
 use super::{HostClient, HostError, HostInfo, HostPlace, published};
@@ -41,36 +42,6 @@ pub struct Launcher {
     pub args: Vec<OsString>,
     /// Its environment. Agents do not get it: theirs comes from the client that needs them.
     pub environment: Vec<(OsString, OsString)>,
-}
-
-/// Why a host gave up before it listened, as it tells whoever started it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
-#[error("{message}")]
-pub struct LastWords {
-    /// The stable code of what was in its way.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub code: Option<String>,
-    /// What happened, to what.
-    pub message: String,
-    /// What a person can do next.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub hint: Option<String>,
-}
-
-impl LastWords {
-    /// The words as one line.
-    pub fn to_line(&self) -> String {
-        serde_json::to_string(self).expect("words are text")
-    }
-
-    /// Reads what a host said. One that died in another way has said whatever it said.
-    fn read(said: &str) -> Self {
-        let said = said.trim();
-        serde_json::from_str(said).unwrap_or_else(|_| {
-            let message = if said.is_empty() { "it said nothing" } else { said };
-            Self { code: None, message: message.to_owned(), hint: None }
-        })
-    }
 }
 
 /// The word with which a new host says that it listens.
@@ -183,7 +154,11 @@ impl Launcher {
         if said == READY.as_bytes() {
             return Ok(());
         }
-        Err(HostError::GaveUp(LastWords::read(&String::from_utf8_lossy(&said))))
+        let said = String::from_utf8_lossy(&said).trim().to_owned();
+        if let Some(refusal) = Refusal::of_last_words(&said) {
+            return Err(refusal.into());
+        }
+        Err(HostError::GaveUp { said: if said.is_empty() { "it said nothing".to_owned() } else { said } })
     }
 }
 

@@ -125,3 +125,47 @@ pub(super) fn remove_socket(path: &Path) -> Result<(), HostError> {
         _ => Ok(()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+
+    use super::*;
+
+    #[test]
+    fn a_runtime_directory_that_is_too_long_or_not_safe_is_passed_over_and_never_made_safe() {
+        let temporary = tempfile::tempdir().unwrap();
+        let home = temporary.path().join("home");
+        let ours = temporary.path().join(format!("acpx-{}", getuid().as_raw()));
+        let place = |runtime: &str| {
+            HostPlace::new(home.clone(), Some(temporary.path().join(runtime)), temporary.path())
+        };
+        let directory =
+            |place: HostPlace| place.make_socket_path().map(|path| path.parent().unwrap().to_owned());
+        let run = temporary.path().join("run/acpx");
+        assert_eq!(directory(place("run")).unwrap(), run);
+        assert_eq!(directory(place(&"x".repeat(SOCKET_PATH))).unwrap(), ours);
+        std::fs::set_permissions(&run, PermissionsExt::from_mode(0o750)).unwrap();
+        assert_eq!(directory(place("run")).unwrap(), ours);
+        std::fs::set_permissions(&ours, PermissionsExt::from_mode(0o777)).unwrap();
+        assert_eq!(directory(place("run")).unwrap_err().code(), "HOST_DIRECTORY_UNSAFE");
+        let modes = [&run, &ours].map(|path| path.metadata().unwrap().mode() & 0o777);
+        assert_eq!(modes, [0o750, 0o777]);
+        let long = HostPlace::new(home, None, &temporary.path().join("x".repeat(SOCKET_PATH)));
+        assert_eq!(directory(long).unwrap_err().code(), "HOST_SOCKET");
+    }
+
+    #[test]
+    fn a_home_has_one_name_however_its_path_is_written() {
+        let temporary = tempfile::tempdir().unwrap();
+        let real = temporary.path().join("home");
+        std::fs::create_dir(&real).unwrap();
+        let link = temporary.path().join("link");
+        std::os::unix::fs::symlink(&real, &link).unwrap();
+        let name = |home: &Path| HostPlace::new(home.to_owned(), None, temporary.path()).name();
+        assert_eq!(name(&real), name(&link));
+        assert_eq!(name(&real), name(&temporary.path().join("link/../home")));
+        assert_ne!(name(&real), name(temporary.path()));
+        assert_eq!(name(&real).len(), 16);
+    }
+}

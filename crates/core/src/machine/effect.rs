@@ -77,6 +77,8 @@ pub enum Call {
     Cancel,
     /// `session/close`.
     Close,
+    /// `session/delete`.
+    Delete,
 }
 
 /// The answer to a permission request.

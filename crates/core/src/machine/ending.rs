@@ -1,9 +1,9 @@
-//! How a session stops: parked, closed, or left by its agent.
+//! How a session stops: parked, closed, deleted, or left by its agent.
 
 use crate::model::{AgentError, Fact, Lifecycle, StopReason, Timestamp, Turn, TurnOutcome};
 
-use super::state::{Live, Prompting, State, Then, Waiting};
-use super::{Asleep, Call, Deadline, Effect, SessionMachine};
+use super::state::{Ends, Live, Prompting, State, Then, Waiting};
+use super::{Advertised, Asleep, Call, Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
     pub(super) fn park(&mut self) {
@@ -22,7 +22,7 @@ impl SessionMachine {
                 self.release(held);
                 Some(turn)
             }
-            State::Closing(turn) => turn,
+            State::Closing(_, turn) => turn,
             _ => None,
         };
         if let Some(mut turn) = turn {
@@ -47,7 +47,7 @@ impl SessionMachine {
                 self.end_process(Then::Close);
             }
             State::Ending(_) => self.state = State::Ending(Then::Close),
-            other @ State::Closing(_) => self.state = other,
+            other @ (State::Closing(..) | State::Deleting) => self.state = other,
             State::Closed => {
                 self.state = State::Closed;
                 self.do_(Effect::Closed);
@@ -61,24 +61,50 @@ impl SessionMachine {
         if live.advertised.close {
             self.do_(Effect::Ask(Call::Close));
             self.do_(Effect::Arm(Deadline::Close));
-            self.state = State::Closing(turn);
+            self.state = State::Closing(live.advertised, turn);
             return;
         }
         if let Some(turn) = turn {
             self.do_(Effect::Ask(Call::Cancel));
             self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
         }
-        self.end_process(Then::Close);
+        self.let_go(live.advertised);
+    }
+
+    /// Nothing goes on in the session any more. What agents do with one that is deleted while it is in use, the
+    /// protocol leaves to them; so an agent is told to delete it only now.
+    fn let_go(&mut self, advertised: Advertised) {
+        if self.ends == Ends::Deleted && advertised.delete {
+            self.do_(Effect::Ask(Call::Delete));
+            self.do_(Effect::Arm(Deadline::Close));
+            self.state = State::Deleting;
+        } else {
+            self.end_process(Then::Close);
+        }
     }
 
     pub(super) fn close_answered(&mut self, now: Timestamp) {
         match self.take_state() {
-            State::Closing(turn) => {
+            State::Closing(advertised, turn) => {
                 self.cancelled(now, turn);
-                self.end_process(Then::Close);
+                self.let_go(advertised);
             }
             other => self.state = other,
         }
+    }
+
+    pub(super) fn delete_answered(&mut self) {
+        if self.state == State::Deleting {
+            self.end_process(Then::Close);
+        }
+    }
+
+    /// An agent that does not answer is asked for nothing more.
+    fn close_unanswered(&mut self, now: Timestamp) {
+        if let State::Closing(_, turn) = self.take_state() {
+            self.cancelled(now, turn);
+        }
+        self.end_process(Then::Close);
     }
 
     pub(super) fn start_failed(&mut self, now: Timestamp, error: &AgentError) {
@@ -112,10 +138,11 @@ impl SessionMachine {
                 self.note_end(error);
                 self.start_if_needed();
             }
-            State::Closing(turn) => {
+            State::Closing(_, turn) => {
                 self.cancelled(now, turn);
                 self.closed(now);
             }
+            State::Deleting => self.closed(now),
             State::Ending(then) => {
                 self.state = State::Ending(then);
                 self.agent_ended(now);
@@ -149,7 +176,7 @@ impl SessionMachine {
                 self.unresponsive(now, method);
             }
             (Deadline::Cancel, State::Prompting(_)) => self.cancel_unanswered(now),
-            (Deadline::Close, State::Closing(_)) => self.close_answered(now),
+            (Deadline::Close, State::Closing(..) | State::Deleting) => self.close_unanswered(now),
             (Deadline::Idle, State::Idle(_)) => self.park(),
             _ => {}
         }
@@ -196,7 +223,10 @@ impl SessionMachine {
 
     fn closed(&mut self, now: Timestamp) {
         if self.lineage.is_some() {
-            self.lifecycle = Lifecycle::Closed { at: now };
+            self.lifecycle = match self.ends {
+                Ends::Closed => Lifecycle::Closed { at: now },
+                Ends::Deleted => Lifecycle::Deleted { at: now },
+            };
             self.do_(Effect::SaveLifecycle(self.lifecycle));
             self.do_(Effect::Fact(Fact::Closed {}));
         }

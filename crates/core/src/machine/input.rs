@@ -31,6 +31,8 @@ pub enum Input {
     Cancel(Option<TurnId>),
     /// A client closes the session.
     Close,
+    /// A client deletes the record: its session is closed, and nobody is to find it again.
+    Delete,
     /// Nobody needs the agent at the moment.
     Park,
     /// The session's host stops. What runs is interrupted, and what waits goes on waiting.
@@ -77,6 +79,8 @@ pub enum Input {
     PromptAnswered(Result<Stopped, AgentError>),
     /// `session/close` was answered, well or badly.
     CloseAnswered,
+    /// `session/delete` was answered, well or badly.
+    DeleteAnswered,
     /// The agent reports something.
     Update {
         /// What.
@@ -138,6 +142,8 @@ pub struct Advertised {
     pub list: bool,
     /// `session/close`.
     pub close: bool,
+    /// `session/delete`.
+    pub delete: bool,
 }
 
 /// How a session is to be brought back.
@@ -168,7 +174,7 @@ pub enum Deadline {
     Setup,
     /// For the turn to end after it was cancelled.
     Cancel,
-    /// For the answer to `session/close`.
+    /// For the answer to `session/close` or `session/delete`.
     Close,
     /// For the next prompt, while the agent has nothing to do; then it is parked.
     Idle,

@@ -24,7 +24,7 @@ mod state;
 pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung};
 pub use input::{Advertised, AskId, Deadline, Fallback, Input, Stopped, WakeOptions};
 
-use state::{Live, Prompting, State, Then, Waiting};
+use state::{Ends, Live, Prompting, State, Then, Waiting};
 
 /// How many prompts may wait in one session.
 pub const MAX_QUEUED: usize = 256;
@@ -44,6 +44,8 @@ pub struct SessionMachine {
     /// When something was last said, for comparison with the agent's list.
     spoken_at: Option<Timestamp>,
     lifecycle: Lifecycle,
+    /// What the record is once the session is over.
+    ends: Ends,
     options: WakeOptions,
     /// The next prompt carries the conversation so far.
     carry: bool,
@@ -63,6 +65,7 @@ impl SessionMachine {
             remembers: false,
             spoken_at: None,
             lifecycle: Lifecycle::Open,
+            ends: Ends::Closed,
             options: WakeOptions::default(),
             carry: false,
             out: Vec::new(),
@@ -91,6 +94,10 @@ impl SessionMachine {
             }
             Input::Cancel(turn) => self.cancel(now, turn),
             Input::Close => self.close(now),
+            Input::Delete => {
+                self.ends = Ends::Deleted;
+                self.close(now);
+            }
             Input::Park => self.park(),
             Input::Leave => self.leave(now),
             Input::AgentReady { advertised, exchanges, spoken_at } => {
@@ -107,6 +114,7 @@ impl SessionMachine {
             Input::SetupImpossible(error) => self.setup_impossible(now, &error),
             Input::PromptAnswered(answer) => self.prompt_answered(now, answer),
             Input::CloseAnswered => self.close_answered(now),
+            Input::DeleteAnswered => self.delete_answered(),
             Input::Update { update, body } => self.update(&update, body),
             Input::Permission { ask, kind } => self.permission(ask, kind),
             Input::Advised { ask, permit } => self.advised(&ask, permit),
@@ -119,7 +127,7 @@ impl SessionMachine {
     /// The turn whose lines arrive at the moment.
     pub fn current_turn(&self) -> Option<TurnId> {
         match &self.state {
-            State::Prompting(Prompting { turn, .. }) | State::Closing(Some(turn)) => Some(turn.id),
+            State::Prompting(Prompting { turn, .. }) | State::Closing(_, Some(turn)) => Some(turn.id),
             _ => None,
         }
     }
@@ -152,6 +160,18 @@ impl SessionMachine {
     /// Whether nothing runs, waits or is under way.
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle(_) | State::Parked) && self.queue.is_empty()
+    }
+
+    /// Whether the record is deleted.
+    pub fn is_deleted(&self) -> bool {
+        self.lifecycle.is_deleted()
+    }
+
+    fn is_closing(&self) -> bool {
+        matches!(
+            self.state,
+            State::Closing(..) | State::Deleting | State::Ending(Then::Close) | State::Closed
+        )
     }
 
     fn take_state(&mut self) -> State {
@@ -207,7 +227,7 @@ impl SessionMachine {
             | State::Creating(..)
             | State::Restoring(_)
             | State::Ending(Then::Wake) => self.wake_along(options),
-            State::Closing(_) | State::Ending(Then::Close) | State::Closed => {
+            State::Closing(..) | State::Deleting | State::Ending(Then::Close) | State::Closed => {
                 self.do_(Effect::Awake(Err(Asleep::Closing)));
             }
         }
@@ -229,7 +249,7 @@ impl SessionMachine {
         policy: PermissionPolicy,
         options: WakeOptions,
     ) {
-        if matches!(self.state, State::Closing(_) | State::Ending(Then::Close) | State::Closed) {
+        if self.is_closing() {
             return self.do_(Effect::TurnRefused(request, Refusal::Closing));
         }
         if self.queue.len() >= MAX_QUEUED {
@@ -262,7 +282,11 @@ impl SessionMachine {
             | State::Creating(..)
             | State::Restoring(_)
             | State::Ending(Then::Wake) => self.wake_along(options),
-            State::Prompting(_) | State::Closing(_) | State::Ending(Then::Close) | State::Closed => {}
+            State::Prompting(_)
+            | State::Closing(..)
+            | State::Deleting
+            | State::Ending(Then::Close)
+            | State::Closed => {}
         }
     }
 

@@ -59,10 +59,10 @@ impl SessionMachine {
                 self.state = State::Idle(live);
                 self.dispatch_next(now);
             }
-            State::Closing(Some(turn)) => {
+            State::Closing(advertised, Some(turn)) => {
                 let reason = answer.map_or_else(|_| StopReason::cancelled(), |stopped| stopped.reason);
                 self.end_turn(now, turn, TurnOutcome::Stopped(reason));
-                self.state = State::Closing(None);
+                self.state = State::Closing(advertised, None);
             }
             other => self.state = other,
         }
@@ -155,7 +155,9 @@ impl SessionMachine {
             return;
         }
         let permit = match &mut self.state {
-            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(_) => Permit::Cancelled,
+            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(..) | State::Deleting => {
+                Permit::Cancelled
+            }
             State::Prompting(Prompting { turn, asked, .. }) => match turn.policy.decide(kind) {
                 Decision::Approve => Permit::Approve,
                 Decision::Reject => Permit::Reject,

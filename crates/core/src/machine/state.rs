@@ -24,7 +24,9 @@ pub(super) enum State {
     /// A turn runs.
     Prompting(Prompting),
     /// `session/close` is under way, perhaps over a running turn.
-    Closing(Option<Turn>),
+    Closing(Advertised, Option<Turn>),
+    /// `session/delete` is under way.
+    Deleting,
     /// The process is being ended.
     Ending(Then),
     /// The end.
@@ -85,6 +87,15 @@ pub(super) struct Prompting {
     pub(super) held: Vec<Arc<str>>,
     /// Whether the held lines are all that the replay owed.
     pub(super) rest_came: bool,
+}
+
+/// What a record is once its session is over.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Ends {
+    /// It can still be restored by its id.
+    Closed,
+    /// Nobody is to find it again.
+    Deleted,
 }
 
 /// What follows when the process is gone.

@@ -10,7 +10,9 @@ use crate::model::{
 };
 
 mod cases;
+mod deleting;
 mod table;
+mod wishes;
 
 fn at(millis: i64) -> Timestamp {
     Timestamp::from_millis(millis).unwrap()
@@ -54,8 +56,8 @@ fn ask() -> AskId {
     AskId("7".into())
 }
 
-const ALL: Advertised = Advertised { load: true, resume: true, list: false, close: true };
-const NONE: Advertised = Advertised { load: false, resume: false, list: false, close: false };
+const ALL: Advertised = Advertised { load: true, resume: true, list: false, close: true, delete: true };
+const NONE: Advertised = Advertised { load: false, resume: false, list: false, close: false, delete: false };
 const LOAD: Advertised = Advertised { load: true, ..NONE };
 const RESUME: Advertised = Advertised { resume: true, ..NONE };
 

@@ -15,6 +15,18 @@ pub enum Lifecycle {
         /// When.
         at: Timestamp,
     },
+    /// Deleted by its user: it is in no list and cannot be restored. Only its id is still taken.
+    Deleted {
+        /// When.
+        at: Timestamp,
+    },
+}
+
+impl Lifecycle {
+    /// Whether the record is one that nobody is to find any more.
+    pub fn is_deleted(self) -> bool {
+        matches!(self, Self::Deleted { .. })
+    }
 }
 
 /// One conversation.

@@ -137,9 +137,12 @@ impl Store for MemoryStore {
             let kept = self.kept();
             let best = directories.iter().find_map(|directory| {
                 let here = kept.values().filter(|found| {
-                    found.record.scope == scope
-                        && found.record.real_cwd == *directory
-                        && (closed || found.record.lifecycle == Lifecycle::Open)
+                    let is_meant = match found.record.lifecycle {
+                        Lifecycle::Open => true,
+                        Lifecycle::Closed { .. } => closed,
+                        Lifecycle::Deleted { .. } => false,
+                    };
+                    is_meant && found.record.scope == scope && found.record.real_cwd == *directory
                 });
                 here.max_by_key(|found| preference(found))
             });
@@ -196,6 +199,6 @@ impl Store for MemoryStore {
 fn preference(found: &Kept) -> (bool, Option<Timestamp>, usize) {
     match found.record.lifecycle {
         Lifecycle::Open => (true, None, found.place),
-        Lifecycle::Closed { at } => (false, Some(at), found.place),
+        Lifecycle::Closed { at } | Lifecycle::Deleted { at } => (false, Some(at), found.place),
     }
 }

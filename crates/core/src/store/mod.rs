@@ -66,7 +66,7 @@ pub enum Change {
     /// The record's MCP servers.
     McpServers(Vec<KeptServer>),
     /// Whether the record still takes part. To open it again where another has taken its scope is
-    /// [`StoreError::ScopeTaken`].
+    /// [`StoreError::ScopeTaken`]. One that is closed or deleted leaves its scope to others at once.
     Lifecycle(Lifecycle),
     /// What the record is found by from a shell, or that it no longer is. A scope that another open record of
     /// its directory has is [`StoreError::ScopeTaken`]; a closed record may have it too.
@@ -117,11 +117,12 @@ pub trait Store: Send + Sync {
     /// move it: a prompt that waits is not news from the agent. Nor does a scope, a run or a command line.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
 
-    /// One record, or `None`.
+    /// One record, or `None`. A deleted one is still told here, because its id is taken; it is in no list and no
+    /// shell finds it.
     fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>>;
 
     /// Up to `limit` of the records that the filter takes, last changed first and by descending id where that is
-    /// equal, after the one a page before ended with.
+    /// equal, after the one a page before ended with. Deleted ones are left out.
     fn records(
         &self,
         filter: RecordFilter,
@@ -130,10 +131,11 @@ pub trait Store: Send + Sync {
     ) -> StoreFuture<'_, Vec<Record>>;
 
     /// The record that has a scope, or `None`: in the nearest directory that has one, the open one, or else the
-    /// one that was closed last (the one that was made last, where that is equal).
+    /// one that was closed last (the one that was made last, where that is equal). A deleted one is not found.
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>>;
 
-    /// The records whose last run has no end, by their ids, and those runs.
+    /// The records whose last run has no end, by their ids, and those runs. Deleted ones are among them: a process
+    /// does not end because its record is not wanted any more.
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>>;
 
     /// Up to `limit` events of a record, in order, from `from` on, and no more than [`PAGE_BYTES`] of bodies

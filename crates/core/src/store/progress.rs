@@ -73,7 +73,7 @@ impl Progress {
     /// Takes note of a change of lifecycle.
     pub(super) fn lifecycle(&mut self, lifecycle: Lifecycle) {
         match lifecycle {
-            Lifecycle::Closed { at } => self.touch(at),
+            Lifecycle::Closed { at } | Lifecycle::Deleted { at } => self.touch(at),
             Lifecycle::Open => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use crate::model::{AbsolutePath, AgentKey, Record, SessionName};
 
-/// Which records to list. One that says nothing means all.
+/// Which records to list. One that says nothing means all; deleted ones are never among them.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RecordFilter {
     /// Those with this agent, whether or not they have a scope.
@@ -14,7 +14,8 @@ pub struct RecordFilter {
 impl RecordFilter {
     /// Whether a record is one of those.
     pub(super) fn takes(&self, record: &Record) -> bool {
-        self.agent.as_ref().is_none_or(|agent| record.agent.key() == *agent)
+        !record.lifecycle.is_deleted()
+            && self.agent.as_ref().is_none_or(|agent| record.agent.key() == *agent)
             && self.real_cwd.as_ref().is_none_or(|real_cwd| record.real_cwd == *real_cwd)
     }
 }

@@ -3,10 +3,12 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what is shared by tests fails like a test")]
 
 mod client_calls;
+mod deleting;
 mod documents;
 mod engine;
 mod errors;
 mod examples;
+mod extensions;
 mod host;
 mod import_acpx;
 mod layers;

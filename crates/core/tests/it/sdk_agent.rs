@@ -129,8 +129,7 @@ async fn initialize_is_understood_both_ways() {
     let heard = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info });
     assert_eq!(pair.agent.take_heard(), [heard]);
     let read = Capabilities {
-        sessions: Advertised { load: true, resume: true, list: true, close: true },
-        delete: true,
+        sessions: Advertised { load: true, resume: true, list: true, close: true, delete: true },
         mcp_http: false,
         mcp_sse: false,
         prompt: PromptContent::default(),
@@ -243,7 +242,7 @@ async fn sessions_are_listed_closed_and_deleted() {
         session: session.clone(),
         updated_at: None,
         title: Some("one".to_owned()),
-        cwd: Some(cwd.to_string()),
+        cwd: Some(cwd().to_string()),
     };
     let cwd = cwd();
     let list = |pair: &Pair| pair.connection.list().unwrap().request(Some(&cwd), None);

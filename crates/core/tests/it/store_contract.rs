@@ -1,6 +1,7 @@
 //! What every store promises, asked of each: one suite, run over memory and over SQLite.
 #![cfg(test)]
 
+mod deleting;
 mod equal;
 pub(crate) mod samples;
 mod scopes;
@@ -22,6 +23,11 @@ use self::samples::{
     turn,
 };
 
+use self::deleting::{
+    a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone,
+    no_shell_finds_a_deleted_record_and_its_scope_is_free_at_once,
+    the_process_of_a_deleted_record_is_still_told_of,
+};
 use self::scopes::{
     a_record_is_found_by_its_agent_and_name_in_the_nearest_directory,
     a_scope_is_given_changed_and_taken_away, a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
@@ -79,6 +85,9 @@ promises! {
     records_are_listed_by_agent_and_directory,
     the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,
     a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
+    a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone,
+    no_shell_finds_a_deleted_record_and_its_scope_is_free_at_once,
+    the_process_of_a_deleted_record_is_still_told_of,
 }
 
 type AnyStore = Arc<dyn Store>;

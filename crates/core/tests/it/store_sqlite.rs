@@ -378,6 +378,7 @@ async fn a_row_that_is_not_what_was_written_is_damage() {
         "UPDATE records SET cwd = '/elsewhere'",
         "UPDATE records SET program = program || 'x'",
         "UPDATE records SET closed_at = 5",
+        "UPDATE records SET deleted_at = 5",
         "UPDATE records SET scope_agent = NULL, scope_name = NULL",
         "UPDATE records SET run_ended_at = 5, run_ended_how = ''",
         "UPDATE records SET last_turn = 2",

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use acpx_core::host::HostError;
 use acpx_core::host::meta::{NewMeta, ShellMeta, StartMeta};
-use acpx_core::model::{RecordId, Seq};
+use acpx_core::model::{RecordId, Seq, SessionName};
 
 use super::super::kept::{Kept, Which};
 use crate::cli::Options;
@@ -72,7 +72,7 @@ fn make(
 }
 
 fn name(settings: &Settings) -> Option<&str> {
-    settings.session.as_ref().map(|name| name.as_str())
+    settings.session.as_ref().map(SessionName::as_str)
 }
 
 /// Asks until a host has answered: one that went away before has made nothing that a shell could find.

@@ -1,4 +1,4 @@
-use acpx_core::model::Lifecycle;
+use acpx_core::model::{AgentExit, Lifecycle};
 
 use super::*;
 use crate::output::samples::{at, bare_record, formats, record, run, turn};

@@ -107,8 +107,21 @@ impl TurnView {
                 ));
                 Ok(())
             }
-            _ => Ok(()),
+            fact => {
+                fact.as_ref().and_then(detail).iter().for_each(|text| console.detail(text));
+                Ok(())
+            }
         }
+    }
+}
+
+/// A fact that is of interest only to those who want to know what is being done.
+fn detail(fact: &Fact) -> Option<String> {
+    match fact {
+        Fact::TurnStarted { turn, request_id } => Some(format!("turn {turn} is sent (request {request_id})")),
+        Fact::Restored { by, .. } => Some(format!("the session is restored by {by}")),
+        Fact::AgentEnded { how } => Some(format!("the agent ended: {how}")),
+        _ => None,
     }
 }
 

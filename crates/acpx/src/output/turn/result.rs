@@ -1,8 +1,8 @@
 //! How a turn ended, for programs: the last line of JSON output, and the exit code.
 
 use acpx_core::model::{
-    AcpSessionId, AgentSessionId, PermissionCount, RecordId, RequestId, SessionIdentity, StopReason, Turn,
-    TurnError, TurnOutcome, TurnState,
+    AcpSessionId, AgentError, AgentSessionId, PermissionCount, RecordId, RequestId, SessionIdentity,
+    StopReason, Turn, TurnError, TurnOutcome, TurnState,
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
@@ -85,7 +85,8 @@ pub(crate) struct ResultError {
 impl From<&TurnError> for ResultError {
     fn from(error: &TurnError) -> Self {
         // A turn keeps what happened; what can be done about it now is for whoever tells it to add.
-        Self { code: error.code.to_string(), message: error.message.to_string(), hint: None }
+        let hint = AgentError::hint_of(&error.code).map(str::to_owned);
+        Self { code: error.code.to_string(), message: error.message.to_string(), hint }
     }
 }
 

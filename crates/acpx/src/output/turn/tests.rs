@@ -240,6 +240,25 @@ fn servers_that_are_left_out_are_named() {
 }
 
 #[test]
+fn what_is_being_done_is_said_to_those_who_ask_for_it() {
+    let lines = [
+        line(Ours, r#"{"fact":"restored","by":"session/load"}"#),
+        line(Ours, r#"{"fact":"turn_started","turn":3,"requestId":"q"}"#),
+        line(Ours, r#"{"fact":"agent_ended","how":"exit code 0"}"#),
+        line(Ours, r#"{"fact":"from_the_future"}"#),
+    ];
+    let said = "\
+[acpx] the session is restored by session/load
+[acpx] turn 3 is sent (request q)
+[acpx] the agent ended: exit code 0
+";
+    let verbose = Mode { format: Format::Text, strict: false, verbose: true };
+    let done = "[done] end_turn\n".to_owned();
+    assert_eq!(shown(verbose, &lines, &completed()), (done.clone(), said.to_owned()));
+    assert_eq!(shown(mode(Format::Text), &lines, &completed()), (done, String::new()));
+}
+
+#[test]
 fn a_quiet_turn_is_the_answer_and_on_stderr_what_it_used() {
     let lines = [
         chunk("agent_thought_chunk", "hm"),

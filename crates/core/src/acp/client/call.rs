@@ -60,7 +60,7 @@ impl AgentConnection {
 
     /// `session/delete`, if the agent has it.
     pub fn delete(&self) -> Option<Delete<'_>> {
-        self.capabilities.delete.then_some(Delete(self))
+        self.capabilities.sessions.delete.then_some(Delete(self))
     }
 
     /// `session/list`, if the agent has it.

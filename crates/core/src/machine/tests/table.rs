@@ -31,6 +31,7 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("cancelling", after(live(ALL), vec![prompt("p"), Input::Cancel(None)])),
         ("closing", after(live(ALL), vec![Input::Close])),
         ("closing over a turn", after(live(ALL), vec![prompt("p"), Input::Close])),
+        ("deleting", after(live(ALL), vec![Input::Delete, Input::CloseAnswered])),
         ("ending to park", after(live(ALL), vec![Input::Park])),
         ("ending to wake", after(live(ALL), vec![Input::Park, wake()])),
         ("ending to close", after(live(RESUME), vec![Input::Close])),
@@ -53,6 +54,7 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("cancel", Input::Cancel(None)),
         ("cancel turn 3", Input::Cancel(Some(TurnId(3)))),
         ("close", Input::Close),
+        ("delete", Input::Delete),
         ("park", Input::Park),
         ("leave", Input::Leave),
         ("agent ready", ready(ALL)),
@@ -79,6 +81,7 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("prompt answered", Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))),
         ("prompt failed", Input::PromptAnswered(Err(died()))),
         ("close answered", Input::CloseAnswered),
+        ("delete answered", Input::DeleteAnswered),
         ("agent text", chunk(MessageKind::Agent, "text")),
         ("title", Input::Update { update: Update::Title(Some("t".into())), body: Arc::from("title") }),
         ("permission to read", Input::Permission { ask: ask(), kind: ToolKind::Reads }),
@@ -134,6 +137,7 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::Prompt { .. }
         | Input::Cancel(_)
         | Input::Close
+        | Input::Delete
         | Input::Park
         | Input::Leave
         | Input::AgentReady { .. }
@@ -147,6 +151,7 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::SetupImpossible(_)
         | Input::PromptAnswered(_)
         | Input::CloseAnswered
+        | Input::DeleteAnswered
         | Input::Update { .. }
         | Input::Permission { .. }
         | Input::Advised { .. }
@@ -208,8 +213,9 @@ fn state_name(state: &State) -> &'static str {
         State::Idle(_) => "idle",
         State::Prompting(Prompting { cancelling: true, .. }) => "cancelling",
         State::Prompting(_) => "prompting",
-        State::Closing(None) => "closing",
-        State::Closing(Some(_)) => "closing over a turn",
+        State::Closing(_, None) => "closing",
+        State::Closing(_, Some(_)) => "closing over a turn",
+        State::Deleting => "deleting",
         State::Ending(Then::Park) => "ending to park",
         State::Ending(Then::Wake) => "ending to wake",
         State::Ending(Then::Close) => "ending to close",
@@ -236,6 +242,7 @@ fn words(effect: &Effect) -> String {
         Effect::SaveTitle(_) => "save the title".into(),
         Effect::SaveLifecycle(Lifecycle::Open) => "save: open".into(),
         Effect::SaveLifecycle(Lifecycle::Closed { .. }) => "save: closed".into(),
+        Effect::SaveLifecycle(Lifecycle::Deleted { .. }) => "save: deleted".into(),
         Effect::Arm(deadline) => format!("arm {deadline:?}").to_lowercase(),
         Effect::Disarm => "disarm".into(),
         Effect::Awake(Ok(how)) => format!("tell: awake ({})", awakening(*how)),
@@ -259,6 +266,7 @@ fn call_name(call: &Call) -> &'static str {
         Call::Prompt { .. } => "session/prompt",
         Call::Cancel => "session/cancel",
         Call::Close => "session/close",
+        Call::Delete => "session/delete",
     }
 }
 

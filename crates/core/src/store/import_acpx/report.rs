@@ -131,7 +131,7 @@ pub enum LeftReason {
         /// The record.
         record: RecordId,
     },
-    /// A record that did not come from npm acpx, or came from another file, has the id.
+    /// A record that did not come from npm acpx, came from another file, or was deleted here, has the id.
     IdTaken {
         /// The id.
         record: RecordId,
@@ -151,7 +151,9 @@ impl fmt::Display for LeftReason {
                 f,
                 "the record {record} has been used here since it was taken, or its files no longer begin as they did"
             ),
-            Self::IdTaken { record } => write!(f, "there is another record {record} already"),
+            Self::IdTaken { record } => {
+                write!(f, "another record has the id {record} already, or had it until it was deleted")
+            }
         }
     }
 }

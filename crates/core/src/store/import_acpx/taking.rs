@@ -72,7 +72,7 @@ impl Taker<'_> {
                 let (taken, _) = self.tell(files, source, Telling::of_new(&npm), destination, notes).await?;
                 Ok(Outcome::Taken(taken))
             }
-            Some(record) if was_imported(&record) => {
+            Some(record) if was_imported(&record) && !record.lifecycle.is_deleted() => {
                 let (id, telling) = (record.id.clone(), Telling::of_kept(&npm, &record));
                 let destination = Destination::Kept(Box::new(record));
                 let (grown, is_news) = self.tell(files, source, telling, destination, npm.notes).await?;

@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use super::cells::Cells;
 use super::fault::Fault;
 use super::rows::{self, EVENT, RECORD, RecordKey, STANDING, Standing, TURN};
+use super::scope;
 use crate::model::{AgentKey, AgentRun, Event, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId};
 use crate::store::page::Page;
 use crate::store::{RecordFilter, StoreError};
@@ -33,10 +34,10 @@ pub(super) fn records(
     after: Option<&(Timestamp, RecordId)>,
     limit: usize,
 ) -> Result<Vec<Record>, Fault> {
-    let mut conditions = vec!["TRUE"];
+    let mut conditions = vec![NOT_DELETED];
     let mut values: Vec<Value> = Vec::new();
     if let Some((at, id)) = after {
-        conditions.push("(updated_at, id) < (?, ?)");
+        conditions.push(AFTER);
         values.extend([at.as_millis().into(), id.as_str().to_owned().into()]);
     }
     if let Some(real_cwd) = &filter.real_cwd {
@@ -49,17 +50,27 @@ pub(super) fn records(
         values.extend([agent.as_str().to_owned().into(), program.into(), args.into()]);
     }
     values.push(bounded(limit).into());
-    let conditions = conditions.join(" AND ");
-    let mut statement = connection.prepare_cached(&format!(
-        "{} WHERE {conditions} ORDER BY updated_at DESC, id DESC LIMIT ?",
-        select_records()
-    ))?;
+    let mut statement = connection.prepare_cached(&select_page(&conditions))?;
     let mut found = statement.query(params_from_iter(values))?;
     let mut records = Vec::new();
     while let Some(row) = found.next()? {
-        records.push(rows::record(connection, row)?);
+        let record = rows::record(connection, row)?;
+        if record.lifecycle.is_deleted() {
+            return Err(scope::misled(&record.id));
+        }
+        records.push(record);
     }
     Ok(records)
+}
+
+/// The condition that leads to the index of listed records.
+pub(super) const NOT_DELETED: &str = "deleted_at IS NULL";
+pub(super) const AFTER: &str = "(updated_at, id) < (?, ?)";
+
+/// The statement for a page of records that meet all conditions.
+pub(super) fn select_page(conditions: &[&str]) -> String {
+    let conditions = conditions.join(" AND ");
+    format!("{} WHERE {conditions} ORDER BY updated_at DESC, id DESC LIMIT ?", select_records())
 }
 
 /// The program and the arguments of an agent without a name, as their columns hold them, if the key is one of such

@@ -11,7 +11,7 @@ use crate::model::{AbsolutePath, Lifecycle, Record, RecordId, Scope};
 use crate::store::{ScopeQuery, StoreError};
 
 const IN_SCOPE: &str = "scope_agent = ?1 AND real_cwd = ?2 AND scope_name = ?3";
-pub(super) const OPEN: &str = "closed_at IS NULL";
+pub(super) const OPEN: &str = "closed_at IS NULL AND deleted_at IS NULL";
 pub(super) const CLOSED_LAST: &str = "closed_at IS NOT NULL ORDER BY closed_at DESC, key DESC LIMIT 1";
 
 /// The record that has a scope, in the nearest directory that has one.
@@ -41,9 +41,13 @@ fn find_in(
     let mut found = statement.query(params![scope.agent.as_str(), directory.as_str(), name])?;
     let Some(row) = found.next()? else { return Ok(None) };
     let record = rows::record(connection, row)?;
-    // Whether it is closed is no column of the index but decides which index it is in.
-    let open = record.lifecycle == Lifecycle::Open;
-    if open == (which == OPEN) { Ok(Some(record)) } else { Err(misled(&record.id)) }
+    // Its lifecycle decides which index a record is in, and is no column of the one for open records.
+    let is_right = match record.lifecycle {
+        Lifecycle::Open => which == OPEN,
+        Lifecycle::Closed { .. } => which == CLOSED_LAST,
+        Lifecycle::Deleted { .. } => false,
+    };
+    if is_right { Ok(Some(record)) } else { Err(misled(&record.id)) }
 }
 
 pub(super) fn select_in_scope(which: &str) -> String {
@@ -67,12 +71,15 @@ pub(super) fn refuse_taken(
     let cells = Cells::read(row, 0, &RECORD)?;
     let holder = rows::id(&cells)?;
     match rows::place(&cells)?.lifecycle {
-        Lifecycle::Closed { .. } => Err(misled(&holder)),
+        Lifecycle::Closed { .. } | Lifecycle::Deleted { .. } => Err(misled(&holder)),
         Lifecycle::Open if holder == *record => Ok(()),
         Lifecycle::Open => Err(StoreError::ScopeTaken { record: holder }.into()),
     }
 }
 
-fn misled(record: &RecordId) -> Fault {
-    Fault::Damaged(format!("an index and the record {record} do not agree whether it is closed"))
+/// An index has a record that does not belong there.
+pub(super) fn misled(record: &RecordId) -> Fault {
+    Fault::Damaged(format!(
+        "an index and the record {record} do not agree whether it is open, closed or deleted"
+    ))
 }

@@ -80,7 +80,7 @@ impl Target<'_> {
             scope::refuse_taken(self.connection, self.id, place.scope.as_ref(), &place.real_cwd)?;
         }
         self.standing.progress.lifecycle(lifecycle);
-        self.replace(&[("closed_at", cells::optional_integer(closed_at(lifecycle)))])
+        self.replace(&rows::lifecycle_values(lifecycle))
     }
 
     fn write_scope(&self, scope: Option<&Scope>) -> Result<(), Fault> {
@@ -240,12 +240,4 @@ pub(super) fn write_lineage(
         }
     }
     Ok(())
-}
-
-/// The time of closing as a column holds it.
-pub(super) fn closed_at(lifecycle: Lifecycle) -> Option<i64> {
-    match lifecycle {
-        Lifecycle::Open => None,
-        Lifecycle::Closed { at } => Some(at.as_millis()),
-    }
 }

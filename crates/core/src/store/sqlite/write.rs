@@ -12,7 +12,7 @@ use super::fault::Fault;
 use super::ledger::ImportedFile;
 use super::read;
 use super::rows::{self, LEASE, RECORD, RecordKey, STANDING, Standing};
-use super::target::{Target, closed_at, write_lineage};
+use super::target::{Target, write_lineage};
 use super::{ledger, scope};
 use crate::model::{HostId, Lifecycle, Record, RecordId};
 use crate::store::progress::Progress;
@@ -85,6 +85,7 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
     let agent = &record.agent;
     let start_timeout_ms = i64::try_from(agent.start_timeout.as_millis()).unwrap_or(i64::MAX);
     let (args, mcp_servers) = (rows::list(&agent.args), rows::servers_text(&record.mcp_servers));
+    let [closed_at, deleted_at] = rows::lifecycle_values(record.lifecycle).map(|(_, value)| value);
     let [scope_agent, scope_name] = rows::scope_values(record.scope.as_ref()).map(|(_, value)| value);
     let [pid, started, boot, since, ended_at, ended_how] =
         rows::run_values(record.agent_run.as_ref())?.map(|(_, value)| value);
@@ -99,7 +100,7 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
         record.real_cwd.as_str().into(),
         mcp_servers.as_str().into(),
         record.title.as_deref().into(),
-        cells::optional_integer(closed_at(record.lifecycle)),
+        closed_at,
         ValueRef::Integer(record.created_at.as_millis()),
         scope_agent,
         scope_name,
@@ -109,14 +110,15 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
         since,
         ended_at,
         ended_how,
+        deleted_at,
     ];
     let mut insert = connection.prepare_cached(
         "INSERT INTO records (key, id, agent_name, program, args, start_timeout_ms, cwd, real_cwd, \
          mcp_servers, title, closed_at, created_at, scope_agent, scope_name, run_pid, run_started, run_boot, \
-         run_since, run_ended_at, run_ended_how, checksum, \
+         run_since, run_ended_at, run_ended_how, deleted_at, checksum, \
          updated_at, answered_turns, lineage_rows, open_turns, standing_checksum) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-         ?21, 0, 0, 0, 0, 0)",
+         ?21, ?22, 0, 0, 0, 0, 0)",
     )?;
     Ok(cells::write(&mut insert, &RECORD, values)?)
 }

@@ -5,7 +5,7 @@
 #![cfg(all(test, target_os = "linux"))]
 
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use acpx_core::host::{FromHost, HostClient, HostError, HostPlace, Launcher, Refusal, published};
 use acpx_core::model::{ProcessIdentity, Record, RecordId};
@@ -16,19 +16,19 @@ use serde_json::{Value, json};
 
 use crate::examples;
 
-//mod abuse;
-//mod clients;
-//mod faults;
-//mod killed;
-//mod life;
-//mod load;
-//mod repeated;
-//mod safety;
+mod abuse;
+mod clients;
+mod faults;
+mod killed;
+mod life;
+mod load;
+mod repeated;
+mod safety;
 mod sdk;
-//mod servers;
-//mod shell;
-//mod versions;
-//mod watch;
+mod servers;
+mod shell;
+mod versions;
+mod watch;
 
 /// A home, and how its host is reached.
 struct Bench {
@@ -45,7 +45,7 @@ struct Manner {
 }
 
 /// A host that stays, and whose agents stay, for longer than any test.
-const PATIENT: Manner = Manner { linger: Duration::from_secs(600), idle: Duration::from_secs(600) };
+const PATIENT: Manner = Manner { linger: Duration::from_mins(10), idle: Duration::from_mins(10) };
 
 impl Bench {
     fn new() -> Self {
@@ -55,13 +55,17 @@ impl Bench {
     fn with(manner: Manner) -> Self {
         let home = TempHome::new();
         let runtime = home.join("run");
-        std::fs::create_dir(&runtime).unwrap();
-        let place = HostPlace::new(home.join("home"), Some(runtime.clone()), home.path());
+        let place = HostPlace::new(home.join("home"), None, &runtime);
         let millis = |time: Duration| time.as_millis().to_string().into();
         let paths = [place.home().to_owned(), runtime].map(PathBuf::into_os_string);
         let args = paths.into_iter().chain([millis(manner.linger), millis(manner.idle)]).collect();
         let launcher = Launcher { program: examples::program("host"), args, environment: Vec::new() };
         Self { home, place, launcher }
+    }
+
+    /// Where its host has its socket.
+    fn sockets(&self) -> PathBuf {
+        self.home.join("run").join(format!("acpx-{}", rustix::process::getuid().as_raw()))
     }
 
     async fn client(&self) -> HostClient {
@@ -111,16 +115,17 @@ impl Bench {
     }
 
     /// Kills the host as the world does, and waits until it is gone.
-    fn kill_host(&self) {
+    async fn kill_host(&self) {
         let host = self.host_process();
         kill(host.pid);
-        eventually("the host is gone", || !host.is_alive());
+        eventually("the host is gone", || !host.is_alive()).await;
     }
 }
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        if let Some(info) = published(&self.place) {
+        // A test may have been its own host.
+        if let Some(info) = published(&self.place).filter(|info| info.pid != std::process::id()) {
             kill(info.pid);
         }
         sweep(&self.place.name(), &[], Grace { eof: Duration::ZERO, term: Duration::ZERO });
@@ -130,7 +135,7 @@ impl Drop for Bench {
 fn kill(pid: u32) {
     let pid = rustix::process::Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
     // It may have gone by itself.
-    drop(rustix::process::kill_process(pid, rustix::process::Signal::KILL));
+    let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
 }
 
 /// What agents of these tests get.
@@ -141,7 +146,9 @@ fn environment() -> Vec<(String, String)> {
 /// The params of `session/prompt`, with what stands under `_meta.acpx`.
 fn prompt_params(record: &str, text: &str, acpx: Value) -> Value {
     let prompt = json!([{ "type": "text", "text": text }]);
-    json!({ "sessionId": record, "prompt": prompt, "_meta": { "acpx": acpx } })
+    let mut params = json!({ "sessionId": record, "prompt": prompt });
+    params["_meta"]["acpx"] = acpx;
+    params
 }
 
 /// Prompts and waits for the answer.
@@ -170,10 +177,10 @@ async fn until<T>(client: &mut HostClient, mut wanted: impl FnMut(FromHost) -> O
 const LOOK_AGAIN: Duration = Duration::from_millis(2);
 
 /// Waits for a condition, and fails if it never comes.
-fn eventually(what: &str, condition: impl Fn() -> bool) {
-    let deadline = std::time::Instant::now() + Duration::from_secs(30);
+async fn eventually(what: &str, condition: impl Fn() -> bool) {
+    let deadline = Instant::now() + Duration::from_secs(30);
     while !condition() {
-        assert!(std::time::Instant::now() < deadline, "never: {what}");
-        std::thread::sleep(LOOK_AGAIN);
+        assert!(Instant::now() < deadline, "never: {what}");
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
 }

@@ -1,10 +1,11 @@
 //! An import is careful: it does nothing twice, touches no file, lets no damaged file stop the others, and keeps
 //! its hands off what is in use.
 
+use std::collections::HashSet;
 use std::process::{Command, Stdio};
 
-use acpx_core::model::{Direction, Event, EventKind, LineageIndex, Seq};
-use acpx_core::store::import_acpx::import;
+use acpx_core::model::{Direction, Event, EventKind, HostId, LineageIndex, Seq};
+use acpx_core::store::import_acpx::{ImportOptions, import};
 use sha2::{Digest, Sha256};
 
 use super::*;
@@ -23,7 +24,8 @@ async fn a_second_import_changes_nothing_and_writes_nothing() {
     // A store that is only read would refuse any write.
     let reader = SqliteStore::open(home.store.path(), Access::ReadOnly).unwrap();
     let sessions = home.sessions();
-    let again = import(&reader, &sessions, keeping(&host("r"), &HashSet::new()));
+    let (host_of_reader, none) = (host("r"), HashSet::new());
+    let again = import(&reader, &sessions, keeping(&host_of_reader, &none));
     assert_eq!(again.await.unwrap(), ImportReport { unchanged: 3, ..ImportReport::default() });
     assert_eq!(home.store.records(RecordFilter::default(), None, 10).await.unwrap(), records);
     assert_eq!(home.store.imports(home.sessions().canonicalize().unwrap()).await.unwrap(), noted);
@@ -228,7 +230,8 @@ async fn without_a_directory_there_is_no_news_and_an_import_says_so() {
     std::fs::remove_dir(home.sessions()).unwrap();
     assert!(!home.has_news().await);
     let sessions = home.sessions();
-    let nothing = import(&home.store, &sessions, keeping(&host("h"), &HashSet::new()));
+    let (host, none) = (host("h"), HashSet::new());
+    let nothing = import(&home.store, &sessions, keeping(&host, &none));
     assert_eq!(nothing.await.unwrap_err().code(), "IMPORT_DIRECTORY");
 }
 
@@ -244,4 +247,30 @@ async fn a_record_that_is_in_use_here_is_left_alone_until_it_is_not() {
     let left = LeftAlone { file: format!("{FULL}.json"), reason: LeftReason::InUse { record: id(FULL) } };
     assert_eq!(report, ImportReport { left: vec![left], ..ImportReport::default() });
     assert_eq!(home.import().await.taken.len(), 1);
+}
+
+#[tokio::test]
+async fn a_record_that_was_deleted_here_does_not_come_back() {
+    let home = Home::with(&["turns", "killed"]);
+    home.import().await;
+    let lease = home.store.lease(id(KILLED), host("h")).await.unwrap();
+    let deleted = Lifecycle::Deleted { at: Timestamp::parse("2026-08-01T00:00:00Z").unwrap() };
+    home.store.append(lease, vec![Change::Lifecycle(deleted)], Durability::Process).await.unwrap();
+    let kept = home.record(KILLED).await;
+    assert_eq!(home.import().await, ImportReport { unchanged: 2, ..ImportReport::default() });
+    // Not even when npm acpx has gone on with it.
+    home.put("grown");
+    let left =
+        LeftAlone { file: format!("{KILLED}.json"), reason: LeftReason::IdTaken { record: id(KILLED) } };
+    for _ in 0..2 {
+        let report = home.import().await;
+        assert_eq!(
+            report,
+            ImportReport { unchanged: 1, left: vec![left.clone()], ..ImportReport::default() }
+        );
+        assert!(!home.has_news().await);
+    }
+    assert_eq!(home.record(KILLED).await, kept);
+    let listed = home.store.records(RecordFilter::default(), None, 10).await.unwrap();
+    assert_eq!(listed.into_iter().map(|record| record.id).collect::<Vec<_>>(), [id(TURNS)]);
 }

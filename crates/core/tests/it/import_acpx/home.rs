@@ -1,6 +1,6 @@
 //! A home of npm acpx with fixtures in it, and a store beside it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use acpx_core::acp;
 use acpx_core::model::{Conversation, Entry, Message, MessageKind, Record, RecordId};
-use acpx_core::store::import_acpx::{ImportMode, ImportReport, has_news, import};
+use acpx_core::store::import_acpx::{ImportMode, ImportOptions, ImportReport, has_news, import};
 use acpx_core::store::{Access, SqliteStore, Store};
 use tempfile::TempDir;
 

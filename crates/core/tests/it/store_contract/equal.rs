@@ -3,8 +3,8 @@
 mod calls;
 
 use acpx_core::model::{
-    AgentExit, AgentRun, AgentSessionId, Direction, Event, EventKind, Lifecycle, Lineage, LineageIndex,
-    LineageReason, PermissionCount, ProcessIdentity, Record, Seq, Turn, TurnId, TurnState,
+    AgentExit, AgentRun, AgentSessionId, Direction, Event, EventKind, Lineage, LineageIndex, LineageReason,
+    PermissionCount, ProcessIdentity, Record, Seq, Turn, TurnId, TurnState,
 };
 use acpx_core::store::{Access, Change, Lease, MemoryStore, RecordFilter, SqliteStore, Store, StoreError};
 use proptest::collection::vec;
@@ -124,9 +124,7 @@ impl Side {
                 since: at(3),
                 ended: ended.map(|how| AgentExit { at: at(4), how }),
             }),
-            Step::Lifecycle(closed) => {
-                Change::Lifecycle(closed.map_or(Lifecycle::Open, |time| Lifecycle::Closed { at: at(time) }))
-            }
+            Step::Lifecycle(lifecycle) => Change::Lifecycle(lifecycle),
         };
         steps.into_iter().map(&mut change).collect()
     }
@@ -164,6 +162,7 @@ proptest! {
             let filter = RecordFilter::default();
             let mut whole = vec![Call::Records { filter, after: None, limit: 10 }, Call::Running];
             for name in 0..NAMES.len() {
+                whole.push(Call::Record { name });
                 whole.push(Call::Events { name, from: 1, limit: 1000 });
                 whole.push(Call::OpenTurns { name });
                 whole.extend((0..REQUESTS.len()).map(|request| Call::Turn { name, request }));

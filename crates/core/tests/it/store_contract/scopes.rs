@@ -10,7 +10,7 @@ use acpx_core::store::{Change, Durability, Lease, RecordFilter, ScopeQuery};
 use super::samples::{at, events, host, id, record, session, stopped, turn};
 use super::{AnyStore, create, kept, said};
 
-fn path(text: &str) -> AbsolutePath {
+pub(super) fn path(text: &str) -> AbsolutePath {
     AbsolutePath::new(text).unwrap()
 }
 
@@ -19,7 +19,7 @@ fn scope(agent: &str, name: &str) -> Scope {
 }
 
 /// A record in a directory, with the scope of `claude` and a name, or without one where the name is empty.
-fn scoped(record_id: &str, directory: &str, name: &str) -> Record {
+pub(super) fn scoped(record_id: &str, directory: &str, name: &str) -> Record {
     Record { scope: Some(scope("claude", name)), real_cwd: path(directory), ..record(record_id, 5) }
 }
 

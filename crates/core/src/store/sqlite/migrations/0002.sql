@@ -1,5 +1,5 @@
--- Format 2: what a shell finds a record by, the last process of its agent, what a turn used and was allowed, and
--- which files of another program have been taken over. Never edited once released.
+-- Format 2: what a shell finds a record by, the last process of its agent, that a record was deleted, what a turn used
+-- and was allowed, and which files of another program have been taken over. Never edited once released.
 -- The columns that are added here belong to the checksum of their row up to the last one that is not null, so a row
 -- of format 1 keeps the one it has.
 
@@ -11,12 +11,16 @@ ALTER TABLE records ADD COLUMN run_boot TEXT;
 ALTER TABLE records ADD COLUMN run_since INTEGER;
 ALTER TABLE records ADD COLUMN run_ended_at INTEGER;  -- null while no end was seen
 ALTER TABLE records ADD COLUMN run_ended_how TEXT;
+ALTER TABLE records ADD COLUMN deleted_at INTEGER;    -- null for a record that is open or closed
 
 -- Of the open records of a directory, one has a scope. An index takes no two nulls for equal: hence the empty name.
 CREATE UNIQUE INDEX records_in_scope ON records (scope_agent, real_cwd, scope_name)
-  WHERE scope_agent IS NOT NULL AND closed_at IS NULL;
+  WHERE scope_agent IS NOT NULL AND closed_at IS NULL AND deleted_at IS NULL;
 CREATE INDEX records_once_in_scope ON records (scope_agent, real_cwd, scope_name, closed_at)
   WHERE scope_agent IS NOT NULL AND closed_at IS NOT NULL;
+-- Deleted records are in no list, and whoever reads one does not pass them by.
+DROP INDEX records_by_update;
+CREATE INDEX records_by_update ON records (updated_at DESC, id DESC) WHERE deleted_at IS NULL;
 CREATE INDEX records_running ON records (run_pid) WHERE run_pid IS NOT NULL AND run_ended_at IS NULL;
 
 ALTER TABLE turns ADD COLUMN usage TEXT;              -- a JSON object, as the agent told it

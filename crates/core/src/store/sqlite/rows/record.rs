@@ -20,9 +20,10 @@ pub(in super::super) const RECORD: Columns<COLUMNS> = columns!["records":
     "key", "id", "agent_name", "program", "args", "start_timeout_ms", "cwd", "real_cwd", "mcp_servers", "title",
     "closed_at", "created_at";
     added "scope_agent", "scope_name", "run_pid", "run_started", "run_boot", "run_since", "run_ended_at",
-    "run_ended_how"; "checksum"];
+    "run_ended_how", "deleted_at"; "checksum"];
 
-const COLUMNS: usize = 20;
+const COLUMNS: usize = 21;
+const DELETED_AT: usize = 20;
 
 /// A row of [`RECORD`].
 pub(in super::super) type RecordRow<'a> = Cells<'a, COLUMNS>;
@@ -75,11 +76,26 @@ pub(in super::super) struct Place {
 
 /// The place of a record.
 pub(in super::super) fn place(cells: &RecordRow<'_>) -> Result<Place, Fault> {
-    Ok(Place {
-        scope: scope(cells)?,
-        real_cwd: cells.parsed(7, path)?,
-        lifecycle: cells.optional_time(10)?.map_or(Lifecycle::Open, |at| Lifecycle::Closed { at }),
-    })
+    Ok(Place { scope: scope(cells)?, real_cwd: cells.parsed(7, path)?, lifecycle: lifecycle(cells)? })
+}
+
+fn lifecycle(cells: &RecordRow<'_>) -> Result<Lifecycle, Fault> {
+    match (cells.optional_time(10)?, cells.optional_time(DELETED_AT)?) {
+        (None, None) => Ok(Lifecycle::Open),
+        (Some(at), None) => Ok(Lifecycle::Closed { at }),
+        (None, Some(at)) => Ok(Lifecycle::Deleted { at }),
+        (Some(_), Some(_)) => Err(cells.unknown(DELETED_AT)),
+    }
+}
+
+/// A lifecycle as its columns hold it.
+pub(in super::super) fn lifecycle_values(lifecycle: Lifecycle) -> [(&'static str, ValueRef<'static>); 2] {
+    let (closed_at, deleted_at) = match lifecycle {
+        Lifecycle::Open => (None, None),
+        Lifecycle::Closed { at } => (Some(at.as_millis()), None),
+        Lifecycle::Deleted { at } => (None, Some(at.as_millis())),
+    };
+    [("closed_at", cells::optional_integer(closed_at)), ("deleted_at", cells::optional_integer(deleted_at))]
 }
 
 fn scope(cells: &RecordRow<'_>) -> Result<Option<Scope>, Fault> {
@@ -116,10 +132,10 @@ pub(in super::super) fn agent_run(row: &Row<'_>) -> Result<(RecordId, Option<Age
 }
 
 fn run(cells: &RecordRow<'_>) -> Result<Option<AgentRun>, Fault> {
-    let Some(pid) = cells.optional_number(14)? else { return empty(cells, 15..COLUMNS).map(|()| None) };
+    let Some(pid) = cells.optional_number(14)? else { return empty(cells, 15..DELETED_AT).map(|()| None) };
     let ended = match cells.optional_time(18)? {
         Some(at) => Some(AgentExit { at, how: cells.text(19)?.to_owned() }),
-        None => empty(cells, 19..COLUMNS).map(|()| None)?,
+        None => empty(cells, 19..DELETED_AT).map(|()| None)?,
     };
     let process = ProcessIdentity {
         pid: u32::try_from(pid).map_err(|_| cells.unknown(14))?,

@@ -32,12 +32,18 @@ fn query(agent: &str, name: &str) -> ScopeQuery {
 }
 
 async fn problem_with(change: &str, checksums_agree: bool) -> String {
+    problem_with_one(Lifecycle::Open, change, checksums_agree).await
+}
+
+async fn problem_with_one(lifecycle: Lifecycle, change: &str, checksums_agree: bool) -> String {
     let (_home, path) = place();
     let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
     let (full, ended) = full();
+    let full = Record { lifecycle, ..full };
     store.create(full.clone(), vec![ended.clone()], host()).await.unwrap();
-    assert_eq!(store.find(query("claude", "name")).await.unwrap().unwrap().scope, full.scope);
     let Change::Turn(ended) = ended else { unreachable!() };
+    let kept = Record { last_turn: Some(TurnId(1)), ..full };
+    assert_eq!(store.record(id("r")).await.unwrap(), Some(kept));
     assert_eq!(store.turn_numbered(id("r"), TurnId(1)).await.unwrap(), Some(ended));
     drop(store);
     let file = Connection::open(&path).unwrap();
@@ -70,6 +76,7 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
         "UPDATE records SET run_pid = NULL, run_started = NULL, run_boot = NULL, run_since = NULL, \
          run_ended_at = NULL, run_ended_how = NULL",
         "UPDATE records SET mcp_servers = '[\"files\"]'",
+        "UPDATE records SET deleted_at = 9",
         "UPDATE turns SET usage = NULL",
         "UPDATE turns SET approved = 3",
         "UPDATE turns SET rejected = NULL",
@@ -98,6 +105,8 @@ async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checks
         ("UPDATE records SET mcp_servers = '[1]'", "records.mcp_servers"),
         ("UPDATE records SET mcp_servers = '[{\"name\":\"files\"}]'", "records.mcp_servers"),
         ("UPDATE records SET mcp_servers = '[{\"name\":\"a\",\"source\":\"b\"}]'", "records.mcp_servers"),
+        ("UPDATE records SET deleted_at = 9223372036854775807", "records.deleted_at"),
+        ("UPDATE records SET deleted_at = 9, closed_at = 9", "records.deleted_at"),
         ("UPDATE turns SET approved = -1", "turns.approved"),
         ("UPDATE turns SET rejected = 4294967296", "turns.rejected"),
     ];
@@ -108,17 +117,31 @@ async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checks
 }
 
 #[tokio::test]
+async fn a_deleted_record_does_not_come_back_by_damage() {
+    let changes = [
+        "UPDATE records SET deleted_at = NULL",
+        "UPDATE records SET deleted_at = NULL, closed_at = 7",
+        "UPDATE records SET deleted_at = 8",
+    ];
+    for change in changes {
+        let problem = problem_with_one(Lifecycle::Deleted { at: at(7) }, change, false).await;
+        assert_eq!(problem, "a row of records (key Integer(1)) is not what was written", "{change}");
+    }
+}
+
+#[tokio::test]
 async fn an_index_that_leads_to_another_record_than_it_says_is_damage() {
     let changes = [
         ("scope_name = 'other'", "a row of records (key Integer(1)) is not what was written"),
-        ("closed_at = 9", "an index and the record r do not agree whether it is closed"),
+        ("closed_at = 9", MISLED),
+        ("deleted_at = 9", MISLED),
     ];
     for (change, problem) in changes {
         let (_home, path) = place();
         let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
         let lease = store.create(full().0, Vec::new(), host()).await.unwrap();
         drop(store);
-        change_unseen_by_the_index(&path, change);
+        change_unseen_by(&path, "records_in_scope", change);
         let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
         let named = Record { id: id("s"), ..full().0 };
         let refused = [
@@ -131,21 +154,35 @@ async fn an_index_that_leads_to_another_record_than_it_says_is_damage() {
     }
 }
 
-/// Changes all records with their checksums, while the index of open scopes is hidden from SQLite.
-fn change_unseen_by_the_index(path: &Path, change: &str) {
+const MISLED: &str = "an index and the record r do not agree whether it is open, closed or deleted";
+
+#[tokio::test]
+async fn a_deleted_record_in_the_index_of_listed_ones_is_damage() {
+    let (_home, path) = place();
+    let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
+    store.create(full().0, Vec::new(), host()).await.unwrap();
+    drop(store);
+    change_unseen_by(&path, "records_by_update", "deleted_at = 9");
+    let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
+    let refused = store.records(RecordFilter::default(), None, 10).await.unwrap_err();
+    assert_eq!(refused.to_string(), format!("the store {} is damaged: {MISLED}", path.display()));
+}
+
+/// Changes all records with their checksums, while an index is hidden from SQLite.
+fn change_unseen_by(path: &Path, index: &str, change: &str) {
     let file = Connection::open(path).unwrap();
-    let entry = "SELECT rootpage, sql FROM sqlite_schema WHERE name = 'records_in_scope'";
+    let entry = "SELECT rootpage, sql FROM sqlite_schema WHERE name = ?1";
     let (page, made): (i64, String) =
-        file.query_row(entry, [], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
-    let hide = "PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = 'records_in_scope'";
-    file.execute_batch(hide).unwrap();
+        file.query_row(entry, [index], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+    let hide = format!("PRAGMA writable_schema = ON; DELETE FROM sqlite_schema WHERE name = '{index}'");
+    file.execute_batch(&hide).unwrap();
     drop(file);
     sql(path, &format!("UPDATE records SET {change}"));
     let file = Connection::open(path).unwrap();
     agree(&file, &rows::RECORD);
     file.execute_batch("PRAGMA writable_schema = ON").unwrap();
-    let show = "INSERT INTO sqlite_schema VALUES ('index', 'records_in_scope', 'records', ?1, ?2)";
-    file.execute(show, (page, made)).unwrap();
+    let show = "INSERT INTO sqlite_schema VALUES ('index', ?1, 'records', ?2, ?3)";
+    file.execute(show, (index, page, made)).unwrap();
 }
 
 #[test]
@@ -171,5 +208,14 @@ fn no_lookup_goes_through_all_records() {
     assert_eq!(
         plan(&read::select_running()),
         ["SEARCH records USING INDEX records_running (run_pid>?)", "USE TEMP B-TREE FOR ORDER BY"]
+    );
+    // A list is read in the order of its index, from where the page before has ended, and holds no deleted record.
+    assert_eq!(
+        plan(&read::select_page(&[read::NOT_DELETED])),
+        ["SCAN records USING INDEX records_by_update"]
+    );
+    assert_eq!(
+        plan(&read::select_page(&[read::NOT_DELETED, read::AFTER])),
+        ["SEARCH records USING INDEX records_by_update ((updated_at,id)<(?,?))"]
     );
 }

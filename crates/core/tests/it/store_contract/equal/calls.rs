@@ -1,9 +1,11 @@
 //! What is asked of the stores: calls over few names and numbers, so that they meet.
 
-use acpx_core::model::{AbsolutePath, AgentKey, Scope, SessionName};
+use acpx_core::model::{AbsolutePath, AgentKey, Lifecycle, Scope, SessionName};
 use acpx_core::store::{Durability, RecordFilter, ScopeQuery};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
+
+use crate::store_contract::samples::at;
 
 /// One call, over few names and numbers, so that calls meet.
 #[derive(Debug, Clone)]
@@ -63,7 +65,7 @@ pub(super) enum Step {
     Lineage { rows: usize, inner: bool },
     Title(Option<String>),
     McpServers(Vec<(String, bool)>),
-    Lifecycle(Option<i64>),
+    Lifecycle(Lifecycle),
     Scope(Option<Scope>),
     AgentRun { pid: u32, ended: Option<String> },
     AgentCommand { program: String, args: Vec<String> },
@@ -119,7 +121,16 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..4_u32, any::<Option<String>>()).prop_map(|(pid, ended)| Step::AgentRun { pid, ended }),
         1 => ("[a-z]{1,3}", vec(".{0,4}", 0..3))
             .prop_map(|(program, args)| Step::AgentCommand { program, args }),
-        2 => any::<Option<bool>>().prop_map(|at| Step::Lifecycle(at.map(|late| if late { 40 } else { 4 }))),
+        2 => lifecycle().prop_map(Step::Lifecycle),
+    ]
+}
+
+fn lifecycle() -> impl Strategy<Value = Lifecycle> {
+    let time = || prop_oneof![Just(at(4)), Just(at(40))];
+    prop_oneof![
+        2 => Just(Lifecycle::Open),
+        2 => time().prop_map(|at| Lifecycle::Closed { at }),
+        1 => time().prop_map(|at| Lifecycle::Deleted { at }),
     ]
 }
 

@@ -1,0 +1,55 @@
+//! Deleting is closing first, whatever it meets, and never less than that.
+
+use super::*;
+
+fn deleted() -> Effect {
+    Effect::SaveLifecycle(Lifecycle::Deleted { at: at(1000) })
+}
+
+#[test]
+fn an_agent_is_told_to_delete_once_it_has_closed_and_the_record_once_it_is_gone() {
+    let mut machine = live(ALL);
+    let effects = feed(&mut machine, [Input::Delete]);
+    assert_eq!(effects, [Effect::Ask(Call::Close), Effect::Arm(Deadline::Close)]);
+    let effects = feed(&mut machine, [Input::CloseAnswered]);
+    assert_eq!(effects, [Effect::Ask(Call::Delete), Effect::Arm(Deadline::Close)]);
+    assert_eq!(feed(&mut machine, [Input::CloseAnswered]), []);
+    assert_eq!(feed(&mut machine, [Input::DeleteAnswered]), [Effect::Disarm, Effect::EndAgent]);
+    assert!(!machine.is_deleted());
+    let effects = feed(&mut machine, [Input::AgentEnded]);
+    assert_eq!(effects, [deleted(), Effect::Fact(Fact::Closed {}), Effect::Closed]);
+    assert!(machine.is_deleted());
+}
+
+#[test]
+fn a_delete_that_meets_a_close_or_an_end_still_deletes() {
+    let wake = || Input::Wake(WakeOptions::default());
+    let under_way = [
+        ("closing", vec![Input::Close, Input::Delete, Input::CloseAnswered, Input::DeleteAnswered]),
+        ("closing, unanswered", vec![Input::Close, Input::Delete, Input::Deadline(Deadline::Close)]),
+        ("deleting, unanswered", vec![Input::Delete, Input::CloseAnswered, Input::Deadline(Deadline::Close)]),
+        ("parking", vec![Input::Park, Input::Delete]),
+        ("waking again", vec![Input::Park, wake(), Input::Delete]),
+        ("closed meanwhile", vec![Input::Delete, Input::Close, Input::CloseAnswered, Input::DeleteAnswered]),
+    ];
+    for (name, inputs) in under_way {
+        let mut machine = live(ALL);
+        feed(&mut machine, inputs);
+        let effects = feed(&mut machine, [Input::AgentEnded]);
+        assert_eq!(effects.first(), Some(&deleted()), "{name}: {effects:?}");
+    }
+    for inputs in [vec![Input::Delete], vec![Input::Delete, Input::CloseAnswered]] {
+        let mut machine = live(ALL);
+        feed(&mut machine, inputs);
+        let effects = feed(&mut machine, [Input::AgentGone(died())]);
+        assert_eq!(effects.first(), Some(&deleted()), "{effects:?}");
+    }
+}
+
+#[test]
+fn a_close_deletes_nothing() {
+    let mut machine = live(ALL);
+    feed(&mut machine, [Input::Close, Input::CloseAnswered]);
+    let closed = Effect::SaveLifecycle(Lifecycle::Closed { at: at(1000) });
+    assert_eq!(feed(&mut machine, [Input::AgentEnded]).first(), Some(&closed));
+}

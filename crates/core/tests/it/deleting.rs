@@ -1,0 +1,374 @@
+//! A session is deleted, whatever it is doing and whoever has it in use: by the engine, and by clients of a host.
+#![cfg(test)]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, SessionError, Settings};
+use acpx_core::host::{FromHost, Host, HostClient, HostError};
+use acpx_core::model::{
+    AbsolutePath, AgentKey, AgentSpec, HostId, Lifecycle, Record, RecordId, Scope, Seq, TurnId, TurnOutcome,
+    TurnState,
+};
+use acpx_core::store::{Change, Durability, MemoryStore, RecordFilter, Store};
+use acpx_core::tools::Grace;
+use acpx_testkit::{Script, TempHome, received_lines, scripted_agent_command, starts_of};
+use serde_json::{Value, json};
+
+use crate::store_contract::samples;
+
+/// An engine, and a host over it, in a home of their own.
+struct Bench {
+    home: TempHome,
+    store: Arc<dyn Store>,
+    engine: Engine,
+    host: Arc<Host>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        Self::with(Duration::from_secs(20))
+    }
+
+    /// One whose agents have so long to answer a close or a delete.
+    fn with(close_grace: Duration) -> Self {
+        let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+        let engine = Self::engine_over(&store, close_grace);
+        let host = Host::new(engine.clone(), store.clone(), Arc::new(|_, _| Ok(Vec::new())), "1.2.3");
+        Self { home: TempHome::new(), store, engine, host }
+    }
+
+    fn engine_over(store: &Arc<dyn Store>, close_grace: Duration) -> Engine {
+        let process = Grace { eof: Duration::from_millis(500), term: Duration::from_millis(500) };
+        let settings = Settings { close_grace, process, ..Settings::default() };
+        Engine::new(store.clone(), HostId::new("host").unwrap(), settings)
+    }
+
+    fn agent(&self, script: &Script) -> (NewSession, Vec<String>) {
+        let command = scripted_agent_command(script, &self.home);
+        let agent = AgentSpec::new(&command[0], &command[1..]).named("scripted");
+        let cwd = AbsolutePath::from_path(self.home.path()).unwrap();
+        let scope = Some(Scope { agent: AgentKey::new("scripted"), name: None });
+        (NewSession { scope, ..NewSession::new(agent, cwd, std::env::vars_os().collect()) }, command)
+    }
+
+    async fn open(&self, script: &Script) -> (Session, Vec<String>) {
+        let (new, command) = self.agent(script);
+        (self.engine.open(new).await.expect("the session opens"), command)
+    }
+
+    async fn kept(&self, record: &RecordId) -> Record {
+        self.store.record(record.clone()).await.unwrap().expect("the id is taken")
+    }
+
+    async fn listed(&self) -> Vec<RecordId> {
+        let records = self.store.records(RecordFilter::default(), None, 10).await.unwrap();
+        records.into_iter().map(|record| record.id).collect()
+    }
+
+    /// Makes sure that a record is deleted, with nothing left to do, and that nobody gets it back.
+    async fn is_gone(&self, record: &RecordId) {
+        let kept = self.kept(record).await;
+        assert!(kept.lifecycle.is_deleted(), "{kept:?}");
+        assert!(kept.agent_run.is_none_or(|run| run.ended.is_some()));
+        assert_eq!(self.store.open_turns(record.clone()).await.unwrap(), []);
+        assert!(!self.listed().await.contains(record));
+        assert_eq!(self.engine.record(record).await.unwrap(), None);
+        let attached = self.engine.attach(record, &RestoreSession::default()).await;
+        let restored = self.engine.restore(record, RestoreSession::default()).await;
+        for refused in [attached.err().unwrap(), restored.err().unwrap()] {
+            assert!(matches!(&refused, SessionError::NoRecord(id) if id == record), "{refused:?}");
+        }
+    }
+
+    async fn client(&self) -> HostClient {
+        HostClient::in_process(&self.host).await.unwrap()
+    }
+
+    fn new_params(&self, command: &[String]) -> Value {
+        let environment: Vec<(String, String)> = std::env::vars().collect();
+        let agent = json!({ "name": "scripted", "argv": command });
+        let acpx = json!({ "agent": agent, "environment": environment, "shell": {} });
+        json!({ "cwd": self.home.path(), "mcpServers": [], "_meta": { "acpx": acpx } })
+    }
+
+    fn restore_params(&self, record: &str) -> Value {
+        json!({ "sessionId": record, "cwd": self.home.path(), "mcpServers": [] })
+    }
+}
+
+/// An agent that answers everything, and advertises these session capabilities.
+fn obliging(capabilities: &Value) -> Script {
+    Script::new().initialize(json!({ "sessionCapabilities": capabilities })).serve([
+        ("session/new", Script::new().reply(json!({"sessionId": "s1"}))),
+        ("session/resume", Script::new().reply(json!({}))),
+        ("session/prompt", Script::new().say("hello").end("end_turn")),
+        ("session/close", Script::new().reply(json!({}))),
+        ("session/delete", Script::new().reply(json!({}))),
+    ])
+}
+
+/// An agent that is busy from its first prompt on.
+fn busy(capabilities: &Value, then: impl FnOnce(Script) -> Script) -> Script {
+    let script = Script::new().initialize(json!({ "sessionCapabilities": capabilities }));
+    script.session_new("s1").prompt(|turn| then(turn.say("busy").expect("session/cancel")))
+}
+
+/// What the agent was told, from its first session on.
+fn told(command: &[String]) -> Vec<String> {
+    let method = |line: String| {
+        let message: Value = serde_json::from_str(&line).unwrap();
+        message["method"].as_str().unwrap_or("answer").to_owned()
+    };
+    received_lines(command).into_iter().map(method).skip(2).collect()
+}
+
+async fn until_busy(session: &Session) {
+    let mut follower = session.follow(Seq::FIRST);
+    while !follower.next().await.unwrap().unwrap().body.contains("busy") {}
+}
+
+fn text(text: &str) -> Prompt {
+    Prompt::text(text).unwrap()
+}
+
+#[tokio::test]
+async fn a_deleted_session_is_closed_and_told_to_its_agent_and_does_not_come_back() {
+    let cases = [
+        (json!({"close": {}, "delete": {}}), vec!["session/close", "session/delete"]),
+        (json!({"delete": {}}), vec!["session/delete"]),
+        (json!({"close": {}}), vec!["session/close"]),
+        (json!({}), vec![]),
+    ];
+    for (capabilities, expected) in cases {
+        let bench = Bench::new();
+        let (session, command) = bench.open(&obliging(&capabilities)).await;
+        let record = session.record_id().clone();
+        bench.engine.delete(&record).await.unwrap();
+        assert_eq!(told(&command), expected, "{capabilities}");
+        bench.is_gone(&record).await;
+        // Whoever still has it in hand is told the same.
+        for refused in [session.prompt(text("more")).await.err(), session.close().await.err()] {
+            assert_eq!(refused.unwrap().to_string(), format!("there is no record {record}"));
+        }
+        // What is gone is done with, and so is what never was.
+        bench.engine.delete(&record).await.unwrap();
+        bench.engine.delete(&RecordId::new("never was").unwrap()).await.unwrap();
+        assert_eq!(starts_of(&command), 1);
+    }
+}
+
+#[tokio::test]
+async fn a_delete_cancels_the_running_turn_and_those_that_wait() {
+    let cases = [
+        (json!({}), vec!["session/prompt", "session/cancel"]),
+        (json!({"delete": {}}), vec!["session/prompt", "session/cancel", "session/delete"]),
+    ];
+    for (capabilities, expected) in cases {
+        let bench = Bench::new();
+        let delete = Script::new().reply(json!({}));
+        let script = busy(&capabilities, |turn| turn.serve([("session/delete", delete)]));
+        let (session, command) = bench.open(&script).await;
+        let running = session.prompt(text("run")).await.unwrap();
+        let waiting = session.prompt(text("wait")).await.unwrap();
+        until_busy(&session).await;
+        bench.engine.delete(session.record_id()).await.unwrap();
+        for ticket in [running, waiting] {
+            match ticket.over().await.unwrap().state {
+                TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => {
+                    assert_eq!(reason.as_str(), "cancelled");
+                }
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!(told(&command), expected, "{capabilities}");
+        bench.is_gone(session.record_id()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_delete_that_its_agent_refuses_or_leaves_unanswered_is_done_all_the_same() {
+    let both = json!({"close": {}, "delete": {}});
+    let start = || Script::new().initialize(json!({ "sessionCapabilities": both })).session_new("s1");
+    let no = || Script::new().reply_error(json!({"code": -32603, "message": "no"}));
+    let closed = || ("session/close", Script::new().reply(json!({})));
+    let cases = [
+        (start().serve([closed(), ("session/delete", no())]), 2),
+        (start().serve([closed(), ("session/delete", Script::new().exit(1))]), 2),
+        (start().serve([closed(), ("session/delete", Script::new().hang())]), 2),
+        // One that does not even close is asked for nothing more.
+        (start().serve([("session/close", Script::new().hang())]), 1),
+    ];
+    for (script, asked) in cases {
+        let bench = Bench::with(Duration::from_millis(200));
+        let (session, command) = bench.open(&script).await;
+        bench.engine.delete(session.record_id()).await.unwrap();
+        assert_eq!(told(&command), ["session/close", "session/delete"][..asked]);
+        bench.is_gone(session.record_id()).await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_parked_closed_or_left_by_another_host_is_deleted_without_an_agent() {
+    for left in ["parked", "closed", "left"] {
+        let bench = Bench::new();
+        let (session, command) = bench.open(&obliging(&json!({"delete": {}}))).await;
+        let engine = match left {
+            "parked" => session.park().await.map(|()| bench.engine.clone()).unwrap(),
+            "closed" => session.close().await.map(|()| bench.engine.clone()).unwrap(),
+            _ => {
+                bench.engine.shutdown().await;
+                Bench::engine_over(&bench.store, Duration::from_secs(20))
+            }
+        };
+        engine.delete(session.record_id()).await.unwrap();
+        assert_eq!((told(&command), starts_of(&command)), (Vec::new(), 1), "{left}");
+        Bench { engine, ..bench }.is_gone(session.record_id()).await;
+    }
+}
+
+#[tokio::test]
+async fn the_prompts_that_a_dead_host_left_waiting_are_cancelled_with_their_record() {
+    let bench = Bench::new();
+    let (session, command) = bench.open(&obliging(&json!({}))).await;
+    let record = session.record_id().clone();
+    bench.engine.shutdown().await;
+    let lease = bench.store.lease(record.clone(), samples::host("dead")).await.unwrap();
+    let left = |number, state| Change::Turn(samples::turn(number, &format!("q{number}"), state));
+    let changes = vec![left(1, samples::dispatched()), left(2, TurnState::Queued)];
+    bench.store.append(lease, changes, Durability::Process).await.unwrap();
+    let next = Bench::engine_over(&bench.store, Duration::from_secs(20));
+    next.delete(&record).await.unwrap();
+    let turn = async |number| {
+        let turn = bench.store.turn_numbered(record.clone(), TurnId(number)).await.unwrap().unwrap();
+        match turn.state {
+            TurnState::Interrupted { .. } => "interrupted".to_owned(),
+            TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => reason.as_str().to_owned(),
+            other => panic!("{other:?}"),
+        }
+    };
+    assert_eq!([turn(1).await, turn(2).await], ["interrupted", "cancelled"]);
+    assert_eq!(starts_of(&command), 1);
+    Bench { engine: next, ..bench }.is_gone(&record).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_many_who_delete_close_and_restore_at_once_nobody_hangs_and_the_record_is_gone() {
+    for _ in 0..10 {
+        let bench = Bench::new();
+        let script = obliging(&json!({"close": {}, "delete": {}, "resume": {}}));
+        let (session, _) = bench.open(&script).await;
+        let record = session.record_id();
+        let engine = &bench.engine;
+        let (first, second, closed, restored) = tokio::join!(
+            engine.delete(record),
+            engine.delete(record),
+            session.close(),
+            engine.restore(record, RestoreSession::default()),
+        );
+        first.unwrap();
+        second.unwrap();
+        for error in [closed.err(), restored.err()].into_iter().flatten() {
+            assert!(["NO_SESSION", "SESSION_CLOSING", "SHUT_DOWN"].contains(&error.code()), "{error:?}");
+        }
+        bench.is_gone(record).await;
+    }
+}
+
+#[tokio::test]
+async fn the_scope_of_a_deleted_session_is_free_at_once() {
+    let bench = Bench::new();
+    let script = obliging(&json!({}));
+    let (first, _) = bench.open(&script).await;
+    let (second, _) = bench.agent(&script);
+    let refused = bench.engine.open(second).await.err().unwrap();
+    assert_eq!(refused.code(), "SCOPE_TAKEN");
+    bench.engine.delete(first.record_id()).await.unwrap();
+    let (second, _) = bench.open(&script).await;
+    assert_eq!(bench.listed().await, [second.record_id().clone()]);
+    bench.engine.shutdown().await;
+}
+
+#[tokio::test]
+async fn an_engine_that_was_shut_down_deletes_nothing() {
+    let bench = Bench::new();
+    let (session, _) = bench.open(&obliging(&json!({}))).await;
+    bench.engine.shutdown().await;
+    assert_eq!(bench.engine.delete(session.record_id()).await.unwrap_err().code(), "SHUT_DOWN");
+    assert_eq!(bench.kept(session.record_id()).await.lifecycle, Lifecycle::Open);
+}
+
+/// The number of the error with which a host refuses.
+async fn number(client: &mut HostClient, method: &str, params: &Value) -> i64 {
+    match client.call::<Value>(method, params).await {
+        Err(HostError::Refused(refusal)) => refusal.number,
+        other => panic!("{method} was not refused: {other:?}"),
+    }
+}
+
+async fn ask(client: &mut HostClient, method: &str, params: &Value) -> Value {
+    client.call(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
+}
+
+fn prompt_params(record: &str) -> Value {
+    json!({ "sessionId": record, "prompt": [{ "type": "text", "text": "go" }] })
+}
+
+#[tokio::test]
+async fn to_every_client_of_a_host_a_deleted_session_is_unknown() {
+    let bench = Bench::new();
+    let (_, command) = bench.agent(&obliging(&json!({"resume": {}, "delete": {}})));
+    let (mut deleting, mut other) = (bench.client().await, bench.client().await);
+    let new = bench.new_params(&command);
+    let made = ask(&mut deleting, "session/new", &new).await;
+    let record = made["sessionId"].as_str().unwrap();
+    ask(&mut other, "session/resume", &bench.restore_params(record)).await;
+    let of_session = json!({ "sessionId": record });
+    assert_eq!(ask(&mut deleting, "session/delete", &of_session).await, json!({}));
+    for client in [&mut deleting, &mut other] {
+        let refusals = [
+            number(client, "session/prompt", &prompt_params(record)).await,
+            number(client, "session/load", &bench.restore_params(record)).await,
+            number(client, "session/resume", &bench.restore_params(record)).await,
+            number(client, "_acpx/watch", &of_session).await,
+            number(client, "_acpx/cancel", &of_session).await,
+            number(client, "_acpx/close", &of_session).await,
+        ];
+        assert_eq!(refusals, [-32002; 6]);
+        assert_eq!(ask(client, "session/list", &json!({})).await, json!({ "sessions": [] }));
+        // It is gone, and so is what never was.
+        assert_eq!(ask(client, "session/delete", &of_session).await, json!({}));
+        assert_eq!(ask(client, "session/delete", &json!({ "sessionId": "x" })).await, json!({}));
+    }
+    bench.is_gone(&RecordId::new(record).unwrap()).await;
+    // A shell gets a session of its own in its place.
+    let made = ask(&mut other, "session/new", &new).await;
+    assert_eq!(made["_meta"]["acpx"]["created"], json!(true));
+    assert_eq!(made["_meta"]["acpx"].get("replacedRecordId"), None);
+    assert_eq!(bench.listed().await, [RecordId::new(made["sessionId"].as_str().unwrap()).unwrap()]);
+    bench.host.shut_down().await;
+}
+
+#[tokio::test]
+async fn a_client_whose_turn_runs_in_a_session_that_another_deletes_is_told_that_it_was_cancelled() {
+    let bench = Bench::new();
+    let (_, command) = bench.agent(&busy(&json!({}), Script::hang));
+    let (mut prompting, mut deleting) = (bench.client().await, bench.client().await);
+    let made = ask(&mut prompting, "session/new", &bench.new_params(&command)).await;
+    let record = made["sessionId"].as_str().unwrap();
+    let turn = prompting.ask("session/prompt", &prompt_params(record)).await.unwrap();
+    let session =
+        bench.engine.attach(&RecordId::new(record).unwrap(), &RestoreSession::default()).await.unwrap();
+    until_busy(&session).await;
+    ask(&mut deleting, "session/delete", &json!({ "sessionId": record })).await;
+    let answer = loop {
+        match prompting.next().await.unwrap() {
+            FromHost::Answer { id, result } if id == turn => break result.unwrap(),
+            _ => {}
+        }
+    };
+    let answer: Value = serde_json::from_str(&answer).unwrap();
+    assert_eq!(answer["stopReason"], json!("cancelled"));
+    bench.is_gone(session.record_id()).await;
+    bench.host.shut_down().await;
+}

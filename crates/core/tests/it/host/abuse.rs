@@ -1,0 +1,118 @@
+//! Clients that send nonsense, too much, or nothing: nobody else notices.
+
+use acpx_core::host::{HostClient, published};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::UnixStream;
+
+use super::{Bench, prompt};
+use crate::engine::{everything, faithful};
+
+impl Bench {
+    async fn raw(&self) -> UnixStream {
+        UnixStream::connect(published(&self.place).unwrap().socket).await.unwrap()
+    }
+}
+
+/// A host with a session, of which somebody else makes use.
+async fn served(bench: &Bench) -> (HostClient, String) {
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
+    (client, record)
+}
+
+/// The others are still served, and nobody else is left.
+async fn is_well(bench: &Bench, client: &mut HostClient, record: &str) {
+    assert_eq!(prompt(client, record, "well?").await["stopReason"], "end_turn");
+    let mut alone = json!(0);
+    while alone["clients"] != 1 {
+        alone = client.call::<Value>("_acpx/host/status", &json!({})).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(alone["pid"], bench.host_process().pid);
+}
+
+#[tokio::test]
+async fn garbage_and_half_a_line_hurt_nobody_and_what_follows_garbage_is_served() {
+    let bench = Bench::new();
+    let (mut client, record) = served(&bench).await;
+    for garbage in [&b"\0\xff\xfe no JSON\n\n{}\n[1,2\n"[..], b"null\n\"x\"\n{\"jsonrpc\":\"2.0\"}\n", b"\n"]
+    {
+        let mut stream = bench.raw().await;
+        stream.write_all(garbage).await.unwrap();
+        let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#;
+        stream.write_all(format!("{initialize}\n").as_bytes()).await.unwrap();
+        let answer = BufReader::new(&mut stream).lines().next_line().await.unwrap().unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        assert_eq!((&answer["id"], &answer["result"]["protocolVersion"]), (&json!(1), &json!(1)));
+        stream.write_all(br#"{"jsonrpc":"2.0","id":2,"method":"#).await.unwrap();
+    }
+    is_well(&bench, &mut client, &record).await;
+}
+
+#[tokio::test]
+async fn ten_thousand_connections_that_say_nothing_hurt_nobody() {
+    let bench = Bench::new();
+    let (mut client, record) = served(&bench).await;
+    let socket = published(&bench.place).unwrap().socket;
+    for _ in 0..10_000 {
+        // With too many before the door there is no room in the queue, which is theirs to wait for.
+        while UnixStream::connect(&socket).await.is_err() {
+            tokio::task::yield_now().await;
+        }
+    }
+    is_well(&bench, &mut client, &record).await;
+}
+
+#[tokio::test]
+async fn two_thousand_requests_of_somebody_who_does_not_read_hurt_nobody() {
+    let bench = Bench::new();
+    let (mut client, record) = served(&bench).await;
+    let mut stream = bench.raw().await;
+    let line = |id: u64, method: &str, params: Value| {
+        format!("{}\n", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+    };
+    let first = line(0, "initialize", json!({ "protocolVersion": 1 }));
+    stream.write_all(first.as_bytes()).await.unwrap();
+    // Each is answered with the whole of what it was asked with, so the answers fill whatever is between.
+    let unknown = format!("_acpx/{}", "x".repeat(4000));
+    let mut sent: u64 = 0;
+    let flood = async {
+        for id in 1..=2000 {
+            stream.write_all(line(id, &unknown, json!({})).as_bytes()).await.unwrap();
+            sent = id;
+        }
+        std::future::pending::<()>().await;
+    };
+    // Meanwhile others work; the host takes what it has room for and then reads no more.
+    tokio::select! {
+        () = flood => {}
+        () = async {
+            for _ in 0..20 {
+                assert_eq!(prompt(&mut client, &record, "well?").await["stopReason"], "end_turn");
+            }
+        } => {}
+    }
+    assert!(sent > 0);
+    drop(stream);
+    is_well(&bench, &mut client, &record).await;
+}
+
+#[tokio::test]
+async fn many_who_stay_leave_room_for_agents_and_whoever_waits_comes_in_when_they_go() {
+    let bench = Bench::new();
+    let (mut client, record) = served(&bench).await;
+    let mut crowd = Vec::new();
+    for _ in 0..600 {
+        crowd.push(bench.raw().await);
+    }
+    assert_eq!(prompt(&mut client, &record, "well?").await["stopReason"], "end_turn");
+    let mut late = Box::pin(bench.client());
+    tokio::select! {
+        _ = &mut late => panic!("there is room for more than there should be"),
+        answer = prompt(&mut client, &record, "well?") => assert_eq!(answer["stopReason"], "end_turn"),
+    }
+    drop(crowd);
+    drop(late.await);
+    is_well(&bench, &mut client, &record).await;
+}

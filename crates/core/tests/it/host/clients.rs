@@ -1,0 +1,63 @@
+//! Clients that go away or stall. A turn belongs to its record, and nobody else waits for a client.
+
+use acpx_core::host::{FromHost, published};
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt;
+use tokio::net::UnixStream;
+
+use super::{Bench, eventually, prompt, prompt_params, until};
+use crate::engine::everything;
+
+#[tokio::test]
+async fn a_client_that_goes_in_mid_turn_leaves_the_turn_to_its_record() {
+    let bench = Bench::new();
+    let script = Script::new().initialize(everything()).session_new("s1").prompt(|turn| {
+        let half = turn.say("half").touch(&bench.home.join("began"));
+        half.await_file(&bench.home.join("go")).say("whole").end("end_turn")
+    });
+    let argv = bench.agent(&script);
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &argv).await;
+    let params = prompt_params(&record, "do it", json!({}));
+    client.ask("session/prompt", &params).await.unwrap();
+    eventually("the turn began", || bench.home.join("began").exists()).await;
+    client.close().await;
+
+    let mut other = bench.client().await;
+    let watch = json!({ "sessionId": record, "from": 1 });
+    other.call::<Value>("_acpx/watch", &watch).await.unwrap();
+    std::fs::write(bench.home.join("go"), "").unwrap();
+    let ended = until(&mut other, |said| match said {
+        FromHost::Event(event) if event.message.get().contains("turn_ended") => Some(event),
+        _ => None,
+    });
+    let ended: Value = serde_json::from_str(ended.await.message.get()).unwrap();
+    assert_eq!((&ended["stopReason"], ended.get("error")), (&json!("end_turn"), None));
+}
+
+#[tokio::test]
+async fn a_client_that_does_not_read_stops_nobody_elses_turn() {
+    let bench = Bench::new();
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().flood(Some(5_000)).end("end_turn")),
+    ]);
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &bench.agent(&script)).await;
+
+    // It wants everything and takes nothing.
+    let mut stalled = UnixStream::connect(published(&bench.place).unwrap().socket).await.unwrap();
+    let lines = [
+        json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } }),
+        json!({ "jsonrpc": "2.0", "id": 2, "method": "session/resume", "params": bench.resume_params(&record) }),
+        json!({ "jsonrpc": "2.0", "id": 3, "method": "_acpx/watch", "params": { "sessionId": record, "from": 1 } }),
+    ];
+    for line in lines {
+        stalled.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+    }
+    for _ in 0..2 {
+        assert_eq!(prompt(&mut client, &record, "flood").await["stopReason"], "end_turn");
+    }
+    drop(stalled);
+}

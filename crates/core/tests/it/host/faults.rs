@@ -1,0 +1,130 @@
+//! Failures cross the socket whole: code, hint, the turn they happened to, and the agent's own error object.
+
+use std::sync::Arc;
+
+use acpx_core::engine::{Engine, Settings};
+use acpx_core::host::{Host, HostClient, HostPlace, Launcher, Refusal};
+use acpx_core::model::HostId;
+use acpx_core::store::{MemoryStore, Store};
+use acpx_core::wire::Limits;
+use acpx_testkit::{Script, TempHome, scripted_agent_command};
+use serde_json::{Value, json};
+
+use super::{Bench, prompt_params, refusal};
+use crate::engine::{everything, faithful};
+
+/// What a client can tell of a refusal: number, code, whether there is a hint, the turn, the agent's words.
+fn whole(refusal: &Refusal) -> (i64, &str, bool, Option<u64>, Option<Value>) {
+    let acp = refusal.acp().map(|acp| serde_json::from_str(acp).unwrap());
+    (refusal.number, refusal.code(), refusal.hint().is_some(), refusal.turn().map(|turn| turn.turn), acp)
+}
+
+#[tokio::test]
+async fn an_agent_that_is_not_there_and_one_that_dies_are_told_by_their_codes() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let params = bench.new_params(&["/no/such/agent".to_owned()]);
+    let not_found = refusal(&mut client, "session/new", &params).await;
+    assert_eq!(whole(&not_found), (-32603, "AGENT_NOT_FOUND", true, None, None));
+    assert_eq!(not_found.to_string(), "the agent command \"/no/such/agent\" was not found");
+
+    let script = Script::new().initialize(everything()).session_new("s1").prompt(|turn| turn.exit(3));
+    let record = bench.open(&mut client, &bench.agent(&script)).await;
+    let died = refusal(&mut client, "session/prompt", &prompt_params(&record, "x", json!({}))).await;
+    assert_eq!(whole(&died), (-32603, "AGENT_DIED", true, Some(1), None));
+    let ids = died.turn().unwrap().ids.as_ref().unwrap();
+    assert_eq!((ids.acpx_record_id.as_str(), ids.acpx_session_id.as_str()), (record.as_str(), "s1"));
+}
+
+#[tokio::test]
+async fn an_agents_own_error_comes_with_its_number_and_unchanged() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let login = json!({ "code": -32000, "message": "Authentication required", "data": { "methods": [1] } });
+    let script = Script::new().initialize(everything()).refuse("session/new", login.clone());
+    let refused = refusal(&mut client, "session/new", &bench.new_params(&bench.agent(&script))).await;
+    assert_eq!(whole(&refused), (-32000, "AUTH_REQUIRED", true, None, Some(login)));
+
+    let odd = json!({ "code": 4711, "message": "no", "data": null });
+    let script =
+        Script::new().initialize(everything()).session_new("s1").refuse("session/prompt", odd.clone());
+    let record = bench.open(&mut client, &bench.agent(&script)).await;
+    let refused = refusal(&mut client, "session/prompt", &prompt_params(&record, "x", json!({}))).await;
+    assert_eq!(whole(&refused), (4711, "AGENT_REFUSED", false, Some(1), Some(odd)));
+}
+
+#[tokio::test]
+async fn a_host_that_cannot_come_up_says_why_with_the_code_and_the_hint_of_the_cause() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.place.home()).unwrap();
+    std::fs::write(bench.place.store(), "this is no store, and it is long enough to be looked at").unwrap();
+    let error = bench.launcher.reach(&bench.place).await.err().expect("it does not come up");
+    assert_eq!((error.code(), error.hint().is_some()), ("STORE_CORRUPT", true), "{error}");
+    std::fs::remove_file(bench.place.store()).unwrap();
+    bench.client().await;
+
+    let silent = Launcher { program: "/bin/true".into(), args: Vec::new(), environment: Vec::new() };
+    let missing = Launcher { program: "/no/such/host".into(), ..silent.clone() };
+    let place = HostPlace::new(bench.home.join("other"), None, bench.home.path());
+    for launcher in [silent, missing] {
+        let error = launcher.reach(&place).await.err().expect("it is no host");
+        assert_eq!(error.code(), "HOST_NOT_STARTED", "{error}");
+    }
+}
+
+#[tokio::test]
+async fn a_request_that_makes_no_sense_is_refused_with_the_field_that_is_wrong() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
+    let prompt = |acpx| prompt_params(&record, "x", acpx);
+    let empty = json!({ "sessionId": record, "prompt": [] });
+    let mut relative = bench.new_params(&["a".to_owned()]);
+    relative["_meta"]["acpx"]["mcpSource"] = json!("relative");
+    let mut nameless = bench.new_params(&["a".to_owned()]);
+    nameless["_meta"]["acpx"]["shell"] = json!({ "name": " " });
+    let mut nowhere = bench.new_params(&["a".to_owned()]);
+    nowhere["cwd"] = json!("/no/such/directory");
+    let table = [
+        ("session/prompt", empty, "BAD_PROMPT", "the prompt is empty"),
+        ("session/prompt", prompt(json!({ "policy": "perhaps" })), "BAD_REQUEST", "_meta.acpx"),
+        ("session/prompt", prompt(json!({ "requestId": "" })), "BAD_REQUEST", "_meta.acpx.requestId"),
+        ("session/prompt", prompt(json!({ "fallback": "reset" })), "BAD_REQUEST", "_meta.acpx.fallback"),
+        ("session/new", relative, "BAD_REQUEST", "_meta.acpx.mcpSource"),
+        ("session/new", nameless, "BAD_REQUEST", "_meta.acpx.shell.name"),
+        ("session/new", nowhere, "BAD_DIRECTORY", "/no/such/directory"),
+        ("session/list", json!({ "cursor": "x" }), "BAD_REQUEST", "cursor"),
+        ("_acpx/watch", json!({ "sessionId": 1 }), "BAD_REQUEST", "params"),
+        ("_acpx/watch", json!({ "sessionId": "nobody" }), "NO_SESSION", "Resource not found"),
+        ("_acpx/nothing", json!({}), "HOST_REFUSED", "Method not found"),
+    ];
+    for (method, params, code, words) in table {
+        let refused = refusal(&mut client, method, &params).await;
+        assert_eq!((refused.code(), refused.to_string().contains(words)), (code, true), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_too_long_is_said_to_be_whoever_notices() {
+    let home = TempHome::new();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let settings =
+        Settings { wire: Limits { line_bytes: 64 << 10, ..Limits::default() }, ..Settings::default() };
+    let engine = Engine::new(Arc::clone(&store), HostId::new("host").unwrap(), settings);
+    let host = Host::new(engine, store, Arc::new(|_, _| Ok(Vec::new())), "test");
+    let mut client = HostClient::in_process(&host).await.unwrap();
+    let argv = scripted_agent_command(&faithful(everything()), &home);
+    let acpx = json!({ "agent": { "argv": argv }, "environment": super::environment() });
+    let new = json!({ "cwd": home.path(), "mcpServers": [], "_meta": { "acpx": acpx } });
+    let answer: Value = client.call("session/new", &new).await.unwrap();
+    let record = answer["sessionId"].as_str().unwrap();
+    // Longer than this agent takes, and longer than any host takes.
+    for (bytes, code) in [(64 << 10, "BAD_PROMPT"), (65 << 20, "BAD_REQUEST")] {
+        let params = prompt_params(record, &"x".repeat(bytes), json!({}));
+        let error = client.call::<Value>("session/prompt", &params).await.expect_err("it is too long");
+        assert_eq!(error.code(), code, "{error}");
+    }
+    assert_eq!(super::prompt(&mut client, record, "short").await["stopReason"], "end_turn");
+    client.close().await;
+    host.shut_down().await;
+}

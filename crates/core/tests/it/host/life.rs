@@ -1,0 +1,196 @@
+//! When agents and hosts go, and that nobody minds.
+
+use std::os::unix::fs::FileTypeExt;
+use std::time::Duration;
+
+use acpx_core::host::{FromHost, HostClient, HostLock, published};
+use acpx_core::model::{AgentExit, ProcessIdentity};
+use acpx_testkit::{Script, starts_of};
+use serde_json::{Value, json};
+
+use super::{Bench, Manner, PATIENT, eventually, prompt, prompt_params, refusal, until};
+use crate::engine::{everything, faithful, methods};
+
+const SHORT: Duration = Duration::from_millis(30);
+
+impl Bench {
+    /// Has a session parked so long after nobody has it in use any more.
+    async fn shorten_idle_time(&self, client: &mut HostClient, record: &str) {
+        let mut params = self.resume_params(record);
+        params["_meta"]["acpx"]["idleMs"] = json!(SHORT.as_millis());
+        let answer: Value = client.call("session/resume", &params).await.unwrap();
+        assert_eq!(answer["_meta"]["acpx"]["awakening"], json!({ "by": "live" }));
+    }
+
+    /// The process of a record's agent, which runs.
+    async fn agent_of(&self, record: &str) -> ProcessIdentity {
+        let run = self.record(record).await.agent_run.expect("an agent was started");
+        assert!(run.process.is_alive() && run.ended.is_none(), "{run:?}");
+        run.process
+    }
+}
+
+#[tokio::test]
+async fn an_agent_with_nothing_to_do_is_parked_and_the_next_prompt_brings_it_back() {
+    let bench = Bench::new();
+    let argv = bench.agent(&faithful(everything()));
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &argv).await;
+    prompt(&mut client, &record, "one").await;
+    let agent = bench.agent_of(&record).await;
+    bench.shorten_idle_time(&mut client, &record).await;
+    client.close().await;
+    eventually("the agent is parked", || !agent.is_alive()).await;
+
+    let mut client = bench.client().await;
+    bench.resume(&mut client, &record).await;
+    prompt(&mut client, &record, "two").await;
+    assert_eq!(starts_of(&argv), 2);
+    let restored = methods(&argv);
+    assert_eq!(restored[restored.len() - 3..], ["initialize", "session/resume", "session/prompt"]);
+}
+
+#[tokio::test]
+async fn a_session_that_somebody_has_in_use_is_not_parked_and_one_that_is_only_watched_is() {
+    let bench = Bench::new();
+    let (mut editor, mut watcher) = (bench.client().await, bench.client().await);
+    let record = bench.open(&mut editor, &bench.agent(&faithful(everything()))).await;
+    let agent = bench.agent_of(&record).await;
+    bench.shorten_idle_time(&mut editor, &record).await;
+    let watch = json!({ "sessionId": record, "from": 1 });
+    watcher.call::<Value>("_acpx/watch", &watch).await.unwrap();
+    // Another session of nobody's lives through many idle times, one after the other.
+    for _ in 0..3 {
+        let mut client = bench.client().await;
+        let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
+        let agent = bench.agent_of(&record).await;
+        bench.shorten_idle_time(&mut client, &record).await;
+        client.close().await;
+        eventually("the other one is parked", || !agent.is_alive()).await;
+    }
+    assert!(agent.is_alive());
+    editor.close().await;
+    eventually("the agent is parked", || !agent.is_alive()).await;
+}
+
+#[tokio::test]
+async fn the_last_client_that_closes_a_session_frees_its_agent() {
+    let bench = Bench::new();
+    let argv = bench.agent(&faithful(everything()));
+    let (mut one, mut two) = (bench.client().await, bench.client().await);
+    let record = bench.open(&mut one, &argv).await;
+    bench.resume(&mut two, &record).await;
+    let agent = bench.agent_of(&record).await;
+    let close = json!({ "sessionId": record });
+    one.call::<Value>("session/close", &close).await.unwrap();
+    assert!(agent.is_alive());
+    two.call::<Value>("session/close", &close).await.unwrap();
+    assert!(!agent.is_alive());
+    let exit = bench.record(&record).await.agent_run.unwrap().ended.unwrap();
+    assert_eq!(exit.how, AgentExit::ASKED);
+}
+
+#[tokio::test]
+async fn a_host_that_is_stopped_ends_everything_and_answers_what_was_under_way() {
+    let bench = Bench::new();
+    let began = bench.home.join("began");
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| turn.say("on it").touch(&began).hang());
+    let argv = bench.agent(&script);
+    let (mut one, mut two, mut three) = (bench.client().await, bench.client().await, bench.client().await);
+    let record = bench.open(&mut one, &argv).await;
+    bench.resume(&mut two, &record).await;
+    let running = one.ask("session/prompt", &prompt_params(&record, "hang", json!({}))).await.unwrap();
+    eventually("the turn began", || began.exists()).await;
+    let queued = prompt_params(&record, "later", json!({ "requestId": "later" }));
+    two.ask("session/prompt", &queued).await.unwrap();
+    until(&mut two, |said| matches!(said, FromHost::Accepted { .. }).then_some(())).await;
+    let (host, agent, socket) =
+        (bench.host_process(), bench.agent_of(&record).await, published(&bench.place).unwrap().socket);
+    assert!(socket.symlink_metadata().unwrap().file_type().is_socket());
+
+    assert_eq!(three.call::<Value>("_acpx/host/stop", &json!({})).await.unwrap(), json!({}));
+    let answer = until(&mut one, |said| match said {
+        FromHost::Answer { id, result } if id == running => Some(result),
+        _ => None,
+    });
+    let interrupted = answer.await.unwrap_err();
+    assert_eq!((interrupted.code(), interrupted.turn().unwrap().turn), ("INTERRUPTED", 1));
+    assert!(one.next().await.is_none());
+    // What waits goes on waiting, in the store: its client finds the host gone, and asks the next one.
+    assert!(two.next().await.is_none() && three.next().await.is_none());
+    eventually("the host is gone", || !host.is_alive()).await;
+    assert!(!agent.is_alive() && !socket.exists() && published(&bench.place).is_none());
+    let exit = bench.record(&record).await.agent_run.unwrap().ended.unwrap();
+    assert_eq!(exit.how, AgentExit::ASKED);
+}
+
+#[tokio::test]
+async fn a_host_without_clients_and_live_sessions_goes_and_leaves_nothing_but_its_store() {
+    let bench = Bench::with(Manner { linger: SHORT, idle: Duration::from_millis(200) });
+    let argv = bench.agent(&faithful(everything()));
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &argv).await;
+    let (host, agent) = (bench.host_process(), bench.agent_of(&record).await);
+    let socket = published(&bench.place).unwrap().socket;
+    client.close().await;
+    eventually("the host is gone", || !host.is_alive()).await;
+    assert!(!agent.is_alive() && !socket.exists() && published(&bench.place).is_none());
+    assert!(HostLock::try_take(&bench.place).unwrap().is_some());
+
+    // Whoever comes is served by another.
+    let mut client = bench.client().await;
+    bench.resume(&mut client, &record).await;
+    assert_eq!(prompt(&mut client, &record, "hello").await["stopReason"], "end_turn");
+    assert_ne!(bench.host_process(), host);
+}
+
+#[tokio::test]
+async fn whoever_meets_a_leaving_host_is_served_by_the_next() {
+    let bench = Bench::new();
+    let stubborn = faithful(everything()).ignoring_eof().ignoring_terminate();
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &bench.agent(&stubborn)).await;
+    let (host, agent) = (bench.host_process(), bench.agent_of(&record).await);
+    client.call::<Value>("_acpx/host/stop", &json!({})).await.unwrap();
+    // It takes its time, since its agent does not go when it is told to.
+    let mut client = bench.client().await;
+    assert!(!host.is_alive() && !agent.is_alive());
+    let status: Value = client.call("_acpx/host/status", &json!({})).await.unwrap();
+    assert_eq!(status["pid"], bench.host_process().pid);
+}
+
+#[tokio::test]
+async fn whoever_comes_as_the_last_one_goes_is_served_by_one_host_or_another() {
+    let bench = Bench::with(Manner { linger: Duration::from_millis(1), ..PATIENT });
+    for round in 0..20 {
+        let mut client = bench.client().await;
+        let status: Value = client.call("_acpx/host/status", &json!({})).await.unwrap();
+        assert_eq!(status["clients"], 1);
+        client.close().await;
+        for _ in 0..round * 10 {
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_closed_record_is_closed_for_everybody_and_can_be_closed_while_it_is_parked() {
+    let bench = Bench::new();
+    let argv = bench.agent(&faithful(everything()));
+    let (mut one, mut two) = (bench.client().await, bench.client().await);
+    let record = bench.open(&mut one, &argv).await;
+    let closed: Value = two.call("_acpx/close", &json!({ "sessionId": record })).await.unwrap();
+    let ids = json!({ "acpxRecordId": record, "acpxSessionId": "s1" });
+    assert_eq!(closed, ids);
+    let refused = refusal(&mut one, "session/prompt", &prompt_params(&record, "hello", json!({}))).await;
+    assert_eq!(refused.code(), "SHUT_DOWN");
+    bench.resume(&mut one, &record).await;
+    assert_eq!(prompt(&mut one, &record, "hello").await["stopReason"], "end_turn");
+    bench.kill_host().await;
+    let mut client = bench.client().await;
+    let closed: Value = client.call("_acpx/close", &json!({ "sessionId": record })).await.unwrap();
+    assert_eq!(closed, ids);
+}

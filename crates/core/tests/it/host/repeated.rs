@@ -1,0 +1,109 @@
+//! A prompt that is asked again under its request id is not sent again.
+
+use acpx_core::host::{FromHost, HostClient};
+use acpx_core::model::TurnId;
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use super::{Bench, eventually, prompt_params, until};
+use crate::engine::{everything, received};
+
+/// An agent whose turns go on until `go` is there, or until they are cancelled.
+fn waiting(bench: &Bench) -> Script {
+    let turn = Script::new().say("on it").touch(&bench.home.join("began")).await_file(&bench.home.join("go"));
+    Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/resume", Script::new().reply(json!({}))),
+        ("session/prompt", turn.end("end_turn")),
+    ])
+}
+
+fn go(bench: &Bench) {
+    std::fs::write(bench.home.join("go"), "").unwrap();
+}
+
+fn named(record: &str) -> Value {
+    prompt_params(record, "do it", json!({ "requestId": "again" }))
+}
+
+/// Prompts, and waits until the host has the prompt.
+async fn ask(client: &mut HostClient, record: &str) -> (acpx_core::wire::RpcId, TurnId) {
+    let id = client.ask("session/prompt", &named(record)).await.unwrap();
+    let turn = until(client, |said| match said {
+        FromHost::Accepted { turn, request } if request == "again" => Some(turn),
+        _ => None,
+    });
+    let turn = turn.await;
+    (id, turn)
+}
+
+async fn answer(client: &mut HostClient, asked: &acpx_core::wire::RpcId) -> Value {
+    let result = until(client, |said| match said {
+        FromHost::Answer { id, result } if id == *asked => Some(result),
+        _ => None,
+    });
+    serde_json::from_str(&result.await.expect("an answer")).unwrap()
+}
+
+fn prompts_of(argv: &[String]) -> usize {
+    received(argv).iter().filter(|(method, _)| method == "session/prompt").count()
+}
+
+#[tokio::test]
+async fn two_who_ask_under_one_name_get_one_turn_and_the_same_answer() {
+    let bench = Bench::new();
+    let argv = bench.agent(&waiting(&bench));
+    let (mut one, mut two) = (bench.client().await, bench.client().await);
+    let record = bench.open(&mut one, &argv).await;
+    bench.resume(&mut two, &record).await;
+    let (first, turn) = ask(&mut one, &record).await;
+    let (second, again) = ask(&mut two, &record).await;
+    assert_eq!(turn, again);
+    go(&bench);
+    let answers = [answer(&mut one, &first).await, answer(&mut two, &second).await];
+    assert_eq!(answers[0], answers[1]);
+    assert_eq!(answers[0]["stopReason"], "end_turn");
+
+    // Asked once more when it is long over, by somebody who was not there.
+    let mut three = bench.client().await;
+    bench.resume(&mut three, &record).await;
+    let late: Value = three.call("session/prompt", &named(&record)).await.unwrap();
+    assert_eq!((&late["stopReason"], &late["_meta"]["acpx"]["turn"]), (&json!("end_turn"), &json!(turn.0)));
+    assert_eq!(prompts_of(&argv), 1);
+}
+
+#[tokio::test]
+async fn the_outcome_is_there_for_whoever_asks_after_the_first_has_gone() {
+    let bench = Bench::new();
+    let argv = bench.agent(&waiting(&bench));
+    let mut gone = bench.client().await;
+    let record = bench.open(&mut gone, &argv).await;
+    ask(&mut gone, &record).await;
+    gone.close().await;
+
+    let mut client = bench.client().await;
+    bench.resume(&mut client, &record).await;
+    let (asked, _) = ask(&mut client, &record).await;
+    go(&bench);
+    assert_eq!(answer(&mut client, &asked).await["stopReason"], "end_turn");
+    assert_eq!(prompts_of(&argv), 1);
+}
+
+#[tokio::test]
+async fn whoever_asks_again_can_cancel_the_turn() {
+    let bench = Bench::new();
+    let argv = bench.agent(&waiting(&bench));
+    let mut gone = bench.client().await;
+    let record = bench.open(&mut gone, &argv).await;
+    ask(&mut gone, &record).await;
+    eventually("the turn began", || bench.home.join("began").exists()).await;
+    gone.close().await;
+
+    let mut client = bench.client().await;
+    bench.resume(&mut client, &record).await;
+    let (asked, _) = ask(&mut client, &record).await;
+    // The agent does not listen, so its process is ended.
+    client.tell("session/cancel", &json!({ "sessionId": record })).await.unwrap();
+    assert_eq!(answer(&mut client, &asked).await["stopReason"], "cancelled");
+    assert_eq!(prompts_of(&argv), 1);
+}

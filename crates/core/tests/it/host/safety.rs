@@ -1,0 +1,146 @@
+//! Who may come in, and what they may do.
+
+use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use acpx_core::host::{HostPlace, Launcher, published};
+use acpx_core::tools::Tag;
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use super::{Bench, prompt_params};
+use crate::engine::{everything, received};
+
+fn mode(path: &Path) -> u32 {
+    path.symlink_metadata().unwrap().mode() & 0o777
+}
+
+impl Bench {
+    /// Has the host started, and tells why that did not work.
+    async fn refused(&self) -> String {
+        let error = self.launcher.reach(&self.place).await.err().expect("it does not come up");
+        assert_eq!(error.code(), "HOST_DIRECTORY_UNSAFE");
+        error.to_string()
+    }
+}
+
+#[tokio::test]
+async fn the_socket_is_the_users_alone_in_a_directory_of_the_users_alone() {
+    let bench = Bench::new();
+    let _client = bench.client().await;
+    let socket = published(&bench.place).unwrap().socket;
+    assert_eq!(socket.parent().unwrap(), bench.sockets());
+    assert_eq!((mode(&socket), mode(socket.parent().unwrap())), (0o600, 0o700));
+    assert_eq!((mode(bench.place.home()), mode(&bench.place.home().join("host.lock"))), (0o700, 0o600));
+}
+
+#[tokio::test]
+async fn a_directory_that_others_may_enter_or_that_leads_elsewhere_is_no_place_for_a_socket() {
+    let bench = Bench::new();
+    let directory = bench.sockets();
+    std::fs::create_dir_all(&directory).unwrap();
+    for allowed in [0o701, 0o710, 0o777] {
+        std::fs::set_permissions(&directory, PermissionsExt::from_mode(allowed)).unwrap();
+        let said = bench.refused().await;
+        assert!(said.contains("is not safe: others than its owner may use it"), "{said}");
+    }
+    std::fs::remove_dir(&directory).unwrap();
+    let elsewhere = bench.home.join("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    std::fs::set_permissions(&elsewhere, PermissionsExt::from_mode(0o700)).unwrap();
+    symlink(&elsewhere, &directory).unwrap();
+    let said = bench.refused().await;
+    assert!(said.contains("is not safe: it is not a directory"), "{said}");
+    std::fs::remove_file(&directory).unwrap();
+    bench.client().await;
+}
+
+#[tokio::test]
+async fn a_client_does_not_knock_where_others_could_have_put_the_door() {
+    let bench = Bench::new();
+    drop(bench.client().await);
+    let directory = bench.sockets();
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o755)).unwrap();
+    let error = acpx_core::host::running(&bench.place).await.err().expect("it is not safe");
+    assert_eq!(error.code(), "HOST_DIRECTORY_UNSAFE");
+    std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
+}
+
+#[tokio::test]
+async fn a_home_with_a_path_of_any_length_has_a_host() {
+    let bench = Bench::new();
+    let long = (0..2).fold(bench.home.path().to_owned(), |path, _| path.join("x".repeat(120)));
+    let place = HostPlace::new(long, None, &bench.home.join("run"));
+    let mut args = bench.launcher.args.clone();
+    args[0] = place.home().into();
+    let launcher = Launcher { args, ..bench.launcher.clone() };
+    let far = Bench { home: acpx_testkit::TempHome::new(), place, launcher };
+    let mut client = far.client().await;
+    let status: Value = client.call("_acpx/host/status", &json!({})).await.unwrap();
+    assert_eq!(status["clients"], 1);
+}
+
+#[tokio::test]
+async fn a_program_that_an_agent_started_may_not_decide_what_agents_may_do() {
+    let bench = Bench::new();
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().ask_permission("t1").end("end_turn")),
+    ]);
+    let argv = bench.agent(&script);
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &argv).await;
+    let host = bench.host_process();
+    let tag = Tag { home: bench.place.name(), holder: host };
+
+    let line = |id: u64, method: &str, params: Value| {
+        json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+    };
+    let said = inside(
+        &published(&bench.place).unwrap().socket,
+        &tag,
+        &[
+            line(0, "initialize", json!({ "protocolVersion": 1 })),
+            line(1, "session/resume", bench.resume_params(&record)),
+            line(2, "session/prompt", prompt_params(&record, "x", json!({ "policy": "approve-all" }))),
+            line(3, "session/prompt", prompt_params(&record, "x", json!({}))),
+        ],
+    );
+    let refused = said.iter().find(|message| message["id"] == 2).unwrap();
+    assert_eq!(refused["error"]["data"]["acpx"]["code"], "NOT_ALLOWED");
+    let answered = said.iter().find(|message| message["id"] == 3).unwrap();
+    let meta = &answered["result"]["_meta"]["acpx"];
+    assert_eq!((&meta["approved"], &meta["rejected"]), (&json!(0), &json!(1)));
+    assert!(!said.iter().any(|message| message["method"] == "session/request_permission"), "{said:?}");
+    let answers: Vec<_> = received(&argv).into_iter().filter(|(method, _)| method == "answer").collect();
+    let no = json!({ "outcome": { "outcome": "selected", "optionId": "no" } });
+    assert_eq!(answers, [("answer".to_owned(), no)]);
+}
+
+/// Speaks to a socket as a program with this tag in its environment does, one line after the other.
+fn inside(socket: &Path, tag: &Tag, lines: &[String]) -> Vec<Value> {
+    use std::io::{BufRead, BufReader, Write};
+    let mut child = Command::new(crate::examples::program("holder"))
+        .arg("connect")
+        .arg(socket)
+        .env(Tag::VARIABLE, tag.to_string())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut stdin = child.stdin.take().unwrap();
+    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let mut said: Vec<Value> = Vec::new();
+    for (id, line) in lines.iter().enumerate() {
+        writeln!(stdin, "{line}").unwrap();
+        while said.last().is_none_or(|message| message["id"] != id || message.get("method").is_some()) {
+            let mut text = String::new();
+            assert_ne!(stdout.read_line(&mut text).unwrap(), 0, "the host is gone");
+            said.push(serde_json::from_str(&text).unwrap());
+        }
+    }
+    drop(stdin);
+    child.wait().unwrap();
+    said
+}

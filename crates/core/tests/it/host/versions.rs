@@ -1,0 +1,166 @@
+//! Several hosts at once, and hosts of other versions: one wins, and there is never a downgrade.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use acpx_core::host::meta::{PROTOCOL, ProtocolRange};
+use acpx_core::host::{HostError, HostInfo, HostLock, running};
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio::task::JoinHandle;
+
+use super::Bench;
+
+/// Something that has the lock of a home and answers like a host of another version.
+struct OtherHost {
+    serving: JoinHandle<()>,
+}
+
+impl OtherHost {
+    /// A host with these versions of the protocol, so many live sessions, and an answer to everything, or
+    /// none.
+    fn start(bench: &Bench, protocol: ProtocolRange, live: u64, answers: bool) -> Self {
+        let lock = HostLock::try_take(&bench.place).unwrap().expect("no host runs");
+        let directory = bench.sockets();
+        std::fs::create_dir_all(&directory).unwrap();
+        std::fs::set_permissions(&directory, PermissionsExt::from_mode(0o700)).unwrap();
+        let socket = directory.join("other.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        publish(bench, protocol, socket);
+        let path = bench.place.home().join("host.lock");
+        let serving = tokio::spawn(async move {
+            let mut silent = Vec::new();
+            while let Ok((stream, _)) = listener.accept().await {
+                if !answers {
+                    silent.push(stream);
+                } else if serve(stream, live).await {
+                    break;
+                }
+            }
+            // It leaves as a host does: nobody finds the way to it any more, and then its lock is free.
+            std::fs::write(path, "").unwrap();
+            drop(listener);
+            drop(lock);
+        });
+        Self { serving }
+    }
+}
+
+impl Drop for OtherHost {
+    fn drop(&mut self) {
+        self.serving.abort();
+    }
+}
+
+fn publish(bench: &Bench, protocol: ProtocolRange, socket: PathBuf) {
+    let info = HostInfo { pid: std::process::id(), socket, protocol, version: "7.0".to_owned() };
+    let text = serde_json::to_string(&info).unwrap();
+    std::fs::write(bench.place.home().join("host.lock"), text).unwrap();
+}
+
+/// Answers one client; whether it was told to stop.
+async fn serve(stream: UnixStream, live: u64) -> bool {
+    let (source, mut target) = stream.into_split();
+    let mut lines = BufReader::new(source).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        let request: Value = serde_json::from_str(&line).unwrap();
+        let method = request["method"].as_str().unwrap().to_owned();
+        let result = match method.as_str() {
+            "initialize" => json!({ "protocolVersion": 1, "agentCapabilities": {} }),
+            "_acpx/host/status" => json!({ "liveSessions": live, "clients": 1, "unheardOf": true }),
+            _ => json!({}),
+        };
+        let answer = json!({ "jsonrpc": "2.0", "id": request["id"], "result": result });
+        target.write_all(format!("{answer}\n").as_bytes()).await.unwrap();
+        if method == "_acpx/host/stop" {
+            return true;
+        }
+    }
+    false
+}
+
+fn older() -> ProtocolRange {
+    ProtocolRange { oldest: 0, newest: PROTOCOL.oldest - 1 }
+}
+
+fn newer() -> ProtocolRange {
+    ProtocolRange { oldest: PROTOCOL.newest + 1, newest: PROTOCOL.newest + 3 }
+}
+
+#[tokio::test]
+async fn of_hosts_that_are_started_at_once_one_wins_and_every_client_is_served_by_it() {
+    let bench = Bench::new();
+    // Nobody is there, so each of them starts one.
+    let (one, two, three) = tokio::join!(bench.client(), bench.client(), bench.client());
+    let mut pids = Vec::new();
+    for mut client in [one, two, three] {
+        let status: Value = client.call("_acpx/host/status", &json!({})).await.unwrap();
+        pids.push(status["pid"].as_u64().unwrap());
+    }
+    assert_eq!(pids, [u64::from(bench.host_process().pid); 3]);
+}
+
+#[tokio::test]
+async fn an_older_host_with_nothing_to_do_is_replaced() {
+    let bench = Bench::new();
+    let _other = OtherHost::start(&bench, older(), 0, true);
+    let found = running(&bench.place).await.err().expect("they have no version in common");
+    assert_eq!((found.code(), found.to_string().contains("7.0")), ("HOST_OLDER", true));
+    let mut client = bench.client().await;
+    let status: Value = client.call("_acpx/host/status", &json!({})).await.unwrap();
+    assert_eq!(status["version"], "example");
+}
+
+#[tokio::test]
+async fn an_older_host_with_live_sessions_is_left_alone_and_said() {
+    let bench = Bench::new();
+    let other = OtherHost::start(&bench, older(), 1, true);
+    let refused = bench.launcher.reach(&bench.place).await.err().expect("it is busy");
+    assert!(matches!(&refused, HostError::Older { version } if version == "7.0"), "{refused:?}");
+    assert_eq!(refused.hint(), Some("`acpx host restart` replaces it; running turns are interrupted"));
+    assert!(!other.serving.is_finished());
+}
+
+#[tokio::test]
+async fn a_newer_host_is_never_replaced() {
+    let bench = Bench::new();
+    let other = OtherHost::start(&bench, newer(), 0, true);
+    let refused = bench.launcher.reach(&bench.place).await.err().expect("there is no downgrade");
+    assert!(matches!(&refused, HostError::Newer { version } if version == "7.0"), "{refused:?}");
+    assert_eq!(refused.code(), "HOST_NEWER");
+    assert!(!other.serving.is_finished());
+}
+
+#[tokio::test]
+async fn a_host_that_speaks_more_versions_than_we_do_is_used_as_it_is() {
+    let bench = Bench::new();
+    let wider = ProtocolRange { oldest: PROTOCOL.oldest, newest: PROTOCOL.newest + 3 };
+    let _other = OtherHost::start(&bench, wider, 1, true);
+    let mut client = bench.client().await;
+    let status: Value = client.call("_acpx/host/status", &json!({})).await.unwrap();
+    assert_eq!(status["unheardOf"], true);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_host_that_does_not_answer_keeps_nobody_for_ever() {
+    let bench = Bench::new();
+    let _other = OtherHost::start(&bench, PROTOCOL, 0, false);
+    let silent = bench.launcher.reach(&bench.place).await.err().expect("nobody answers");
+    assert_eq!(silent.code(), "HOST_SILENT");
+}
+
+#[tokio::test]
+async fn what_a_killed_host_left_in_its_lock_leads_nobody_astray() {
+    let bench = Bench::new();
+    drop(HostLock::try_take(&bench.place).unwrap());
+    for text in ["", "{", "[]", "{\"pid\":1}", "\u{0}\u{0}"] {
+        std::fs::write(bench.place.home().join("host.lock"), text).unwrap();
+        assert!(running(&bench.place).await.unwrap().is_none(), "{text:?}");
+    }
+    publish(&bench, PROTOCOL, bench.home.join("run/nowhere/x.sock"));
+    assert!(running(&bench.place).await.unwrap().is_none());
+    drop(HostLock::try_take(&bench.place).unwrap().expect("nobody has it"));
+    assert_eq!(std::fs::read_to_string(bench.place.home().join("host.lock")).unwrap(), "");
+    bench.client().await;
+}
