@@ -1,5 +1,6 @@
 //! Turns that are stopped: by their own client, by another, by the clock, by a close.
 
+use acpx_testkit::{Script, starts_of};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -119,4 +120,26 @@ fn a_session_that_is_idle_for_its_time_is_parked_and_comes_back() {
     assert_eq!(parked.get("pid"), None, "{parked}");
     assert!(place.ok(&["--ttl", "0", "demo", "recall"]).contains("1. one"));
     assert_eq!(place.json(&["demo", "status"])["status"], "idle");
+}
+
+#[test]
+fn a_session_that_is_replaced_has_its_turn_cancelled() {
+    let place = begun();
+    let mut running = place.start(&["--format", "json", "demo", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    let new = place.json(&["demo", "sessions", "new"]);
+    let done = running.done();
+    let result = done.lines().pop().unwrap();
+    assert_eq!((&result["status"], done.code), (&json!("cancelled"), Some(0)), "{result}");
+    assert_eq!(new["replacedRecordId"], result["acpxRecordId"]);
+}
+
+#[test]
+fn a_parked_session_is_closed_without_its_agent() {
+    let place = Place::new();
+    let agent = place.scripted(&Script::new().initialize(json!({})).session_new("s1"));
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["host", "stop"]);
+    place.ok(&["scripted", "sessions", "close"]);
+    assert_eq!((starts_of(&agent), place.acpx(&["scripted", "hi"]).code), (1, Some(4)));
 }
