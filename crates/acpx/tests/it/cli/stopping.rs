@@ -50,18 +50,18 @@ fn an_interrupt_cancels_a_prompt_that_still_waits_and_no_other() {
 #[test]
 fn a_prompt_that_takes_too_long_is_cancelled_and_ends_with_3() {
     let place = begun();
-    let done = place.acpx(&["--format", "json", "--timeout", "0.3", "demo", "wait"]);
+    let done = place.acpx(&["--format", "json", "--timeout", "1.5", "demo", "wait"]);
     let lines = done.lines();
     assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
     let result = lines.last().unwrap();
     assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("TIMEOUT")));
     assert_eq!(done.code, Some(3));
     assert_eq!(place.json(&["demo", "status"])["status"], "idle");
-    place.configure(r#"{"timeout":0.3}"#);
+    place.configure(r#"{"timeout":1.5}"#);
     let configured = place.acpx(&["demo", "wait"]);
     assert_eq!(configured.code, Some(3));
     assert!(
-        configured.out.contains("[error] TIMEOUT: the turn took longer than 0.3 s and was cancelled\nhint: ")
+        configured.out.contains("[error] TIMEOUT: the turn took longer than 1.5 s and was cancelled\nhint: ")
     );
 }
 
