@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::cli::Wait;
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, Exit, hint_without_record};
 use crate::output::{PromptResult, ResultError, ResultIds, TurnStatus};
 use crate::patience::Stop;
 use crate::talk::Outcome;
@@ -144,6 +144,15 @@ impl Ending {
 }
 
 impl PromptResult {
+    /// Puts the hints right where no record is made.
+    pub(crate) fn say_that_nothing_is_kept(&mut self) {
+        if let Some(error) = &mut self.error
+            && let Some(hint) = hint_without_record(&error.code)
+        {
+            error.hint = Some(hint.to_owned());
+        }
+    }
+
     /// Adds what is known of its turn.
     fn add_turn(&mut self, turn: &TurnMeta) {
         self.duration_ms = turn.duration_ms;

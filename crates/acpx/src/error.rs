@@ -156,7 +156,7 @@ impl From<HostError> for CliError {
         let origin = match (&error, &acp) {
             (_, Some(_)) => Origin::Acp,
             (HostError::Refused(refusal), None) if refusal.code() == "QUEUE_FULL" => Origin::Queue,
-            (HostError::Refused(_), None) => Origin::Runtime,
+            (HostError::Refused(_) | HostError::GaveUp { .. }, None) => Origin::Runtime,
             _ => Origin::Cli,
         };
         let (code, hint) = (error.code().to_owned(), error.hint().map(str::to_owned));
@@ -187,6 +187,17 @@ impl CliError {
     /// The same error about a session whose ids are known.
     pub(crate) fn about(self, identity: SessionIdentity) -> Self {
         Self::About { error: Box::new(self), identity: Box::new(identity) }
+    }
+
+    /// The same error of a command that leaves no record: a hint that what was said is kept would be wrong.
+    pub(crate) fn with_nothing_kept(self) -> Self {
+        match self {
+            Self::Told(error) => {
+                let hint = hint_without_record(&error.code).map(str::to_owned).or(error.hint);
+                Self::Told(ToldError { hint, ..error })
+            }
+            other => other,
+        }
     }
 
     /// Whether the reader of our output has gone, which is nothing to tell anybody.
@@ -315,6 +326,17 @@ impl CliError {
 fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// What a person can do about an error where nothing is kept, if that is something else than where it is.
+pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
+    match code {
+        "AGENT_DIED" | "AGENT_UNRESPONSIVE" | "INTERRUPTED" => {
+            Some("nothing was kept of it; run the command again, and the agent's own to see what it wants")
+        }
+        "TIMEOUT" => Some("give it more time with --timeout"),
+        _ => None,
+    }
 }
 
 const AGENTS_HINT: &str = "put it under \"agents\" in config.json of ACPX_HOME, or use one that is built in";

@@ -24,6 +24,9 @@ const STILL_SLOW: Duration = Duration::from_secs(15);
 /// How many messages in a row may keep a signal waiting.
 const BURST: usize = 256;
 
+/// What is said when a host went away and its work is asked of the next one.
+pub(crate) const ASKING_AGAIN: &str = "the host went away; asking again";
+
 /// What a command shows of a session.
 pub(crate) struct Talk<'a> {
     pub(crate) console: &'a mut Console<'static>,

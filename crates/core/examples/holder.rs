@@ -48,8 +48,7 @@ async fn connect(socket: &str) -> Result<(), Failure> {
         heard = tokio::io::copy(&mut source, &mut stdout) => heard?,
         said = tokio::io::copy(&mut stdin, &mut target) => said?,
     };
-    // A runtime waits for whoever reads stdin, and nobody writes to it any more.
-    std::process::exit(0);
+    Ok(())
 }
 
 async fn adopt(home: &str, agent: &AgentSpec) -> Result<(), Failure> {

@@ -28,7 +28,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let record = kept.find(settings, Which::Open).await?;
         let cancelled = match &record {
             None => false,
-            Some(record) => cancel(&reach, &kept, record).await?,
+            Some(record) => cancel(&reach, &kept, record, &mut console).await?,
         };
         let identity = record.map(|record| record.identity());
         output::cancelled(identity.as_ref(), cancelled, &mut console)?;
@@ -36,12 +36,17 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     })
 }
 
-async fn cancel(reach: &Reach, kept: &Kept, record: &Record) -> Result<bool, CliError> {
+async fn cancel(
+    reach: &Reach,
+    kept: &Kept,
+    record: &Record,
+    console: &mut Console<'_>,
+) -> Result<bool, CliError> {
     loop {
         let running = match reach.running().await? {
             Some(client) => Some(client),
             // Without a host nothing runs, but prompts of a host that died may wait.
-            None if waits(kept, record).await? => Some(reach.host().await?),
+            None if waits(kept, record).await? => Some(reach.host(console).await?),
             None => None,
         };
         let Some(mut client) = running else { return Ok(false) };

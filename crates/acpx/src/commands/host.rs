@@ -1,5 +1,6 @@
 //! `acpx host status|stop|restart`, and `acpx host run`, which is the host itself.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use acpx_core::engine::Settings as EngineSettings;
 use acpx_core::host::{self, HostClient, HostError, HostLock, HostPlace, HostSetup, READY};
-use acpx_core::model::{McpServer, Timestamp};
+use acpx_core::model::{McpServer, ProcessIdentity, Timestamp};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -46,7 +47,7 @@ pub(crate) fn run(
             }
             HostCommand::Restart | HostCommand::Run => {
                 stop(&reach.place).await?;
-                let mut client = reach.host().await?;
+                let mut client = reach.host(&mut console).await?;
                 let pid = ask(&mut client).await?.pid;
                 output::host_changed(HostChange::Restarted { pid }, &mut console)?;
             }
@@ -66,8 +67,8 @@ struct Status {
     clients: usize,
 }
 
-async fn ask(client: &mut HostClient) -> Result<Status, CliError> {
-    Ok(client.call("_acpx/host/status", &json!({})).await?)
+async fn ask(client: &mut HostClient) -> Result<Status, HostError> {
+    client.call("_acpx/host/status", &json!({})).await
 }
 
 async fn status(reach: &Reach, console: &mut Console<'_>) -> Result<(), CliError> {
@@ -93,12 +94,23 @@ async fn status(reach: &Reach, console: &mut Console<'_>) -> Result<(), CliError
 /// Stops the host, whatever its version, and waits until it is gone; whether there was one.
 async fn stop(place: &HostPlace) -> Result<bool, CliError> {
     let Some(mut client) = host::any_version(place).await? else { return Ok(false) };
-    client.call::<serde_json::Value>("_acpx/host/stop", &json!({})).await?;
+    let asked = async {
+        let pid = ask(&mut client).await?.pid;
+        client.call::<serde_json::Value>("_acpx/host/stop", &json!({})).await?;
+        Ok::<_, HostError>(pid)
+    };
+    let pid = match asked.await {
+        Ok(pid) => pid,
+        // It was leaving already.
+        Err(HostError::Lost) => return Ok(true),
+        Err(error) => return Err(error.into()),
+    };
+    let process = ProcessIdentity::of(pid);
     // A host waits a moment for those who are still connected.
     drop(client);
     let deadline = Instant::now() + FAREWELL;
-    // The lock is free when nothing of it is left.
-    while HostLock::try_take(place)?.is_none() {
+    // Its lock may be somebody else's by now, so it is the process that is waited for.
+    while process.as_ref().is_some_and(ProcessIdentity::is_alive) {
         if Instant::now() >= deadline {
             return Err(HostError::Silent { home: place.home().to_owned() }.into());
         }
@@ -107,49 +119,32 @@ async fn stop(place: &HostPlace) -> Result<bool, CliError> {
     Ok(true)
 }
 
+/// Whether a host listens. It is not talked to.
+pub(super) fn listens(place: &HostPlace) -> bool {
+    host::published(place).is_some_and(|info| UnixStream::connect(info.socket).is_ok())
+}
+
 /// Is the home's host until nobody needs it. What it has to say before it listens goes to whoever started it,
 /// and the rest to its log.
 fn be_the_host(place: &HostPlace) -> ExitCode {
     // Whoever started us may be in a terminal or an agent's group; we are in neither.
     // It fails only for the leader of a group, who is in neither already.
     let _ = rustix::process::setsid();
-    // Whoever started us may have gone since.
-    let told = |words: &str| drop(output::print(words));
-    match lock(place) {
-        Ok(Some(lock)) => match serve(place, lock) {
-            Ok(()) => Exit::Success.into(),
-            Err(error) => {
-                told(&error.message());
-                Exit::Failure.into()
-            }
-        },
+    let served = match HostLock::contend(place, FAREWELL) {
+        Ok(Some(lock)) => serve(place, lock),
         // Somebody else was faster.
-        Ok(None) => {
-            told(READY);
-            Exit::Success.into()
-        }
+        Ok(None) => output::print(READY).map_err(CliError::from),
+        Err(error) => Err(error.into()),
+    };
+    match served {
+        Ok(()) => Exit::Success.into(),
         Err(error) => {
-            told(&error.message());
+            let hint = error.hint();
+            let words = host::last_words(&error.code(), &error.message(), hint.as_deref());
+            // Whoever started us may have gone since.
+            drop(output::print(&words));
             Exit::Failure.into()
         }
-    }
-}
-
-/// Takes the lock, or finds that another host listens. One that is leaving is waited for.
-fn lock(place: &HostPlace) -> Result<Option<HostLock>, CliError> {
-    let deadline = Instant::now() + FAREWELL;
-    loop {
-        if let Some(lock) = HostLock::try_take(place)? {
-            return Ok(Some(lock));
-        }
-        let listens = |info: host::HostInfo| std::os::unix::net::UnixStream::connect(info.socket).is_ok();
-        if host::published(place).is_some_and(listens) {
-            return Ok(None);
-        }
-        if Instant::now() >= deadline {
-            return Err(HostError::Silent { home: place.home().to_owned() }.into());
-        }
-        std::thread::sleep(LOOK_AGAIN);
     }
 }
 

@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use acpx_core::host::HostError;
-use acpx_core::host::meta::{RestoreMeta, StartMeta};
+use acpx_core::host::meta::{RestoreMeta, SessionMeta, StartMeta};
 use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
 use acpx_core::store::Store;
 
@@ -20,11 +20,11 @@ use crate::patience::Patience;
 use crate::prompt_input;
 use crate::reach::{Reach, block_on, for_agents};
 use crate::settings::Settings;
-use crate::setup::{Given, ResumeParams};
-use crate::talk::{Outcome, Talk, Trouble};
+use crate::setup::{self, Given, ResumeParams};
+use crate::talk::{ASKING_AGAIN, Outcome, Talk, Trouble};
 
 /// How often a prompt is asked again because its host went away.
-const TRIES: usize = 5;
+const TRIES: usize = 10;
 
 /// Says it.
 pub(super) fn run(
@@ -49,6 +49,7 @@ pub(super) fn run(
         drop(kept);
         say_where(&record, settings, &mut console);
         let meta = RestoreMeta {
+            agent: Some((&settings.agent).into()),
             wishes: command.wake.into(),
             later: asking.wait == Wait::JustQueue,
             start: StartMeta::watching(for_agents(), settings.ttl),
@@ -92,10 +93,13 @@ async fn ask(
             Ok(outcome) => outcome,
             Err(Trouble::Failed(error)) => return Err(error),
             Err(Trouble::Stopped(stop)) => return Err(stop.into()),
-            Err(Trouble::Lost) => match what_became(record, asking).await? {
-                Some(ending) => return Ok(Answered::Over(ending.into())),
-                None => continue,
-            },
+            Err(Trouble::Lost) => {
+                if let Some(ending) = what_became(record, asking).await? {
+                    return Ok(Answered::Over(ending.into()));
+                }
+                talk.console.detail(ASKING_AGAIN);
+                continue;
+            }
         };
         if let Outcome::Queued = outcome {
             return Ok(Answered::Queued);
@@ -115,11 +119,17 @@ async fn attempt(
     asking: &Asking,
     talk: &mut Talk<'_>,
 ) -> Result<Outcome, Trouble> {
-    let mut client = reach.host().await?;
+    let mut client = reach.host(talk.console).await?;
     let id = record.id.as_str();
-    talk.watch(&client, id).await?;
+    // Whoever only queues is not there for what the agent says.
+    if asking.wait == Wait::ForAnswer {
+        talk.watch(&client, id).await?;
+    }
     let slow = format!("waiting for the agent {} to start", record.agent.label());
-    talk.ask(&mut client, "session/resume", resume, &slow).await?;
+    let answer = talk.ask(&mut client, "session/resume", resume, &slow).await?;
+    if let Some((_, SessionMeta { awakening: Some(how), .. })) = setup::read(&answer) {
+        output::awake(&how, talk.console);
+    }
     talk.prompt(&mut client, id, &asking.params(id), asking.wait).await
 }
 

@@ -23,7 +23,7 @@ mod turn;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-pub(crate) use self::banner::{AgentWord, SessionLabel, created, prompting};
+pub(crate) use self::banner::{AgentWord, SessionLabel, awake, created, prompting, starting};
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::done::{Ensured, HowEnsured, cancelled, closed, ensured, queued};
 #[cfg(test)]

@@ -24,6 +24,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) last_prompt: Option<Timestamp>,
     /// Whether the process of its last run still lives.
     pub(crate) agent_lives: bool,
+    /// Whether a host is there to go on with its turns.
+    pub(crate) host_lives: bool,
     pub(crate) now: Timestamp,
 }
 
@@ -69,7 +71,7 @@ impl Standing {
 
 impl<'a> Snapshot<'a> {
     fn standing(&self) -> Standing {
-        let waits = self.queued().next().is_some();
+        let waits = self.host_lives && self.queued().next().is_some();
         let ended = self.record.agent_run.as_ref().map(|run| run.ended.as_ref());
         match (self.running().is_some(), self.agent_lives, ended) {
             (true, true, _) => Standing::Running,
@@ -82,9 +84,10 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    /// The turn that was sent to the agent, and when.
+    /// The turn that was sent to the agent, and when. Without a host it is over, and the next one will say so.
     fn running(&self) -> Option<(&'a Turn, Timestamp)> {
-        self.open_turns.iter().find_map(|turn| match turn.state {
+        let turns = if self.host_lives { self.open_turns } else { &[] };
+        turns.iter().find_map(|turn| match turn.state {
             TurnState::Dispatched { at } => Some((turn, at)),
             _ => None,
         })

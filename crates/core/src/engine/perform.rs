@@ -69,9 +69,12 @@ impl SessionTask {
             Effect::Awake(news) => self.outward.push(Outward::Awake(news)),
             Effect::TurnAccepted(request, turn) => self.outward.push(Outward::Accepted(request, turn)),
             Effect::TurnRefused(request, refusal) => self.outward.push(Outward::Refused(request, refusal)),
-            Effect::TurnOver(turn) => {
+            Effect::TurnOver(over) => {
                 self.received = 0;
-                self.outward.push(Outward::Over(turn));
+                if turn == Some(over.id) {
+                    self.consultations.forget();
+                }
+                self.outward.push(Outward::Over(over));
             }
             Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
             Effect::Closed => self.outward.push(Outward::Closed),

@@ -296,6 +296,10 @@ impl SessionTask {
     /// An agent that is there already keeps what it was started with.
     fn prepare(&mut self, restore: RestoreSession) {
         if self.agent.is_none() && self.coming.is_none() {
+            if let Some(moved) = restore.agent.filter(|agent| self.place.has_moved(agent)) {
+                self.keeper.keep_command(&moved);
+                self.place.agent = AgentSpec { start_timeout: self.place.agent.start_timeout, ..moved };
+            }
             self.place.renew(restore.environment, restore.mcp_servers);
         }
     }
@@ -439,6 +443,12 @@ impl SessionTask {
 }
 
 impl Place {
+    /// Whether this is our agent, started by another command line.
+    fn has_moved(&self, agent: &AgentSpec) -> bool {
+        let command = |agent: &AgentSpec| (agent.program.clone(), agent.args.clone());
+        agent.key() == self.agent.key() && command(agent) != command(&self.agent)
+    }
+
     /// Takes what the client that wants the agent started has given.
     fn renew(&mut self, environment: Environment, mcp_servers: Option<Servers>) {
         if !environment.variables().is_empty() {

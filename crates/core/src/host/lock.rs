@@ -65,32 +65,18 @@ impl HostLock {
         }
     }
 
-    /// Takes the lock, waiting for its holder to go. Blocks the thread.
-    pub fn take(place: &HostPlace, patience: Duration) -> Result<Option<Self>, HostError> {
-        Self::take_unless(place, patience, || false)
-    }
-
     /// Takes the lock to be the host, or finds that another one has it and listens, which is `None`. One that
     /// is leaving is waited for. Blocks the thread.
     pub fn contend(place: &HostPlace, patience: Duration) -> Result<Option<Self>, HostError> {
-        let listens = |info: HostInfo| UnixStream::connect(info.socket).is_ok();
-        let is_served = || published(place).is_some_and(listens);
-        match Self::take_unless(place, patience, is_served)? {
-            None if !is_served() => Err(HostError::Silent { home: place.home().to_owned() }),
-            lock => Ok(lock),
-        }
-    }
-
-    fn take_unless(
-        place: &HostPlace,
-        patience: Duration,
-        enough: impl Fn() -> bool,
-    ) -> Result<Option<Self>, HostError> {
         let deadline = Instant::now() + patience;
+        let listens = |info: HostInfo| UnixStream::connect(info.socket).is_ok();
         loop {
             let lock = Self::try_take(place)?;
-            if lock.is_some() || enough() || Instant::now() >= deadline {
+            if lock.is_some() || published(place).is_some_and(listens) {
                 return Ok(lock);
+            }
+            if Instant::now() >= deadline {
+                return Err(HostError::Silent { home: place.home().to_owned() });
             }
             std::thread::sleep(TRY_AGAIN);
         }

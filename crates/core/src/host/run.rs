@@ -49,6 +49,26 @@ pub enum RunError {
     Orphans(#[source] std::io::Error),
 }
 
+impl RunError {
+    /// The stable code of this error.
+    pub fn code(&self) -> &str {
+        match self {
+            Self::Host(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::Orphans(_) => "SYSTEM",
+        }
+    }
+
+    /// What a person can do next.
+    pub fn hint(&self) -> Option<&str> {
+        match self {
+            Self::Host(error) => error.hint(),
+            Self::Store(error) => error.hint(),
+            Self::Orphans(_) => None,
+        }
+    }
+}
+
 /// Runs a home's host, whose lock it has, until it is stopped or has nothing to do. `ready` is called when it
 /// listens, with what it found on its way up.
 pub async fn run(

@@ -21,7 +21,7 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let Some(record) = record else { return Err(no_session(settings)?) };
         let params = json!({ "sessionId": record.id });
         let ids = loop {
-            let mut client = reach.host().await?;
+            let mut client = reach.host(&mut console).await?;
             match client.call::<IdsMeta>("_acpx/close", &params).await {
                 // A host that was leaving has closed nothing.
                 Err(HostError::Lost) => {}

@@ -16,7 +16,7 @@ use crate::reach::{Reach, block_on, for_agents};
 use crate::scope::Walk;
 use crate::settings::Settings;
 use crate::setup::{self, Given, NewParams};
-use crate::talk::{Talk, Trouble};
+use crate::talk::{ASKING_AGAIN, Talk, Trouble};
 
 /// Makes one; an open one of the same name in the same directory is closed.
 pub(crate) fn new(settings: &Settings, options: &Options, config: &Config) -> Result<ExitCode, CliError> {
@@ -87,12 +87,13 @@ async fn ask(
     let mut talk = Talk::new(console, &mut view, patience, None, Seq::FIRST);
     let slow = format!("waiting for the agent {} to start", settings.agent.label());
     loop {
-        let mut client = reach.host().await?;
+        let mut client = reach.host(talk.console).await?;
+        output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
         match talk.ask(&mut client, "session/new", params, &slow).await {
             Ok(answer) => return Ok(answer),
-            Err(Trouble::Lost) => {}
+            Err(Trouble::Lost) => talk.console.detail(ASKING_AGAIN),
             Err(Trouble::Stopped(stop)) => return Err(stop.into()),
-            Err(Trouble::Failed(error)) => return Err(error),
+            Err(Trouble::Failed(error)) => return Err(error.with_nothing_kept()),
         }
     }
 }

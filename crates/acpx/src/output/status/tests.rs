@@ -3,10 +3,14 @@ use acpx_core::model::{AgentExit, Lifecycle};
 use super::*;
 use crate::output::samples::{at, bare_record, formats, record, run, turn};
 
-/// The word for people, for quiet and for programs.
+/// The word for people, for quiet and for programs. The host lives if anything is to happen.
 fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
-    let snapshot = Snapshot { record, open_turns, last_prompt: None, agent_lives, now: at(60) };
-    let [text, quiet, json] = formats(|console| status(&snapshot, console).unwrap());
+    let host_lives = !open_turns.is_empty();
+    words_of(&Snapshot { record, open_turns, last_prompt: None, agent_lives, host_lives, now: at(60) })
+}
+
+fn words_of(snapshot: &Snapshot<'_>) -> String {
+    let [text, quiet, json] = formats(|console| status(snapshot, console).unwrap());
     let line = text.lines().find_map(|line| line.strip_prefix("status: ")).unwrap();
     assert_eq!(format!("{line}\n"), quiet);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -29,7 +33,7 @@ fn the_word_says_what_is() {
         ("the agent was killed", words(&with_run(Some(run(Some("signal 9")))), &[], false), "dead dead"),
         ("the agent failed", words(&with_run(Some(run(Some("exit code 70")))), &[], false), "dead dead"),
         (
-            "the agent was told to go",
+            "the agent was asked to go",
             words(&with_run(Some(run(Some(AgentExit::ASKED)))), &[], false),
             "parked parked",
         ),
@@ -38,6 +42,28 @@ fn the_word_says_what_is() {
     for (case, found, expected) in cases {
         assert_eq!(found, expected, "{case}");
     }
+}
+
+#[test]
+fn what_a_dead_host_left_does_not_run_and_still_waits() {
+    let turns = [turn(2, TurnState::Dispatched { at: at(45) }), turn(3, TurnState::Queued)];
+    let killed = Record { agent_run: Some(run(None)), ..record() };
+    let left = |host_lives| Snapshot {
+        record: &killed,
+        open_turns: &turns,
+        last_prompt: None,
+        agent_lives: false,
+        host_lives,
+        now: at(60),
+    };
+    assert_eq!(
+        (words_of(&left(false)).as_str(), words_of(&left(true)).as_str()),
+        ("dead dead", "running alive")
+    );
+    let [text, _, json] = formats(|console| status(&left(false), console).unwrap());
+    assert!(text.contains("queued: 1, waiting since ") && !text.contains("turn: "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((json["queued"].as_u64(), json.get("turn")), (Some(1), None));
 }
 
 #[test]
@@ -53,6 +79,7 @@ fn a_snapshot_is_whole_and_has_no_null() {
         open_turns: &turns,
         last_prompt: Some(at(44)),
         agent_lives: true,
+        host_lives: true,
         now: at(50 + 3723),
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
@@ -78,8 +105,14 @@ queued: 2, waiting since 2023-11-14T22:14:03.000Z
     assert_eq!(json, expected);
 
     let gone = Record { agent_run: Some(run(Some("signal 9"))), ..bare_record() };
-    let snapshot =
-        Snapshot { record: &gone, open_turns: &[], last_prompt: None, agent_lives: false, now: at(60) };
+    let snapshot = Snapshot {
+        record: &gone,
+        open_turns: &[],
+        last_prompt: None,
+        agent_lives: false,
+        host_lives: false,
+        now: at(60),
+    };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let expected = "\
 session: r1

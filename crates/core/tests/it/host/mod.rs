@@ -21,6 +21,7 @@ mod clients;
 mod faults;
 mod killed;
 mod life;
+mod load;
 mod repeated;
 mod safety;
 mod sdk;
@@ -44,7 +45,7 @@ struct Manner {
 }
 
 /// A host that stays, and whose agents stay, for longer than any test.
-const PATIENT: Manner = Manner { linger: Duration::from_secs(600), idle: Duration::from_secs(600) };
+const PATIENT: Manner = Manner { linger: Duration::from_mins(10), idle: Duration::from_mins(10) };
 
 impl Bench {
     fn new() -> Self {
@@ -145,7 +146,9 @@ fn environment() -> Vec<(String, String)> {
 /// The params of `session/prompt`, with what stands under `_meta.acpx`.
 fn prompt_params(record: &str, text: &str, acpx: Value) -> Value {
     let prompt = json!([{ "type": "text", "text": text }]);
-    json!({ "sessionId": record, "prompt": prompt, "_meta": { "acpx": acpx } })
+    let mut params = json!({ "sessionId": record, "prompt": prompt });
+    params["_meta"]["acpx"] = acpx;
+    params
 }
 
 /// Prompts and waits for the answer.

@@ -30,8 +30,11 @@ impl OtherHost {
         publish(bench, protocol, socket);
         let path = bench.place.home().join("host.lock");
         let serving = tokio::spawn(async move {
+            let mut silent = Vec::new();
             while let Ok((stream, _)) = listener.accept().await {
-                if answers && serve(stream, live).await {
+                if !answers {
+                    silent.push(stream);
+                } else if serve(stream, live).await {
                     break;
                 }
             }
