@@ -6,7 +6,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use acpx_core::model::{
-    AgentExit, AgentSpec, Record, SessionIdentity, SessionName, Timestamp, Turn, TurnState,
+    AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, Timestamp, Turn, TurnState,
 };
 use serde::Serialize;
 
@@ -78,7 +78,7 @@ impl<'a> Snapshot<'a> {
             _ if waits => Standing::Running,
             (false, true, _) => Standing::Idle,
             (false, false, None) => Standing::Parked,
-            (false, false, Some(Some(exit))) if exit.was_asked() => Standing::Parked,
+            (false, false, Some(Some(exit))) if exit.how == AgentEnd::Asked => Standing::Parked,
             // Nobody saw the agent go, or it went in the middle of a turn, or in a way it should not.
             (true, false, _) | (false, false, Some(_)) => Standing::Dead,
         }
@@ -220,7 +220,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         turn,
         queued: snapshot.queued().count(),
         waiting_since: snapshot.queued().next().map(|turn| turn.queued_at),
-        last_exit: exit.map(|exit| exit.how.as_str()),
+        last_exit: exit.map(|exit| exit.how.words()),
         last_exit_at: exit.map(|exit| exit.at),
     }
 }

@@ -1,4 +1,4 @@
-use acpx_core::model::{AgentExit, Lifecycle};
+use acpx_core::model::{AgentEnd, Lifecycle};
 
 use super::*;
 use crate::output::samples::{at, bare_record, formats, record, run, turn};
@@ -33,8 +33,8 @@ fn the_word_says_what_is() {
         ("the agent was killed", words(&with_run(Some(run(Some("signal 9")))), &[], false), "dead dead"),
         ("the agent failed", words(&with_run(Some(run(Some("exit code 70")))), &[], false), "dead dead"),
         (
-            "the agent was asked to go",
-            words(&with_run(Some(run(Some(AgentExit::ASKED)))), &[], false),
+            "the agent was told to go",
+            words(&with_run(Some(run(Some(AgentEnd::Asked.words())))), &[], false),
             "parked parked",
         ),
         ("no agent was ever seen", words(&none, &[], false), "parked parked"),
