@@ -3,9 +3,11 @@
 use std::env;
 use std::ffi::OsString;
 use std::future::Future;
+use std::io;
 use std::path::PathBuf;
 
-use acpx_core::host::{HostClient, HostError, HostPlace, Launcher, published, running};
+use acpx_core::host::{HostClient, HostError, HostLock, HostPlace, Launcher, published, running};
+use acpx_core::store::{Access, Reads, SqliteOptions, SqliteStore, StoreError};
 use acpx_core::tools::Tag;
 
 use crate::error::CliError;
@@ -57,6 +59,25 @@ impl Reach {
 
     fn pid(&self) -> String {
         published(&self.place).map_or_else(String::new, |host| format!(" (pid {})", host.pid))
+    }
+
+    /// The store, opened to be read, if there is one. One that is just being made has nothing in it yet; one of
+    /// an older version is brought up to date, unless a host is at work on it.
+    pub(crate) fn kept(&self) -> Result<Option<SqliteStore>, CliError> {
+        let path = self.place.store();
+        let options = SqliteOptions { reads: Reads::OnCallersThread, ..SqliteOptions::new(Access::ReadOnly) };
+        match SqliteStore::open_with(&path, &options) {
+            Ok(store) => Ok(Some(store)),
+            Err(StoreError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(older @ StoreError::Older { .. }) => match HostLock::try_take(&self.place)? {
+                Some(_alone) => {
+                    drop(SqliteStore::open(&path, Access::ReadWrite)?);
+                    Ok(Some(SqliteStore::open_with(&path, &options)?))
+                }
+                None => Err(older.into()),
+            },
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The host, if one runs.

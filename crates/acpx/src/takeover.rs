@@ -35,9 +35,8 @@ pub(crate) fn first(mode: Mode) -> Result<(), CliError> {
 }
 
 async fn is_news(reach: &Reach, directory: &Path) -> Result<bool, CliError> {
-    let path = reach.place.store();
-    if path.exists() {
-        return Ok(has_news(&SqliteStore::open(&path, Access::ReadOnly)?, directory).await?);
+    if let Some(store) = reach.kept()? {
+        return Ok(has_news(&store, directory).await?);
     }
     let is_record = |entry: std::io::Result<std::fs::DirEntry>| {
         entry.is_ok_and(|entry| entry.path().extension().is_some_and(|extension| extension == "json"))

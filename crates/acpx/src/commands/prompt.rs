@@ -93,13 +93,13 @@ async fn ask(
             Ok(outcome) => outcome,
             Err(Trouble::Failed(error)) => return Err(error),
             Err(Trouble::Stopped(stop)) => return Err(stop.into()),
-            Err(Trouble::Lost) => match what_became(record, asking).await? {
-                Some(ending) => return Ok(Answered::Over(ending.into())),
-                None => {
-                    talk.console.detail(ASKING_AGAIN);
-                    continue;
+            Err(Trouble::Lost) => {
+                if let Some(ending) = what_became(record, asking).await? {
+                    return Ok(Answered::Over(ending.into()));
                 }
-            },
+                talk.console.detail(ASKING_AGAIN);
+                continue;
+            }
         };
         if let Outcome::Queued = outcome {
             return Ok(Answered::Queued);

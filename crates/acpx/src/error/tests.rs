@@ -53,12 +53,18 @@ fn an_error_about_a_session_has_its_ids_and_the_agents_own_words() {
     };
     let error = CliError::from(SessionError::from(refused)).about(identity());
     let [text, quiet, line] = shown(&error);
-    assert_eq!(text, "acpx: the agent \"demo\" refused session/prompt: boom\nand[2J more (-32603)\n");
+    let hint = "these are the agent's own words; do what they ask for, then try again";
+    assert_eq!(
+        text,
+        format!(
+            "acpx: the agent \"demo\" refused session/prompt: boom\nand[2J more (-32603)\nhint: {hint}\n"
+        )
+    );
     assert_eq!(
         quiet,
         "[acpx] error: RUNTIME [AGENT_REFUSED] the agent \"demo\" refused session/prompt: boom and[2J more (-32603)\n"
     );
-    let data = r#""data":{"acpxCode":"RUNTIME","detailCode":"AGENT_REFUSED","origin":"acp","retryable":false,"acpxRecordId":"r","acpxSessionId":"s","agentSessionId":"i","acp":{"code":-32603, "message":"boom"}}"#;
+    let data = r#""data":{"acpxCode":"RUNTIME","detailCode":"AGENT_REFUSED","origin":"acp","retryable":false,"hint":"these are the agent's own words; do what they ask for, then try again","acpxRecordId":"r","acpxSessionId":"s","agentSessionId":"i","acp":{"code":-32603, "message":"boom"}}"#;
     assert!(line.contains(data), "{line}");
 }
 

@@ -18,7 +18,7 @@ use crate::started::Started;
 /// How often a condition is looked at.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 /// How long a condition may take to come. Only a test that fails waits for so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A home and a directory to work in.
 pub(crate) struct Place {

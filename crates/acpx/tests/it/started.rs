@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use crate::acpx::Done;
 
 /// How long a line may take to come. Only a test that fails waits for so long.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Duration = Duration::from_mins(1);
 
 /// A command at work. Dropped, it is killed.
 pub(crate) struct Started {
@@ -44,21 +44,14 @@ impl Started {
         Self { child, lines, seen: String::new(), err: Some(err) }
     }
 
-    pub(crate) fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
     /// Waits for a line of stdout with these words in it.
     pub(crate) fn wait_for(&mut self, words: &str) {
         loop {
-            match self.lines.recv_timeout(PATIENCE) {
-                Ok(line) => {
-                    self.seen.push_str(&line);
-                    if line.contains(words) {
-                        return;
-                    }
-                }
-                Err(_) => panic!("{words:?} never came: {}", self.seen),
+            let line = self.lines.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|error| panic!("{words:?} never came, {error}: {}", self.seen));
+            self.seen.push_str(&line);
+            if line.contains(words) {
+                return;
             }
         }
     }

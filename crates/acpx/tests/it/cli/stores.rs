@@ -128,3 +128,27 @@ fn a_store_that_can_no_longer_be_written_fails_the_turn_and_keeps_what_was_ackno
     assert_eq!(status["queued"], json!(0), "{status}");
     assert!(place.ok(&["demo", "recall"]).contains("1. My name is Ada."));
 }
+
+#[test]
+fn a_store_that_is_just_being_made_has_no_sessions_yet() {
+    let place = Place::new();
+    std::fs::write(place.acpx_home().join("acpx.db"), "").unwrap();
+    assert_eq!(place.json(&["demo", "status"])["status"], "no-session");
+    assert_eq!(place.json(&["sessions", "list"]), json!([]));
+    assert_eq!(place.json(&["demo", "sessions", "ensure"])["created"], true);
+}
+
+#[test]
+fn a_store_of_an_older_version_is_brought_up_to_date_by_whoever_comes_first() {
+    let place = Place::new();
+    let store = place.acpx_home().join("acpx.db");
+    let old = include_str!("../../../../core/src/store/sqlite/tests/format_1.sql");
+    Connection::open(&store).unwrap().execute_batch(old).unwrap();
+    let rows = place.json(&["sessions", "list"]);
+    let mut ids: Vec<&str> =
+        rows.as_array().unwrap().iter().map(|row| row["acpxRecordId"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    assert_eq!(ids, ["named", "plain"]);
+    assert_eq!(place.processes(), [0; 0], "nothing was started for it");
+    assert!(set_format(&store, 99) > 1);
+}
