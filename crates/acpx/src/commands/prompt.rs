@@ -10,7 +10,7 @@ use acpx_core::host::meta::{RestoreMeta, SessionMeta, StartMeta};
 use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
 use acpx_core::store::Store;
 
-use super::kept::{Kept, Which, no_session};
+use super::kept::{Kept, Which, agent_lives, no_session};
 use crate::asking::{Asking, Ending, told_ids};
 use crate::cli::{Options, PromptCommand, Wait};
 use crate::config::McpFile;
@@ -150,8 +150,7 @@ async fn what_became(record: &Record, asking: &Asking) -> Result<Option<Ending>,
 }
 
 fn say_where(record: &Record, settings: &Settings, console: &mut Console<'_>) {
-    let lives = record.agent_run.as_ref().is_some_and(|run| run.ended.is_none() && run.process.is_alive());
-    let word = if lives { AgentWord::Connected } else { AgentWord::Starting };
+    let word = if agent_lives(record) { AgentWord::Connected } else { AgentWord::Starting };
     let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(SessionName::as_str);
     let label = SessionLabel { record: &record.id, name, cwd: record.cwd.as_path() };
     output::prompting(label, settings.cwd.as_path(), word, console);
