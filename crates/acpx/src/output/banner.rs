@@ -54,13 +54,11 @@ pub(crate) fn starting(agent: &AgentSpec, cwd: &Path, console: &mut Console<'_>)
     console.detail(&format!("starting the agent {} in {}", command(agent), cwd.display()));
 }
 
-/// Says, if that was asked for, how a session came to have an agent.
+/// Says, if that was asked for, how a session came to have an agent. That it was restored is told by the turn.
 pub(crate) fn awake(how: &AwakeningMeta, console: &mut Console<'_>) {
-    let reason = how.reason.as_ref().map_or_else(String::new, |reason| format!(" ({reason})"));
-    console.detail(&match how.by.as_str() {
-        "live" => "the agent has the session".to_owned(),
-        "created" => "the session was made".to_owned(),
-        "fresh" => format!("the agent was started and has a fresh session{reason}"),
-        method => format!("the agent was started and has the session by {method}"),
-    });
+    match (how.by.as_str(), &how.reason) {
+        ("live", _) => console.detail("the agent has the session"),
+        ("fresh", Some(reason)) => console.detail(&format!("the agent has a fresh session ({reason})")),
+        _ => {}
+    }
 }
