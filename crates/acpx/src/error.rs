@@ -202,7 +202,11 @@ impl CliError {
 
     /// Whether the reader of our output has gone, which is nothing to tell anybody.
     pub(crate) fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+        match self {
+            Self::Output(error) => error.kind() == io::ErrorKind::BrokenPipe,
+            Self::About { error, .. } => error.is_broken_pipe(),
+            _ => false,
+        }
     }
 
     /// The error with its causes, in one line.

@@ -111,6 +111,7 @@ fn every_class_has_its_numbers() {
 
 #[test]
 fn a_reader_that_has_gone_is_nothing_to_tell() {
-    assert!(CliError::from(io::Error::from(io::ErrorKind::BrokenPipe)).is_broken_pipe());
+    let gone = || CliError::from(io::Error::from(io::ErrorKind::BrokenPipe));
+    assert!(gone().is_broken_pipe() && gone().about(identity()).is_broken_pipe());
     assert!(!CliError::from(io::Error::from(io::ErrorKind::StorageFull)).is_broken_pipe());
 }
