@@ -22,7 +22,7 @@ use crate::prompt_input::InputError;
 mod class;
 mod report;
 
-pub(crate) use self::class::{ErrorClass, Exit};
+pub(crate) use self::class::{ErrorClass, Exit, is_retryable};
 pub(crate) use self::report::{Origin, Report};
 
 /// Why a command could not be done.
@@ -202,7 +202,11 @@ impl CliError {
 
     /// Whether the reader of our output has gone, which is nothing to tell anybody.
     pub(crate) fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+        match self {
+            Self::Output(error) => error.kind() == io::ErrorKind::BrokenPipe,
+            Self::About { error, .. } => error.is_broken_pipe(),
+            _ => false,
+        }
     }
 
     /// The error with its causes, in one line.
@@ -283,7 +287,7 @@ impl CliError {
             Self::NoRemoteList { .. } => {
                 Some("acpx sessions list has what is kept here, whatever the agent can".into())
             }
-            Self::TimedOut(_) => Some("give it more time with --timeout".into()),
+            Self::TimedOut(_) => Some(MORE_TIME.into()),
             Self::Told(error) => error.hint.clone().map(Into::into),
             Self::About { error, .. } => error.hint(),
             Self::Path(_) => Some("name another path: agents are told absolute paths as UTF-8 text".into()),
@@ -322,6 +326,9 @@ impl CliError {
     }
 }
 
+/// What to do about a time that was over.
+pub(crate) const MORE_TIME: &str = "give it more time with --timeout";
+
 /// An error with its causes, in one line.
 fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
@@ -334,7 +341,6 @@ pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
         "AGENT_DIED" | "AGENT_UNRESPONSIVE" | "INTERRUPTED" => {
             Some("nothing was kept of it; run the command again, and the agent's own to see what it wants")
         }
-        "TIMEOUT" => Some("give it more time with --timeout"),
         _ => None,
     }
 }

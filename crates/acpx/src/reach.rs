@@ -64,7 +64,7 @@ impl Reach {
     }
 
     fn pid(&self) -> String {
-        published(&self.place).map_or_else(String::new, |host| format!(" (pid {})", host.pid))
+        published(&self.place).map_or_else(String::new, |host| format!(" (pid {})", host.process.pid))
     }
 
     /// The store, opened to be read, if there is one. One that is just being made has nothing in it yet; one of

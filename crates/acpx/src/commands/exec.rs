@@ -41,13 +41,8 @@ pub(super) fn run(
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
         let host = host(tag);
-        let mut talk = Talk::new(
-            &mut console,
-            &mut view,
-            Patience::new(settings.timeout)?,
-            Some(asking.request.clone()),
-            Seq::FIRST,
-        );
+        let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
+        let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST);
         let ended = turn(&host, &asking, &given, settings, &mut talk).await;
         host.shut_down().await;
         let outcome = ended.map_err(|trouble| match trouble {

@@ -65,6 +65,11 @@ impl Kept {
     }
 }
 
+/// Whether the process of a record's last run is still there.
+pub(super) fn agent_lives(record: &Record) -> bool {
+    record.agent_run.as_ref().is_some_and(|run| run.ended.is_none() && run.process.is_alive())
+}
+
 /// That there is no such session, with where it was looked for and how to make one.
 pub(crate) fn no_session(settings: &Settings) -> Result<CliError, CliError> {
     let walk = Walk::from(settings.cwd.as_path())?;

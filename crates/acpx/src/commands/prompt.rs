@@ -10,7 +10,7 @@ use acpx_core::host::meta::{RestoreMeta, SessionMeta, StartMeta};
 use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
 use acpx_core::store::Store;
 
-use super::kept::{Kept, Which, no_session};
+use super::kept::{Kept, Which, agent_lives, no_session};
 use crate::asking::{Asking, Ending, told_ids};
 use crate::cli::{Options, PromptCommand, Wait};
 use crate::config::McpFile;
@@ -21,10 +21,7 @@ use crate::prompt_input;
 use crate::reach::{Reach, block_on, for_agents};
 use crate::settings::Settings;
 use crate::setup::{self, Given, ResumeParams};
-use crate::talk::{ASKING_AGAIN, Outcome, Talk, Trouble};
-
-/// How often a prompt is asked again because its host went away.
-const TRIES: usize = 10;
+use crate::talk::{Outcome, Talk, Trouble};
 
 /// Says it.
 pub(super) fn run(
@@ -58,8 +55,9 @@ pub(super) fn run(
         let mut view = TurnView::new(settings.mode.format, Some(record.id.clone()));
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::new(settings.timeout)?;
-        let mut talk = Talk::new(&mut console, &mut view, patience, Some(asking.request.clone()), next);
-        let answered = ask(&reach, &record, &resume, &asking, &mut talk).await;
+        let talk = Talk::new(&mut console, patience, Some(&reach));
+        let mut talk = talk.showing(&mut view, asking.request.clone(), next);
+        let answered = talk.persist(async |talk| ask(&reach, &record, &resume, &asking, talk).await).await;
         let about = |error: CliError| error.about(record.identity());
         match answered.map_err(about)? {
             Answered::Queued => {
@@ -81,35 +79,28 @@ enum Answered {
     Over(Box<Ending>),
 }
 
+/// Asks once. Of a prompt whose host went away, the store knows whether it may be asked again.
 async fn ask(
     reach: &Reach,
     record: &Record,
     resume: &ResumeParams<'_>,
     asking: &Asking,
     talk: &mut Talk<'_>,
-) -> Result<Answered, CliError> {
-    for _ in 0..TRIES {
-        let outcome = match attempt(reach, record, resume, asking, talk).await {
-            Ok(outcome) => outcome,
-            Err(Trouble::Failed(error)) => return Err(error),
-            Err(Trouble::Stopped(stop)) => return Err(stop.into()),
-            Err(Trouble::Lost) => {
-                if let Some(ending) = what_became(record, asking).await? {
-                    return Ok(Answered::Over(ending.into()));
-                }
-                talk.console.detail(ASKING_AGAIN);
-                continue;
-            }
-        };
-        if let Outcome::Queued = outcome {
-            return Ok(Answered::Queued);
+) -> Result<Answered, Trouble> {
+    let outcome = match attempt(reach, record, resume, asking, talk).await {
+        Err(Trouble::Lost) => {
+            let ending = what_became(record, asking).await?;
+            return ending.map(|ending| Answered::Over(ending.into())).ok_or(Trouble::Lost);
         }
-        let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());
-        let ending = asking.ending(&outcome, ResultIds::from(ids));
-        let bad = || HostError::BadAnswer { method: "session/prompt".to_owned() };
-        return Ok(Answered::Over(ending.ok_or_else(bad)?.into()));
+        outcome => outcome?,
+    };
+    if let Outcome::Queued = outcome {
+        return Ok(Answered::Queued);
     }
-    Err(HostError::Lost.into())
+    let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());
+    let ending = asking.ending(&outcome, ResultIds::from(ids));
+    let bad = || HostError::BadAnswer { method: "session/prompt".to_owned() };
+    Ok(Answered::Over(ending.ok_or_else(bad)?.into()))
 }
 
 async fn attempt(
@@ -119,7 +110,7 @@ async fn attempt(
     asking: &Asking,
     talk: &mut Talk<'_>,
 ) -> Result<Outcome, Trouble> {
-    let mut client = reach.host(talk.console).await?;
+    let mut client = talk.host(reach).await?;
     let id = record.id.as_str();
     // Whoever only queues is not there for what the agent says.
     if asking.wait == Wait::ForAnswer {
@@ -150,8 +141,7 @@ async fn what_became(record: &Record, asking: &Asking) -> Result<Option<Ending>,
 }
 
 fn say_where(record: &Record, settings: &Settings, console: &mut Console<'_>) {
-    let lives = record.agent_run.as_ref().is_some_and(|run| run.ended.is_none() && run.process.is_alive());
-    let word = if lives { AgentWord::Connected } else { AgentWord::Starting };
+    let word = if agent_lives(record) { AgentWord::Connected } else { AgentWord::Starting };
     let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(SessionName::as_str);
     let label = SessionLabel { record: &record.id, name, cwd: record.cwd.as_path() };
     output::prompting(label, settings.cwd.as_path(), word, console);

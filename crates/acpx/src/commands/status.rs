@@ -7,7 +7,7 @@ use acpx_core::model::Timestamp;
 use acpx_core::store::Store;
 
 use super::host::listens;
-use super::kept::{Kept, Which, wait_for};
+use super::kept::{Kept, Which, agent_lives, wait_for};
 use crate::error::{CliError, Exit};
 use crate::output::{Console, Snapshot, no_session, status};
 use crate::reach::Reach;
@@ -28,10 +28,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let snapshot = Snapshot {
             open_turns: &open_turns,
             last_prompt: kept.last_prompt(&record).await?,
-            agent_lives: record
-                .agent_run
-                .as_ref()
-                .is_some_and(|run| run.ended.is_none() && run.process.is_alive()),
+            agent_lives: agent_lives(&record),
             host_lives,
             now: now(),
             record: &record,

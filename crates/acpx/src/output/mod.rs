@@ -91,6 +91,11 @@ pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
         return Exit::Success.into();
     }
     let report = Report::from(error);
+    // What cannot be written to stdout is said on stderr, also to those who would read it in JSON.
+    let format = match (format, report.code.as_str()) {
+        (Format::Json, "OUTPUT_FAILED") => Format::Text,
+        (format, _) => format,
+    };
     // If even this cannot be written, there is nobody left to tell.
     drop(match format {
         Format::Json => error::json(&report, &mut io::stdout()),

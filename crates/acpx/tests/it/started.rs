@@ -59,6 +59,16 @@ impl Started {
         }
     }
 
+    /// Whether it listens to signals, and so has begun to wait for something.
+    #[cfg(target_os = "linux")]
+    pub(crate) fn waits(&self) -> bool {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
+        let caught = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+        let caught = caught.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or_default();
+        // The interrupt is signal 2.
+        caught & 0b10 != 0
+    }
+
     pub(crate) fn signal(&self, signal: Signal) {
         let pid = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).unwrap();
         kill_process(pid, signal).unwrap();

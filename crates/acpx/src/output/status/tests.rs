@@ -23,21 +23,18 @@ fn the_word_says_what_is() {
     let sent = || turn(2, TurnState::Dispatched { at: at(45) });
     let with_run = |run| Record { agent_run: run, ..record() };
     let none = Record { lifecycle: Lifecycle::Open, ..bare_record() };
+    let asked = with_run(Some(run(Some(AgentEnd::Asked.words()))));
     let cases = [
         ("a turn runs", words(&record(), &[sent()], true), "running alive"),
         ("a turn runs and one waits", words(&record(), &[sent(), waiting()], true), "running alive"),
-        ("a turn waits for an agent to start", words(&none, &[waiting()], false), "running alive"),
-        ("a turn was sent and all is gone", words(&record(), &[sent()], false), "dead dead"),
-        ("the agent lives", words(&record(), &[], true), "idle idle"),
+        ("the agent has nothing to do", words(&record(), &[], true), "running alive"),
+        ("a turn waits for an agent to start", words(&none, &[waiting()], false), "idle idle"),
+        ("the agent was asked to go", words(&asked, &[], false), "idle idle"),
+        ("no agent was ever seen", words(&none, &[], false), "idle idle"),
+        ("a turn was sent and its agent is gone", words(&record(), &[sent()], false), "dead dead"),
         ("the agent is gone and nobody saw it", words(&record(), &[], false), "dead dead"),
         ("the agent was killed", words(&with_run(Some(run(Some("signal 9")))), &[], false), "dead dead"),
         ("the agent failed", words(&with_run(Some(run(Some("exit code 70")))), &[], false), "dead dead"),
-        (
-            "the agent was told to go",
-            words(&with_run(Some(run(Some(AgentEnd::Asked.words())))), &[], false),
-            "parked parked",
-        ),
-        ("no agent was ever seen", words(&none, &[], false), "parked parked"),
     ];
     for (case, found, expected) in cases {
         assert_eq!(found, expected, "{case}");
@@ -56,14 +53,13 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
         host_lives,
         now: at(60),
     };
-    assert_eq!(
-        (words_of(&left(false)).as_str(), words_of(&left(true)).as_str()),
-        ("dead dead", "running alive")
-    );
+    assert_eq!([words_of(&left(false)), words_of(&left(true))], ["dead dead", "dead dead"]);
     let [text, _, json] = formats(|console| status(&left(false), console).unwrap());
     assert!(text.contains("queued: 1, waiting since ") && !text.contains("turn: "), "{text}");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((json["queued"].as_u64(), json.get("turn")), (Some(1), None));
+    let summary = "the turn that ran was interrupted; the next prompt restores the session";
+    assert_eq!(json["summary"].as_str(), Some(summary));
 }
 
 #[test]
@@ -96,7 +92,7 @@ queued: 2, waiting since 2023-11-14T22:14:03.000Z
 ";
     assert_eq!(text, expected);
     let expected = concat!(
-        r#"{"action":"status_snapshot","status":"alive","summary":"a turn runs or waits","acpxRecordId":"r1","#,
+        r#"{"action":"status_snapshot","status":"alive","summary":"the agent works on a turn","acpxRecordId":"r1","#,
         r#""acpxSessionId":"s2","agent":"claude","name":"api","cwd":"/w","pid":4242,"uptime":"01:02:03","#,
         r#""lastPromptTime":"2023-11-14T22:14:04.000Z","turn":{"number":2,"requestId":"q2","since":"2023-11-14T22:14:05.000Z"},"#,
         r#""queued":2,"waitingSince":"2023-11-14T22:14:03.000Z"}"#,

@@ -161,7 +161,7 @@ fn a_host_is_shown_stopped_and_restarted() {
     let expected = json!({ "action": "host_restarted", "stopped": true, "pid": place.host_pid() });
     assert_eq!(restarted, expected);
     assert_ne!(restarted["pid"], first["pid"]);
-    assert_eq!(place.json(&["demo", "status"])["status"], "parked");
+    assert_eq!(place.json(&["demo", "status"])["status"], "idle");
     assert_eq!(place.ok(&["--format", "quiet", "host", "status"]), "running\n");
     assert_eq!(place.ok(&["host", "stop"]), "host stopped\n");
     assert_eq!(place.processes(), [0; 0], "a host that was stopped is gone");

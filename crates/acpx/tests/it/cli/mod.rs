@@ -12,5 +12,7 @@ mod permissions;
 mod prompting;
 mod scope;
 mod servers;
+#[cfg(target_os = "linux")]
+mod silent;
 mod stopping;
 mod stores;

@@ -1,7 +1,7 @@
 //! What goes where: JSON alone on stdout where it is promised, nothing on stderr where that is promised, and what
 //! is being done for whoever asks.
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::acpx::{Done, Place};
 
@@ -120,6 +120,43 @@ fn a_reader_that_goes_away_ends_a_command_quietly() {
     shell.env("ACPX_HOME", place.acpx_home()).current_dir(place.work());
     let done = Done::of(&mut shell);
     assert_eq!((done.out.as_str(), done.err.as_str()), ("[client] initialize (running)\n", ""));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_turn_too() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    let program = env!("CARGO_BIN_EXE_acpx");
+    let mut shell = std::process::Command::new("sh");
+    let prompt = format!("{program} --format json --json-strict demo 'chunks 20000 wait'");
+    shell.args(["-c", &format!("{{ {prompt}; echo $? >&2; }} | head -1")]);
+    let command = place.command(&[]);
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(place.work());
+    let done = Done::of(&mut shell);
+    assert_eq!(done.err, "0\n");
+    assert_eq!(done.json()["method"], "session/prompt");
+    let status = place.json(&["demo", "status"]);
+    assert_eq!((&status["status"], status.get("turn")), (&json!("alive"), None), "{status}");
+    assert!(place.ok(&["demo", "recall"]).contains("1. chunks 20000 wait\n"), "and the session goes on");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn that_stdout_cannot_be_written_is_said_on_stderr_in_every_format() {
+    let place = Place::new();
+    let said = "acpx: cannot write to stdout: No space left on device (os error 28)\n";
+    for (format, err) in [
+        ("text", said),
+        ("json", said),
+        (
+            "quiet",
+            "[acpx] error: RUNTIME [OUTPUT_FAILED] cannot write to stdout: No space left on device (os error 28)\n",
+        ),
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let done = Done::of(place.command(&["--format", format, "demo", "status"]).stdout(full));
+        assert_eq!(done, Done { out: String::new(), err: err.to_owned(), code: Some(1) }, "{format}");
+    }
 }
 
 #[test]

@@ -86,8 +86,9 @@ fn without_waiting_a_prompt_is_acknowledged_and_runs_behind_the_others() {
     let place = begun();
     let mut running = place.start(&["demo", "first", "wait"]);
     running.wait_for("Waiting until cancelled.");
-    let queued = place.json(&["demo", "prompt", "--no-wait", "second"]);
-    assert_eq!(queued["action"], "prompt_queued", "{queued}");
+    let queued = place.json_lines(&["demo", "prompt", "--no-wait", "second"]);
+    let actions: Vec<_> = queued.iter().map(|line| line["action"].as_str()).collect();
+    assert_eq!(actions, [Some("prompt_queued")], "that it waits, and nothing of what the agent says");
     let shown = place.ok(&["demo", "--no-wait", "third"]);
     assert!(shown.starts_with("[queued] "), "{shown}");
     let quiet = place.ok(&["--format", "quiet", "demo", "prompt", "--no-wait", "fourth"]);

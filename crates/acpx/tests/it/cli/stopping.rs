@@ -26,7 +26,7 @@ fn an_interrupt_cancels_the_turn_and_ends_with_130() {
         assert_eq!(done.code, Some(130));
         // Nothing goes on behind its back.
         let status = place.json(&["demo", "status"]);
-        assert_eq!((&status["status"], status.get("turn")), (&json!("idle"), None), "{status}");
+        assert_eq!((&status["status"], status.get("turn")), (&json!("alive"), None), "{status}");
     }
 }
 
@@ -56,7 +56,7 @@ fn a_prompt_that_takes_too_long_is_cancelled_and_ends_with_3() {
     let result = lines.last().unwrap();
     assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("TIMEOUT")));
     assert_eq!(done.code, Some(3));
-    assert_eq!(place.json(&["demo", "status"])["status"], "idle");
+    assert_eq!(place.json(&["demo", "status"])["status"], "alive");
     place.configure(r#"{"timeout":1.5}"#);
     let configured = place.acpx(&["demo", "wait"]);
     assert_eq!(configured.code, Some(3));
@@ -116,10 +116,10 @@ fn a_close_cancels_what_runs_and_the_session_is_out_of_the_way() {
 fn a_session_that_is_idle_for_its_time_is_parked_and_comes_back() {
     let place = begun();
     place.ok(&["--ttl", "0.01", "demo", "one"]);
-    let parked = place.until("the session is parked", |status| status["status"] == "parked");
+    let parked = place.until("the session is parked", |status| status["status"] == "idle");
     assert_eq!(parked.get("pid"), None, "{parked}");
     assert!(place.ok(&["--ttl", "0", "demo", "recall"]).contains("1. one"));
-    assert_eq!(place.json(&["demo", "status"])["status"], "idle");
+    assert_eq!(place.json(&["demo", "status"])["status"], "alive");
 }
 
 #[test]
