@@ -9,6 +9,7 @@ mod flags;
 mod format_wish;
 mod invocation;
 mod options;
+mod reserved;
 mod scan;
 mod suggest;
 mod usage;
