@@ -22,9 +22,11 @@ mod counted;
 mod error;
 mod follow;
 mod history;
+mod holds;
 mod keeper;
 mod perform;
 mod prompt;
+mod record_follower;
 mod remote;
 mod request;
 mod session;
@@ -36,6 +38,7 @@ pub use advice::{Advice, Question};
 pub use error::SessionError;
 pub use follow::Follower;
 pub use prompt::{Prompt, PromptProblem};
+pub use record_follower::RecordFollower;
 pub use request::{NewSession, RestoreSession, Servers};
 pub use session::{Hold, Session, SessionStatus, TurnTicket, Unclaimed};
 pub use settings::Settings;
@@ -43,6 +46,7 @@ pub use settings::Settings;
 use agent::LiveIds;
 pub(crate) use counted::Counted;
 use follow::Tail;
+use holds::Holds;
 use keeper::{Heir, Keeper, Seed};
 use task::{Place, SessionTask};
 
@@ -57,6 +61,8 @@ struct Inner {
     shared: Shared,
     /// The sessions with a task; `None` once the engine was shut down.
     running: tokio::sync::Mutex<Option<HashMap<RecordId, Running>>>,
+    /// Changes whenever a session begins.
+    begun: watch::Sender<()>,
 }
 
 struct Running {
@@ -75,6 +81,7 @@ pub(crate) struct Shared {
     live_ids: LiveIds,
     /// How many sessions have an agent.
     live: Arc<watch::Sender<usize>>,
+    holds: Holds,
     spawner: Spawner,
 }
 
@@ -88,9 +95,11 @@ impl Engine {
             settings: Arc::new(settings),
             live_ids: LiveIds::default(),
             live: Arc::default(),
+            holds: Holds::default(),
             spawner,
         };
-        Self(Arc::new(Inner { shared, running: tokio::sync::Mutex::new(Some(HashMap::new())) }))
+        let running = tokio::sync::Mutex::new(Some(HashMap::new()));
+        Self(Arc::new(Inner { shared, running, begun: watch::Sender::default() }))
     }
 
     /// Starts an agent and opens a session with it. The record exists once the agent has answered. Dropping this
@@ -203,6 +212,7 @@ impl Engine {
                         let begun = self.begin(record, restore).await?;
                         let session = begun.session.clone();
                         running.insert(record.clone(), begun);
+                        self.0.begun.send_replace(());
                         return Ok(session);
                     }
                 }
@@ -210,6 +220,18 @@ impl Engine {
             // Its agent may still be on its way out, and its last lines on their way into the store.
             drop(going.wait_for(|done| *done).await);
         }
+    }
+
+    /// The session of a record, if it has one.
+    pub async fn running(&self, record: &RecordId) -> Result<Option<Session>, SessionError> {
+        let running = self.0.running.lock().await;
+        let running = running.as_ref().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
+        Ok(running.get(record).map(|known| known.session.clone()).filter(|session| !session.is_over()))
+    }
+
+    /// Every event of a record from `from` on: those that are kept, then those to come, whichever session has them.
+    pub fn follow(&self, record: &RecordId, from: Seq) -> RecordFollower {
+        RecordFollower::new(self.clone(), record.clone(), from)
     }
 
     async fn begin(&self, record: &RecordId, restore: &RestoreSession) -> Result<Running, SessionError> {
@@ -313,6 +335,8 @@ impl Engine {
     /// Stops every session and ends every agent, for good. What ran is interrupted; nothing kept is lost.
     pub async fn shutdown(&self) {
         let running = self.0.running.lock().await.take().unwrap_or_default();
+        // Whoever waits for a session to begin waits in vain.
+        self.0.begun.send_replace(());
         for known in running.values() {
             known.session.leave().await;
         }

@@ -53,7 +53,7 @@ pub(super) struct Told {
     pub(super) fate: Fate,
 }
 
-/// A session somebody has in use. Dropped, its idle time begins anew.
+/// A record somebody has in use, whichever session it goes on in. Dropped, its idle time begins anew.
 #[derive(Debug)]
 pub struct Hold {
     _counted: Counted,
@@ -84,7 +84,7 @@ impl Session {
     ) -> (Self, Told) {
         let (told, status) = watch::channel(SessionStatus::default());
         let fate = Fate::default();
-        let held = Arc::new(watch::Sender::new(0));
+        let held = shared.holds.of(&record);
         let told = Told { status: told, held: held.subscribe(), _holds: held.clone(), fate: fate.clone() };
         let store = Arc::clone(&shared.store);
         let longest_prompt = shared.settings.wire.line_bytes.saturating_sub(ENVELOPE_BYTES);
@@ -129,7 +129,7 @@ impl Session {
         self.ask(Command::Scope(scope, reply), answer).await
     }
 
-    /// Keeps the agent from being parked for idleness as long as the value lives.
+    /// Keeps the agent, and those who come after it, from being parked for idleness as long as the value lives.
     pub fn hold(&self) -> Hold {
         Hold { _counted: Counted::one(&self.held) }
     }
@@ -137,11 +137,6 @@ impl Session {
     /// Whether anybody holds it.
     pub fn is_held(&self) -> bool {
         *self.held.borrow() > 0
-    }
-
-    /// Whether both are holds on the same running session.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.commands.same_channel(&other.commands)
     }
 
     /// The number of the last event that followers can have.

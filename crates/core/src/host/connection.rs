@@ -13,12 +13,12 @@ use serde::de::DeserializeOwned;
 
 use crate::acp::agent::{
     AgentService, CallError, Cancellation, ClientLink, ExtensionCall, Feature, ListCall, Meta, NewCall,
-    Offer, OnceTold, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
+    Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
 };
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Seq};
 
-use super::attachment::{self, Attachment, Form};
+use super::attachment::{self, Attachment, Form, Gate, Gated, Telling};
 use super::fault;
 use super::list;
 use super::meta::{AgentMeta, HostMeta, NewMeta, PROTOCOL, RestoreMeta, StartMeta};
@@ -57,17 +57,26 @@ impl Connection {
         Self { host, confined, attached: Mutex::default() }
     }
 
-    /// The session of a record that this client has in use.
-    pub(super) fn attached(&self, record: &RecordId) -> Option<Session> {
-        self.attachments().get(record).map(|attachment| attachment.session.clone())
+    /// The session of a record that this client has in use, and what it would start its agent with. A record that was
+    /// closed meanwhile is brought back.
+    pub(super) async fn attached(&self, record: &RecordId) -> Result<(Session, RestoreSession), CallError> {
+        let known =
+            self.attachments().get(record).filter(|known| known.is_in_use()).map(|known| known.given.clone());
+        let given = known.ok_or_else(|| fault::unknown(record))?;
+        let session = self.host.engine.attach(record, &given).await;
+        session.map(|session| (session, given)).map_err(|error| self.refused(&error))
     }
 
-    /// What the client has of a session, made if it has nothing of it yet.
-    pub(super) fn with_attachment<T>(&self, session: &Session, act: impl FnOnce(&mut Attachment) -> T) -> T {
-        let mut attached = self.attachments();
-        let known = attached.remove(session.record_id()).filter(|known| known.is_of(session));
-        let attachment = known.unwrap_or_else(|| Attachment::new(session.clone()));
-        act(attached.entry(session.record_id().clone()).or_insert(attachment))
+    /// Tells this client what happens to a record, after the answer that comes first.
+    pub(super) fn telling<'a>(
+        &self,
+        form: Form,
+        record: &'a RecordId,
+        from: Seq,
+        after: Gated,
+        link: &'a ClientLink,
+    ) -> Telling<'a> {
+        Telling { form, follower: self.host.engine.follow(record, from), record, after, link }
     }
 
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
@@ -100,14 +109,11 @@ impl Connection {
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
         let refused = |error: SessionError| self.refused(&error);
         let restore = self.restoring(&record, call.mcp_servers, &mut meta).await?;
-        let opened = Opened::known(self.host.engine.attach(&record, &restore).await.map_err(refused)?);
+        let session = self.host.engine.attach(&record, &restore).await.map_err(refused)?;
+        let opened = Opened::known(session, restore.clone());
         self.set_idle_time(&opened.session, &meta.start).await?;
-        let how = if meta.later {
-            opened.session.prepare(restore).await.map_err(refused)?;
-            None
-        } else {
-            Some(opened.session.wake(restore).await.map_err(refused)?)
-        };
+        // Without it, the agent is started with this by a prompt that needs it.
+        let how = if meta.later { None } else { Some(opened.session.wake(restore).await.map_err(refused)?) };
         Ok(Opened { how, updates: !meta.start.without_updates, ..opened })
     }
 
@@ -137,21 +143,41 @@ impl Connection {
         session.set_idle_time(limit).await.map_err(|error| self.refused(&error))
     }
 
-    /// The answer to new, load and resume; from here on the client has the session in use.
-    fn answer(&self, client: AcpSessionId, opened: Opened, from: Seq, link: &ClientLink) -> SessionSetup {
-        self.with_attachment(&opened.session, |attachment| {
-            attachment.hold();
-            if opened.updates {
-                attachment.stream_on(Form::Updates, from, link);
-            }
-        });
+    /// The answer to new, load and resume; from here on the client has the session in use. It is told what follows
+    /// when it has the answer.
+    fn answer(&self, client: AcpSessionId, opened: Opened, gate: Gate, link: &ClientLink) -> SessionSetup {
         let mut setup = SessionSetup::new(client);
         if let Some(meta) = opened.meta() {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
         }
-        setup.once_told = opened.unclaimed.map(|unclaimed| -> OnceTold { Box::new(|| unclaimed.claim()) });
+        let Opened { session, hold: _hold, unclaimed, given, from, updates, .. } = opened;
+        let record = session.record_id();
+        let mut attachments = self.attachments();
+        let attachment = attachments.entry(record.clone()).or_default();
+        attachment.hold(&session, given);
+        if updates {
+            attachment.stream_on(self.telling(Form::Updates, record, from, gate.wait(), link));
+        }
+        setup.once_told = Some(Box::new(move || {
+            if let Some(unclaimed) = unclaimed {
+                unclaimed.claim();
+            }
+            drop(gate);
+        }));
         setup
+    }
+
+    /// Stops telling this client updates of a record that it loads again, so that none comes within the replay. They
+    /// go on after it.
+    async fn pause_updates(&self, record: &RecordId) -> bool {
+        let attachment = |attachment: &mut Attachment| attachment.take_stream(Form::Updates);
+        let stream = self.attachments().get_mut(record).and_then(attachment);
+        let was_told = stream.is_some();
+        if let Some(stream) = stream {
+            stream.stop().await;
+        }
+        was_told
     }
 }
 
@@ -159,15 +185,19 @@ impl AgentService for Connection {
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let opened = self.open(call).await?;
         let client = client_session(opened.session.record_id());
-        let from = opened.session.last_seq().map_or(Seq::FIRST, Seq::next);
-        Ok(self.answer(client, opened, from, &link))
+        Ok(self.answer(client, opened, Gate::default(), &link))
     }
 
     async fn load_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let (client, record) = (call.session.clone(), record_of(&call.session));
         let refused = |error: SessionError| self.refused(&error);
+        let was_told = self.pause_updates(&record).await;
         let kept = self.host.engine.record(&record).await.map_err(refused)?;
         let until = kept.ok_or_else(|| fault::unknown(&record))?.last_seq;
+        let (gate, from) = (Gate::default(), until.map_or(Seq::FIRST, Seq::next));
+        if was_told && let Some(attachment) = self.attachments().get_mut(&record) {
+            attachment.stream(self.telling(Form::Updates, &record, from, gate.wait(), &link));
+        }
         let replay = self.host.engine.replay(&record, Seq::FIRST);
         let (replayed, opened) =
             tokio::join!(attachment::replay(replay, until, &client, &link), self.restore(call));
@@ -175,14 +205,13 @@ impl AgentService for Connection {
         replayed
             .map_err(refused)?
             .map_err(|source| CallError::NotTold { session: client.clone(), source })?;
-        Ok(self.answer(client, opened, until.map_or(Seq::FIRST, Seq::next), &link))
+        Ok(self.answer(client, Opened { from, ..opened }, gate, &link))
     }
 
     async fn resume_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let client = call.session.clone();
         let opened = self.restore(call).await?;
-        let from = opened.session.last_seq().map_or(Seq::FIRST, Seq::next);
-        Ok(self.answer(client, opened, from, &link))
+        Ok(self.answer(client, opened, Gate::default(), &link))
     }
 
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
@@ -200,11 +229,12 @@ impl AgentService for Connection {
 
     /// The client has its turns cancelled and lets go. The last one to do so frees the agent.
     async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
-        let attachment = self.attachments().remove(&record_of(&session));
-        if let Some(attachment) = attachment {
-            let session = attachment.session.clone();
-            drop(attachment);
-            if !session.is_held() {
+        let record = record_of(&session);
+        if self.attachments().remove(&record).is_some() {
+            let session = self.host.engine.running(&record).await;
+            if let Some(session) = session.map_err(|error| self.refused(&error))?
+                && !session.is_held()
+            {
                 // Somebody else's turn may have begun; then it is not the last one out.
                 drop(session.park().await);
             }

@@ -3,7 +3,6 @@
 //! A shell finds one session in one place. So whoever makes one there is alone meanwhile, and does it as a task of the
 //! host: a client that goes away takes back what it has begun, and what can no longer be taken back is seen through.
 
-use std::pin::pin;
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
@@ -11,7 +10,7 @@ use tokio::sync::oneshot;
 use crate::acp::agent::CallError;
 use crate::engine::{Hold, NewSession, RestoreSession, Session, SessionError, Unclaimed};
 use crate::machine::Awakening;
-use crate::model::{AbsolutePath, Record, RecordId, Scope, SessionName};
+use crate::model::{AbsolutePath, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
 
 use super::connection::problem;
@@ -29,20 +28,34 @@ pub(super) struct Opened {
     pub(super) created: bool,
     pub(super) replaced: Option<RecordId>,
     pub(super) how: Option<Awakening>,
+    /// What its client would start the agent with.
+    pub(super) given: RestoreSession,
+    /// The first event that its client cannot know of.
+    pub(super) from: Seq,
     /// Whether its client wants to be told updates.
     pub(super) updates: bool,
 }
 
 impl Opened {
-    /// A session that was made.
-    fn new((session, unclaimed): (Session, Unclaimed)) -> Self {
-        Self { created: true, unclaimed: Some(unclaimed), ..Self::known(session) }
+    /// A session that was made. Whatever its agent has said is news.
+    fn new((session, unclaimed): (Session, Unclaimed), given: RestoreSession) -> Self {
+        let known = Self::known(session, given);
+        Self { created: true, unclaimed: Some(unclaimed), from: Seq::FIRST, ..known }
     }
 
-    /// A session that was there.
-    pub(super) fn known(session: Session) -> Self {
-        let hold = session.hold();
-        Self { session, hold, unclaimed: None, created: false, replaced: None, how: None, updates: true }
+    /// A session that was there, as it is before anything is done with it.
+    pub(super) fn known(session: Session, given: RestoreSession) -> Self {
+        Self {
+            hold: session.hold(),
+            unclaimed: None,
+            created: false,
+            replaced: None,
+            how: None,
+            given,
+            from: session.last_seq().map_or(Seq::FIRST, Seq::next),
+            updates: true,
+            session,
+        }
     }
 
     /// Nobody will hear of it.
@@ -74,8 +87,9 @@ struct Wanted {
 impl Host {
     /// Makes a session that no shell finds.
     pub(super) async fn open(&self, new: NewSession) -> Result<Opened, CallError> {
-        let opened = self.engine.open_unless(new, std::future::pending()).await;
-        opened.map(Opened::new).map_err(|error| self.refused(&error))
+        let given = given_again(&new);
+        let made = self.engine.open_unless(new, std::future::pending()).await;
+        made.map(|made| Opened::new(made, given)).map_err(|error| self.refused(&error))
     }
 
     /// Makes a session that a shell can find, one at a time in one place: what is there is kept or gives way.
@@ -123,7 +137,6 @@ impl Host {
         wanted: Wanted,
         unwanted: impl Future<Output = ()>,
     ) -> Result<Opened, CallError> {
-        let mut unwanted = pin!(unwanted);
         let Wanted { scope, real_cwd, unless_in } = wanted;
         let is_ensured = unless_in.is_some();
         let directories = unless_in.unwrap_or_else(|| vec![real_cwd]);
@@ -135,11 +148,14 @@ impl Host {
             Some(there) if is_ensured => self.take_up(there, new).await,
             None => {
                 new.scope = Some(scope);
-                self.engine.open_unless(new, unwanted).await.map(Opened::new).map_err(refused)
+                let given = given_again(&new);
+                let made = self.engine.open_unless(new, unwanted).await.map_err(refused)?;
+                Ok(Opened::new(made, given))
             }
             Some(there) => {
-                let made = self.engine.open_unless(new, unwanted.as_mut()).await.map_err(refused)?;
-                self.replace(there.id, Opened::new(made), scope).await
+                let given = given_again(&new);
+                let made = self.engine.open_unless(new, unwanted).await.map_err(refused)?;
+                self.replace(there.id, Opened::new(made, given), scope).await
             }
         }
     }
@@ -147,14 +163,11 @@ impl Host {
     /// The session that is there, to be started, should it have to be, with what this client has given.
     async fn take_up(&self, there: Record, new: NewSession) -> Result<Opened, CallError> {
         let around = Around { cwd: there.cwd.as_path(), path: new.environment.get("PATH") };
-        let given = Some(new.mcp_servers).filter(|servers| !servers.list.is_empty());
-        let mcp_servers = given.or_else(|| self.recovered(there.mcp_servers, around));
-        let restore =
-            RestoreSession { environment: new.environment, mcp_servers, ..RestoreSession::default() };
-        let refused = |error: SessionError| self.refused(&error);
-        let session = self.engine.attach(&there.id, &restore).await.map_err(refused)?;
-        session.prepare(restore).await.map_err(refused)?;
-        Ok(Opened::known(session))
+        let named = Some(new.mcp_servers.clone()).filter(|servers| !servers.list.is_empty());
+        let mcp_servers = named.or_else(|| self.recovered(there.mcp_servers, around));
+        let given = RestoreSession { mcp_servers, ..given_again(&new) };
+        let session = self.engine.attach(&there.id, &given).await.map_err(|error| self.refused(&error))?;
+        Ok(Opened::known(session, given))
     }
 
     /// Puts a new session in the place of the one that is there. From here on it stays, even if its client never
@@ -169,5 +182,15 @@ impl Host {
             unclaimed.claim();
         }
         Ok(Opened { replaced: Some(old), ..opened })
+    }
+}
+
+/// What the agent of a session that is made now would be started with again.
+fn given_again(new: &NewSession) -> RestoreSession {
+    RestoreSession {
+        agent: Some(new.agent.clone()),
+        environment: new.environment.clone(),
+        mcp_servers: Some(new.mcp_servers.clone()),
+        ..RestoreSession::default()
     }
 }

@@ -28,6 +28,7 @@ mod sdk;
 mod servers;
 mod shell;
 mod unanswered;
+mod updates;
 mod versions;
 mod watch;
 
