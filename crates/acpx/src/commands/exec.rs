@@ -65,7 +65,7 @@ fn host(tag: Option<String>) -> Arc<Host> {
     let id = HostId::new("exec").expect("the name is not empty");
     let settings = EngineSettings { tag, ..EngineSettings::default() };
     let engine = Engine::new(store.clone(), id, settings);
-    Host::new(engine, store, Arc::new(|_, _| Ok(Vec::new())), env!("CARGO_PKG_VERSION"))
+    Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), env!("CARGO_PKG_VERSION"))
 }
 
 async fn turn(

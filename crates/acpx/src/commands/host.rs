@@ -165,9 +165,9 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
 }
 
 /// The servers of a file: one of `--mcp-config`, or the configuration, which has the same member.
-fn servers_of(file: &Path, around: host::Around<'_>) -> Result<Vec<McpServer>, String> {
+fn servers_of(file: &Path, text: &str, around: host::Around<'_>) -> Result<Vec<McpServer>, String> {
     let around = Surroundings { cwd: around.cwd, path: around.path };
-    let servers = McpFile::load(file.to_owned()).and_then(|file| file.servers(around));
+    let servers = McpFile::parse(file.to_owned(), text).and_then(|file| file.servers(around));
     servers.map_err(|error| error.to_string())
 }
 

@@ -12,13 +12,14 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::machine::{Awakening, Input, SessionMachine};
-use crate::model::{Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
+use crate::model::{AbsolutePath, Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
 use crate::store::{SessionWriter, Store};
 use crate::tools::{Spawner, Tag};
 
 mod advice;
 mod agent;
 mod counted;
+mod disk;
 mod error;
 mod follow;
 mod history;
@@ -45,6 +46,7 @@ pub use settings::Settings;
 
 use agent::LiveIds;
 pub(crate) use counted::Counted;
+pub(crate) use disk::Disk;
 use follow::Tail;
 use holds::Holds;
 use keeper::{Heir, Keeper, Seed};
@@ -82,6 +84,7 @@ pub(crate) struct Shared {
     /// How many sessions have an agent.
     live: Arc<watch::Sender<usize>>,
     holds: Holds,
+    disk: Disk,
     spawner: Spawner,
 }
 
@@ -96,6 +99,7 @@ impl Engine {
             live_ids: LiveIds::default(),
             live: Arc::default(),
             holds: Holds::default(),
+            disk: Disk::default(),
             spawner,
         };
         let running = tokio::sync::Mutex::new(Some(HashMap::new()));
@@ -118,7 +122,7 @@ impl Engine {
         unwanted: impl Future<Output = ()>,
     ) -> Result<(Session, Unclaimed), SessionError> {
         let record = RecordId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-        let real_cwd = new.real_cwd()?;
+        let real_cwd = self.real_path(&new.cwd).await?;
         let label = new.agent.label().to_owned();
         let seed = Seed {
             id: record.clone(),
@@ -285,6 +289,21 @@ impl Engine {
         let known = running.iter().flat_map(HashMap::iter).filter(|(_, known)| !*known.done.borrow());
         let records = known.map(|(record, _)| record.clone()).collect();
         work(&records).await
+    }
+
+    /// A directory with every link followed, unless its disk takes too long to say.
+    pub async fn real_path(&self, cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
+        let path = cwd.clone();
+        let asked = self.disk().ask(move || request::real_path(&path)).await;
+        asked.unwrap_or_else(|| {
+            let reason = "its disk does not answer".to_owned();
+            Err(SessionError::Directory { cwd: cwd.clone(), reason })
+        })
+    }
+
+    /// Where disks are asked.
+    pub(crate) fn disk(&self) -> &Disk {
+        &self.0.shared.disk
     }
 
     /// How many sessions have an agent, from its start to its end.

@@ -300,7 +300,10 @@ impl SessionTask {
             if servers.left_out.is_empty() {
                 self.keeper.keep_mcp_servers(servers.kept());
             } else {
-                let fact = Fact::McpServersLeftOut { names: servers.left_out.clone() };
+                let fact = Fact::McpServersLeftOut {
+                    names: servers.left_out.clone(),
+                    reason: servers.unread.clone(),
+                };
                 let now = self.now();
                 self.keeper.keep_fact(now, &fact);
             }

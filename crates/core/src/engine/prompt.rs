@@ -5,16 +5,17 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::machine::WakeOptions;
 use crate::model::{PermissionPolicy, RequestId};
 
+use super::RestoreSession;
+
 /// What to say to the agent, and what it may do meanwhile.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone)]
 pub struct Prompt {
     pub(super) blocks: Arc<str>,
     pub(super) policy: PermissionPolicy,
     pub(super) request: RequestId,
-    pub(super) options: WakeOptions,
+    pub(super) restore: RestoreSession,
 }
 
 /// Why something is no prompt.
@@ -58,8 +59,8 @@ impl Prompt {
             return Err(PromptProblem::Empty);
         }
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-        let (policy, options) = (PermissionPolicy::default(), WakeOptions::default());
-        Ok(Self { blocks, policy, request, options })
+        let (policy, restore) = (PermissionPolicy::default(), RestoreSession::default());
+        Ok(Self { blocks, policy, request, restore })
     }
 
     /// The same prompt under another permission policy.
@@ -69,10 +70,11 @@ impl Prompt {
         self
     }
 
-    /// The same prompt with wishes for how the session is brought back, should its agent be gone by then.
+    /// The same prompt with how the session is brought back, and its agent started, should it be this prompt that
+    /// makes it start.
     #[must_use]
-    pub fn with_options(mut self, options: WakeOptions) -> Self {
-        self.options = options;
+    pub fn with_restore(mut self, restore: RestoreSession) -> Self {
+        self.restore = restore;
         self
     }
 

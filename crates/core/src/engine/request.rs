@@ -44,6 +44,8 @@ pub struct Servers {
     pub source: Option<AbsolutePath>,
     /// Those that ought to be among them, and whose values cannot be had.
     pub left_out: Vec<String>,
+    /// Why that file does not tell them, if it cannot be read: it may tell them another time.
+    pub unread: Option<String>,
 }
 
 impl NewSession {
@@ -51,16 +53,11 @@ impl NewSession {
     pub fn new(agent: AgentSpec, cwd: AbsolutePath, environment: Environment) -> Self {
         Self { agent, cwd, environment, mcp_servers: Servers::default(), scope: None }
     }
-
-    /// Where it works, with every link followed.
-    pub fn real_cwd(&self) -> Result<AbsolutePath, SessionError> {
-        real_path(&self.cwd)
-    }
 }
 
 impl From<Vec<McpServer>> for Servers {
     fn from(list: Vec<McpServer>) -> Self {
-        Self { list, source: None, left_out: Vec::new() }
+        Self { list, ..Self::default() }
     }
 }
 
@@ -77,8 +74,8 @@ impl Servers {
     }
 }
 
-/// A directory with every link followed.
-fn real_path(cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
+/// A directory with every link followed. It may hang with the disk that the directory is on.
+pub(super) fn real_path(cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
     let problem = |reason: String| SessionError::Directory { cwd: cwd.clone(), reason };
     let real = cwd.as_path().canonicalize().map_err(|error| problem(error.to_string()))?;
     if !real.is_dir() {

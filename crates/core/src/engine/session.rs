@@ -154,11 +154,6 @@ impl Session {
         })
     }
 
-    /// Says what the agent is to be started with, should it have to be, and starts nothing.
-    pub async fn prepare(&self, restore: RestoreSession) -> Result<(), SessionError> {
-        self.send(Command::Prepare(Box::new(restore))).await
-    }
-
     /// Prompts the agent, after those who prompted before. Returns when the prompt is kept.
     pub async fn prompt(&self, prompt: Prompt) -> Result<TurnTicket, SessionError> {
         self.send_prompt(prompt, None).await
@@ -184,7 +179,8 @@ impl Session {
         let (accepted, answer) = oneshot::channel();
         let (over, wait) = oneshot::channel();
         let request = prompt.request.clone();
-        self.send(Command::Prompt { prompt, waiter: PromptWaiter { accepted, over, advisor } }).await?;
+        let waiter = PromptWaiter { accepted, over, advisor };
+        self.send(Command::Prompt { prompt: Box::new(prompt), waiter }).await?;
         match answer.await {
             Ok(Ok(turn)) => {
                 let (record, fate) = (self.record.clone(), self.fate.clone());

@@ -36,9 +36,8 @@ const BATCH_BYTES: usize = 1024 * 1024;
 /// What a client asks of a session.
 pub(super) enum Command {
     Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
-    Prepare(Box<RestoreSession>),
     Prompt {
-        prompt: Prompt,
+        prompt: Box<Prompt>,
         waiter: PromptWaiter,
     },
     Cancel(Option<TurnId>),
@@ -259,14 +258,15 @@ impl SessionTask {
                 self.prepare(*restore);
                 self.step(Input::Wake(options));
             }
-            Command::Prepare(restore) => self.prepare(*restore),
             Command::Prompt { prompt, waiter } => {
-                let Prompt { blocks, policy, request, options } = prompt;
+                let Prompt { blocks, policy, request, restore } = *prompt;
                 if self.waiters.prompts.contains_key(&request) || self.keeper.knows_request(&request).await? {
                     tell(waiter.accepted, Err(Refusal::RequestExists));
                     return Ok(());
                 }
                 self.waiters.prompts.insert(request.clone(), waiter);
+                let options = restore.options;
+                self.prepare(restore);
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });
             }
             Command::Cancel(turn) => self.step(Input::Cancel(turn)),
@@ -487,7 +487,9 @@ impl Place {
         if !environment.variables().is_empty() {
             self.environment = environment;
         }
-        if let Some(servers) = mcp_servers {
+        // What is in memory is worth more than a file that cannot be read.
+        let is_known = !self.mcp_servers.list.is_empty();
+        if let Some(servers) = mcp_servers.filter(|servers| servers.unread.is_none() || !is_known) {
             self.mcp_servers = servers;
         }
     }

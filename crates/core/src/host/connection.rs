@@ -18,12 +18,12 @@ use crate::acp::agent::{
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Seq};
 
+use super::Host;
 use super::attachment::{self, Attachment, Form, Gate, Gated, Telling};
 use super::fault;
 use super::list;
 use super::meta::{AgentMeta, HostMeta, NewMeta, PROTOCOL, RestoreMeta, StartMeta};
 use super::opening::Opened;
-use super::{Around, Host};
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -130,8 +130,7 @@ impl Connection {
         } else {
             let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
             let kept = kept.ok_or_else(|| fault::unknown(record))?;
-            let around = Around { cwd: kept.cwd.as_path(), path: environment.get("PATH") };
-            self.host.recovered(kept.mcp_servers, around)
+            self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await
         };
         let agent = meta.agent.take().and_then(AgentMeta::spec);
         Ok(RestoreSession { options: meta.wishes.into(), agent, environment, mcp_servers })

@@ -14,7 +14,10 @@ const PAGE: usize = 100;
 
 pub(super) async fn page(host: &Host, call: ListCall) -> Result<SessionPage, CallError> {
     let after = call.cursor.as_deref().map(read_cursor).transpose()?;
-    let real_cwd = call.cwd.map(|cwd| real(&cwd));
+    let real_cwd = match call.cwd {
+        Some(cwd) => Some(real(host, cwd).await),
+        None => None,
+    };
     let filter = RecordFilter { agent: None, real_cwd };
     let records = host.store.records(filter, after, PAGE).await.map_err(fault::not_kept)?;
     let next_cursor = (records.len() == PAGE).then(|| records.last().map(cursor)).flatten();
@@ -30,10 +33,11 @@ fn row(record: &Record) -> SessionSummary {
     }
 }
 
-/// A directory that is gone is looked for as it is written.
-fn real(cwd: &AbsolutePath) -> AbsolutePath {
-    let real = cwd.as_path().canonicalize().ok();
-    real.and_then(|real| AbsolutePath::from_path(&real).ok()).unwrap_or_else(|| cwd.clone())
+/// A directory that is gone, or whose disk does not answer, is looked for as it is written.
+async fn real(host: &Host, cwd: AbsolutePath) -> AbsolutePath {
+    let path = cwd.clone();
+    let real = move || AbsolutePath::from_path(&path.as_path().canonicalize().ok()?).ok();
+    host.engine.disk().ask(real).await.flatten().unwrap_or(cwd)
 }
 
 fn cursor(record: &Record) -> String {

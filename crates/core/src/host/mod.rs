@@ -21,6 +21,7 @@ mod place;
 mod run;
 mod scopes;
 mod serve;
+mod servers;
 mod stopping;
 mod turns;
 mod watched;
@@ -44,16 +45,17 @@ pub use stopping::stop;
 pub use watched::WatchedEvent;
 
 use crate::acp::agent::CallError;
-use crate::engine::{Engine, Servers, SessionError};
-use crate::model::{KeptServer, McpServer, Timestamp};
+use crate::engine::{Engine, SessionError};
+use crate::model::{McpServer, Timestamp};
 use crate::store::Store;
 
 use importing::Importer;
 use scopes::Scopes;
 use works::Works;
 
-/// Reads the MCP servers of a configuration file for a session; a reason in words if it cannot be read.
-pub type ServerFile = Arc<dyn Fn(&Path, Around<'_>) -> Result<Vec<McpServer>, String> + Send + Sync>;
+/// The MCP servers of a configuration file of this path and text, for a session; a reason in words if it has none to
+/// give.
+pub type ServerFile = Arc<dyn Fn(&Path, &str, Around<'_>) -> Result<Vec<McpServer>, String> + Send + Sync>;
 
 /// What the programs of servers are looked for by.
 #[derive(Debug, Clone, Copy)]
@@ -143,21 +145,5 @@ impl Host {
     async fn leaving(&self) {
         // The sender is our own, so it does not go away before.
         drop(self.stopping.subscribe().wait_for(|stopping| *stopping).await);
-    }
-
-    /// The servers a record had, from the files they came from. One whose file no longer has it, or that a
-    /// client had told, is left out; `None` if no file could help.
-    fn recovered(&self, kept: Vec<KeptServer>, around: Around<'_>) -> Option<Servers> {
-        let source = kept.iter().find_map(|server| server.source.clone())?;
-        let there = (self.server_file)(source.as_path(), around).unwrap_or_default();
-        let mut servers = Servers { source: Some(source.clone()), ..Servers::default() };
-        for KeptServer { name, source: from } in kept {
-            let value = there.iter().find(|server| server.name == name && from.as_ref() == Some(&source));
-            match value {
-                Some(server) => servers.list.push(server.clone()),
-                None => servers.left_out.push(name),
-            }
-        }
-        Some(servers)
     }
 }

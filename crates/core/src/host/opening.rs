@@ -13,10 +13,10 @@ use crate::machine::Awakening;
 use crate::model::{AbsolutePath, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
 
+use super::Host;
 use super::connection::problem;
 use super::fault;
 use super::meta::{SessionMeta, ShellMeta};
-use super::{Around, Host};
 
 /// A session that was made or brought back.
 pub(super) struct Opened {
@@ -101,7 +101,7 @@ impl Host {
         let name = shell.name.as_deref().map(SessionName::new).transpose();
         let name = name.map_err(|error| problem("_meta.acpx.shell.name", error.to_string()))?;
         let scope = Scope { agent: new.agent.key(), name };
-        let real_cwd = new.real_cwd().map_err(|error| self.refused(&error))?;
+        let real_cwd = self.engine.real_path(&new.cwd).await.map_err(|error| self.refused(&error))?;
         let paths = |paths: Vec<String>| paths.into_iter().map(AbsolutePath::new).collect::<Result<_, _>>();
         let unless_in = shell.unless_in.map(paths).transpose();
         let unless_in = unless_in.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;
@@ -162,9 +162,11 @@ impl Host {
 
     /// The session that is there, to be started, should it have to be, with what this client has given.
     async fn take_up(&self, there: Record, new: NewSession) -> Result<Opened, CallError> {
-        let around = Around { cwd: there.cwd.as_path(), path: new.environment.get("PATH") };
-        let named = Some(new.mcp_servers.clone()).filter(|servers| !servers.list.is_empty());
-        let mcp_servers = named.or_else(|| self.recovered(there.mcp_servers, around));
+        let mcp_servers = if new.mcp_servers.list.is_empty() {
+            self.recovered(there.mcp_servers, &there.cwd, new.environment.get("PATH")).await
+        } else {
+            Some(new.mcp_servers.clone())
+        };
         let given = RestoreSession { mcp_servers, ..given_again(&new) };
         let session = self.engine.attach(&there.id, &given).await.map_err(|error| self.refused(&error))?;
         Ok(Opened::known(session, given))

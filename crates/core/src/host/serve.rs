@@ -47,8 +47,8 @@ pub(super) async fn serve(mut door: Door, host: &Arc<Host>, home: &str, linger: 
     let mut stopping = host.stopping.subscribe();
     let mut idle_since = Instant::now();
     let mut not_before = Instant::now();
-    let mut look = tokio::time::interval(LOOK);
-    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut glances = tokio::time::interval(LOOK);
+    glances.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let is_idle = clients.is_empty() && *live.borrow_and_update() == 0;
         tokio::select! {
@@ -63,7 +63,7 @@ pub(super) async fn serve(mut door: Door, host: &Arc<Host>, home: &str, linger: 
             _ = live.changed() => idle_since = Instant::now(),
             () = sleep_until(idle_since + linger), if is_idle => break,
             // What fails now is tried again.
-            _ = look.tick() => drop(door.keep_open()),
+            _ = glances.tick() => drop(door.keep_open()),
         }
     }
     let lock = door.close();

@@ -53,7 +53,8 @@ impl Connection {
         let record = record_of(&call.session);
         let (session, given) = self.attached(&record).await?;
         let meta: PromptMeta = read_meta(call.meta.as_deref())?;
-        let prompt = self.prompt_of(&call, &meta)?;
+        let restore = RestoreSession { options: meta.wishes.into(), ..given };
+        let prompt = self.prompt_of(&call, &meta)?.with_restore(restore.clone());
         let (questions, asked) = mpsc::channel(QUESTIONS);
         let waiting = Waiting { session: &session, link, cancellation, asked };
         let turn = match session.prompt_asking(prompt, questions).await {
@@ -62,7 +63,6 @@ impl Connection {
                 waiting.until(turn, &request, ticket.over()).await
             }
             Err(SessionError::RequestExists { request, .. }) => {
-                let restore = RestoreSession { options: meta.wishes.into(), ..given };
                 waiting.again(&*self.host.store, request, restore).await
             }
             Err(error) => Err(error),
@@ -97,8 +97,7 @@ impl Connection {
         }
         let prompt = Prompt::blocks(format!("[{}]", call.blocks.join(",")))
             .map_err(|error| fault::refused(&error.into()))?
-            .with_policy(policy)
-            .with_options(meta.wishes.into());
+            .with_policy(policy);
         match &meta.request_id {
             None => Ok(prompt),
             Some(request) => {

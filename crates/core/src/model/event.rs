@@ -98,6 +98,9 @@ pub enum Fact {
     McpServersLeftOut {
         /// Their names.
         names: Vec<String>,
+        /// Why the file they come from could not be read, if that is why.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
     },
     /// The agent's process is gone, asked for or not.
     AgentEnded {

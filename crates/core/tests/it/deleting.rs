@@ -34,7 +34,7 @@ impl Bench {
     fn with(close_grace: Duration) -> Self {
         let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
         let engine = Self::engine_over(&store, close_grace);
-        let host = Host::new(engine.clone(), store.clone(), Arc::new(|_, _| Ok(Vec::new())), "1.2.3");
+        let host = Host::new(engine.clone(), store.clone(), Arc::new(|_, _, _| Ok(Vec::new())), "1.2.3");
         Self { home: TempHome::new(), store, engine, host }
     }
 

@@ -99,10 +99,11 @@ impl TurnView {
                 };
                 json_line(&reset, &mut *console.out)
             }
-            Some(Fact::McpServersLeftOut { names }) => {
+            Some(Fact::McpServersLeftOut { names, reason }) => {
                 console.flush()?;
+                let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
                 console.say(&format!(
-                    "left out, since their values are not known any more: the MCP servers {}",
+                    "left out, since their values are not known any more{why}: the MCP servers {}",
                     names.join(", ")
                 ));
                 Ok(())

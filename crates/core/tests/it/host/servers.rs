@@ -50,13 +50,14 @@ async fn servers_come_back_from_the_file_they_came_from_with_its_values_of_now()
 #[tokio::test]
 async fn a_server_that_is_gone_from_its_file_is_left_out_and_named() {
     let bench = Bench::new();
-    for (text, left_out, rest) in [
-        (Some("one /bin/one"), vec!["two"], json!([stdio("one", "/bin/one")])),
-        (Some("no server"), vec!["one", "two"], json!([])),
-        (None, vec!["one", "two"], json!([])),
+    let file = bench.home.join("servers");
+    let unread = |why: &str| json!(format!("cannot read {}: {why}", file.display()));
+    for (text, left_out, reason, rest) in [
+        (Some("one /bin/one"), vec!["two"], Value::Null, json!([stdio("one", "/bin/one")])),
+        (Some("no"), vec!["one", "two"], unread("\"no\" is no server"), json!([])),
+        (None, vec!["one", "two"], unread("No such file or directory (os error 2)"), json!([])),
     ] {
         let (record, argv) = bench.with_servers(&faithful(everything())).await;
-        let file = bench.home.join("servers");
         match text {
             Some(text) => std::fs::write(&file, text).unwrap(),
             None => std::fs::remove_file(&file).unwrap(),
@@ -65,7 +66,10 @@ async fn a_server_that_is_gone_from_its_file_is_left_out_and_named() {
         client.call::<Value>("session/resume", &bench.resume_params(&record)).await.unwrap();
         assert_eq!(told(&argv).last(), Some(&rest), "{text:?}");
         let facts = bench.facts(&record).await;
-        let named = json!({ "fact": "mcp_servers_left_out", "names": left_out });
+        let mut named = json!({ "fact": "mcp_servers_left_out", "names": left_out });
+        if !reason.is_null() {
+            named["reason"] = reason;
+        }
         assert_eq!(facts.iter().filter(|fact| fact["fact"] == named["fact"]).collect::<Vec<_>>(), [&named]);
         // They may come back one day.
         let source = Some(acpx_core::model::AbsolutePath::from_path(&file).unwrap());
@@ -97,4 +101,73 @@ impl Bench {
         let facts = events.iter().filter(|event| event.kind == EventKind::Fact);
         facts.map(|fact| serde_json::from_str(&fact.body).unwrap()).collect()
     }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_read_takes_nothing_from_a_parked_session() {
+    let bench = Bench::new();
+    let argv = bench.agent(&faithful(everything()));
+    let file = bench.home.join("servers");
+    let mut client = bench.client().await;
+    let mut params = bench.new_params(&argv);
+    params["mcpServers"] = json!([stdio("one", "/bin/one")]);
+    params["_meta"]["acpx"]["mcpSource"] = json!(file);
+    let answer: Value = client.call("session/new", &params).await.unwrap();
+    let record = answer["sessionId"].as_str().unwrap().to_owned();
+    prompt(&mut client, &record, "one").await;
+    // The last client to close it has it parked; its task still knows the servers.
+    client.call::<Value>("session/close", &json!({ "sessionId": record })).await.unwrap();
+    bench.resume(&mut client, &record).await;
+    let one = json!([stdio("one", "/bin/one")]);
+    assert_eq!(told(&argv), [one.clone(), one]);
+    let facts = bench.facts(&record).await;
+    assert!(!facts.iter().any(|fact| fact["fact"] == "mcp_servers_left_out"), "{facts:?}");
+}
+
+#[tokio::test]
+async fn a_pipe_in_the_place_of_a_file_is_not_waited_for_and_is_no_directory_either() {
+    let bench = Bench::new();
+    let (record, argv) = bench.with_servers(&faithful(everything())).await;
+    let file = bench.home.join("servers");
+    std::fs::remove_file(&file).unwrap();
+    let mode = rustix::fs::Mode::from_raw_mode(0o600);
+    rustix::fs::mknodat(rustix::fs::CWD, &file, rustix::fs::FileType::Fifo, mode, 0).unwrap();
+    let mut client = bench.client().await;
+    bench.resume(&mut client, &record).await;
+    assert_eq!(told(&argv).last(), Some(&json!([])));
+    let left_out = json!({
+        "fact": "mcp_servers_left_out", "names": ["one", "two"],
+        "reason": format!("cannot read {}: it is not a regular file", file.display()),
+    });
+    assert!(bench.facts(&record).await.contains(&left_out));
+
+    let mut params = bench.new_params(&argv);
+    params["cwd"] = json!(file);
+    assert_eq!(super::refusal(&mut client, "session/new", &params).await.code(), "BAD_DIRECTORY");
+    let list: Value = client.call("session/list", &json!({ "cwd": file })).await.unwrap();
+    assert_eq!(list["sessions"], json!([]));
+}
+
+#[tokio::test]
+async fn an_agent_starts_with_what_the_client_gave_whose_prompt_makes_it_start() {
+    let bench = Bench::new();
+    let argv = bench.agent(&faithful(everything()));
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &argv).await;
+    bench.kill_host().await;
+    let (mut one, mut two) = (bench.client().await, bench.client().await);
+    for (client, name) in [(&mut one, "one"), (&mut two, "two")] {
+        let mut params = bench.resume_params(&record);
+        params["_meta"]["acpx"]["later"] = json!(true);
+        params["_meta"]["acpx"]["environment"] = json!([["GIVEN_BY", name]]);
+        params["mcpServers"] = json!([stdio(name, "/bin/x")]);
+        client.call::<Value>("session/resume", &params).await.unwrap();
+    }
+    prompt(&mut one, &record, "who?").await;
+    assert_eq!(told(&argv).last(), Some(&json!([stdio("one", "/bin/x")])));
+    let agent = bench.record(&record).await.agent_run.unwrap().process;
+    let environment = std::fs::read(format!("/proc/{}/environ", agent.pid)).unwrap();
+    let given: Vec<&[u8]> =
+        environment.split(|byte| *byte == 0).filter(|entry| entry.starts_with(b"GIVEN_BY")).collect();
+    assert_eq!(given, [b"GIVEN_BY=one"]);
 }
