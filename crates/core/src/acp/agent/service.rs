@@ -28,7 +28,8 @@ pub trait AgentService: Send + Sync + 'static {
     ) -> impl Future<Output = Result<SessionSetup, CallError>> + Send;
 
     /// Runs a turn. Once `cancellation` asks, the turn sends what it still has to say and returns
-    /// [`StopReason::cancelled`](crate::model::StopReason::cancelled); an error after that moment is answered as `cancelled` too.
+    /// [`StopReason::cancelled`](crate::model::StopReason::cancelled); an error after that moment is answered as
+    /// `cancelled` too, but for [`CallError::Unanswered`].
     fn prompt(
         &self,
         call: PromptCall,

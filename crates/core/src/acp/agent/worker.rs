@@ -120,12 +120,15 @@ impl<S: AgentService> Worker<S> {
         drop(place);
     }
 
-    /// Runs a turn. Once it was cancelled an error is part of the stopping, and clients must not see it.
+    /// Runs a turn. Once it was cancelled an error is part of the stopping, and clients must not see it. One that goes
+    /// unanswered has not stopped: it may run when its client asks again.
     pub(super) async fn turn(self, id: RpcId, call: PromptCall, turn: RunningTurn) {
         turn.before.clone().wait().await;
         let prompt = async { self.service.prompt(call, turn.cancellation.clone(), self.link.clone()).await };
         let result = match caught("session/prompt", prompt).await {
-            Err(_) if turn.cancellation.cause().is_some() => Ok(StopReason::cancelled().into()),
+            Err(error) if turn.cancellation.cause().is_some() && !matches!(error, CallError::Unanswered) => {
+                Ok(StopReason::cancelled().into())
+            }
             result => result,
         };
         self.sessions.answering(&turn);

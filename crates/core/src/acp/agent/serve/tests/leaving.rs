@@ -114,3 +114,34 @@ async fn an_agent_learns_whether_its_client_ever_knew_of_a_session() {
     served.await.unwrap();
     assert_eq!(*teller.0.borrow(), ["told", "go", "untold"]);
 }
+
+/// Leaves every prompt undone once it is cancelled.
+struct Quitter;
+
+impl AgentService for Quitter {
+    async fn new_session(&self, _: NewCall, _: ClientLink) -> Result<SessionSetup, CallError> {
+        Ok(SessionSetup::new(session("s1")))
+    }
+
+    async fn prompt(
+        &self,
+        _: PromptCall,
+        mut cancellation: Cancellation,
+        _: ClientLink,
+    ) -> Result<PromptAnswer, CallError> {
+        cancellation.requested().await;
+        Err(CallError::Unanswered)
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_left_undone_is_never_answered_as_cancelled() {
+    let mut client = Client::of(Arc::new(Quitter));
+    client.call("initialize", json!({ "protocolVersion": 1 })).await;
+    client.call("session/new", json!({ "cwd": "/w", "mcpServers": [] })).await;
+    client.prompt("s1", "go").await;
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    client.peer.close().await.unwrap();
+    client.served.await.unwrap();
+    assert!(client.incoming.recv().await.is_none());
+}
