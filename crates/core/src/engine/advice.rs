@@ -1,7 +1,7 @@
 //! Questions of an agent that only the turn's client can answer.
 //!
-//! A question goes to whoever prompted, if it listens; the session goes on meanwhile. One that is dropped has
-//! nobody's answer, which is no.
+//! A question goes to whoever prompted, or asked for that prompt again since; the session goes on meanwhile. One that is
+//! dropped has nobody's answer, and then what is not asked of anybody decides: reading is allowed, the rest is not.
 
 use std::sync::Arc;
 
@@ -22,6 +22,8 @@ pub struct Question {
 pub enum Advice {
     /// The option of this id.
     Choose(Box<str>),
+    /// No, in whichever way the agent offers.
+    Reject,
     /// Nothing: the turn is being cancelled.
     Cancel,
 }

@@ -9,7 +9,7 @@ use crate::acp::client::Line;
 use crate::machine::Effect;
 use crate::model::{
     AbsolutePath, AgentRun, AgentSpec, Direction, Event, EventKind, Fact, KeptServer, Lifecycle, Lineage,
-    LineageIndex, Record, RecordId, RequestId, Scope, Seq, Timestamp, TurnId,
+    LineageIndex, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
 };
 use crate::store::{Change, Durability, SessionWriter, StoreError};
 
@@ -227,12 +227,12 @@ impl Keeper {
         }
     }
 
-    /// Whether a client has used this name for a prompt before.
-    pub(super) async fn knows_request(&self, request: &RequestId) -> Result<bool, StoreError> {
+    /// The turn of a prompt that a client has named so, as it is kept.
+    pub(super) async fn turn_of(&self, request: &RequestId) -> Result<Option<Turn>, StoreError> {
         if !self.has_record() {
-            return Ok(false);
+            return Ok(None);
         }
-        Ok(self.shared.store.turn(self.record.clone(), request.clone()).await?.is_some())
+        self.shared.store.turn(self.record.clone(), request.clone()).await
     }
 
     /// Commits what was gathered and shows its events to those who follow.

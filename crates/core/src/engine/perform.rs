@@ -5,9 +5,13 @@ use tokio::time::Instant;
 
 use crate::acp::client::{Answer, FromAgent, ListPage, Meaning, Outgoing, SessionPlace};
 use crate::machine::{AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Permit, Refusal};
-use crate::model::{AgentError, Fact, Reading, RequestId, Timestamp, Turn, TurnId};
+use crate::model::{
+    AgentError, Decision, Fact, PermissionPolicy, Reading, RequestId, Timestamp, Turn, TurnId,
+};
 
-use super::advice::Advice;
+use crate::store::StoreError;
+
+use super::advice::{Advice, Advisor};
 use super::agent::{self, Farewell, Leftover};
 use super::history;
 use super::session::End;
@@ -31,6 +35,7 @@ pub(super) enum Outward {
     Over(Turn),
     Parked(bool),
     Scoped(oneshot::Sender<()>),
+    Joined(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
     Closed,
 }
 
@@ -249,7 +254,7 @@ impl SessionTask {
         self.lose_agent(leftover, error);
     }
 
-    pub(super) async fn act(&mut self, outward: Outward) {
+    pub(super) async fn act(&mut self, outward: Outward) -> Result<(), StoreError> {
         match outward {
             Outward::Start => self.start_agent(),
             Outward::End => self.end_agent(),
@@ -265,6 +270,13 @@ impl SessionTask {
             Outward::Over(turn) => self.waiters.tell_over(turn),
             Outward::Parked(parked) => self.waiters.tell_parked(parked),
             Outward::Scoped(reply) => tell(reply, ()),
+            Outward::Joined(request, advisor, reply) => {
+                let turn = self.keeper.turn_of(&request).await?;
+                if let (Some(turn), Some(advisor)) = (turn.as_ref().filter(|turn| turn.is_open()), advisor) {
+                    self.waiters.advise(turn.id, advisor);
+                }
+                tell(reply, turn);
+            }
             Outward::Closed => {
                 self.over = true;
                 if self.machine.is_deleted() {
@@ -274,6 +286,7 @@ impl SessionTask {
                 self.waiters.tell_closed();
             }
         }
+        Ok(())
     }
 
     fn consult(&mut self, turn: Option<TurnId>, ask: AskId) {
@@ -288,8 +301,12 @@ impl SessionTask {
         let Some(Ask::Permission(request)) = self.asks.get(&ask) else { return };
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),
+            Some(Advice::Reject) => Permit::Reject,
             Some(Advice::Cancel) => Permit::Cancelled,
-            None => Permit::Reject,
+            None => match PermissionPolicy::UNASKED.decide(request.kind) {
+                Decision::Approve => Permit::Approve,
+                Decision::Reject | Decision::Ask => Permit::Reject,
+            },
         };
         self.step(Input::Advised { ask, permit });
     }

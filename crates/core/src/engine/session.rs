@@ -195,6 +195,17 @@ impl Session {
         }
     }
 
+    /// The turn of a prompt that was asked for before under this name; `None` if there is none. An advisor is from then
+    /// on the one who is asked what the agent asks.
+    pub async fn join(
+        &self,
+        request: &RequestId,
+        advisor: Option<mpsc::Sender<Question>>,
+    ) -> Result<Option<Turn>, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::Join(request.clone(), advisor, reply), answer).await
+    }
+
     /// Cancels the running turn, or a given one. A turn that is over stays as it is.
     pub async fn cancel(&self, turn: Option<TurnId>) -> Result<(), SessionError> {
         self.send(Command::Cancel(turn)).await

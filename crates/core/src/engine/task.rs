@@ -16,12 +16,13 @@ use tokio::time::Instant;
 use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
 use crate::machine::{AskId, Asleep, Awakening, Deadline, Input, Refusal, SessionMachine};
 use crate::model::{
-    AbsolutePath, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, Scope, SessionIdentity, TurnId,
+    AbsolutePath, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, RequestId, Scope, SessionIdentity,
+    Turn, TurnId,
 };
 use crate::store::{SessionWriter, StoreError};
 use crate::tools::{Ended, Environment};
 
-use super::advice::{Advice, Consultations};
+use super::advice::{Advice, Advisor, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
 use super::keeper::{Heir, Keeper};
 use super::perform::Outward;
@@ -40,6 +41,8 @@ pub(super) enum Command {
         prompt: Box<Prompt>,
         waiter: PromptWaiter,
     },
+    /// Whoever asks for a prompt again is asked what its turn still asks.
+    Join(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
     Cancel(Option<TurnId>),
     /// With a record that is to have the scope from then on.
     Close(Option<Heir>, oneshot::Sender<()>),
@@ -260,7 +263,9 @@ impl SessionTask {
             }
             Command::Prompt { prompt, waiter } => {
                 let Prompt { blocks, policy, request, restore } = *prompt;
-                if self.waiters.prompts.contains_key(&request) || self.keeper.knows_request(&request).await? {
+                if self.waiters.prompts.contains_key(&request)
+                    || self.keeper.turn_of(&request).await?.is_some()
+                {
                     tell(waiter.accepted, Err(Refusal::RequestExists));
                     return Ok(());
                 }
@@ -268,6 +273,10 @@ impl SessionTask {
                 let options = restore.options;
                 self.prepare(restore);
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });
+            }
+            // The first may have been taken this moment: then it is kept before this is looked at.
+            Command::Join(request, advisor, reply) => {
+                self.outward.push(Outward::Joined(request, advisor, reply));
             }
             Command::Cancel(turn) => self.step(Input::Cancel(turn)),
             Command::Close(heir, reply) => {
@@ -402,7 +411,7 @@ impl SessionTask {
                 return Ok(());
             }
             for outward in std::mem::take(&mut self.outward) {
-                self.act(outward).await;
+                self.act(outward).await?;
             }
         }
     }

@@ -22,19 +22,15 @@ pub(super) struct PromptWaiter {
     pub(super) advisor: Option<Advisor>,
 }
 
-/// Whoever waits for a turn to end.
-struct Over {
-    over: oneshot::Sender<Turn>,
-    advisor: Option<Advisor>,
-}
-
 #[derive(Default)]
 pub(super) struct Waiters {
     pub(super) awake: Vec<oneshot::Sender<Result<Awakening, Asleep>>>,
     pub(super) parked: Vec<oneshot::Sender<bool>>,
     pub(super) closed: Vec<oneshot::Sender<()>>,
     pub(super) prompts: HashMap<RequestId, PromptWaiter>,
-    over: HashMap<TurnId, Over>,
+    over: HashMap<TurnId, oneshot::Sender<Turn>>,
+    /// Whom to ask what the agent asks in a turn.
+    advisors: HashMap<TurnId, Advisor>,
 }
 
 impl Waiters {
@@ -58,7 +54,8 @@ impl Waiters {
 
     pub(super) fn tell_accepted(&mut self, request: &RequestId, turn: TurnId) {
         if let Some(PromptWaiter { accepted, over, advisor }) = self.prompts.remove(request) {
-            self.over.insert(turn, Over { over, advisor });
+            self.over.insert(turn, over);
+            self.advisors.extend(advisor.map(|advisor| (turn, advisor)));
             tell(accepted, Ok(turn));
         }
     }
@@ -70,13 +67,19 @@ impl Waiters {
     }
 
     pub(super) fn tell_over(&mut self, turn: Turn) {
-        if let Some(Over { over, .. }) = self.over.remove(&turn.id) {
+        self.advisors.remove(&turn.id);
+        if let Some(over) = self.over.remove(&turn.id) {
             tell(over, turn);
         }
     }
 
+    /// From here on this one is asked about a turn.
+    pub(super) fn advise(&mut self, turn: TurnId, advisor: Advisor) {
+        self.advisors.insert(turn, advisor);
+    }
+
     /// Whom to ask about a turn.
     pub(super) fn advisor(&self, turn: TurnId) -> Option<&Advisor> {
-        self.over.get(&turn)?.advisor.as_ref()
+        self.advisors.get(&turn)
     }
 }

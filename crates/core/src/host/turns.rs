@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use crate::acp::agent::{
-    CallError, CancelCause, Cancellation, ClientLink, PermissionOutcome, PromptAnswer, PromptCall,
+    AskError, CallError, CancelCause, Cancellation, ClientLink, PermissionOutcome, PromptAnswer, PromptCall,
 };
 use crate::acp::pass_on_params;
 use crate::engine::{Advice, Prompt, Question, RestoreSession, Session, SessionError};
@@ -55,17 +55,27 @@ impl Connection {
         let meta: PromptMeta = read_meta(call.meta.as_deref())?;
         let restore = RestoreSession { options: meta.wishes.into(), ..given };
         let prompt = self.prompt_of(&call, &meta)?.with_restore(restore.clone());
-        let (questions, asked) = mpsc::channel(QUESTIONS);
+        let (advisor, asked) = mpsc::channel(QUESTIONS);
         let waiting = Waiting { session: &session, link, cancellation, asked };
-        let turn = match session.prompt_asking(prompt, questions).await {
-            Ok(ticket) => {
-                let (turn, request) = (ticket.turn, ticket.request.clone());
-                waiting.until(turn, &request, ticket.over()).await
+        let turn = loop {
+            // Followed from before the turn is looked at, so that its end cannot slip through between.
+            let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
+            let request = match session.prompt_asking(prompt.clone(), advisor.clone()).await {
+                Ok(ticket) => {
+                    let (turn, request) = (ticket.turn, ticket.request.clone());
+                    break waiting.until(turn, &request, ticket.over()).await;
+                }
+                Err(SessionError::RequestExists { request, .. }) => request,
+                Err(error) => break Err(error),
+            };
+            // A program that an agent started hears how its user's turn ends, and is not asked in its user's place.
+            let advisor = Some(advisor.clone()).filter(|_| !self.confined);
+            match session.join(&request, advisor).await {
+                Ok(Some(first)) => break waiting.again(&*self.host.store, first, from, restore).await,
+                // The first was refused meanwhile, so this one is to be asked for by itself.
+                Ok(None) => {}
+                Err(error) => break Err(error),
             }
-            Err(SessionError::RequestExists { request, .. }) => {
-                waiting.again(&*self.host.store, request, restore).await
-            }
-            Err(error) => Err(error),
         };
         let Some(turn) = turn.map_err(|error| self.refused(&error))? else {
             // Nobody is there to hear the answer.
@@ -123,22 +133,17 @@ impl Waiting<'_> {
     async fn again(
         self,
         store: &dyn Store,
-        request: RequestId,
+        first: Turn,
+        from: Seq,
         restore: RestoreSession,
     ) -> Result<Option<Turn>, SessionError> {
         let session = self.session.clone();
-        // Followed from before the turn is looked at, so that its end cannot slip through between.
-        let mut follower = session.follow(session.last_seq().map_or(Seq::FIRST, Seq::next));
-        let record = session.record_id();
+        let mut follower = session.follow(from);
+        let (id, request, record) = (first.id, first.request.clone(), session.record_id());
         let known = || async {
-            let turn = store.turn(record.clone(), request.clone()).await?;
-            turn.ok_or_else(|| SessionError::RequestExists {
-                record: record.clone(),
-                request: request.clone(),
-            })
+            let turn = store.turn_numbered(record.clone(), id).await?;
+            turn.ok_or_else(|| SessionError::NoRecord(record.clone()))
         };
-        let first = known().await?;
-        let id = first.id;
         let over = async {
             if first.state == TurnState::Queued {
                 // If that fails, the turn fails with it, and says why.
@@ -198,13 +203,15 @@ impl Waiting<'_> {
     }
 }
 
-/// Puts a question to the client and hands its answer back. Without one the agent gets what nobody's answer is.
+/// Puts a question to the client and hands its answer back.
 async fn put(question: Question, record: String, link: ClientLink) {
     let Some(params) = pass_on_params(question.params(), &record) else { return };
     match link.pass_on_question(&params).await {
         Ok(PermissionOutcome::Selected(option)) => question.answer(Advice::Choose(option.into())),
         Ok(PermissionOutcome::Cancelled) => question.answer(Advice::Cancel),
-        Err(_) => drop(question),
+        // It is there, and says nothing that can be understood.
+        Err(AskError::Refused(_) | AskError::Unreadable) => question.answer(Advice::Reject),
+        Err(AskError::NotSent(_) | AskError::Gone) => drop(question),
     }
 }
 

@@ -35,6 +35,9 @@ pub enum ToolKind {
 }
 
 impl PermissionPolicy {
+    /// What decides where there is nobody to ask.
+    pub const UNASKED: Self = Self::ApproveReads;
+
     const ALL: [Self; 4] = [Self::ApproveAll, Self::ApproveReads, Self::DenyAll, Self::Ask];
 
     /// The answer for a tool of this kind.

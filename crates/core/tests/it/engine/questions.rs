@@ -29,7 +29,7 @@ fn script() -> Script {
 }
 
 #[tokio::test]
-async fn the_clients_choice_reaches_the_agent_and_no_word_of_anybodys_is_no() {
+async fn the_clients_choice_reaches_the_agent_and_no_word_of_anybodys_is_no_to_an_edit() {
     let bench = Bench::new();
     let (session, command) = bench.open(&script()).await;
     let (ticket, mut questions) = asking(&session).await;
@@ -86,4 +86,52 @@ async fn an_answer_to_a_question_of_an_earlier_turn_is_no_answer_to_its_namesake
     // An agent that was ended has read everything it was sent.
     bench.engine.shutdown().await;
     assert_eq!(answers(&command), [json!({"outcome": "cancelled"}), selected("no")]);
+}
+
+#[tokio::test]
+async fn what_nobody_is_there_to_be_asked_is_decided_as_if_reads_were_approved() {
+    let bench = Bench::new();
+    let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
+    let ask = |kind: &str| {
+        json!({
+            "sessionId": "s1",
+            "toolCall": { "toolCallId": kind, "title": kind, "kind": kind },
+            "options": [option("yes", "allow_once"), option("no", "reject_once")],
+        })
+    };
+    let turn = Script::new()
+        .request("session/request_permission", ask("read"))
+        .request("session/request_permission", ask("execute"))
+        .end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, command) = bench.open(&script).await;
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionPolicy::Ask);
+    let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
+    assert_eq!(turn.permissions, PermissionCount { approved: 1, rejected: 1 });
+    assert_eq!(answers(&command), [selected("yes"), selected("no")]);
+}
+
+#[tokio::test]
+async fn whoever_joins_a_turn_to_advise_is_asked_from_then_on_and_a_turn_that_is_over_is_told() {
+    let bench = Bench::new();
+    let [one, two] = ["one", "two"].map(|name| bench.home.join(name));
+    let turn = Script::new().await_file(&one).ask_permission("t1");
+    let turn = turn.await_file(&two).ask_permission("t2").end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, command) = bench.open(&script).await;
+    let (ticket, mut first) = asking(&session).await;
+    let joined = session.join(&ticket.request, None).await.unwrap().unwrap();
+    assert_eq!((joined.id, joined.is_open()), (ticket.turn, true));
+    std::fs::write(&one, "").unwrap();
+    first.recv().await.unwrap().answer(Advice::Choose("no".into()));
+
+    let (advisor, mut second) = mpsc::channel(4);
+    session.join(&ticket.request, Some(advisor.clone())).await.unwrap().unwrap();
+    std::fs::write(&two, "").unwrap();
+    second.recv().await.unwrap().answer(Advice::Choose("yes".into()));
+    let (request, over) = (ticket.request.clone(), ticket.over().await.unwrap());
+    assert_eq!(session.join(&request, None).await.unwrap(), Some(over));
+    let unknown = acpx_core::model::RequestId::new("unknown").unwrap();
+    assert_eq!(session.join(&unknown, Some(advisor)).await.unwrap(), None);
+    assert_eq!(answers(&command), [selected("no"), selected("yes")]);
 }

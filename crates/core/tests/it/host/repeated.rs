@@ -107,3 +107,35 @@ async fn whoever_asks_again_can_cancel_the_turn() {
     assert_eq!(answer(&mut client, &asked).await["stopReason"], "cancelled");
     assert_eq!(prompts_of(&argv), 1);
 }
+
+#[tokio::test]
+async fn whoever_asks_again_is_asked_what_the_agent_asks() {
+    let bench = Bench::new();
+    let (began, go) = (bench.home.join("began"), bench.home.join("go"));
+    let turn = Script::new().touch(&began).await_file(&go).ask_permission("t1").end("end_turn");
+    let script = Script::new().initialize(everything()).session_new("s1").serve([("session/prompt", turn)]);
+    let argv = bench.agent(&script);
+    let mut gone = bench.client().await;
+    let record = bench.open(&mut gone, &argv).await;
+    ask(&mut gone, &record).await;
+    eventually("the turn began", || began.exists()).await;
+    gone.close().await;
+
+    let mut client = bench.client().await;
+    bench.resume(&mut client, &record).await;
+    let (asked, _) = ask(&mut client, &record).await;
+    std::fs::write(&go, "").unwrap();
+    let question = until(&mut client, |said| match said {
+        FromHost::Question { id, params } => Some((id, params)),
+        _ => None,
+    });
+    let (id, params) = question.await;
+    let params: Value = serde_json::from_str(&params).unwrap();
+    assert_eq!((&params["sessionId"], &params["toolCall"]["toolCallId"]), (&json!(record), &json!("t1")));
+    let yes = json!({ "outcome": { "outcome": "selected", "optionId": "yes" } });
+    client.answer(&id, &yes).await.unwrap();
+    let answer = answer(&mut client, &asked).await;
+    let meta = &answer["_meta"]["acpx"];
+    assert_eq!((&meta["approved"], &meta["rejected"]), (&json!(1), &json!(0)));
+    assert_eq!(prompts_of(&argv), 1);
+}
