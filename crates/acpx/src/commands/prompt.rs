@@ -54,7 +54,7 @@ pub(super) fn run(
             start: StartMeta::watching(for_agents(), settings.ttl),
         };
         let resume = ResumeParams::new(&record, given.as_ref(), meta);
-        let mut view = TurnView::new(settings.mode.format, Some(record.id.clone()));
+        let mut view = TurnView::new(settings.mode.format, Some(record.identity()));
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::new(settings.timeout)?;
         let talk = Talk::new(&mut console, patience, Some(&reach));
