@@ -65,6 +65,8 @@ pub(crate) enum CliError {
         cwd: PathBuf,
         /// Where it ended.
         searched: PathBuf,
+        /// What to do about it.
+        remedy: Remedy,
     },
     /// The agent has no list of its sessions.
     #[error(
@@ -124,6 +126,15 @@ pub(crate) enum CliError {
         /// The session.
         identity: Box<SessionIdentity>,
     },
+}
+
+/// What to do where there is no session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Make one: something was to be said in it.
+    Create,
+    /// Look for the right one: one that is there was meant.
+    Look,
 }
 
 /// An error as another process tells it.
@@ -275,12 +286,15 @@ impl CliError {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
             }
             Self::Directory { .. } => Some("name a directory that exists with --cwd".into()),
-            Self::NoSession { agent, name, .. } => Some(create_one(agent, name.as_deref()).into()),
+            Self::NoSession { remedy: Remedy::Look, .. } => Some(WHERE_SESSIONS_ARE.into()),
+            Self::NoSession { agent, name, remedy: Remedy::Create, .. } => {
+                Some(create_one(agent, name.as_deref()).into())
+            }
             Self::ExecDisabled { .. } => {
                 Some("use a session, or set disableExec to false in the file".into())
             }
             Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
-            Self::Session(SessionError::NoRecord(_)) => Some("acpx sessions list has those there are".into()),
+            Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
             Self::Session(error) => error.hint().map(Into::into),
             Self::Store(error) => error.hint().map(Into::into),
             Self::Import(error) => error.hint().map(Into::into),
@@ -345,6 +359,7 @@ pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
     }
 }
 
+const WHERE_SESSIONS_ARE: &str = "acpx sessions list has those there are";
 const AGENTS_HINT: &str = "put it under \"agents\" in config.json of ACPX_HOME, or use one that is built in";
 
 fn system_hint(kind: io::ErrorKind) -> Option<&'static str> {
@@ -367,7 +382,7 @@ fn further_up(cwd: &std::path::Path, searched: &std::path::Path) -> String {
 }
 
 fn create_one(agent: &str, name: Option<&str>) -> String {
-    let name = name.map_or_else(String::new, |name| format!(" --name {name}"));
+    let name = name.map_or_else(String::new, |name| format!(" --name {}", crate::agents::quote(name)));
     format!("create one: acpx {agent} sessions new{name}")
 }
 

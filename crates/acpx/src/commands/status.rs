@@ -18,7 +18,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     wait_for(async {
         let kept = Kept::open()?;
-        let record = kept.find(settings, Which::Open).await?;
+        let record = kept.meant(settings, Which::Open).await?;
         let (Some(record), Some(store)) = (record, kept.store()) else {
             return Ok(no_session(&settings.agent, &mut console)?);
         };

@@ -85,7 +85,7 @@ fn fallback_keeps_the_record_id_and_changes_the_session_id() {
     assert!(session != lost && inner != lost_inner, "{result}");
     let reset = lines.iter().find(|line| line["action"] == "session_reset").unwrap();
     let expected = json!({
-        "action": "session_reset", "acpxRecordId": record, "acpxSessionId": session,
+        "action": "session_reset", "acpxRecordId": record, "acpxSessionId": session, "agentSessionId": inner,
         "fromAcpxSessionId": lost, "reason": "agent-lost", "announced": true,
     });
     assert_eq!(*reset, expected);
