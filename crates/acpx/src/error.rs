@@ -170,7 +170,8 @@ impl From<HostError> for CliError {
             (HostError::Refused(_) | HostError::GaveUp { .. }, None) => Origin::Runtime,
             _ => Origin::Cli,
         };
-        let (code, hint) = (error.code().to_owned(), error.hint().map(str::to_owned));
+        let (code, hint) =
+            (error.code().to_owned(), hint_here(error.code(), error.hint()).map(str::to_owned));
         Self::Told(ToldError { code, message: with_causes(&error), hint, origin, acp })
     }
 }
@@ -230,20 +231,14 @@ impl CliError {
 
     /// The stable code of this error. Those of the library are its own.
     pub(crate) fn code(&self) -> Cow<'static, str> {
-        match self {
-            Self::Session(error) => error.code().into(),
-            Self::Store(error) => error.code().into(),
-            Self::Import(error) => error.code().into(),
-            Self::Told(error) => error.code.clone().into(),
-            Self::About { error, .. } => error.code(),
-            own => own.own_code().into(),
-        }
-    }
-
-    fn own_code(&self) -> &'static str {
-        match self {
-            Self::Usage(_) => "USAGE",
+        let code = match self {
+            Self::Told(error) => return error.code.clone().into(),
+            Self::About { error, .. } => return error.code(),
+            Self::Session(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::Import(error) => error.code(),
             Self::Config(error) => error.code(),
+            Self::Usage(_) => "USAGE",
             Self::Agent(_) => "AGENT_UNKNOWN",
             Self::Input(_) => "BAD_PROMPT",
             Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
@@ -255,14 +250,9 @@ impl CliError {
             Self::Signalled => "SIGNALLED",
             Self::Output(_) => "OUTPUT_FAILED",
             Self::Path(_) => "BAD_PATH",
-            Self::Runtime(_)
-            | Self::System { .. }
-            | Self::Session(_)
-            | Self::Store(_)
-            | Self::Import(_)
-            | Self::Told(_)
-            | Self::About { .. } => "SYSTEM",
-        }
+            Self::Runtime(_) | Self::System { .. } => "SYSTEM",
+        };
+        code.into()
     }
 
     /// What sort of error it is to whoever called us.
@@ -347,6 +337,16 @@ pub(crate) const MORE_TIME: &str = "give it more time with --timeout";
 fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// What a person can do about an error with the flags of this program, which the library does not know.
+pub(crate) fn hint_here<'a>(code: &str, hint: Option<&'a str>) -> Option<&'a str> {
+    match code {
+        "SESSION_NOT_RESTORED" => Some(
+            "without --no-fallback a fresh session takes over, and with --carry-history it is told what was said; all of it stays readable here",
+        ),
+        _ => hint,
+    }
 }
 
 /// What a person can do about an error where nothing is kept, if that is something else than where it is.

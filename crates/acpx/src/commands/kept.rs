@@ -21,11 +21,6 @@ pub(super) enum Which {
     OpenOrClosed,
 }
 
-/// Runs a reading command: it waits for the store's answers and for nothing else.
-pub(super) fn wait_for<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
-    tokio::runtime::Builder::new_current_thread().build().map_err(CliError::Runtime)?.block_on(work)
-}
-
 impl Kept {
     /// Opens the store of the home.
     pub(super) fn open() -> Result<Self, CliError> {

@@ -95,7 +95,7 @@ fn status_reads_ids_with_no_host_and_no_agent() {
         "action": "status_snapshot", "status": "idle",
         "summary": "no agent runs; the next prompt starts one",
         "acpxRecordId": "r1", "acpxSessionId": "s2", "agentSessionId": "inner-2",
-        "agent": "demo", "cwd": place.work(), "queued": 0,
+        "agentName": "demo", "agentCommand": status["agentCommand"], "cwd": place.work(), "queued": 0,
     });
     assert_eq!(status, expected);
     let left: Vec<_> =

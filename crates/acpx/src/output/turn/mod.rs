@@ -15,8 +15,6 @@ use serde::Serialize;
 
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
 
-pub(super) use self::text::cut;
-
 use self::quiet::QuietView;
 use self::text::TextView;
 use super::{Console, WatchedEvent, json_line};
