@@ -22,7 +22,7 @@ use crate::prompt_input::InputError;
 mod class;
 mod report;
 
-pub(crate) use self::class::{ErrorClass, Exit};
+pub(crate) use self::class::{ErrorClass, Exit, is_retryable};
 pub(crate) use self::report::{Origin, Report};
 
 /// Why a command could not be done.
@@ -156,7 +156,7 @@ impl From<HostError> for CliError {
         let origin = match (&error, &acp) {
             (_, Some(_)) => Origin::Acp,
             (HostError::Refused(refusal), None) if refusal.code() == "QUEUE_FULL" => Origin::Queue,
-            (HostError::Refused(_), None) => Origin::Runtime,
+            (HostError::Refused(_) | HostError::GaveUp { .. }, None) => Origin::Runtime,
             _ => Origin::Cli,
         };
         let (code, hint) = (error.code().to_owned(), error.hint().map(str::to_owned));
@@ -189,9 +189,24 @@ impl CliError {
         Self::About { error: Box::new(self), identity: Box::new(identity) }
     }
 
+    /// The same error of a command that leaves no record: a hint that what was said is kept would be wrong.
+    pub(crate) fn with_nothing_kept(self) -> Self {
+        match self {
+            Self::Told(error) => {
+                let hint = hint_without_record(&error.code).map(str::to_owned).or(error.hint);
+                Self::Told(ToldError { hint, ..error })
+            }
+            other => other,
+        }
+    }
+
     /// Whether the reader of our output has gone, which is nothing to tell anybody.
     pub(crate) fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+        match self {
+            Self::Output(error) => error.kind() == io::ErrorKind::BrokenPipe,
+            Self::About { error, .. } => error.is_broken_pipe(),
+            _ => false,
+        }
     }
 
     /// The error with its causes, in one line.
@@ -272,7 +287,7 @@ impl CliError {
             Self::NoRemoteList { .. } => {
                 Some("acpx sessions list has what is kept here, whatever the agent can".into())
             }
-            Self::TimedOut(_) => Some("give it more time with --timeout".into()),
+            Self::TimedOut(_) => Some(MORE_TIME.into()),
             Self::Told(error) => error.hint.clone().map(Into::into),
             Self::About { error, .. } => error.hint(),
             Self::Path(_) => Some("name another path: agents are told absolute paths as UTF-8 text".into()),
@@ -311,10 +326,23 @@ impl CliError {
     }
 }
 
+/// What to do about a time that was over.
+pub(crate) const MORE_TIME: &str = "give it more time with --timeout";
+
 /// An error with its causes, in one line.
 fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+}
+
+/// What a person can do about an error where nothing is kept, if that is something else than where it is.
+pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
+    match code {
+        "AGENT_DIED" | "AGENT_UNRESPONSIVE" | "INTERRUPTED" => {
+            Some("nothing was kept of it; run the command again, and the agent's own to see what it wants")
+        }
+        _ => None,
+    }
 }
 
 const AGENTS_HINT: &str = "put it under \"agents\" in config.json of ACPX_HOME, or use one that is built in";

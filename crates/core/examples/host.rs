@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::engine::Settings;
-use acpx_core::host::{self, Around, HostLock, HostPlace, HostSetup, READY};
+use acpx_core::host::{self, Around, HostLock, HostPlace, HostSetup, READY, last_words};
 use acpx_core::model::{AbsolutePath, McpServer, McpTransport};
 use acpx_core::tools::Grace;
 
@@ -44,7 +44,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             be_the_host(setup, lock)
         }
         Ok(None) => Ok(say(READY)?),
-        Err(error) => Ok(say(&error.to_string())?),
+        Err(error) => Ok(say(&last_words(error.code(), &error.to_string(), error.hint()))?),
     }
 }
 
@@ -56,7 +56,7 @@ fn be_the_host(setup: HostSetup, lock: HostLock) -> Result<(), Box<dyn Error>> {
     };
     match runtime.block_on(host::run(setup, lock, ready)) {
         Ok(()) => Ok(()),
-        Err(error) => Ok(say(&error.to_string())?),
+        Err(error) => Ok(say(&last_words(error.code(), &error.to_string(), error.hint()))?),
     }
 }
 

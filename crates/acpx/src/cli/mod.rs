@@ -9,6 +9,7 @@ mod flags;
 mod format_wish;
 mod invocation;
 mod options;
+mod reserved;
 mod scan;
 mod suggest;
 mod usage;
@@ -52,6 +53,12 @@ pub(crate) fn parse(
     configured: ConfiguredNames<'_>,
     terminal: bool,
 ) -> Result<Request, CliError> {
+    // Scripts ask for the version to see that we are there, and to build the grammar takes as long as to start.
+    if let [only] = arguments
+        && (only == "--version" || only == "-V")
+    {
+        return Ok(Request::Version);
+    }
     let mut command = Cli::command();
     if arguments.is_empty() && terminal {
         return Ok(Request::Help(command.render_long_help().to_string()));

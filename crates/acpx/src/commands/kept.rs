@@ -1,13 +1,11 @@
 //! What is kept, for commands that only read: the store is opened by the command itself, and nothing is
 //! started. A store that is not there has no sessions.
 
-use std::path::{Path, PathBuf};
-
 use acpx_core::model::{Record, Timestamp};
-use acpx_core::store::{Access, ScopeQuery, SqliteStore, Store};
+use acpx_core::store::{ScopeQuery, SqliteStore, Store};
 
 use crate::error::CliError;
-use crate::home::acpx_home;
+use crate::reach::Reach;
 use crate::scope::Walk;
 use crate::settings::Settings;
 
@@ -23,11 +21,6 @@ pub(super) enum Which {
     OpenOrClosed,
 }
 
-/// Where the store of a home is.
-pub(crate) fn store_path(home: &Path) -> PathBuf {
-    home.join("acpx.db")
-}
-
 /// Runs a reading command: it waits for the store's answers and for nothing else.
 pub(super) fn wait_for<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     tokio::runtime::Builder::new_current_thread().build().map_err(CliError::Runtime)?.block_on(work)
@@ -36,12 +29,7 @@ pub(super) fn wait_for<T>(work: impl Future<Output = Result<T, CliError>>) -> Re
 impl Kept {
     /// Opens the store of the home.
     pub(super) fn open() -> Result<Self, CliError> {
-        let path = store_path(&acpx_home()?);
-        let is_there = path
-            .try_exists()
-            .map_err(|source| CliError::System { doing: format!("look at {}", path.display()), source })?;
-        let store = if is_there { Some(SqliteStore::open(&path, Access::ReadOnly)?) } else { None };
-        Ok(Self { store })
+        Ok(Self { store: Reach::of_environment()?.kept()? })
     }
 
     /// The store, if there is one.
@@ -75,6 +63,11 @@ impl Kept {
         let turn = store.turn_numbered(record.id.clone(), turn).await?;
         Ok(turn.map(|turn| turn.queued_at))
     }
+}
+
+/// Whether the process of a record's last run is still there.
+pub(super) fn agent_lives(record: &Record) -> bool {
+    record.agent_run.as_ref().is_some_and(|run| run.ended.is_none() && run.process.is_alive())
 }
 
 /// That there is no such session, with where it was looked for and how to make one.

@@ -151,9 +151,9 @@ fn the_host_is_shown_whether_it_runs_or_not() {
     let home = Path::new("/h");
     let host = RunningHost {
         pid: 7,
-        version: "0.1.0",
+        version: "0.1.0".to_owned(),
         since: at(0),
-        socket: Path::new("/run/s"),
+        socket: "/run/s".into(),
         live_sessions: 2,
         clients: 1,
     };

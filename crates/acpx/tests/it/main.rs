@@ -3,11 +3,15 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what is shared by tests fails like a test")]
 
 mod acpx;
+mod cli;
+mod contract;
 mod demo;
 mod demo_process;
 mod demo_restore;
 mod demo_with_sdk;
+mod performance;
 mod reading;
 mod restore_with_demo;
+mod started;
 mod tour;
 mod usage;

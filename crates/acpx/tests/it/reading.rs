@@ -92,8 +92,8 @@ fn status_reads_ids_with_no_host_and_no_agent() {
     keep(&place, vec![record("r1", None, &place.work())]);
     let status = json_of(&place.acpx(&["demo", "status", "--format", "json"]));
     let expected = json!({
-        "action": "status_snapshot", "status": "parked",
-        "summary": "no agent runs; the next prompt restores the session",
+        "action": "status_snapshot", "status": "idle",
+        "summary": "no agent runs; the next prompt starts one",
         "acpxRecordId": "r1", "acpxSessionId": "s2", "agentSessionId": "inner-2",
         "agent": "demo", "cwd": place.work(), "queued": 0,
     });

@@ -67,8 +67,9 @@ impl Consultations {
         }
     }
 
-    /// Nobody waits for any answer any more.
+    /// Nobody waits for any answer any more, not even for one that has come: an agent may use the number of a
+    /// question again.
     pub(super) fn forget(&mut self) {
-        self.0.abort_all();
+        self.0 = JoinSet::new();
     }
 }

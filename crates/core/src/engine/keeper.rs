@@ -180,6 +180,17 @@ impl Keeper {
         }
     }
 
+    /// Keeps by what command line the agent is started from now on.
+    pub(super) fn keep_command(&mut self, agent: &AgentSpec) {
+        match &mut self.stage {
+            Stage::Unborn(seed, _) => seed.agent = agent.clone(),
+            Stage::Kept(_) => {
+                let (program, args) = (agent.program.clone(), agent.args.clone());
+                self.changes.push(Change::AgentCommand { program, args });
+            }
+        }
+    }
+
     /// Keeps which process the agent is, or that it has ended.
     pub(super) fn keep_run(&mut self, run: AgentRun) {
         self.changes.push(Change::AgentRun(run));

@@ -23,7 +23,7 @@ use crate::store::ScopeQuery;
 use super::attachment::{self, Attachment, Form};
 use super::fault;
 use super::list;
-use super::meta::{HostMeta, NewMeta, PROTOCOL, RestoreMeta, SessionMeta, ShellMeta, StartMeta};
+use super::meta::{AgentMeta, HostMeta, NewMeta, PROTOCOL, RestoreMeta, SessionMeta, ShellMeta, StartMeta};
 use super::{Around, Host};
 
 /// One client's connection.
@@ -87,7 +87,7 @@ impl Connection {
 
     async fn open(&self, call: NewCall) -> Result<Opened, CallError> {
         let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
-        let agent = meta.agent.take().and_then(super::meta::AgentMeta::spec);
+        let agent = meta.agent.take().and_then(AgentMeta::spec);
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let environment = meta.start.take_environment();
@@ -192,7 +192,8 @@ impl Connection {
             let around = Around { cwd: kept.cwd.as_path(), path: environment.get("PATH") };
             self.host.recovered(kept.mcp_servers, around)
         };
-        Ok(RestoreSession { options: meta.wishes.into(), environment, mcp_servers })
+        let agent = meta.agent.take().and_then(AgentMeta::spec);
+        Ok(RestoreSession { options: meta.wishes.into(), agent, environment, mcp_servers })
     }
 
     async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {

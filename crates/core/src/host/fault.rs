@@ -54,6 +54,12 @@ impl Refusal {
         Self { number, message, fault: Box::new(fault) }
     }
 
+    /// Reads the last words of a host that did not come up; `None` if they are no error.
+    pub(super) fn of_last_words(said: &str) -> Option<Self> {
+        serde_json::from_str::<FaultData>(RpcError::read(said).data?.get()).ok()?;
+        Some(Self::read(said))
+    }
+
     /// The stable code.
     pub fn code(&self) -> &str {
         &self.fault.code
@@ -73,6 +79,13 @@ impl Refusal {
     pub fn acp(&self) -> Option<&str> {
         self.fault.acp.as_deref().map(RawValue::get)
     }
+}
+
+/// What a host that cannot come up says to whoever started it, so that a client shows the very error.
+pub fn last_words(code: &str, message: &str, hint: Option<&str>) -> String {
+    let fault = FaultMeta { code: code.to_owned(), hint: hint.map(str::to_owned), ..FaultMeta::default() };
+    let error = rpc_error(RpcError::INTERNAL, message.to_owned(), fault);
+    serde_json::to_string(&error).expect("an error has only text, numbers and raw JSON")
 }
 
 /// The code of an error that says none: one of the dispatcher's own.
@@ -143,9 +156,13 @@ pub(super) fn not_allowed(what: &str) -> CallError {
 }
 
 fn passed_on(number: i64, message: String, acpx: FaultMeta) -> CallError {
+    CallError::PassedOn(rpc_error(number, message, acpx))
+}
+
+fn rpc_error(number: i64, message: String, acpx: FaultMeta) -> RpcError {
     let data =
         serde_json::to_string(&FaultData { acpx }).expect("a fault has only text, numbers and raw JSON");
-    CallError::PassedOn(RpcError::new(number, message).with_data(&data))
+    RpcError::new(number, message).with_data(&data)
 }
 
 /// An agent's own number for its error, if it is one of an agent's.

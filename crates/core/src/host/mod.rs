@@ -30,7 +30,7 @@ use tokio::sync::watch;
 
 pub use client::{FromHost, HostClient};
 pub use error::HostError;
-pub use fault::Refusal;
+pub use fault::{Refusal, last_words};
 pub use importing::{AgentNames, FileMeta, ImportMeta, ImportParams, TakenMeta, import_alone};
 pub use launch::{Launcher, READY, any_version, running};
 pub use lock::{HostInfo, HostLock, published};

@@ -73,6 +73,13 @@ pub enum Change {
     Scope(Option<Scope>),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
+    /// The command line of the record's agent: one that has a name may move.
+    AgentCommand {
+        /// The program to run.
+        program: String,
+        /// Its arguments.
+        args: Vec<String>,
+    },
 }
 
 /// What an append survives once it is acknowledged.
@@ -107,7 +114,7 @@ pub trait Store: Send + Sync {
     /// `last_seq` and `last_turn` are the highest numbers written, and `answered_turns` counts the turns that
     /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written; without an
     /// event it is the time of the change of lineage or lifecycle, if that is later. A turn by itself does not
-    /// move it: a prompt that waits is not news from the agent. Nor does a scope or a run.
+    /// move it: a prompt that waits is not news from the agent. Nor does a scope, a run or a command line.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
 
     /// One record, or `None`. A deleted one is still told here, because its id is taken; it is in no list and no

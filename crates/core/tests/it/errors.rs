@@ -29,17 +29,23 @@ fn bodies(text: &str) -> impl Iterator<Item = &str> {
 fn the_page_of_errors_has_every_code_and_no_other() {
     let mut ours = BTreeSet::new();
     let mut functions = 0;
-    for (_, text) in [workspace::sources("crates/core/src"), workspace::sources("crates/acpx/src")].concat() {
+    for (path, text) in
+        [workspace::sources("crates/core/src"), workspace::sources("crates/acpx/src")].concat()
+    {
         for body in bodies(&text) {
             functions += 1;
             ours.extend(codes(body));
+        }
+        // What crosses the socket may have a code that no error type has.
+        if path == "crates/core/src/host/fault.rs" {
+            ours.extend(text.lines().flat_map(codes));
         }
         // A fact of ours may carry a code that no error type has.
         for literal in text.split("FactError { code: ").skip(1) {
             ours.extend(codes(literal.split_once(',').map_or(literal, |(code, _)| code)));
         }
     }
-    assert_eq!(functions, 9, "an error type was added: describe its codes in docs/errors.md");
+    assert_eq!(functions, 10, "an error type was added: describe its codes in docs/errors.md");
     let page = workspace::read("docs/errors.md");
     let rows = page.lines().filter_map(|line| line.strip_prefix("| `")?.split_once('`'));
     let described: Vec<String> = rows.map(|(code, _)| code.to_owned()).collect();

@@ -11,6 +11,7 @@ const LAYERS: &[(&str, &[&str])] = &[
     ("acp", &["model", "machine", "wire"]),
     ("tools", &["model"]),
     ("engine", &["model", "machine", "wire", "store", "acp", "tools"]),
+    ("host", &["model", "machine", "wire", "store", "acp", "tools", "engine"]),
 ];
 
 /// Words that only one layer of the whole program may name.

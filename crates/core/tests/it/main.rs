@@ -8,6 +8,7 @@ mod documents;
 mod engine;
 mod errors;
 mod examples;
+mod extensions;
 mod host;
 mod import_acpx;
 mod layers;

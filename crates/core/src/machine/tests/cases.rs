@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn calls(effects: &[Effect]) -> Vec<&Call> {
+pub(super) fn calls(effects: &[Effect]) -> Vec<&Call> {
     effects
         .iter()
         .filter_map(|effect| if let Effect::Ask(call) = effect { Some(call) } else { None })
         .collect()
 }
 
-fn awakenings(effects: &[Effect]) -> Vec<Result<Awakening, &'static str>> {
+pub(super) fn awakenings(effects: &[Effect]) -> Vec<Result<Awakening, &'static str>> {
     let awakening = |effect: &Effect| match effect {
         Effect::Awake(Ok(how)) => Some(Ok(*how)),
         Effect::Awake(Err(Asleep::Agent(error))) => Some(Err(error.code())),
@@ -27,7 +27,7 @@ fn kept_lines(effects: &[Effect]) -> Vec<&str> {
         .collect()
 }
 
-fn ended(effects: &[Effect]) -> Vec<(u64, &TurnOutcome)> {
+pub(super) fn ended(effects: &[Effect]) -> Vec<(u64, &TurnOutcome)> {
     let mut list = Vec::new();
     for effect in effects {
         if let Effect::TurnOver(Turn { id, state: TurnState::Ended { outcome, .. }, .. }) = effect {

@@ -20,6 +20,8 @@ mod following;
 mod identity;
 mod kept_first;
 mod ladder;
+mod questions;
+mod runs;
 mod setup;
 mod store_faults;
 mod turns;

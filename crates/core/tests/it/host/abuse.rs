@@ -77,7 +77,7 @@ async fn two_thousand_requests_of_somebody_who_does_not_read_hurt_nobody() {
     // Each is answered with the whole of what it was asked with, so the answers fill whatever is between.
     let unknown = format!("_acpx/{}", "x".repeat(4000));
     let mut sent: u64 = 0;
-    let send = async {
+    let flood = async {
         for id in 1..=2000 {
             stream.write_all(line(id, &unknown, json!({})).as_bytes()).await.unwrap();
             sent = id;
@@ -86,7 +86,7 @@ async fn two_thousand_requests_of_somebody_who_does_not_read_hurt_nobody() {
     };
     // Meanwhile others work; the host takes what it has room for and then reads no more.
     tokio::select! {
-        () = send => {}
+        () = flood => {}
         () = async {
             for _ in 0..20 {
                 assert_eq!(prompt(&mut client, &record, "well?").await["stopReason"], "end_turn");

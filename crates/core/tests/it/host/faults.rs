@@ -1,7 +1,13 @@
 //! Failures cross the socket whole: code, hint, the turn they happened to, and the agent's own error object.
 
-use acpx_core::host::{HostError, Refusal};
-use acpx_testkit::Script;
+use std::sync::Arc;
+
+use acpx_core::engine::{Engine, Settings};
+use acpx_core::host::{Host, HostClient, HostPlace, Launcher, Refusal};
+use acpx_core::model::HostId;
+use acpx_core::store::{MemoryStore, Store};
+use acpx_core::wire::Limits;
+use acpx_testkit::{Script, TempHome, scripted_agent_command};
 use serde_json::{Value, json};
 
 use super::{Bench, prompt_params, refusal};
@@ -44,7 +50,26 @@ async fn an_agents_own_error_comes_with_its_number_and_unchanged() {
         Script::new().initialize(everything()).session_new("s1").refuse("session/prompt", odd.clone());
     let record = bench.open(&mut client, &bench.agent(&script)).await;
     let refused = refusal(&mut client, "session/prompt", &prompt_params(&record, "x", json!({}))).await;
-    assert_eq!(whole(&refused), (4711, "AGENT_REFUSED", false, Some(1), Some(odd)));
+    assert_eq!(whole(&refused), (4711, "AGENT_REFUSED", true, Some(1), Some(odd)));
+}
+
+#[tokio::test]
+async fn a_host_that_cannot_come_up_says_why_with_the_code_and_the_hint_of_the_cause() {
+    let bench = Bench::new();
+    std::fs::create_dir(bench.place.home()).unwrap();
+    std::fs::write(bench.place.store(), "this is no store, and it is long enough to be looked at").unwrap();
+    let error = bench.launcher.reach(&bench.place).await.err().expect("it does not come up");
+    assert_eq!((error.code(), error.hint().is_some()), ("STORE_CORRUPT", true), "{error}");
+    std::fs::remove_file(bench.place.store()).unwrap();
+    bench.client().await;
+
+    let silent = Launcher { program: "/bin/true".into(), args: Vec::new(), environment: Vec::new() };
+    let missing = Launcher { program: "/no/such/host".into(), ..silent.clone() };
+    let place = HostPlace::new(bench.home.join("other"), None, bench.home.path());
+    for launcher in [silent, missing] {
+        let error = launcher.reach(&place).await.err().expect("it is no host");
+        assert_eq!(error.code(), "HOST_NOT_STARTED", "{error}");
+    }
 }
 
 #[tokio::test]
@@ -81,15 +106,25 @@ async fn a_request_that_makes_no_sense_is_refused_with_the_field_that_is_wrong()
 
 #[tokio::test]
 async fn a_prompt_that_is_too_long_is_said_to_be_whoever_notices() {
-    let bench = Bench::new();
-    let mut client = bench.client().await;
-    let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
-    // Longer than an agent takes, and longer than a host takes.
-    for (bytes, code) in [(64 << 20, "BAD_PROMPT"), (65 << 20, "BAD_REQUEST")] {
-        let params = prompt_params(&record, &"x".repeat(bytes), json!({}));
+    let home = TempHome::new();
+    let store: Arc<dyn Store> = Arc::new(MemoryStore::new());
+    let settings =
+        Settings { wire: Limits { line_bytes: 64 << 10, ..Limits::default() }, ..Settings::default() };
+    let engine = Engine::new(Arc::clone(&store), HostId::new("host").unwrap(), settings);
+    let host = Host::new(engine, store, Arc::new(|_, _| Ok(Vec::new())), "test");
+    let mut client = HostClient::in_process(&host).await.unwrap();
+    let argv = scripted_agent_command(&faithful(everything()), &home);
+    let acpx = json!({ "agent": { "argv": argv }, "environment": super::environment() });
+    let new = json!({ "cwd": home.path(), "mcpServers": [], "_meta": { "acpx": acpx } });
+    let answer: Value = client.call("session/new", &new).await.unwrap();
+    let record = answer["sessionId"].as_str().unwrap();
+    // Longer than this agent takes, and longer than any host takes.
+    for (bytes, code) in [(64 << 10, "BAD_PROMPT"), (65 << 20, "BAD_REQUEST")] {
+        let params = prompt_params(record, &"x".repeat(bytes), json!({}));
         let error = client.call::<Value>("session/prompt", &params).await.expect_err("it is too long");
         assert_eq!(error.code(), code, "{error}");
-        assert!(!matches!(error, HostError::Lost));
     }
-    assert_eq!(super::prompt(&mut client, &record, "short").await["stopReason"], "end_turn");
+    assert_eq!(super::prompt(&mut client, record, "short").await["stopReason"], "end_turn");
+    client.close().await;
+    host.shut_down().await;
 }

@@ -21,6 +21,7 @@ mod clients;
 mod faults;
 mod killed;
 mod life;
+mod load;
 mod repeated;
 mod safety;
 mod sdk;
@@ -44,7 +45,7 @@ struct Manner {
 }
 
 /// A host that stays, and whose agents stay, for longer than any test.
-const PATIENT: Manner = Manner { linger: Duration::from_secs(600), idle: Duration::from_secs(600) };
+const PATIENT: Manner = Manner { linger: Duration::from_mins(10), idle: Duration::from_mins(10) };
 
 impl Bench {
     fn new() -> Self {
@@ -109,8 +110,7 @@ impl Bench {
     }
 
     fn host_process(&self) -> ProcessIdentity {
-        let pid = published(&self.place).expect("a host listens").pid;
-        ProcessIdentity::of(pid).expect("it runs")
+        published(&self.place).expect("a host listens").process
     }
 
     /// Kills the host as the world does, and waits until it is gone.
@@ -123,11 +123,14 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // A test may have been its own host.
-        if let Some(info) = published(&self.place).filter(|info| info.pid != std::process::id()) {
-            kill(info.pid);
+        // A test may have been its own host, and the pid of a host that is gone may be anybody's.
+        let host = published(&self.place).map(|info| info.process);
+        if let Some(host) = host.filter(|host| host.pid != std::process::id() && host.is_alive()) {
+            kill(host.pid);
         }
-        sweep(&self.place.name(), &[], Grace { eof: Duration::ZERO, term: Duration::ZERO });
+        if let Ok(home) = self.place.name() {
+            sweep(&home, &[], Grace { eof: Duration::ZERO, term: Duration::ZERO });
+        }
     }
 }
 
@@ -145,7 +148,9 @@ fn environment() -> Vec<(String, String)> {
 /// The params of `session/prompt`, with what stands under `_meta.acpx`.
 fn prompt_params(record: &str, text: &str, acpx: Value) -> Value {
     let prompt = json!([{ "type": "text", "text": text }]);
-    json!({ "sessionId": record, "prompt": prompt, "_meta": { "acpx": acpx } })
+    let mut params = json!({ "sessionId": record, "prompt": prompt });
+    params["_meta"]["acpx"] = acpx;
+    params
 }
 
 /// Prompts and waits for the answer.

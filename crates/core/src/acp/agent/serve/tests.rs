@@ -6,6 +6,7 @@
 )]
 
 mod closing;
+mod leaving;
 
 use std::sync::Mutex;
 

@@ -1,0 +1,124 @@
+//! The budgets: each work that is measured, and what it may take. The report's table is made from this list, and a
+//! test compares it with `docs/performance.md`, so a budget cannot change without both.
+
+use std::fmt;
+
+/// A work that is measured, with its bounds.
+pub(crate) struct Budget {
+    /// What is done.
+    pub(crate) work: &'static str,
+    /// What it may take.
+    pub(crate) limits: &'static [Limit],
+}
+
+/// One bound.
+pub(crate) enum Limit {
+    /// No less than this.
+    AtLeast(f64, Measure),
+    /// No more than this.
+    AtMost(f64, Measure),
+}
+
+/// What is bounded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Measure {
+    /// npm acpx's time over ours.
+    Faster,
+    /// The same, with the agent's own time taken off both.
+    FasterNet,
+    /// Our time over that of a program that does nothing.
+    OverEmpty,
+    /// Megabytes of memory.
+    Megabytes,
+    /// Our time over the time with one record.
+    OverOneRecord,
+    /// How many in a second.
+    PerSecond,
+    /// Our time over that of a loop over the same rows without acpx.
+    OverBareLoop,
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::AtLeast(value, measure) => write!(f, "≥ {value}{measure}"),
+            Self::AtMost(value, measure) => write!(f, "≤ {value}{measure}"),
+        }
+    }
+}
+
+impl fmt::Display for Measure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Faster => "× faster",
+            Self::FasterNet => "× faster, net",
+            Self::OverEmpty => "× an empty program",
+            Self::Megabytes => " MB",
+            Self::OverOneRecord => "× with one record",
+            Self::PerSecond => " a second",
+            Self::OverBareLoop => "× a bare loop",
+        })
+    }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let limits: Vec<String> = self.limits.iter().map(ToString::to_string).collect();
+        f.write_str(&limits.join("; "))
+    }
+}
+
+use Limit::{AtLeast, AtMost};
+use Measure::{Faster, FasterNet, Megabytes, OverBareLoop, OverEmpty, OverOneRecord, PerSecond};
+
+/// The start of the program.
+pub(crate) const VERSION: Budget =
+    Budget { work: "`--version`", limits: &[AtLeast(100.0, Faster), AtMost(2.0, OverEmpty)] };
+/// One session, read.
+pub(crate) const STATUS: Budget =
+    Budget { work: "`status`", limits: &[AtLeast(80.0, Faster), AtMost(3.0, OverEmpty)] };
+/// All sessions, read.
+pub(crate) const LIST: Budget =
+    Budget { work: "`sessions list`", limits: &[AtLeast(80.0, Faster), AtMost(3.0, OverEmpty)] };
+/// An agent for one turn.
+pub(crate) const EXEC: Budget = Budget { work: "`exec`, one turn", limits: &[AtLeast(20.0, FasterNet)] };
+/// A turn with nothing running yet.
+pub(crate) const COLD: Budget =
+    Budget { work: "cold `prompt`: host and agent start", limits: &[AtLeast(20.0, FasterNet)] };
+/// A turn with an agent that waits for it.
+pub(crate) const WARM: Budget =
+    Budget { work: "warm `prompt`: the agent answers at once", limits: &[AtLeast(150.0, Faster)] };
+/// A long answer.
+pub(crate) const CHUNKS: Budget =
+    Budget { work: "10,000 chunks through a warm `prompt`, kept", limits: &[AtLeast(60.0, FasterNet)] };
+/// The host with little to do.
+pub(crate) const HOST_MEMORY: Budget =
+    Budget { work: "memory of the host with one live session", limits: &[AtMost(20.0, Megabytes)] };
+/// What each further session costs.
+pub(crate) const SESSION_MEMORY: Budget =
+    Budget { work: "memory for one more live session, of 100", limits: &[AtMost(1.0, Megabytes)] };
+/// One session among many.
+pub(crate) const MANY_RECORDS: Budget =
+    Budget { work: "`status` with 10,000 records", limits: &[AtMost(1.25, OverOneRecord)] };
+/// A fast agent.
+pub(crate) const KEPT: Budget =
+    Budget { work: "280-byte updates, kept and passed on", limits: &[AtLeast(100_000.0, PerSecond)] };
+/// A conversation from the store.
+pub(crate) const REPLAY: Budget =
+    Budget { work: "replay of 100,000 updates", limits: &[AtMost(2.0, OverBareLoop)] };
+
+/// All of them, in the order of the report.
+pub(crate) const BUDGETS: [&Budget; 12] = [
+    &VERSION,
+    &STATUS,
+    &LIST,
+    &EXEC,
+    &COLD,
+    &WARM,
+    &CHUNKS,
+    &HOST_MEMORY,
+    &SESSION_MEMORY,
+    &MANY_RECORDS,
+    &KEPT,
+    &REPLAY,
+];

@@ -1,0 +1,153 @@
+//! What belongs to one turn and to no other: its wishes for a restore, the questions to its client, and the
+//! permissions it was given. And when an agent with no turn is parked.
+
+use super::cases::{awakenings, calls, ended};
+use super::*;
+
+/// A prompt under a policy, with wishes.
+fn wishing(request: &str, policy: PermissionPolicy, fallback: Fallback) -> Input {
+    let Input::Prompt { request, prompt, .. } = prompt(request) else { panic!("a prompt") };
+    let options = WakeOptions { fallback, carry_history: false };
+    Input::Prompt { request, prompt, policy, options }
+}
+
+fn asking(request: &str) -> Input {
+    wishing(request, PermissionPolicy::Ask, Fallback::Fresh)
+}
+
+fn permission(ask: &str) -> Input {
+    Input::Permission { ask: AskId(ask.into()), kind: ToolKind::Other }
+}
+
+fn advised(ask: &str, permit: Permit) -> Input {
+    Input::Advised { ask: AskId(ask.into()), permit }
+}
+
+fn chosen(option: &str, approves: bool) -> Permit {
+    Permit::Choose { option: option.into(), approves }
+}
+
+fn answered(ask: &str, permit: Permit) -> Effect {
+    Effect::Permit(AskId(ask.into()), permit)
+}
+
+fn end_turn() -> Input {
+    Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))
+}
+
+/// What the turns that were over had been given.
+fn counts(effects: &[Effect]) -> Vec<(u64, PermissionCount)> {
+    let count = |effect: &Effect| match effect {
+        Effect::TurnOver(turn) => Some((turn.id.0, turn.permissions)),
+        _ => None,
+    };
+    effects.iter().filter_map(count).collect()
+}
+
+#[test]
+fn a_queued_prompt_that_wants_nothing_lost_is_heard_after_the_agent_dies_under_the_one_before_it() {
+    let mut machine = live(LOAD);
+    let careful = wishing("q", PermissionPolicy::DenyAll, Fallback::Refuse);
+    feed(&mut machine, [prompt("p"), careful, Input::AgentGone(died())]);
+    let effects = feed(&mut machine, [ready(LOAD), refused(Reading::Lost)]);
+    assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
+    let [(3, TurnOutcome::Failed(error))] = ended(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!(&*error.code, "SESSION_NOT_RESTORED");
+    // It binds no later start.
+    feed(&mut machine, [Input::AgentEnded, prompt("r")]);
+    let effects = feed(&mut machine, [ready(LOAD), refused(Reading::Lost)]);
+    assert_eq!(calls(&effects), [&Call::New]);
+}
+
+#[test]
+fn the_wishes_of_a_prompt_that_was_cancelled_bind_nobody() {
+    let mut machine = live(LOAD);
+    let careful = wishing("q", PermissionPolicy::DenyAll, Fallback::Refuse);
+    feed(&mut machine, [prompt("p"), careful, prompt("r"), Input::Cancel(Some(TurnId(3)))]);
+    let effects = feed(&mut machine, [Input::AgentGone(died()), ready(LOAD), refused(Reading::Lost)]);
+    assert_eq!(calls(&effects), [&Call::New]);
+}
+
+#[test]
+fn an_agent_is_parked_when_its_idle_time_is_over_and_not_while_a_turn_runs() {
+    let mut machine = live(ALL);
+    let idle = || Input::Deadline(Deadline::Idle);
+    assert_eq!(feed(&mut machine, [prompt("p"), idle()]), []);
+    let effects = feed(&mut machine, [end_turn()]);
+    assert_eq!(effects.last(), Some(&Effect::Arm(Deadline::Idle)));
+    assert_eq!(feed(&mut machine, [idle()]), [Effect::Disarm, Effect::EndAgent]);
+    assert_eq!(feed(&mut machine, [Input::AgentEnded]), [Effect::Parked(true)]);
+    assert_eq!(feed(&mut machine, [prompt("q")]).last(), Some(&Effect::StartAgent));
+}
+
+#[test]
+fn no_idle_time_runs_while_something_waits_or_is_under_way() {
+    let mut machine = kept(1);
+    let mut armed = Vec::new();
+    let inputs = [prompt("p"), prompt("q"), ready(RESUME), Input::Restored { inner: None }, end_turn()];
+    for input in inputs {
+        armed.extend(feed(&mut machine, [input]));
+    }
+    assert!(!armed.contains(&Effect::Arm(Deadline::Idle)), "{armed:?}");
+    assert!(feed(&mut machine, [end_turn()]).contains(&Effect::Arm(Deadline::Idle)));
+}
+
+#[test]
+fn a_question_goes_to_the_turns_client_and_its_choice_to_the_agent_once() {
+    let mut machine = live(ALL);
+    feed(&mut machine, [asking("p")]);
+    assert_eq!(feed(&mut machine, [permission("a")]), [Effect::Consult(AskId("a".into()))]);
+    let yes = || advised("a", chosen("yes", true));
+    assert_eq!(feed(&mut machine, [yes()]), [answered("a", chosen("yes", true))]);
+    assert_eq!(feed(&mut machine, [yes()]), []);
+    assert_eq!(feed(&mut machine, [advised("b", Permit::Approve)]), []);
+}
+
+#[test]
+fn an_answer_that_comes_after_a_cancel_or_after_the_turn_grants_nothing() {
+    let mut machine = live(ALL);
+    let effects = feed(&mut machine, [asking("p"), permission("a"), Input::Cancel(None)]);
+    let taken_back = answered("a", Permit::Cancelled);
+    assert_eq!(effects, [Effect::Ask(Call::Cancel), taken_back.clone(), Effect::Arm(Deadline::Cancel)]);
+    assert_eq!(feed(&mut machine, [advised("a", Permit::Approve)]), []);
+    assert_eq!(feed(&mut machine, [permission("b")]), [answered("b", Permit::Cancelled)]);
+
+    let mut machine = live(ALL);
+    let effects = feed(&mut machine, [asking("p"), permission("a"), end_turn()]);
+    assert_eq!(effects.first(), Some(&taken_back));
+    assert_eq!(feed(&mut machine, [advised("a", Permit::Approve)]), []);
+    // Not even where the next turn's client is asked under the same number.
+    feed(&mut machine, [asking("q")]);
+    assert_eq!(feed(&mut machine, [advised("a", Permit::Approve)]), []);
+
+    let mut machine = live(ALL);
+    let effects = feed(&mut machine, [asking("p"), permission("a"), Input::Close]);
+    assert_eq!(effects.first(), Some(&taken_back));
+    assert_eq!(feed(&mut machine, [advised("a", Permit::Approve)]), []);
+}
+
+#[test]
+fn permissions_are_counted_for_the_turn_they_were_given_in() {
+    let mut machine = live(ALL);
+    let inputs = [
+        asking("p"),
+        permission("a"),
+        permission("b"),
+        permission("c"),
+        advised("a", chosen("yes", true)),
+        advised("b", chosen("no", false)),
+        advised("c", Permit::Reject),
+        permission("d"),
+        end_turn(),
+    ];
+    let effects = feed(&mut machine, inputs);
+    // The last one had no answer, so nothing was given and nothing refused.
+    assert_eq!(counts(&effects), [(2, PermissionCount { approved: 1, rejected: 2 })]);
+    let all = wishing("q", PermissionPolicy::ApproveAll, Fallback::Fresh);
+    let effects = feed(&mut machine, [all, permission("e"), end_turn()]);
+    assert_eq!(counts(&effects), [(3, PermissionCount { approved: 1, rejected: 0 })]);
+    // Outside of a turn nobody is asked, and nothing is counted.
+    assert_eq!(feed(&mut machine, [permission("f")]), [answered("f", Permit::Reject)]);
+    let effects = feed(&mut machine, [prompt("r"), end_turn()]);
+    assert_eq!(counts(&effects), [(4, PermissionCount::default())]);
+}

@@ -1,0 +1,99 @@
+//! The processes of agents as they are kept, and when an agent with nothing to do is parked.
+
+use acpx_core::model::{AgentEnd, AgentRun, ProcessIdentity, Scope, SessionName};
+
+use super::*;
+
+impl Bench {
+    async fn run(&self, session: &Session) -> AgentRun {
+        let record = self.engine.record(session.record_id()).await.unwrap().unwrap();
+        record.agent_run.expect("an agent was started")
+    }
+
+    /// How the last agent of a record ended.
+    async fn end(&self, session: &Session) -> AgentEnd {
+        self.run(session).await.ended.expect("it has ended").how
+    }
+}
+
+#[tokio::test]
+async fn the_process_of_an_agent_is_kept_from_the_answer_to_new_on() {
+    let bench = Bench::new();
+    let (session, _) = bench.open(&faithful(everything())).await;
+    let pid = session.status().agent_pid.unwrap();
+    let run = bench.run(&session).await;
+    assert_eq!((Some(run.process), run.ended), (ProcessIdentity::of(pid), None));
+    let running = bench.store.running().await.unwrap();
+    assert_eq!(running.iter().map(|(record, _)| record).collect::<Vec<_>>(), [session.record_id()]);
+}
+
+#[tokio::test]
+async fn an_end_that_was_asked_for_is_kept_as_such_and_every_other_in_words() {
+    let bench = Bench::new();
+    let (session, _) = bench.open(&faithful(everything())).await;
+    session.park().await.unwrap();
+    assert_eq!(bench.end(&session).await, AgentEnd::Asked);
+    prompt(&session, "again").await;
+    assert_eq!(bench.run(&session).await.ended, None);
+    kill_agent(&session).await;
+    assert_eq!(bench.end(&session).await.words(), "the agent \"scripted\" died (signal 9)");
+    prompt(&session, "again").await;
+    session.close().await.unwrap();
+    assert_eq!(bench.end(&session).await, AgentEnd::Asked);
+    assert_eq!(bench.store.running().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn a_shutdown_leaves_no_run_without_an_end() {
+    let bench = Bench::new();
+    let (session, _) = bench.open(&faithful(everything())).await;
+    let (busy, _) = bench.open(&Script::new().initialize(json!({})).session_new("s2").hang()).await;
+    let _ticket = busy.prompt(Prompt::text("hang").unwrap()).await.unwrap();
+    bench.engine.shutdown().await;
+    assert_eq!(bench.store.running().await.unwrap(), []);
+    assert_eq!([bench.end(&session).await, bench.end(&busy).await], [AgentEnd::Asked, AgentEnd::Asked]);
+}
+
+#[tokio::test]
+async fn an_agent_with_nothing_to_do_is_parked_unless_somebody_holds_its_session() {
+    let bench = Bench::new();
+    let (session, command) = bench.open(&faithful(everything())).await;
+    let hold = session.hold();
+    session.set_idle_time(Some(Duration::ZERO)).await.unwrap();
+    // Whatever waits for its time has had it by the end of a turn, and the session is live still.
+    for _ in 0..3 {
+        prompt(&session, "more").await;
+    }
+    assert_eq!(methods(&command).iter().filter(|method| *method == "initialize").count(), 1);
+    drop(hold);
+    session.wait_for(|status| status.agent_pid.is_none()).await;
+    prompt(&session, "back").await;
+    session.wait_for(|status| status.agent_pid.is_none()).await;
+    assert_eq!(methods(&command).iter().filter(|method| *method == "initialize").count(), 2);
+
+    session.set_idle_time(None).await.unwrap();
+    prompt(&session, "stay").await;
+    assert_eq!(stop_reason(&prompt(&session, "stay").await), "end_turn");
+    assert_eq!(methods(&command).iter().filter(|method| *method == "initialize").count(), 3);
+}
+
+#[tokio::test]
+async fn a_session_has_its_ids_from_the_moment_it_is_attached() {
+    let bench = Bench::new();
+    let (session, _) = bench.open(&faithful(everything())).await;
+    let ids = session.identity();
+    bench.engine.shutdown().await;
+    let again = bench.next_host().attach(session.record_id(), &restore()).await.unwrap();
+    assert_eq!((again.identity(), again.status().agent_pid), (ids, None));
+}
+
+#[tokio::test]
+async fn a_session_that_is_there_can_be_given_a_scope_and_keeps_it() {
+    let bench = Bench::new();
+    let (agent, _) = bench.agent(&faithful(everything()));
+    let scope = Scope { agent: agent.key(), name: Some(SessionName::new("work").unwrap()) };
+    let session = bench.engine.open(bench.new_session(agent, Vec::new())).await.unwrap();
+    session.set_scope(scope.clone()).await.unwrap();
+    let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
+    assert_eq!(record.scope, Some(scope));
+}

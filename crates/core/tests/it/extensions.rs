@@ -1,0 +1,115 @@
+//! `docs/extensions.md` is true: it has every method and every member that the host adds to ACP, and no other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::workspace;
+
+/// Where the types are that cross the socket.
+const FILES: [&str; 3] =
+    ["crates/core/src/host/meta.rs", "crates/core/src/host/fault.rs", "crates/core/src/host/importing.rs"];
+
+/// The members of every type that crosses the socket, as they are written there. What is flattened is a type of
+/// its own.
+fn members_of_types() -> BTreeMap<String, BTreeSet<String>> {
+    let mut types = BTreeMap::new();
+    for text in FILES.map(workspace::read) {
+        let mut attributes = String::new();
+        let mut current: Option<String> = None;
+        for line in text.lines() {
+            let trimmed = line.trim();
+            if let Some(name) = current.clone() {
+                if line == "}" {
+                    current = None;
+                } else if let Some((field, _)) = field(trimmed)
+                    && !attributes.contains("flatten")
+                {
+                    types.entry(name).or_insert_with(BTreeSet::new).insert(camel_case(field));
+                }
+            } else if let Some(rest) = trimmed.trim_start_matches("pub ").strip_prefix("struct ")
+                && attributes.contains("Serialize")
+                && attributes.contains("Deserialize")
+                && let Some(name) = rest.strip_suffix(" {")
+                && name != "FaultData"
+            {
+                current = Some(name.to_owned());
+            }
+            if trimmed.starts_with("#[") {
+                attributes.push_str(trimmed);
+            } else if !trimmed.starts_with("///") {
+                attributes.clear();
+            }
+        }
+    }
+    types
+}
+
+/// A line that declares a field: its name and its type.
+fn field(line: &str) -> Option<(&str, &str)> {
+    let (name, kind) = line.trim_start_matches("pub ").split_once(": ")?;
+    let is_name = name.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+    (is_name && kind.ends_with(',')).then_some((name, kind))
+}
+
+fn camel_case(name: &str) -> String {
+    let mut words = name.split('_');
+    let first = words.next().unwrap_or_default().to_owned();
+    words.fold(first, |text, word| {
+        let (head, tail) = word.split_at(1);
+        text + &head.to_ascii_uppercase() + tail
+    })
+}
+
+/// The first cells of a table's rows, if they are in backticks.
+fn cells(text: &str) -> impl Iterator<Item = &str> {
+    text.lines().filter_map(|line| Some(line.strip_prefix("| `")?.split_once('`')?.0))
+}
+
+/// The members that the page has for each type.
+fn members_of_page(page: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let parts = page.split("As a Rust type: `").skip(1);
+    let part = |part: &str| {
+        let (name, rest) = part.split_once('`').expect("a type's name ends");
+        let table = rest.split("\n## ").next().unwrap_or_default().split("\n### ").next().unwrap_or_default();
+        (name.to_owned(), cells(table).map(str::to_owned).collect())
+    };
+    parts.map(part).collect()
+}
+
+#[test]
+fn the_page_of_extensions_has_every_member_and_no_other() {
+    let page = workspace::read("docs/extensions.md");
+    assert_eq!(
+        members_of_page(&page).keys().collect::<Vec<_>>(),
+        members_of_types().keys().collect::<Vec<_>>()
+    );
+    assert_eq!(members_of_page(&page), members_of_types());
+}
+
+#[test]
+fn the_page_of_extensions_has_every_method_and_no_other() {
+    let mut ours = BTreeSet::new();
+    for (_, text) in workspace::sources("crates/core/src/host") {
+        ours.extend(text.split("\"_acpx/").skip(1).map(|rest| {
+            let name = rest.split('"').next().unwrap_or_default();
+            format!("_acpx/{name}")
+        }));
+    }
+    let page = workspace::read("docs/extensions.md");
+    let named: BTreeSet<String> =
+        cells(&page).filter(|cell| cell.starts_with("_acpx/")).map(str::to_owned).collect();
+    assert_eq!(named, ours);
+}
+
+#[test]
+fn the_values_that_the_page_names_are_those_that_are_understood() {
+    use acpx_core::host::meta::{FallbackMeta, PolicyMeta};
+    let page = workspace::read("docs/extensions.md");
+    let quoted = workspace::quoted(&page);
+    let fallbacks = [FallbackMeta::Fresh, FallbackMeta::Refuse, FallbackMeta::Reset]
+        .map(|value| serde_json::to_value(value).unwrap());
+    let policies = [PolicyMeta::ApproveAll, PolicyMeta::ApproveReads, PolicyMeta::DenyAll]
+        .map(|value| serde_json::to_value(value).unwrap());
+    for value in fallbacks.iter().chain(&policies) {
+        assert!(quoted.contains(&value.as_str().unwrap()), "{value}");
+    }
+}
