@@ -276,7 +276,9 @@ impl CliError {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
             }
             Self::Directory { .. } => Some("name a directory that exists with --cwd".into()),
-            Self::NoSession { remedy: Remedy::Look, .. } => Some(WHERE_SESSIONS_ARE.into()),
+            Self::NoSession { remedy: Remedy::Look, .. } | Self::Session(SessionError::NoRecord(_)) => {
+                Some(WHERE_SESSIONS_ARE.into())
+            }
             Self::NoSession { agent, name, remedy: Remedy::Create, .. } => {
                 Some(create_one(agent, name.as_deref()).into())
             }
@@ -284,7 +286,6 @@ impl CliError {
                 Some("use a session, or set disableExec to false in the file".into())
             }
             Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
-            Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
             Self::Session(error) => error.hint().map(Into::into),
             Self::Store(error) => error.hint().map(Into::into),
             Self::Import(error) => error.hint().map(Into::into),

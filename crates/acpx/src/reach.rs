@@ -40,6 +40,12 @@ impl Reach {
         Ok(Self { place, launcher })
     }
 
+    /// The name of the home for the tag of agents that a command holds itself. A home that cannot be made has none:
+    /// no host will ever look for what they leave.
+    pub(crate) fn tag(&self) -> Option<String> {
+        self.place.make_home().and_then(|()| self.place.name()).ok()
+    }
+
     /// The host, started if it has to be.
     pub(crate) async fn host(&self, console: &mut Console<'_>) -> Result<HostClient, CliError> {
         match running(&self.place).await {
@@ -58,7 +64,7 @@ impl Reach {
     }
 
     fn pid(&self) -> String {
-        published(&self.place).map_or_else(String::new, |host| format!(" (pid {})", host.pid))
+        published(&self.place).map_or_else(String::new, |host| format!(" (pid {})", host.process.pid))
     }
 
     /// The store, opened to be read, if there is one. One that is just being made has nothing in it yet; one of

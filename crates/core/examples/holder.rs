@@ -13,7 +13,7 @@ use std::error::Error;
 use std::io::{self, Write};
 
 use acpx_core::model::{AbsolutePath, AgentSpec};
-use acpx_core::tools::{AgentProcess, Environment, Grace, Orphans, Pipes, Spawner, Tag, sweep};
+use acpx_core::tools::{AgentProcess, Ended, Environment, Grace, Orphans, Pipes, Spawner, Tag, sweep};
 use rustix::process::{WaitId, WaitIdOptions, waitid};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
 
@@ -87,8 +87,10 @@ async fn hold(home: &str, agent: &AgentSpec) -> Result<(), Failure> {
         Some(exit) => say(&exit.to_string())?,
         None => say("it does not exit")?,
     }
-    process.end(grace).await;
-    Ok(())
+    match process.end(grace).await {
+        Ended::Gone => Ok(()),
+        Ended::Left => Err("it does not go".into()),
+    }
 }
 
 /// A line that is out before anything else happens.

@@ -36,11 +36,11 @@ pub(super) fn run(
     let blocks = prompt_input::read(words, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
     let asking = Asking::new(&blocks, settings.policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
-    let home = Reach::of_environment()?.place.name();
+    let tag = Reach::of_environment()?.tag();
     let mut console = Console::of_program(settings.mode);
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
-        let host = host(home);
+        let host = host(tag);
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST);
         let ended = turn(&host, &asking, &given, settings, &mut talk).await;
@@ -60,10 +60,10 @@ pub(super) fn run(
     })
 }
 
-fn host(home: String) -> Arc<Host> {
+fn host(tag: Option<String>) -> Arc<Host> {
     let store = Arc::new(MemoryStore::new());
     let id = HostId::new("exec").expect("the name is not empty");
-    let settings = EngineSettings { tag: Some(home), ..EngineSettings::default() };
+    let settings = EngineSettings { tag, ..EngineSettings::default() };
     let engine = Engine::new(store.clone(), id, settings);
     Host::new(engine, store, Arc::new(|_, _| Ok(Vec::new())), env!("CARGO_PKG_VERSION"))
 }

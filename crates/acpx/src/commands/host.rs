@@ -111,7 +111,7 @@ async fn status(reach: &Reach, talk: &mut Talk<'_>) -> Result<Option<RunningHost
 
 /// Stops the host, whatever its version, and waits until it is gone; whether there was one.
 async fn stop(place: &HostPlace, talk: &mut Talk<'_>) -> Result<bool, Trouble> {
-    let process = host::published(place).and_then(|info| ProcessIdentity::of(info.pid));
+    let process = host::published(place).map(|info| info.process);
     match ask_to_stop(place, talk).await {
         Ok(true) => {}
         Ok(false) => return Ok(false),

@@ -76,7 +76,7 @@ impl<'a> WholeRecord<'a> {
             last_prompt_at,
             pid: run.filter(|run| run.ended.is_none()).map(|run| run.process.pid),
             agent_started_at: run.map(|run| run.since),
-            last_exit: ended.map(|exit| exit.how.as_str()),
+            last_exit: ended.map(|exit| exit.how.words()),
             last_exit_at: ended.map(|exit| exit.at),
             turns: record.last_turn.map_or(0, |turn| turn.0),
             answered_turns: record.answered_turns,

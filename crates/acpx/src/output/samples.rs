@@ -1,9 +1,9 @@
 //! Records, turns and consoles for the tests of what is written.
 
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentExit, AgentRun, AgentSessionId, AgentSpec, KeptServer, Lifecycle,
-    Lineage, LineageReason, PermissionPolicy, ProcessIdentity, Record, RecordId, RequestId, Scope, Seq,
-    SessionName, Timestamp, Turn, TurnId, TurnState,
+    AbsolutePath, AcpSessionId, AgentEnd, AgentExit, AgentRun, AgentSessionId, AgentSpec, KeptServer,
+    Lifecycle, Lineage, LineageReason, PermissionPolicy, ProcessIdentity, Record, RecordId, RequestId, Scope,
+    Seq, SessionName, Timestamp, Turn, TurnId, TurnState,
 };
 
 use super::{Console, Mode};
@@ -60,7 +60,7 @@ pub(super) fn run(how: Option<&str>) -> AgentRun {
     AgentRun {
         process: ProcessIdentity { pid: 4242, started: 1, boot: "b".to_owned() },
         since: at(50),
-        ended: how.map(|how| AgentExit { at: at(55), how: how.to_owned() }),
+        ended: how.map(|how| AgentExit { at: at(55), how: AgentEnd::from_words(how) }),
     }
 }
 

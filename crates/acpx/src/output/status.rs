@@ -7,7 +7,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use acpx_core::model::{
-    AgentExit, AgentSpec, Record, SessionIdentity, SessionName, Timestamp, Turn, TurnState,
+    AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, Timestamp, Turn, TurnState,
 };
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ impl<'a> Snapshot<'a> {
         match (self.agent_lives, ended) {
             (true, _) => Standing::Running,
             (false, None) => Standing::Idle,
-            (false, Some(Some(exit))) if exit.was_asked() => Standing::Idle,
+            (false, Some(Some(exit))) if exit.how == AgentEnd::Asked => Standing::Idle,
             // Nobody saw the agent go, or it went in a way it should not.
             (false, Some(_)) => Standing::Dead,
         }
@@ -233,7 +233,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         turn,
         queued: snapshot.queued().count(),
         waiting_since: snapshot.queued().next().map(|turn| turn.queued_at),
-        last_exit: exit.map(|exit| exit.how.as_str()),
+        last_exit: exit.map(|exit| exit.how.words()),
         last_exit_at: exit.map(|exit| exit.at),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
-use std::sync::mpsc::{Receiver, channel};
+use std::sync::mpsc::{Receiver, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
@@ -12,6 +12,9 @@ use crate::acpx::Done;
 
 /// How long a line may take to come. Only a test that fails waits for so long.
 const PATIENCE: Duration = Duration::from_mins(1);
+
+/// How many lines a command may be ahead of its test; then it waits.
+const LINES: usize = 1024;
 
 /// A command at work. Dropped, it is killed.
 pub(crate) struct Started {
@@ -27,7 +30,7 @@ impl Started {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let mut out = BufReader::new(child.stdout.take().unwrap());
         let mut err = child.stderr.take().unwrap();
-        let (sender, lines) = channel();
+        let (sender, lines) = sync_channel(LINES);
         std::thread::spawn(move || {
             let mut line = String::new();
             while out.read_line(&mut line).is_ok_and(|size| size > 0) {

@@ -8,8 +8,10 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::acp::client::{AgentConnection, InitializeFailure, Known, Line, Started};
-use crate::model::{AcpSessionId, AgentError, AgentSpec, McpServer, McpTransport};
-use crate::tools::{AgentProcess, Environment, Exit, Grace};
+use crate::model::{
+    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, McpServer, McpTransport,
+};
+use crate::tools::{AgentProcess, Ended, Environment, Exit, Grace};
 use crate::wire::{self, End, Peer};
 
 use super::task::Place;
@@ -28,7 +30,7 @@ pub(super) struct LiveAgent {
     pub(super) process: AgentProcess,
 }
 
-/// Starts an agent. When this fails, nothing of it is left.
+/// Starts an agent. When this fails, nothing of it is left, or what is left is told.
 pub(super) async fn start(
     place: Place,
     shared: Shared,
@@ -45,56 +47,93 @@ pub(super) async fn start(
     let spawned = tokio::time::timeout(agent.start_timeout, spawn).await.unwrap_or_else(|_| {
         Err(AgentError::SlowStart { agent: label(agent), limit: agent.start_timeout, said: Vec::new() })
     });
-    let (mut process, pipes) = spawned.map_err(|error| FailedStart { error, lines: Vec::new() })?;
+    let since = (settings.clock)();
+    let (mut process, pipes) = spawned.map_err(|error| FailedStart::new(error, Vec::new()))?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     let initialize = AgentConnection::start(agent.label(), peer.clone(), incoming);
-    let error = match tokio::time::timeout(agent.start_timeout, initialize).await {
+    let mut failed = match tokio::time::timeout(agent.start_timeout, initialize).await {
         Ok(Ok(Started { connection, lines })) => return Ok((LiveAgent { connection, process }, lines)),
-        Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart { error, lines },
+        Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart::new(error, lines),
         Ok(Err(InitializeFailure { error: None, lines })) if peer.end() == Some(End::Flooded) => {
             let (agent, limit) = (label(agent), settings.wire.flood_bytes);
-            FailedStart {
-                error: AgentError::Flooded { agent, limit, during: "of garbage".to_owned() },
-                lines,
-            }
+            let error = AgentError::Flooded { agent, limit, during: "of garbage".to_owned() };
+            FailedStart::new(error, lines)
         }
         Ok(Err(InitializeFailure { error: None, lines })) => {
             let how = exit_words(process.exited_within(EXIT_LAG).await);
             let said = place.censor(said(&mut process, &peer).await);
-            FailedStart { error: AgentError::ExitedAtOnce { agent: label(agent), how, said }, lines }
+            FailedStart::new(AgentError::ExitedAtOnce { agent: label(agent), how, said }, lines)
         }
         Err(_) => {
             let said = place.censor(said(&mut process, &peer).await);
             let error = AgentError::SlowStart { agent: label(agent), limit: agent.start_timeout, said };
-            FailedStart { error, lines: Vec::new() }
+            FailedStart::new(error, Vec::new())
         }
     };
     peer.abort();
-    process.end(settings.process).await;
-    Err(error)
+    let identity = process.identity().clone();
+    let ended = process.end(settings.process).await;
+    failed.left = (ended == Ended::Left).then(|| {
+        let ended = Some(AgentExit { at: (settings.clock)(), how: ended.into() });
+        AgentRun { process: identity, since, ended }
+    });
+    Err(failed)
 }
 
 /// A start that failed, and what was exchanged all the same.
 pub(super) struct FailedStart {
     pub(super) error: AgentError,
     pub(super) lines: Vec<Line>,
+    /// The process, if it would not go.
+    pub(super) left: Option<AgentRun>,
+}
+
+impl FailedStart {
+    fn new(error: AgentError, lines: Vec<Line>) -> Self {
+        Self { error, lines, left: None }
+    }
+}
+
+/// What an agent leaves when it is ended.
+pub(super) struct Farewell {
+    /// What it still said.
+    pub(super) lines: Vec<Line>,
+    pub(super) ended: Ended,
+}
+
+impl Default for Farewell {
+    fn default() -> Self {
+        Self { lines: Vec::new(), ended: Ended::Gone }
+    }
 }
 
 /// What is left of an agent that went by itself, being ended.
 pub(super) struct Leftover {
-    pub(super) task: JoinHandle<()>,
-    /// True once nothing is left.
+    pub(super) task: JoinHandle<Ended>,
+    /// True once nothing more is done about it.
     pub(super) gone: watch::Receiver<bool>,
+    /// The run as its end was kept, to be amended if something of it would not go.
+    pub(super) run: Option<AgentRun>,
 }
 
 impl Leftover {
     pub(super) fn of(agent: LiveAgent, grace: Grace) -> Self {
         let (told, gone) = watch::channel(false);
         let task = tokio::spawn(async move {
-            agent.end(grace, Vec::new()).await;
+            let farewell = agent.end(grace, Vec::new()).await;
             told.send_replace(true);
+            farewell.ended
         });
-        Self { task, gone }
+        Self { task, gone, run: None }
+    }
+
+    /// How the run ended, if that is to be kept anew because something of it would not go.
+    pub(super) fn amended(self, ended: Ended) -> Option<AgentRun> {
+        let mut run = self.run.filter(|_| ended == Ended::Left)?;
+        if let Some(exit) = &mut run.ended {
+            exit.how = AgentEnd::Otherwise(format!("{}; what it left would not go", exit.how));
+        }
+        Some(run)
     }
 }
 
@@ -118,7 +157,7 @@ impl LiveAgent {
 
     /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
     /// read, so that it can finish. The first of it is given back, to be kept.
-    pub(super) async fn end(self, grace: Grace, secrets: Vec<String>) -> Vec<Line> {
+    pub(super) async fn end(self, grace: Grace, secrets: Vec<String>) -> Farewell {
         let Self { mut connection, process } = self;
         let peer = connection.peer().clone();
         let close = async {
@@ -127,20 +166,19 @@ impl LiveAgent {
             }
         };
         let mut lines = Vec::new();
-        {
+        let ended = {
             let mut end = std::pin::pin!(async { tokio::join!(close, process.end(grace)) });
             let mut drain = std::pin::pin!(drain(&mut connection, &secrets, &mut lines));
             tokio::select! {
-                ((), ()) = &mut end => {
+                ((), ended) = &mut end => {
                     // What it wrote last may still be in the pipe. If somebody else holds the pipe, it has no end.
                     drop(tokio::time::timeout(EXIT_LAG, &mut drain).await);
+                    ended
                 }
-                () = &mut drain => {
-                    end.await;
-                }
+                () = &mut drain => end.await.1,
             }
-        }
-        lines
+        };
+        Farewell { lines, ended }
     }
 }
 

@@ -8,7 +8,7 @@ use crate::machine::{AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pe
 use crate::model::{AgentError, Fact, Reading, RequestId, Timestamp, Turn, TurnId};
 
 use super::advice::Advice;
-use super::agent::{self, Leftover};
+use super::agent::{self, Farewell, Leftover};
 use super::history;
 use super::session::End;
 use super::task::{Ask, SessionTask};
@@ -245,10 +245,8 @@ impl SessionTask {
             None => "outside any turn".to_owned(),
         };
         let error = AgentError::Flooded { agent: self.place.agent.label().to_owned(), limit, during };
-        self.leftover = Some(Leftover::of(agent, self.shared.settings.process));
-        self.forget_agent();
-        self.keep_run_end(&error.to_string());
-        self.step(Input::AgentGone(error));
+        let leftover = Leftover::of(agent, self.shared.settings.process);
+        self.lose_agent(leftover, error);
     }
 
     pub(super) async fn act(&mut self, outward: Outward) {
@@ -319,7 +317,7 @@ impl SessionTask {
             // Dropping the start kills what it had started.
             (None, coming) => tokio::spawn(async move {
                 drop(coming);
-                Vec::new()
+                Farewell::default()
             }),
         };
         self.going = Some(going);

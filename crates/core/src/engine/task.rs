@@ -16,13 +16,13 @@ use tokio::time::Instant;
 use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
 use crate::machine::{AskId, Asleep, Awakening, Deadline, Input, Refusal, SessionMachine};
 use crate::model::{
-    AbsolutePath, AgentError, AgentExit, AgentRun, AgentSpec, Scope, SessionIdentity, TurnId,
+    AbsolutePath, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, Scope, SessionIdentity, TurnId,
 };
 use crate::store::StoreError;
-use crate::tools::Environment;
+use crate::tools::{Ended, Environment};
 
 use super::advice::{Advice, Consultations};
-use super::agent::{FailedStart, Leftover, LiveAgent, LiveId};
+use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
 use super::keeper::Keeper;
 use super::perform::Outward;
 use super::session::{End, SessionStatus, Told};
@@ -68,8 +68,10 @@ type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<Line>), FailedS
 enum Happening {
     Command(Option<Command>),
     Started(Result<(LiveAgent, Vec<Line>), FailedStart>),
-    /// The agent has gone as it was asked to; what it said meanwhile.
-    Ended(Vec<Line>),
+    /// The agent has gone as it was asked to, or would not.
+    Ended(Farewell),
+    /// What an agent had left when it went by itself is gone, or would not go.
+    Cleared(Ended),
     Said(Option<FromAgent>),
     Deadline(Deadline),
     /// A client has answered a question of the agent, or nobody has.
@@ -94,7 +96,7 @@ pub(super) struct SessionTask {
     /// The agent's process, until its end is kept.
     run: Option<AgentRun>,
     /// An agent that was asked to go.
-    pub(super) going: Option<JoinHandle<Vec<Line>>>,
+    pub(super) going: Option<JoinHandle<Farewell>>,
     pub(super) leftover: Option<Leftover>,
     /// What was given to the agent in confidence.
     pub(super) secrets: Vec<String>,
@@ -186,9 +188,12 @@ impl SessionTask {
                 self.coming = None;
                 Happening::Started(started)
             }
-            lines = when(self.going.as_mut()) => {
+            farewell = when(self.going.as_mut()) => {
                 self.going = None;
-                Happening::Ended(lines.unwrap_or_default())
+                Happening::Ended(farewell.unwrap_or_default())
+            }
+            ended = when(self.leftover.as_mut().map(|leftover| &mut leftover.task)) => {
+                Happening::Cleared(ended.unwrap_or(Ended::Gone))
             }
             said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(known)))) => {
                 Happening::Said(said)
@@ -214,17 +219,21 @@ impl SessionTask {
             Happening::Command(Some(command)) => self.take_command(command).await?,
             Happening::Command(None) => self.over = true,
             Happening::Started(Ok((agent, lines))) => self.take_agent(agent, lines).await?,
-            Happening::Started(Err(FailedStart { error, lines })) => {
+            Happening::Started(Err(FailedStart { error, lines, left })) => {
                 if self.keeper.has_record() {
                     self.keep_lines(lines);
+                    if let Some(run) = left {
+                        self.keeper.keep_run(run);
+                    }
                 }
                 self.step(Input::StartFailed(error));
             }
-            Happening::Ended(lines) => {
+            Happening::Ended(Farewell { lines, ended }) => {
                 self.keep_lines(lines);
-                self.keep_run_end(AgentExit::ASKED);
+                self.keep_run_end(ended.into());
                 self.step(Input::AgentEnded);
             }
+            Happening::Cleared(ended) => self.take_cleared(ended),
             Happening::Said(Some(said)) => self.take_said(said),
             Happening::Said(None) => self.take_end().await,
             Happening::Deadline(deadline) => self.step(Input::Deadline(deadline)),
@@ -346,18 +355,31 @@ impl SessionTask {
     async fn take_end(&mut self) {
         let Some(agent) = self.agent.take() else { return };
         let (seen, leftover) = agent.gone(&self.place, &self.shared.settings).await;
-        self.leftover = Some(leftover);
-        self.forget_agent();
         let error = self.undoing.take().unwrap_or(seen);
-        self.keep_run_end(&error.to_string());
+        self.lose_agent(leftover, error);
+    }
+
+    /// The agent has gone by itself, and what it left is being ended.
+    pub(super) fn lose_agent(&mut self, leftover: Leftover, error: AgentError) {
+        self.forget_agent();
+        let run = self.keep_run_end(AgentEnd::Otherwise(error.to_string()));
+        self.leftover = Some(Leftover { run, ..leftover });
         self.step(Input::AgentGone(error));
     }
 
-    /// Keeps how the agent's process ended, if one ran.
-    pub(super) fn keep_run_end(&mut self, how: &str) {
-        if let Some(run) = self.run.take() {
-            let ended = Some(AgentExit { at: self.now(), how: how.to_owned() });
-            self.keeper.keep_run(AgentRun { ended, ..run });
+    /// Keeps how the agent's process ended, if one ran; the run as it is kept.
+    fn keep_run_end(&mut self, how: AgentEnd) -> Option<AgentRun> {
+        let ended = Some(AgentExit { at: self.now(), how });
+        let run = AgentRun { ended, ..self.run.take()? };
+        self.keeper.keep_run(run.clone());
+        Some(run)
+    }
+
+    /// Keeps that something of the last agent would not go, unless another agent has come since.
+    fn take_cleared(&mut self, ended: Ended) {
+        let amended = self.leftover.take().and_then(|leftover| leftover.amended(ended));
+        if let Some(run) = amended.filter(|_| self.run.is_none()) {
+            self.keeper.keep_run(run);
         }
     }
 
@@ -422,21 +444,23 @@ impl SessionTask {
         });
     }
 
-    /// Leaves nothing behind.
+    /// Leaves nothing behind, or tells what is left. It does not take longer than processes are given.
     async fn leave(mut self) {
         self.commands.close();
         self.keeper.close();
         self.coming = None;
         if let Some(agent) = self.agent.take() {
-            agent.end(self.shared.settings.process, Vec::new()).await;
+            let farewell = agent.end(self.shared.settings.process, Vec::new()).await;
+            self.keep_run_end(farewell.ended.into());
         }
         if let Some(going) = self.going.take() {
-            drop(going.await);
+            let farewell = going.await.unwrap_or_default();
+            self.keep_run_end(farewell.ended.into());
         }
-        if let Some(leftover) = self.leftover.take() {
-            drop(leftover.task.await);
+        if let Some(leftover) = &mut self.leftover {
+            let ended = (&mut leftover.task).await.unwrap_or(Ended::Gone);
+            self.take_cleared(ended);
         }
-        self.keep_run_end(AgentExit::ASKED);
         // A store that failed has failed this session already; whoever asks next is told.
         drop(self.keeper.commit().await);
     }

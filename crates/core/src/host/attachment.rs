@@ -72,7 +72,10 @@ impl Attachment {
                 if tell(form, session.record_id(), &event, &link).await.is_err() {
                     break;
                 }
-                told.send_replace(event.seq);
+                // Whoever waits for an event waits for the last of those that were kept together.
+                if !follower.has_ready() {
+                    told.send_replace(event.seq);
+                }
             }
         });
         for old in self.streams.extract_if(.., |stream| stream.form == form) {

@@ -13,6 +13,8 @@ use std::time::{Duration, Instant};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
 
+use crate::model::ProcessIdentity;
+
 use super::meta::ProtocolRange;
 use super::{HostError, HostPlace};
 
@@ -28,16 +30,41 @@ pub struct HostLock {
 
 /// Who a home's host is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(from = "Published", into = "Published")]
 pub struct HostInfo {
-    /// Its process.
-    pub pid: u32,
+    /// Its process. The file may outlive it, so its pid alone says nothing.
+    pub process: ProcessIdentity,
     /// Where it listens.
     pub socket: PathBuf,
     /// The versions of the socket's protocol it understands.
     pub protocol: ProtocolRange,
     /// The program's version.
     pub version: String,
+}
+
+/// Who a home's host is, as it stands in the file.
+#[derive(Serialize, Deserialize)]
+struct Published {
+    pid: u32,
+    started: u64,
+    boot: String,
+    socket: PathBuf,
+    protocol: ProtocolRange,
+    version: String,
+}
+
+impl From<Published> for HostInfo {
+    fn from(published: Published) -> Self {
+        let Published { pid, started, boot, socket, protocol, version } = published;
+        Self { process: ProcessIdentity { pid, started, boot }, socket, protocol, version }
+    }
+}
+
+impl From<HostInfo> for Published {
+    fn from(info: HostInfo) -> Self {
+        let HostInfo { process: ProcessIdentity { pid, started, boot }, socket, protocol, version } = info;
+        Self { pid, started, boot, socket, protocol, version }
+    }
 }
 
 impl HostLock {

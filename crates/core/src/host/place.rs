@@ -57,12 +57,19 @@ impl HostPlace {
         self.home.join("host.lock")
     }
 
-    /// The home's name where many homes meet: the same for every way to write its path.
-    pub fn name(&self) -> String {
-        let real = self.home.canonicalize().unwrap_or_else(|_| self.home.clone());
-        let hash = Sha256::digest(real.as_os_str().as_encoded_bytes());
-        let first: u64 = hash.iter().take(8).fold(0, |number, byte| number << 8 | u64::from(*byte));
-        format!("{first:016x}")
+    /// The home's name where many homes meet: the same for every way to write its path, and another one for a home
+    /// that has the same path elsewhere, as in a container. A home that does not exist has no name yet.
+    pub fn name(&self) -> Result<String, HostError> {
+        let problem = |source| HostError::Directory { path: self.home.clone(), source };
+        let real = self.home.canonicalize().map_err(problem)?;
+        let facts = real.metadata().map_err(problem)?;
+        let mut hash = Sha256::new();
+        hash.update(facts.dev().to_be_bytes());
+        hash.update(facts.ino().to_be_bytes());
+        hash.update(real.as_os_str().as_encoded_bytes());
+        let first =
+            hash.finalize().iter().take(8).fold(0, |number: u64, byte| number << 8 | u64::from(*byte));
+        Ok(format!("{first:016x}"))
     }
 
     /// Makes the home if it is missing.
@@ -70,9 +77,9 @@ impl HostPlace {
         make_private(&self.home)
     }
 
-    /// The socket's path, its directory made and found to be safe.
+    /// The socket's path, its directory made and found to be safe. The home has to be there.
     pub(super) fn make_socket_path(&self) -> Result<PathBuf, HostError> {
-        let file = format!("{}.sock", self.name());
+        let file = format!("{}.sock", self.name()?);
         let fits = |directory: &&PathBuf| directory.as_os_str().len() + 1 + file.len() <= SOCKET_PATH;
         let mut problem = None;
         for directory in self.runtime.iter().filter(fits) {
@@ -136,6 +143,7 @@ mod tests {
     fn a_runtime_directory_that_is_too_long_or_not_safe_is_passed_over_and_never_made_safe() {
         let temporary = tempfile::tempdir().unwrap();
         let home = temporary.path().join("home");
+        std::fs::create_dir(&home).unwrap();
         let ours = temporary.path().join(format!("acpx-{}", getuid().as_raw()));
         let place = |runtime: &str| {
             HostPlace::new(home.clone(), Some(temporary.path().join(runtime)), temporary.path())
@@ -162,10 +170,25 @@ mod tests {
         std::fs::create_dir(&real).unwrap();
         let link = temporary.path().join("link");
         std::os::unix::fs::symlink(&real, &link).unwrap();
-        let name = |home: &Path| HostPlace::new(home.to_owned(), None, temporary.path()).name();
+        let name = |home: &Path| HostPlace::new(home.to_owned(), None, temporary.path()).name().unwrap();
         assert_eq!(name(&real), name(&link));
         assert_eq!(name(&real), name(&temporary.path().join("link/../home")));
         assert_ne!(name(&real), name(temporary.path()));
         assert_eq!(name(&real).len(), 16);
+    }
+
+    #[test]
+    fn a_home_has_no_name_before_it_is_there_and_another_one_when_it_was_made_anew() {
+        let temporary = tempfile::tempdir().unwrap();
+        let place = HostPlace::new(temporary.path().join("home"), None, temporary.path());
+        assert_eq!(place.name().unwrap_err().code(), "HOST_DIRECTORY");
+        place.make_home().unwrap();
+        let first = place.name().unwrap();
+        place.make_home().unwrap();
+        assert_eq!(place.name().unwrap(), first);
+        // The old one is still there, so that the new one cannot be the same directory again.
+        std::fs::rename(place.home(), temporary.path().join("moved")).unwrap();
+        place.make_home().unwrap();
+        assert_ne!(place.name().unwrap(), first);
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 
 use crate::engine::{Engine, Settings};
-use crate::model::{AgentExit, AgentRun, HostId, ProcessIdentity};
+use crate::model::{AgentEnd, AgentExit, AgentRun, HostId, ProcessIdentity};
 use crate::store::{Access, Change, Durability, SessionWriter, SqliteStore, Store, StoreError};
 use crate::tools::{Grace, Orphans, Swept, sweep};
 
@@ -71,6 +71,8 @@ impl RunError {
 
 /// Runs a home's host, whose lock it has, until it is stopped or has nothing to do. `ready` is called when it
 /// listens, with what it found on its way up.
+///
+/// It takes hold of the whole process: orphans come to it, and whatever descends from it is taken for an agent's.
 pub async fn run(
     setup: HostSetup,
     mut lock: HostLock,
@@ -80,7 +82,7 @@ pub async fn run(
     let file = Arc::new(SqliteStore::open(&place.store(), Access::ReadWrite)?);
     let store: Arc<dyn Store> = file.clone();
     let id = HostId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-    let home = place.name();
+    let home = place.name()?;
     settings.tag = Some(home.clone());
     let orphans = Orphans::adopt().map_err(RunError::Orphans)?;
     let swept = end_leftovers(&store, &id, &home, &settings).await?;
@@ -92,7 +94,8 @@ pub async fn run(
     let problem = |source| HostError::Socket { path: socket.clone(), source };
     let listener = UnixListener::bind(&socket).map_err(problem)?;
     std::fs::set_permissions(&socket, PermissionsExt::from_mode(0o600)).map_err(problem)?;
-    let info = HostInfo { pid: std::process::id(), socket: socket.clone(), protocol: PROTOCOL, version };
+    let process = ProcessIdentity::of_this_process();
+    let info = HostInfo { process, socket: socket.clone(), protocol: PROTOCOL, version };
     lock.publish(&info)?;
     ready(&host, &swept);
     serve(listener, &host, &home, linger, || {
@@ -117,7 +120,10 @@ async fn end_leftovers(
     let (home, grace): (String, Grace) = (home.to_owned(), settings.process);
     let swept = tokio::task::spawn_blocking(move || sweep(&home, &runs, grace)).await.unwrap_or_default();
     for (record, run) in left {
-        let ended = Some(AgentExit { at: (settings.clock)(), how: "its host was killed".to_owned() });
+        let ended = Some(AgentExit {
+            at: (settings.clock)(),
+            how: AgentEnd::Otherwise("its host was killed".to_owned()),
+        });
         let writer = SessionWriter::lease(Arc::clone(store), record, host.clone()).await?;
         writer.append(vec![Change::AgentRun(AgentRun { ended, ..run })], Durability::Process).await?;
     }

@@ -85,7 +85,8 @@ async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String) {
         return;
     }
     let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
-    let confined = pid.is_some_and(|pid| is_inside(pid, &home));
+    // Whoever cannot be told to be the user is not taken for the user.
+    let confined = pid.is_none_or(|pid| is_inside(pid, &home));
     let (source, target) = stream.into_split();
     let (peer, incoming) = wire::connect(source, target, limits());
     serve_connection(peer, incoming, host, confined).await;

@@ -1,6 +1,8 @@
 //! The raw channel: every event of a record as it was exchanged with the agent. JSON output, following and
 //! debugging are made from it.
 
+use std::fmt::Write;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -9,6 +11,9 @@ use crate::wire::encode::json_string;
 
 /// The notification that carries one event.
 pub(super) const EVENT: &str = "_acpx/event";
+
+/// More than an event has around the line it carries, but for the id of its record.
+const AROUND: usize = 192;
 
 /// One event as it crosses the socket.
 #[derive(Debug, Clone)]
@@ -67,14 +72,17 @@ pub(super) fn params(session: &str, event: &Event) -> String {
         Direction::ToAgent => "to_agent",
         Direction::Ours => "ours",
     };
-    let turn = event.turn.map(|turn| format!(r#","turn":{turn}"#)).unwrap_or_default();
-    format!(
-        r#"{{"sessionId":{},"seq":{},"at":"{}","direction":"{direction}"{turn},"message":{}}}"#,
-        json_string(session),
-        event.seq,
-        event.at,
-        event.body
-    )
+    let mut params = String::with_capacity(session.len() + event.body.len() + AROUND);
+    let (session, seq, at) = (json_string(session), event.seq, event.at);
+    // Writing to a string cannot fail.
+    let _ = write!(params, r#"{{"sessionId":{session},"seq":{seq},"at":"{at}","direction":"{direction}""#);
+    if let Some(turn) = event.turn {
+        let _ = write!(params, r#","turn":{turn}"#);
+    }
+    params.push_str(r#","message":"#);
+    params.push_str(&event.body);
+    params.push('}');
+    params
 }
 
 #[cfg(test)]

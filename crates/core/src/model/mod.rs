@@ -33,7 +33,7 @@ pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
 pub use mcp::{KeptServer, McpServer, McpTransport, NamedValue};
 pub use path::{AbsolutePath, PathProblem};
 pub use policy::{Decision, PermissionPolicy, ToolKind};
-pub use process::{AgentExit, AgentRun, ProcessIdentity};
+pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};
 pub use record::{Lifecycle, Record};
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
 pub use time::{InvalidTimestamp, Timestamp};

@@ -30,16 +30,53 @@ pub struct AgentRun {
 pub struct AgentExit {
     /// When it was noticed.
     pub at: Timestamp,
-    /// The exit code or the signal, in words; [`AgentExit::ASKED`] if we had asked it to go.
-    pub how: String,
+    /// What became of it.
+    pub how: AgentEnd,
 }
 
-impl AgentExit {
-    /// How a process ends that we asked to go.
-    pub const ASKED: &str = "ended";
+/// What became of a process.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentEnd {
+    /// We had asked it to go, and it went.
+    Asked,
+    /// Anything else: its exit code, its signal or the error it went with, in words.
+    Otherwise(String),
+}
 
-    /// Whether we had asked it to go.
-    pub fn was_asked(&self) -> bool {
-        self.how == Self::ASKED
+impl AgentEnd {
+    /// The word for a process that we had asked to go.
+    const ASKED: &str = "ended";
+
+    /// The end in words, as it is kept and shown.
+    pub fn words(&self) -> &str {
+        match self {
+            Self::Asked => Self::ASKED,
+            Self::Otherwise(words) => words,
+        }
+    }
+
+    /// The end that these words are kept for.
+    pub fn from_words(words: &str) -> Self {
+        if words == Self::ASKED { Self::Asked } else { Self::Otherwise(words.to_owned()) }
+    }
+}
+
+impl std::fmt::Display for AgentEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.words())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_end_is_kept_in_words_that_say_it_again() {
+        for (end, words) in
+            [(AgentEnd::Asked, "ended"), (AgentEnd::Otherwise("signal 9".to_owned()), "signal 9")]
+        {
+            assert_eq!((end.words(), AgentEnd::from_words(words)), (words, end.clone()));
+        }
     }
 }

@@ -1,65 +1,150 @@
 //! The children this process has started itself, so that nobody else reaps them.
 //!
 //! A process that adopts orphans has two kinds of children, and the kernel does not tell them apart. One that is
-//! ours must be reaped by the one who waits for its exit status. So every fork happens under a lock and is written
-//! down before the lock is let go, and orphans are looked for under the same lock. Children belong to the process,
-//! hence the one list for all of it.
+//! ours must be reaped by the one who waits for its exit status. So every start is written down before its fork and
+//! its child after it, and orphans are looked for only among the others. Nobody waits for a start meanwhile: it may
+//! hang for as long as a disk does not answer. Children belong to the process, hence the one list for all of it.
 
 use std::collections::BTreeSet;
 use std::io;
 use std::process::{Child, Command, ExitStatus};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Held while a child is between its fork and its entry in the list.
-static FORKING: Mutex<()> = Mutex::new(());
-/// The children that are ours and not reaped yet.
-static OURS: Mutex<BTreeSet<u32>> = Mutex::new(BTreeSet::new());
+static REGISTER: Mutex<Register> = Mutex::new(Register { ours: BTreeSet::new(), starting: BTreeSet::new() });
 
-/// Starts a child that is ours.
+/// Who is ours. It is locked for moments only, and never while a child comes to be.
+struct Register {
+    /// The children that are ours and not reaped yet.
+    ours: BTreeSet<u32>,
+    /// The threads that are about to start a child, each by the name that nobody else has.
+    starting: BTreeSet<String>,
+}
+
+/// Starts a child that is ours. The thread must have a name of its own: a child has it too until it is a program.
 pub(super) fn start(command: &mut Command) -> io::Result<Child> {
-    // A child whose exec fails is reaped by `spawn` itself, so the lock is held until it is back.
-    let _forking = lock(&FORKING);
-    let child = command.spawn()?;
-    lock(&OURS).insert(child.id());
-    Ok(child)
+    let starting = Starting::begin();
+    let child = command.spawn();
+    if let Ok(child) = &child {
+        register().ours.insert(child.id());
+    }
+    drop(starting);
+    child
 }
 
 /// Reaps a child that is ours. Only for one that has exited: others wait for it meanwhile.
 pub(super) fn reap(child: &mut Child) -> io::Result<ExitStatus> {
     // The number is free once the child is reaped and may be an orphan's at once, so both happen together.
-    let mut ours = lock(&OURS);
+    let mut register = register();
     let status = child.wait();
-    ours.remove(&child.id());
+    register.ours.remove(&child.id());
     status
 }
 
-/// Reaps every dead child that is not ours.
+/// A start that is written down as long as this value is there.
+struct Starting(String);
+
+impl Starting {
+    fn begin() -> Self {
+        let name = std::thread::current().name().unwrap_or_default().to_owned();
+        register().starting.insert(name.clone());
+        Self(name)
+    }
+}
+
+impl Drop for Starting {
+    fn drop(&mut self) {
+        register().starting.remove(&self.0);
+    }
+}
+
+fn register() -> MutexGuard<'static, Register> {
+    REGISTER.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 #[cfg(target_os = "linux")]
-pub(super) fn reap_orphans() {
-    use super::stat::Stat;
+pub(super) use adopted::reap_orphans;
+
+#[cfg(target_os = "linux")]
+mod adopted {
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
-    let _forking = lock(&FORKING);
-    let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
-    if !matches!(waitid(WaitId::All, look | WaitIdOptions::NOWAIT), Ok(Some(_))) {
-        return;
-    }
-    // The look says only that somebody is dead, and would show one of ours again and again while it waits for its
-    // own reaper. So the dead are looked up by name.
-    let parent = std::process::id();
-    for dead in
-        Stat::all().unwrap_or_default().into_iter().filter(|stat| stat.is_dead && stat.parent == parent)
-    {
-        if lock(&OURS).contains(&dead.pid) {
-            continue;
+    use super::super::stat::Stat;
+    use super::{Register, register};
+
+    /// Reaps every dead child that is not ours. False if one of them might be, at this moment, and it has to be
+    /// looked at again.
+    pub(in super::super) fn reap_orphans() -> bool {
+        let register = register();
+        let look = WaitIdOptions::EXITED | WaitIdOptions::NOHANG;
+        if !matches!(waitid(WaitId::All, look | WaitIdOptions::NOWAIT), Ok(Some(_))) {
+            return true;
         }
-        if let Some(pid) = i32::try_from(dead.pid).ok().and_then(Pid::from_raw) {
-            // If it is gone, its own reaper was faster.
-            let _ = waitid(WaitId::Pid(pid), look);
+        // The look says only that somebody is dead, and would show one of ours again and again while it waits for
+        // its own reaper. So the dead are looked up by name.
+        let parent = std::process::id();
+        let mut children = Stat::all().unwrap_or_default();
+        children.retain(|child| child.parent == parent);
+        let Some(orphans) = register.orphans_among(&children) else { return false };
+        for orphan in orphans {
+            if let Some(pid) = i32::try_from(orphan).ok().and_then(Pid::from_raw) {
+                // If it is gone, somebody else has waited for all children of this process.
+                let _ = waitid(WaitId::Pid(pid), look);
+            }
+        }
+        true
+    }
+
+    impl Register {
+        /// The dead that are orphans; none if that cannot be told.
+        ///
+        /// A child that is not a program yet, because its start hangs or has failed, has its thread's name. While
+        /// a start has no such child, the child is not there yet, or it became a program this moment and is about
+        /// to be written down: then any of the dead might be it.
+        pub(super) fn orphans_among(&self, children: &[Stat]) -> Option<Vec<u32>> {
+            let strangers = || children.iter().filter(|child| !self.ours.contains(&child.pid));
+            let is_known = |name: &String| strangers().any(|child| child.name == *name);
+            let dead = strangers().filter(|child| child.is_dead && !self.starting.contains(&child.name));
+            let dead: Vec<u32> = dead.map(|child| child.pid).collect();
+            (dead.is_empty() || self.starting.iter().all(is_known)).then_some(dead)
         }
     }
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::super::stat::Stat;
+    use super::*;
+
+    fn child(pid: u32, name: &str, is_dead: bool) -> Stat {
+        Stat { pid, name: name.to_owned(), is_dead, parent: 1, group: pid, started: 0 }
+    }
+
+    fn register_of(ours: &[u32], starting: &[&str]) -> Register {
+        let starting = starting.iter().map(|name| (*name).to_owned()).collect();
+        Register { ours: ours.iter().copied().collect(), starting }
+    }
+
+    #[test]
+    fn the_dead_are_orphans_if_they_are_not_ours() {
+        let children = [child(10, "agent", true), child(11, "sh", true), child(12, "sh", false)];
+        assert_eq!(register_of(&[10], &[]).orphans_among(&children), Some(vec![11]));
+    }
+
+    #[test]
+    fn a_start_that_hangs_or_has_failed_keeps_no_orphan_waiting_and_its_child_is_not_taken() {
+        for has_failed in [false, true] {
+            let children = [child(10, "agents-0", has_failed), child(11, "sh", true)];
+            assert_eq!(register_of(&[], &["agents-0"]).orphans_among(&children), Some(vec![11]));
+        }
+    }
+
+    #[test]
+    fn while_the_child_of_a_start_cannot_be_told_nobody_is_reaped() {
+        let children = [child(10, "agents-0", false), child(11, "sh", true)];
+        assert_eq!(register_of(&[], &["agents-0", "agents-1"]).orphans_among(&children), None);
+        // One that is written down already is not the one that is awaited.
+        assert_eq!(register_of(&[10], &["agents-0"]).orphans_among(&children), None);
+        // Where nobody is dead, there is nothing to wait for.
+        assert_eq!(register_of(&[11], &["agents-1"]).orphans_among(&children), Some(Vec::new()));
+    }
 }

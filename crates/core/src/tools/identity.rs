@@ -56,6 +56,12 @@ impl ProcessIdentity {
 }
 
 impl ProcessIdentity {
+    /// This process, as well as the system tells.
+    pub fn of_this_process() -> Self {
+        let pid = std::process::id();
+        Self::of(pid).unwrap_or_else(|| Self::unknown(pid))
+    }
+
     /// A process of which nothing but its pid is known.
     pub(super) fn unknown(pid: u32) -> Self {
         Self { pid, started: 0, boot: String::new() }

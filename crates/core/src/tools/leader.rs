@@ -16,7 +16,7 @@ use tokio::sync::watch;
 use crate::model::ProcessIdentity;
 
 use super::children;
-use super::ending::{Exit, Grace, LOOK_AGAIN, Phase};
+use super::ending::{Ended, Exit, Grace, LOOK_AGAIN, Phase, SLACK};
 
 /// A process that leads a group, which is killed with this value.
 #[derive(Debug)]
@@ -118,11 +118,12 @@ impl Group {
             Exit::from(children::reap(&mut leader))
         };
         told.send_replace(Phase::Exited(exit.clone()));
-        if !self.is_gone_within(grace.term) {
+        let mut is_gone = self.is_gone_within(grace.term);
+        if !is_gone {
             let _ = kill_process_group(self.id, Signal::KILL);
-            self.is_gone_within(grace.term);
+            is_gone = self.is_gone_within(grace.term + SLACK);
         }
-        told.send_replace(Phase::Gone(exit));
+        told.send_replace(Phase::Over(exit, if is_gone { Ended::Gone } else { Ended::Left }));
     }
 
     fn is_gone_within(&self, limit: Duration) -> bool {

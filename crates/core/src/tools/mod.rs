@@ -1,6 +1,6 @@
 //! What agents run on here: processes, which are really gone when they are said to be.
 //!
-//! An agent is forked from one thread that lives as long as its owner, in a group of its own, with a tag in its
+//! An agent is forked from a thread that lives as long as its owner, in a group of its own, with a tag in its
 //! environment. It ends with its session; if its holder is killed, the kernel kills it; and what it had started
 //! is found by the tag and ended by the next holder. Linux has all of this; elsewhere there is the group alone.
 
@@ -10,6 +10,7 @@ mod environment;
 mod identity;
 mod inside;
 mod leader;
+mod namespace;
 mod orphans;
 mod parent_death;
 mod process;
@@ -19,7 +20,7 @@ mod stderr;
 mod sweep;
 mod tag;
 
-pub use ending::{Exit, Grace};
+pub use ending::{Ended, Exit, Grace};
 pub use environment::Environment;
 pub use inside::is_inside;
 pub use orphans::Orphans;

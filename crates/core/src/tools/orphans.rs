@@ -42,11 +42,22 @@ impl Orphans {
     }
 }
 
-/// Reaps in a place where waiting for a fork does not stop the runtime.
+/// How often the dead are looked at again while it cannot be told whose they are. It is a matter of moments, and
+/// whoever dies next has them looked at again.
+#[cfg(target_os = "linux")]
+const LOOKS: usize = 200;
+
+/// Reaps in a place where reading about many processes does not stop the runtime.
 #[cfg(target_os = "linux")]
 async fn reap() {
-    // It is cancelled only with the runtime itself, and then nobody is left to care.
-    drop(tokio::task::spawn_blocking(super::children::reap_orphans).await);
+    for _ in 0..LOOKS {
+        // It is cancelled only with the runtime itself, and then nobody is left to care.
+        let is_done = tokio::task::spawn_blocking(super::children::reap_orphans).await.unwrap_or(true);
+        if is_done {
+            return;
+        }
+        tokio::time::sleep(super::ending::LOOK_AGAIN).await;
+    }
 }
 
 #[cfg(target_os = "linux")]

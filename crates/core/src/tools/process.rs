@@ -1,7 +1,7 @@
 //! An agent's process: started in a group of its own, its stderr drained, and really gone at the end.
 //!
 //! The end is stdin closed, then TERM to the whole group, then KILL, each bounded in time; whatever its leader
-//! leaves behind in the group gets the same.
+//! leaves behind in the group gets the same. What even KILL does not end is told, and nobody waits for it.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -9,17 +9,15 @@ use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use rustix::process::Signal;
 use tokio::net::unix::pipe;
-use tokio::sync::watch;
 
 use crate::model::{AbsolutePath, AgentError, AgentSpec, ProcessIdentity};
 
-use super::ending::{Exit, Grace, Phase};
+use super::ending::{self, Ended, Exit, Grace, Phase};
 use super::environment::Environment;
 use super::leader::{Leader, Streams};
-use super::spawner::Spawner;
-use super::stderr::StderrTail;
+use super::spawner::{Spawner, StartError};
+use super::stderr::Stderr;
 
 /// How long the last lines of an exited process are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -28,8 +26,7 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 #[derive(Debug)]
 pub struct AgentProcess {
     leader: Leader,
-    stderr: StderrTail,
-    drained: watch::Receiver<bool>,
+    stderr: Stderr,
     /// The thread that started an agent must live as long as the agent.
     _spawner: Spawner,
 }
@@ -51,30 +48,11 @@ impl AgentProcess {
         environment: &Environment,
         grace: Grace,
     ) -> Result<(Self, Pipes), AgentError> {
-        let not_started = |error: &io::Error| AgentError::NotStarted {
-            program: agent.program.clone(),
-            reason: error.to_string(),
-        };
-        if !cwd.as_path().is_dir() {
-            let (agent, cwd) = (agent.label().to_owned(), cwd.to_string());
-            return Err(AgentError::NoDirectory { agent, cwd });
-        }
+        let problem = |error| not_started(agent, cwd, &error);
         let command = command(agent, cwd, environment);
-        let (leader, streams) = spawner.start(command, grace).await.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => AgentError::NotFound { program: agent.program.clone() },
-            io::ErrorKind::PermissionDenied => AgentError::NotExecutable { program: agent.program.clone() },
-            _ => not_started(&error),
-        })?;
-        let (pipes, stderr) = pipes(streams).map_err(|error| not_started(&error))?;
-        let (told_drained, drained) = watch::channel(false);
-        let tail = StderrTail::default();
-        let process = Self { leader, stderr: tail.clone(), drained, _spawner: spawner.clone() };
-        // It ends with the pipe, which ends with the last process that holds it.
-        tokio::spawn(async move {
-            tail.drain(stderr).await;
-            told_drained.send_replace(true);
-        });
-        Ok((process, pipes))
+        let (leader, streams) = spawner.start(command, grace).await.map_err(problem)?;
+        let (pipes, stderr) = pipes(streams).map_err(StartError::System).map_err(problem)?;
+        Ok((Self { leader, stderr: Stderr::drain(stderr), _spawner: spawner.clone() }, pipes))
     }
 
     /// Its process id, which is its group's too.
@@ -94,35 +72,36 @@ impl AgentProcess {
 
     /// The last lines it wrote to stderr. If it has exited, they are waited for, a moment.
     pub async fn last_words(&mut self) -> Vec<String> {
-        if *self.leader.phase.borrow() != Phase::Running {
-            let drained = self.drained.wait_for(|drained| *drained);
-            drop(tokio::time::timeout(LAST_WORDS, drained).await);
-        }
-        self.stderr.last_lines()
+        let is_running = *self.leader.phase.borrow() == Phase::Running;
+        self.stderr.last_lines(if is_running { Duration::ZERO } else { LAST_WORDS }).await
     }
 
     /// Waits for the process to exit by itself, but not for ever.
     pub async fn exited_within(&mut self, limit: Duration) -> Option<Exit> {
-        let exited = self.leader.phase.wait_for(|phase| *phase != Phase::Running);
-        match tokio::time::timeout(limit, exited).await {
-            Ok(Ok(phase)) => match &*phase {
-                Phase::Running => None,
-                Phase::Exited(exit) | Phase::Gone(exit) => Some(exit.clone()),
-            },
-            _ => None,
-        }
+        ending::exited_within(&mut self.leader.phase, limit).await
     }
 
-    /// Ends it, its stdin being closed already, and returns when nothing of it is left.
-    pub async fn end(mut self, grace: Grace) {
-        if self.exited_within(grace.eof).await.is_none() {
-            self.leader.signal(Signal::TERM);
-            if self.exited_within(grace.term).await.is_none() {
-                self.leader.signal(Signal::KILL);
-            }
+    /// Ends it, its stdin being closed already, and returns when nothing of it is left, or when even KILL has not
+    /// helped. Then the thread that waits for the process stays, and reaps it whenever it goes.
+    pub async fn end(self, grace: Grace) -> Ended {
+        let mut phase = self.leader.phase.clone();
+        ending::end(&mut phase, |signal| self.leader.signal(signal), grace).await
+    }
+}
+
+fn not_started(agent: &AgentSpec, cwd: &AbsolutePath, error: &StartError) -> AgentError {
+    let program = agent.program.clone();
+    match error {
+        StartError::NoDirectory => {
+            AgentError::NoDirectory { agent: agent.label().to_owned(), cwd: cwd.to_string() }
         }
-        // The thread that waits ends in bounded time after a KILL; if it is gone, so is the process.
-        drop(self.leader.phase.wait_for(|phase| matches!(phase, Phase::Gone(_))).await);
+        StartError::System(error) if error.kind() == io::ErrorKind::NotFound => {
+            AgentError::NotFound { program }
+        }
+        StartError::System(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            AgentError::NotExecutable { program }
+        }
+        _ => AgentError::NotStarted { program, reason: error.to_string() },
     }
 }
 

@@ -1,79 +1,183 @@
-//! The one thread that starts agents.
+//! The thread that starts agents.
 //!
 //! The parent-death signal goes by thread and not by process: an agent forked from a worker of the runtime would be
-//! killed when that worker retires. So all agents of an owner are forked from one thread, which lives as long as
-//! anyone holds a handle, and a running agent holds one.
+//! killed when that worker retires. So all agents of an owner are forked from a thread that lives as long as anyone
+//! holds a handle, and a running agent holds one.
+//!
+//! A start can hang for as long as a disk does not answer, between fork and exec, where nobody can end it. Others do
+//! not wait for it: when the thread has been busy for too long, another one takes the next start, and both stay.
 
 use std::io;
 use std::process::Command;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Semaphore, oneshot};
+use tokio::time::timeout;
 
 use super::ending::Grace;
 use super::leader::{Leader, Streams};
 use super::parent_death::die_with_this_thread;
 use super::tag::Tag;
 
-/// How many starts may wait for the thread. Whoever comes when it is full waits for a place.
-const WAITING: usize = 16;
+/// How long a start waits for a thread before another thread is taken on. A fork takes milliseconds.
+const BUSY: Duration = Duration::from_secs(1);
+/// How many threads are taken on at most. Then as many starts hang, and something is wrong that is not ours.
+const THREADS: usize = 8;
+/// How long a start waits when there can be no more threads.
+const PATIENCE: Duration = Duration::from_secs(20);
 
 /// A handle to the thread that starts agents. The thread begins with the first start and ends when the last handle
 /// is dropped; on Linux the kernel then kills what is left of the agents it had started.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Spawner(Arc<Inner>);
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Inner {
     tag: Option<Tag>,
-    orders: Mutex<Option<mpsc::Sender<Order>>>,
+    threads: Mutex<Threads>,
+    /// One permit for each thread that has nothing to do.
+    idle: Semaphore,
 }
 
-/// A process to be started.
-struct Order {
-    command: Command,
-    grace: Grace,
-    started: oneshot::Sender<io::Result<(Leader, Streams)>>,
+#[derive(Debug, Default)]
+struct Threads {
+    /// How many there are.
+    count: usize,
+    /// The ways to those that have nothing to do. The way to one that is busy is with its work.
+    idle: Vec<SyncSender<Work>>,
+}
+
+type Work = Box<dyn FnOnce() + Send>;
+
+/// Why a process was not started.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum StartError {
+    /// The directory it was to work in is not there.
+    #[error("its directory does not exist")]
+    NoDirectory,
+    /// Nobody is free to start it.
+    #[error(
+        "{THREADS} agents before it hang while they are being started, as on a disk that does not answer"
+    )]
+    Hanging,
+    /// The thread that was to start it is gone.
+    #[error("the thread that starts agents is gone")]
+    NoThread,
+    /// The system refused.
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+impl Default for Spawner {
+    fn default() -> Self {
+        Self::new(None)
+    }
 }
 
 impl Spawner {
     /// A spawner that gives every agent this tag, in place of any tag in the environment it is given.
     pub fn new(tag: Option<Tag>) -> Self {
-        Self(Arc::new(Inner { tag, orders: Mutex::new(None) }))
+        Self(Arc::new(Inner { tag, threads: Mutex::default(), idle: Semaphore::new(0) }))
     }
 
     /// Starts a command as the leader of a group of its own. Whoever stops waiting for it leaves no process.
-    pub(super) async fn start(&self, mut command: Command, grace: Grace) -> io::Result<(Leader, Streams)> {
+    pub(super) async fn start(
+        &self,
+        mut command: Command,
+        grace: Grace,
+    ) -> Result<(Leader, Streams), StartError> {
         if let Some(tag) = &self.0.tag {
             command.env(Tag::VARIABLE, tag.to_string());
         }
-        let gone = || io::Error::other("the thread that starts agents is gone");
-        let (started, answer) = oneshot::channel();
-        let order = Order { command, grace, started };
-        self.orders()?.send(order).await.map_err(|_| gone())?;
-        answer.await.map_err(|_| gone())?
+        let start = move || {
+            // Even to look for a directory can hang. The system's own error would not say what is missing.
+            if command.get_current_dir().is_some_and(|cwd| !cwd.is_dir()) {
+                return Err(StartError::NoDirectory);
+            }
+            die_with_this_thread(&mut command);
+            Ok(Leader::start(&mut command, grace)?)
+        };
+        self.on_a_thread(start).await?
     }
 
-    fn orders(&self) -> io::Result<mpsc::Sender<Order>> {
-        let mut orders = self.0.orders.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(orders) = &*orders {
-            return Ok(orders.clone());
+    /// Does something on a thread that lives as long as this spawner. Nobody waits for one that is busy for long.
+    async fn on_a_thread<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, StartError> {
+        let thread = self.thread().await?;
+        let (done, answer) = oneshot::channel();
+        let (spawner, way) = (Arc::downgrade(&self.0), thread.clone());
+        let work: Work = Box::new(move || {
+            // What nobody waits for any more is not begun.
+            let result = (!done.is_closed()).then(work);
+            // The thread is free before anyone hears of it, so that the next one finds it.
+            give_back(&spawner, way);
+            if let Some(result) = result {
+                // If nobody waits for it any more, it is dropped, and a process is thereby killed.
+                drop(done.send(result));
+            }
+        });
+        thread.send(work).map_err(|_| StartError::NoThread)?;
+        drop(thread);
+        answer.await.map_err(|_| StartError::NoThread)
+    }
+
+    /// The way to a thread that has nothing to do.
+    async fn thread(&self) -> Result<SyncSender<Work>, StartError> {
+        if self.threads().count > 0
+            && let Some(thread) = self.idle_within(BUSY).await
+        {
+            return Ok(thread);
         }
-        let (sender, receiver) = mpsc::channel(WAITING);
-        std::thread::Builder::new().name("agent-spawn".into()).spawn(move || serve(receiver))?;
-        Ok(orders.insert(sender).clone())
+        match self.take_on()? {
+            Some(thread) => Ok(thread),
+            None => self.idle_within(PATIENCE).await.ok_or(StartError::Hanging),
+        }
+    }
+
+    async fn idle_within(&self, limit: Duration) -> Option<SyncSender<Work>> {
+        let permit = timeout(limit, self.0.idle.acquire()).await.ok()?.ok()?;
+        permit.forget();
+        self.threads().idle.pop()
+    }
+
+    /// Takes another thread on, unless there are too many.
+    fn take_on(&self) -> io::Result<Option<SyncSender<Work>>> {
+        // Children are told from orphans by the name of the thread they come from. It may have 15 characters.
+        static NUMBER: AtomicU32 = AtomicU32::new(0);
+
+        let mut threads = self.threads();
+        if threads.count >= THREADS {
+            return Ok(None);
+        }
+        let name = format!("agents-{:x}", NUMBER.fetch_add(1, Ordering::Relaxed));
+        let (way, works) = sync_channel(1);
+        std::thread::Builder::new().name(name).spawn(move || serve(&works))?;
+        threads.count += 1;
+        Ok(Some(way))
+    }
+
+    fn threads(&self) -> MutexGuard<'_, Threads> {
+        self.0.threads.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Starts what is ordered until nobody can order any more.
-fn serve(mut orders: mpsc::Receiver<Order>) {
-    while let Some(Order { mut command, grace, started }) = orders.blocking_recv() {
-        if started.is_closed() {
-            continue;
-        }
-        die_with_this_thread(&mut command);
-        // If nobody waits for it any more, it is dropped and thereby killed.
-        drop(started.send(Leader::start(&mut command, grace)));
+/// Makes a thread free for others. If the spawner is gone, so is the only way to it, and the thread ends.
+fn give_back(spawner: &Weak<Inner>, way: SyncSender<Work>) {
+    if let Some(inner) = spawner.upgrade() {
+        inner.threads.lock().unwrap_or_else(PoisonError::into_inner).idle.push(way);
+        inner.idle.add_permits(1);
+    }
+}
+
+/// Does what it is given until nobody can give it anything any more.
+fn serve(works: &Receiver<Work>) {
+    while let Ok(work) = works.recv() {
+        work();
     }
 }
 

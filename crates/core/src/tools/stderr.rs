@@ -3,7 +3,10 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use std::time::Duration;
+
 use tokio::io::{AsyncRead, AsyncReadExt};
+use tokio::task::JoinSet;
 
 /// How much of stderr is remembered.
 const TAIL_BYTES: usize = 16 * 1024;
@@ -11,13 +14,38 @@ const TAIL_BYTES: usize = 16 * 1024;
 const TOLD_LINES: usize = 5;
 const TOLD_CHARS: usize = 300;
 
-/// The end of what an agent wrote to stderr.
-#[derive(Debug, Clone, Default)]
-pub(super) struct StderrTail(Arc<Mutex<VecDeque<u8>>>);
+/// An agent's stderr. It is drained for as long as this value is there and anyone has the other end.
+#[derive(Debug)]
+pub(super) struct Stderr {
+    tail: Tail,
+    /// The one task that reads, which ends with this value.
+    drain: JoinSet<()>,
+}
 
-impl StderrTail {
+impl Stderr {
+    /// Has it drained from now on. To be called inside a tokio runtime.
+    pub(super) fn drain(source: impl AsyncRead + Unpin + Send + 'static) -> Self {
+        let tail = Tail::default();
+        let mut drain = JoinSet::new();
+        drain.spawn(tail.clone().read(source));
+        Self { tail, drain }
+    }
+
+    /// The last lines that say anything, each shortened. The end of the pipe is waited for, as long as `limit`.
+    pub(super) async fn last_lines(&mut self, limit: Duration) -> Vec<String> {
+        // Somebody else may hold the pipe for ever.
+        drop(tokio::time::timeout(limit, self.drain.join_next()).await);
+        self.tail.last_lines()
+    }
+}
+
+/// The end of what was written.
+#[derive(Debug, Clone, Default)]
+struct Tail(Arc<Mutex<VecDeque<u8>>>);
+
+impl Tail {
     /// Reads until the other side closes.
-    pub(super) async fn drain(self, mut source: impl AsyncRead + Unpin) {
+    async fn read(self, mut source: impl AsyncRead + Unpin) {
         let mut buffer = vec![0; 8 * 1024];
         while let Ok(read @ 1..) = source.read(&mut buffer).await {
             self.push(buffer.get(..read).unwrap_or_default());
@@ -31,8 +59,7 @@ impl StderrTail {
         tail.drain(..excess);
     }
 
-    /// The last lines that say anything, each shortened.
-    pub(super) fn last_lines(&self) -> Vec<String> {
+    fn last_lines(&self) -> Vec<String> {
         let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = tail.iter().copied().collect();
         drop(tail);
@@ -59,11 +86,13 @@ fn readable(line: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use tokio::io::AsyncWriteExt;
+
     use super::*;
 
     #[test]
     fn only_the_last_lines_are_told_without_colours_and_shortened() {
-        let tail = StderrTail::default();
+        let tail = Tail::default();
         for number in 0..10 {
             tail.push(format!("line {number}\n\n").as_bytes());
         }
@@ -75,9 +104,34 @@ mod tests {
         assert_eq!(tail.last_lines(), expected);
     }
 
+    #[tokio::test]
+    async fn last_words_are_heard_to_the_end_of_the_pipe_or_as_long_as_somebody_waits() {
+        let (mut theirs, ours) = tokio::io::duplex(64);
+        let mut stderr = Stderr::drain(ours);
+        theirs.write_all("x\n".repeat(1000).as_bytes()).await.unwrap();
+        theirs.write_all(b"last\n").await.unwrap();
+        let expected = ["x", "x", "x", "x", "last"];
+        // The pipe is open, and all that was written is heard.
+        assert_eq!(stderr.last_lines(Duration::from_millis(100)).await, expected);
+        drop(theirs);
+        assert_eq!(stderr.last_lines(Duration::MAX).await, expected);
+        assert_eq!(stderr.last_lines(Duration::MAX).await, expected);
+    }
+
+    #[tokio::test]
+    async fn nobody_reads_on_when_the_agent_is_gone_even_if_others_hold_its_pipe() {
+        let (mut theirs, ours) = tokio::io::duplex(64);
+        let stderr = Stderr::drain(ours);
+        theirs.write_all(b"a daemon speaks\n").await.unwrap();
+        drop(stderr);
+        while theirs.write_all(b"and on\n").await.is_ok() {
+            tokio::task::yield_now().await;
+        }
+    }
+
     #[test]
     fn what_is_remembered_is_bounded() {
-        let tail = StderrTail::default();
+        let tail = Tail::default();
         for _ in 0..100 {
             tail.push(&[b'x'; TAIL_BYTES]);
         }

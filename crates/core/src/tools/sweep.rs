@@ -2,7 +2,8 @@
 //!
 //! What it may signal is proven each time: the process carries a tag of this home whose holder is dead, or is in the
 //! group of an agent that such a holder had recorded. It is never this process, never one of its ancestors, and
-//! never held by a process that lives. A pid that went to somebody else is never signalled: the process is taken
+//! never held by a process that lives. Numbers mean something only among those who share them, so a holder or a
+//! process in another pid namespace is left alone, and so is whatever cannot be read. A pid that went to somebody else is never signalled: the process is taken
 //! hold of first, and its identity is compared after that.
 
 use crate::model::ProcessIdentity;

@@ -9,7 +9,7 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use acpx_core::model::{AbsolutePath, AgentSpec, ProcessIdentity};
-use acpx_core::tools::{AgentProcess, Grace, Spawner, Swept, SweptProcess, Tag, sweep};
+use acpx_core::tools::{AgentProcess, Ended, Grace, Spawner, Swept, SweptProcess, Tag, sweep};
 use tokio::io::AsyncReadExt;
 
 use crate::examples;
@@ -186,8 +186,9 @@ fn a_sweep_kills_what_does_not_terminate() {
 #[test]
 fn a_sweep_spares_itself_and_its_ancestors_even_if_they_carry_the_tag() {
     let home = home();
-    let this = ProcessIdentity::of(std::process::id()).unwrap();
-    let dead = Tag { home: home.clone(), holder: ProcessIdentity { started: this.started + 1, ..this } };
+    let this = Tag::of_this_process(&*home).unwrap();
+    let holder = ProcessIdentity { started: this.holder.started + 1, ..this.holder.clone() };
+    let dead = Tag { holder, ..this };
     let mut shell = Command::new("sh");
     shell
         .args(["-c", "sleep 600 & echo $!; \"$0\" sweep \"$1\"; echo spared"])
@@ -236,7 +237,7 @@ async fn an_agent_carries_the_tag_of_its_holder_in_place_of_an_inherited_one() {
         let mut said = String::new();
         pipes.stdout.read_to_string(&mut said).await.unwrap();
         assert_eq!(said.trim_end(), expected);
-        process.end(Grace::default()).await;
+        assert_eq!(process.end(Grace::default()).await, Ended::Gone);
     }
 }
 
@@ -251,6 +252,6 @@ async fn an_agent_is_known_by_the_identity_the_system_gives_it() {
     assert_eq!(ProcessIdentity::of(process.pid()), Some(identity.clone()));
     assert!(identity.is_alive());
     drop(pipes);
-    process.end(Grace::default()).await;
+    assert_eq!(process.end(Grace::default()).await, Ended::Gone);
     assert!(!identity.is_alive());
 }

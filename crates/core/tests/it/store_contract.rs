@@ -9,7 +9,7 @@ mod scopes;
 use std::sync::Arc;
 
 use acpx_core::model::{
-    AgentExit, AgentKey, AgentRun, AgentSessionId, Direction, Event, EventKind, Lifecycle, Lineage,
+    AgentEnd, AgentExit, AgentKey, AgentRun, AgentSessionId, Direction, Event, EventKind, Lifecycle, Lineage,
     LineageIndex, LineageReason, PermissionPolicy, ProcessIdentity, Record, Scope, Seq, SessionName, Turn,
     TurnId, TurnState,
 };
@@ -115,7 +115,7 @@ async fn a_created_record_is_read_as_it_was_written(store: AnyStore) {
     expected.agent_run = Some(AgentRun {
         process: ProcessIdentity { pid: 4321, started: 98_765, boot: "0b7c".to_owned() },
         since: at(5),
-        ended: Some(AgentExit { at: at(6), how: "signal 9".to_owned() }),
+        ended: Some(AgentExit { at: at(6), how: AgentEnd::Otherwise("signal 9".to_owned()) }),
     });
     let lease = create(&store, expected.clone()).await;
     assert_eq!((lease.record(), lease.generation()), (&id("r"), 1));

@@ -20,13 +20,13 @@ use crate::settings::Settings;
 pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode, CliError> {
     let directory =
         command.filter_cwd.as_deref().map(|path| real(settings.cwd.as_path(), path)).transpose()?;
-    let home = Reach::of_environment()?.place.name();
+    let tag = Reach::of_environment()?.tag();
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
         let kept = all(&filter).await?;
         let mut patience = Patience::new(settings.timeout)?;
-        let asked = ask(settings, home, directory.as_ref(), command.cursor.as_deref());
+        let asked = ask(settings, tag, directory.as_ref(), command.cursor.as_deref());
         let page = patience.during(asked).await??;
         let (sessions, next) =
             page.ok_or_else(|| CliError::NoRemoteList { agent: settings.typed_agent() })?;
@@ -40,12 +40,12 @@ type Page = (Vec<ListedSession>, Option<String>);
 
 async fn ask(
     settings: &Settings,
-    home: String,
+    tag: Option<String>,
     directory: Option<&AbsolutePath>,
     cursor: Option<&str>,
 ) -> Result<Option<Page>, CliError> {
     let id = HostId::new("list").expect("the name is not empty");
-    let engine_settings = EngineSettings { tag: Some(home), ..EngineSettings::default() };
+    let engine_settings = EngineSettings { tag, ..EngineSettings::default() };
     let engine = Engine::new(Arc::new(MemoryStore::new()), id, engine_settings);
     let environment = for_agents().into_iter().collect();
     let with = NewSession::new(settings.agent.clone(), settings.cwd.clone(), environment);

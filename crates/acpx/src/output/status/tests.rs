@@ -1,4 +1,4 @@
-use acpx_core::model::{AgentExit, Lifecycle};
+use acpx_core::model::{AgentEnd, Lifecycle};
 
 use super::*;
 use crate::output::samples::{at, bare_record, formats, record, run, turn};
@@ -23,7 +23,7 @@ fn the_word_says_what_is() {
     let sent = || turn(2, TurnState::Dispatched { at: at(45) });
     let with_run = |run| Record { agent_run: run, ..record() };
     let none = Record { lifecycle: Lifecycle::Open, ..bare_record() };
-    let asked = with_run(Some(run(Some(AgentExit::ASKED))));
+    let asked = with_run(Some(run(Some(AgentEnd::Asked.words()))));
     let cases = [
         ("a turn runs", words(&record(), &[sent()], true), "running alive"),
         ("a turn runs and one waits", words(&record(), &[sent(), waiting()], true), "running alive"),

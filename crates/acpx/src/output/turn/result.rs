@@ -31,7 +31,7 @@ pub(crate) struct PromptResult {
     /// What it used, as the agent told it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage: Option<Box<RawValue>>,
-    /// From the dispatch to the end.
+    /// From the prompt's acceptance to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_ms: Option<u64>,
     /// What became of the permissions the agent asked for, if it asked for any.

@@ -183,13 +183,17 @@ fn words_of_a_hostile_agent_stay_words() {
     // Programs get every byte; what a terminal gets is cleaned.
     let raw = place.ok(&["--format", "quiet", "scripted", "exec", "hi"]);
     assert_eq!(raw, "\u{1b}]0;title\u{7}\u{1b}[2Jboo\n");
-    let program = env!("CARGO_BIN_EXE_acpx");
+    #[cfg(target_os = "linux")]
+    assert_eq!(on_a_terminal(&place, "--format quiet scripted exec hi"), "]0;title[2Jboo");
+}
+
+/// What a command shows on a terminal, which the program `script` makes.
+#[cfg(target_os = "linux")]
+fn on_a_terminal(place: &Place, arguments: &str) -> String {
+    let plain = place.command(&[]);
+    let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_acpx"));
     let mut terminal = std::process::Command::new("script");
-    terminal.args(["-qec", &format!("{program} --format quiet scripted exec hi"), "/dev/null"]);
-    terminal.env("ACPX_HOME", place.acpx_home()).current_dir(place.work()).stdin(std::process::Stdio::null());
-    // Not every machine has the program that makes a terminal.
-    if let Ok(output) = terminal.output() {
-        let shown = String::from_utf8(output.stdout).unwrap();
-        assert_eq!(shown.trim_end(), "]0;title[2Jboo");
-    }
+    terminal.args(["-qec", &line, "/dev/null"]).current_dir(place.work()).stdin(std::process::Stdio::null());
+    terminal.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Done::of(&mut terminal).out.trim_end().to_owned()
 }

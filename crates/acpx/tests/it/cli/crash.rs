@@ -207,3 +207,25 @@ fn a_host_with_nothing_to_do_leaves_by_itself() {
     eventually("its process is gone", || place.processes().is_empty());
     assert!(place.ok(&["demo", "recall"]).contains("1. one"));
 }
+
+#[test]
+fn a_client_that_is_killed_leaves_the_turn_to_its_record() {
+    let (place, record) = begun();
+    let mut running = place.start(&["demo", "one wait"]);
+    running.wait_for("Waiting until cancelled.");
+    drop(running);
+    let status = place.json(&["demo", "status"]);
+    assert_eq!((&status["status"], &status["turn"]["number"]), (&json!("alive"), &json!(1)), "{status}");
+    assert_eq!(place.ok(&["demo", "cancel"]), "cancel requested\n");
+    assert!(place.ok(&["demo", "recall"]).contains("1. one wait"));
+    assert_eq!(turns(&place, &record), ["ended", "ended"]);
+}
+
+#[test]
+fn an_exec_that_is_killed_leaves_no_agent() {
+    let place = Place::new();
+    let mut running = place.start(&["demo", "exec", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    drop(running);
+    eventually("its agent is gone", || place.processes().is_empty());
+}

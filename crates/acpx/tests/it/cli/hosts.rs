@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 
 use crate::acpx::{Done, Place, text};
 
+/// More than any system gives out.
+const NOBODY: u32 = 1 << 30;
+
 /// A host of another version: all that every version understands, and nothing more. It leaves when it is told to.
 struct Other {
     socket: PathBuf,
@@ -25,7 +28,7 @@ impl Other {
         let listener = UnixListener::bind(&socket).unwrap();
         let lock = place.acpx_home().join("host.lock");
         let info = json!({
-            "pid": std::process::id(), "socket": text(&socket), "version": "7.7.7",
+            "pid": NOBODY, "started": 0, "boot": "none", "socket": text(&socket), "version": "7.7.7",
             "protocol": { "oldest": protocol, "newest": protocol },
         });
         std::fs::write(&lock, info.to_string()).unwrap();
@@ -73,7 +76,7 @@ fn serve(stream: UnixStream, live_sessions: u32, asked: &mut Vec<String>) -> boo
         let result = match method.as_str() {
             "initialize" => json!({ "protocolVersion": 1 }),
             "_acpx/host/status" => json!({
-                "pid": std::process::id(), "version": "7.7.7", "startedAt": "2026-01-01T00:00:00.000Z",
+                "pid": NOBODY, "version": "7.7.7", "startedAt": "2026-01-01T00:00:00.000Z",
                 "liveSessions": live_sessions, "clients": 1,
             }),
             _ => json!({}),
@@ -116,6 +119,19 @@ fn an_older_host_with_work_is_left_at_it() {
     let (code, hint, exit) = place.acpx(&["--format", "json", "demo", "sessions", "new"]).failure();
     assert_eq!((code.as_str(), exit), ("HOST_OLDER", Some(1)));
     assert!(hint.contains("`acpx host restart` replaces it"), "{hint}");
+}
+
+#[test]
+fn a_host_of_any_version_can_be_stopped_and_restarted() {
+    let place = Place::new();
+    let mut older = Other::new(&place, 0, 1);
+    let restarted = place.json(&["host", "restart"]);
+    assert_eq!(restarted["pid"], place.host_pid());
+    assert_eq!(older.asked().last().map(String::as_str), Some("_acpx/host/stop"));
+    place.ok(&["host", "stop"]);
+    let mut newer = Other::new(&place, 99, 1);
+    assert_eq!(place.ok(&["host", "stop"]), "host stopped\n");
+    assert_eq!(newer.asked().last().map(String::as_str), Some("_acpx/host/stop"));
 }
 
 #[test]

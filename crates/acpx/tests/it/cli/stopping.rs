@@ -1,5 +1,6 @@
 //! Turns that are stopped: by their own client, by another, by the clock, by a close.
 
+use acpx_testkit::{Script, starts_of};
 use rustix::process::Signal;
 use serde_json::json;
 
@@ -49,18 +50,18 @@ fn an_interrupt_cancels_a_prompt_that_still_waits_and_no_other() {
 #[test]
 fn a_prompt_that_takes_too_long_is_cancelled_and_ends_with_3() {
     let place = begun();
-    let done = place.acpx(&["--format", "json", "--timeout", "0.3", "demo", "wait"]);
+    let done = place.acpx(&["--format", "json", "--timeout", "1.5", "demo", "wait"]);
     let lines = done.lines();
     assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
     let result = lines.last().unwrap();
     assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("TIMEOUT")));
     assert_eq!(done.code, Some(3));
     assert_eq!(place.json(&["demo", "status"])["status"], "alive");
-    place.configure(r#"{"timeout":0.3}"#);
+    place.configure(r#"{"timeout":1.5}"#);
     let configured = place.acpx(&["demo", "wait"]);
     assert_eq!(configured.code, Some(3));
     assert!(
-        configured.out.contains("[error] TIMEOUT: the turn took longer than 0.3 s and was cancelled\nhint: ")
+        configured.out.contains("[error] TIMEOUT: the turn took longer than 1.5 s and was cancelled\nhint: ")
     );
 }
 
@@ -119,4 +120,26 @@ fn a_session_that_is_idle_for_its_time_is_parked_and_comes_back() {
     assert_eq!(parked.get("pid"), None, "{parked}");
     assert!(place.ok(&["--ttl", "0", "demo", "recall"]).contains("1. one"));
     assert_eq!(place.json(&["demo", "status"])["status"], "alive");
+}
+
+#[test]
+fn a_session_that_is_replaced_has_its_turn_cancelled() {
+    let place = begun();
+    let mut running = place.start(&["--format", "json", "demo", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    let new = place.json(&["demo", "sessions", "new"]);
+    let done = running.done();
+    let result = done.lines().pop().unwrap();
+    assert_eq!((&result["status"], done.code), (&json!("cancelled"), Some(0)), "{result}");
+    assert_eq!(new["replacedRecordId"], result["acpxRecordId"]);
+}
+
+#[test]
+fn a_parked_session_is_closed_without_its_agent() {
+    let place = Place::new();
+    let agent = place.scripted(&Script::new().initialize(json!({})).session_new("s1"));
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["host", "stop"]);
+    place.ok(&["scripted", "sessions", "close"]);
+    assert_eq!((starts_of(&agent), place.acpx(&["scripted", "hi"]).code), (1, Some(4)));
 }

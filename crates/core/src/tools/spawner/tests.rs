@@ -25,7 +25,7 @@ async fn an_agent_dies_with_the_thread_that_started_it() {
     assert_eq!(*leader.phase.borrow(), Phase::Running);
     drop(another);
     let phase = leader.phase.wait_for(|phase| *phase != Phase::Running).await.unwrap().clone();
-    let (Phase::Exited(exit) | Phase::Gone(exit)) = phase else { panic!("it runs") };
+    let (Phase::Exited(exit) | Phase::Over(exit, _)) = phase else { panic!("it runs") };
     assert_eq!(exit.to_string(), "signal 9");
 }
 
@@ -65,8 +65,9 @@ async fn a_start_that_nobody_waits_for_leaves_no_process() {
         // Each time it is given up a bit later: before its fork, after it, or in the midst of it.
         let patience = Duration::from_micros(100) * step;
         drop(tokio::time::timeout(patience, spawner.start(unwanted, Grace::default())).await);
-        // The orders are taken in turn, so the unwanted one has been dealt with after this.
+        // There is one thread, so the unwanted one has been dealt with after this.
         assert!(spawner.start(echo(), Grace::default()).await.is_ok());
+        assert_eq!(spawner.threads().count, 1);
         while runs_with(&name) {
             tokio::task::yield_now().await;
         }
@@ -77,6 +78,60 @@ async fn a_start_that_nobody_waits_for_leaves_no_process() {
 async fn what_cannot_be_started_is_an_error_and_the_next_start_works() {
     let spawner = Spawner::new(None);
     let missing = spawner.start(Command::new("/there/is/no/such/program"), Grace::default()).await;
-    assert_eq!(missing.unwrap_err().kind(), io::ErrorKind::NotFound);
+    let is_not_found =
+        |error| matches!(error, StartError::System(error) if error.kind() == io::ErrorKind::NotFound);
+    assert!(missing.is_err_and(is_not_found));
+    let mut nowhere = echo();
+    nowhere.current_dir("/there/is/no/such/directory");
+    let lost = spawner.start(nowhere, Grace::default()).await;
+    assert!(lost.is_err_and(|error| matches!(error, StartError::NoDirectory)));
+    assert!(spawner.start(echo(), Grace::default()).await.is_ok());
+}
+
+/// Work that hangs until its other end is dropped; it tells when it has begun.
+async fn hang(spawner: &Spawner) -> SyncSender<()> {
+    let (release, hanging) = sync_channel::<()>(1);
+    let (begun, has_begun) = oneshot::channel();
+    let spawner = spawner.clone();
+    tokio::spawn(async move {
+        let work = move || {
+            begun.send(()).unwrap_or_default();
+            hanging.recv().unwrap_or_default();
+        };
+        drop(spawner.on_a_thread(work).await);
+    });
+    has_begun.await.expect("it begins");
+    release
+}
+
+// Time stands still while a test has something to do, and runs on when all it does is wait.
+#[tokio::test(start_paused = true)]
+async fn a_start_that_hangs_stops_no_other_and_costs_a_thread() {
+    let spawner = Spawner::new(None);
+    let hanging = hang(&spawner).await;
+    for _ in 0..3 {
+        assert!(spawner.start(echo(), Grace::default()).await.is_ok());
+    }
+    assert_eq!(spawner.threads().count, 2);
+    drop(hanging);
+    // The first thread is of use again.
+    let both = spawner.0.idle.acquire_many(2).await.unwrap();
+    assert_eq!((both.num_permits(), spawner.threads().idle.len()), (2, 2));
+}
+
+#[tokio::test(start_paused = true)]
+async fn when_too_many_starts_hang_the_next_one_says_so() {
+    let spawner = Spawner::new(None);
+    let mut hanging = Vec::new();
+    for _ in 0..THREADS {
+        hanging.push(hang(&spawner).await);
+    }
+    let error = spawner.start(echo(), Grace::default()).await.unwrap_err();
+    assert_eq!(
+        error.to_string(),
+        "8 agents before it hang while they are being started, as on a disk that does not answer"
+    );
+    hanging.pop();
+    drop(spawner.0.idle.acquire().await.unwrap());
     assert!(spawner.start(echo(), Grace::default()).await.is_ok());
 }

@@ -13,6 +13,7 @@ use rustix::process::{geteuid, kill_process, pidfd_open, pidfd_send_signal};
 use super::{Grace, ProcessIdentity, Swept, SweptProcess};
 use crate::tools::ending::LOOK_AGAIN;
 use crate::tools::identity::boot;
+use crate::tools::namespace;
 use crate::tools::stat::Stat;
 use crate::tools::tag::Tag;
 
@@ -20,8 +21,8 @@ use crate::tools::tag::Tag;
 const ENVIRONMENT_BYTES: u64 = 8 << 20;
 
 pub(super) fn sweep(home: &str, runs: &[ProcessIdentity], grace: Grace) -> Swept {
-    let Some(boot) = boot() else { return Swept::default() };
-    let mut sweep = Sweep { home, runs, boot, met: Vec::new() };
+    let (Some(boot), Some(namespace)) = (boot(), namespace::ours()) else { return Swept::default() };
+    let mut sweep = Sweep { home, runs, boot, namespace, met: Vec::new() };
     if !sweep.signal_until_gone(Signal::TERM, grace.term) {
         sweep.signal_until_gone(Signal::KILL, grace.term);
     }
@@ -33,18 +34,19 @@ struct Sweep<'a> {
     home: &'a str,
     runs: &'a [ProcessIdentity],
     boot: &'a str,
+    namespace: u64,
     /// Everything that was found so far. What was meant once stays meant, whatever it becomes.
     met: Vec<SweptProcess>,
 }
 
-/// What an environment says about the one who holds a process.
+/// What is known about the one who holds a process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Held {
     /// There is no tag.
     Untold,
     /// By a holder of this home that is dead.
     ByTheDead,
-    /// By one that lives, or for another home.
+    /// By one that lives, or for another home, or where pids may name other processes than here.
     ByOthers,
 }
 
@@ -79,7 +81,7 @@ impl Sweep<'_> {
         let candidates: Vec<(&Stat, Held)> = processes
             .iter()
             .filter(|stat| !stat.is_dead && !spared.contains(&stat.pid) && owner(stat.pid) == Some(uid))
-            .map(|stat| (stat, self.holder_of(stat.pid)))
+            .map(|stat| (stat, self.held(namespace::of(stat.pid), tag_of(stat.pid).as_ref())))
             .collect();
         let groups = self.recorded_groups(&processes, &candidates);
         for (stat, held) in candidates {
@@ -108,9 +110,15 @@ impl Sweep<'_> {
         self.runs.iter().filter(is_theirs).map(|run| run.pid).collect()
     }
 
-    fn holder_of(&self, pid: u32) -> Held {
-        match tag_of(pid) {
+    /// What the namespace of a process and its tag say.
+    fn held(&self, namespace: Option<u64>, tag: Option<&Tag>) -> Held {
+        if namespace != Some(self.namespace) {
+            return Held::ByOthers;
+        }
+        match tag {
             None => Held::Untold,
+            // The holder is looked for by its number, which has to be one of ours.
+            Some(tag) if tag.namespace != self.namespace => Held::ByOthers,
             Some(tag) if tag.home == self.home && !tag.holder.is_alive() => Held::ByTheDead,
             Some(_) => Held::ByOthers,
         }

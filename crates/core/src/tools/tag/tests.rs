@@ -5,23 +5,35 @@ use proptest::prelude::*;
 use super::*;
 
 fn tag() -> impl Strategy<Value = Tag> {
-    (".*", "[0-9a-f-]*", any::<u32>(), any::<u64>())
-        .prop_map(|(home, boot, pid, started)| Tag { home, holder: ProcessIdentity { pid, started, boot } })
+    (".*", any::<u64>(), "[0-9a-f-]*", any::<u32>(), any::<u64>()).prop_map(
+        |(home, namespace, boot, pid, started)| Tag {
+            home,
+            namespace,
+            holder: ProcessIdentity { pid, started, boot },
+        },
+    )
 }
 
 #[test]
-fn a_tag_names_home_boot_pid_and_start() {
+fn a_tag_names_home_boot_namespace_pid_and_start() {
     let holder = ProcessIdentity { pid: 42, started: 1_178_657, boot: "ea83b2c4-4d9f".to_owned() };
-    let tag = Tag { home: "c0ffee".to_owned(), holder };
-    assert_eq!(tag.to_string(), "c0ffee:ea83b2c4-4d9f:42:1178657");
+    let tag = Tag { home: "c0ffee".to_owned(), namespace: 4_026_531_836, holder };
+    assert_eq!(tag.to_string(), "c0ffee:ea83b2c4-4d9f:4026531836:42:1178657");
     assert_eq!(tag.to_string().parse(), Ok(tag));
 }
 
 #[test]
 fn what_is_no_tag_is_refused() {
-    for text in
-        ["", "home", "home:boot:1", "home:boot:x:1", "home:boot:1:", "home:boot:-1:1", "home:boot:1:1 "]
-    {
+    for text in [
+        "",
+        "home",
+        "home:boot:3:1",
+        "home:boot:x:1:1",
+        "home:boot:3:x:1",
+        "home:boot:3:1:",
+        "home:boot:3:-1:1",
+        "home:boot:3:1:1 ",
+    ] {
         assert_eq!(text.parse::<Tag>(), Err(InvalidTag(text.to_owned())));
     }
 }

@@ -1,6 +1,6 @@
 //! The processes of agents as they are kept, and when an agent with nothing to do is parked.
 
-use acpx_core::model::{AgentExit, AgentRun, ProcessIdentity, Scope, SessionName};
+use acpx_core::model::{AgentEnd, AgentRun, ProcessIdentity, Scope, SessionName};
 
 use super::*;
 
@@ -11,7 +11,7 @@ impl Bench {
     }
 
     /// How the last agent of a record ended.
-    async fn end(&self, session: &Session) -> String {
+    async fn end(&self, session: &Session) -> AgentEnd {
         self.run(session).await.ended.expect("it has ended").how
     }
 }
@@ -32,14 +32,14 @@ async fn an_end_that_was_asked_for_is_kept_as_such_and_every_other_in_words() {
     let bench = Bench::new();
     let (session, _) = bench.open(&faithful(everything())).await;
     session.park().await.unwrap();
-    assert_eq!(bench.end(&session).await, AgentExit::ASKED);
+    assert_eq!(bench.end(&session).await, AgentEnd::Asked);
     prompt(&session, "again").await;
     assert_eq!(bench.run(&session).await.ended, None);
     kill_agent(&session).await;
-    assert_eq!(bench.end(&session).await, "the agent \"scripted\" died (signal 9)");
+    assert_eq!(bench.end(&session).await.words(), "the agent \"scripted\" died (signal 9)");
     prompt(&session, "again").await;
     session.close().await.unwrap();
-    assert_eq!(bench.end(&session).await, AgentExit::ASKED);
+    assert_eq!(bench.end(&session).await, AgentEnd::Asked);
     assert_eq!(bench.store.running().await.unwrap(), []);
 }
 
@@ -51,7 +51,7 @@ async fn a_shutdown_leaves_no_run_without_an_end() {
     let _ticket = busy.prompt(Prompt::text("hang").unwrap()).await.unwrap();
     bench.engine.shutdown().await;
     assert_eq!(bench.store.running().await.unwrap(), []);
-    assert_eq!([bench.end(&session).await, bench.end(&busy).await], [AgentExit::ASKED; 2]);
+    assert_eq!([bench.end(&session).await, bench.end(&busy).await], [AgentEnd::Asked, AgentEnd::Asked]);
 }
 
 #[tokio::test]

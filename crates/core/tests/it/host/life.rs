@@ -4,7 +4,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
 use acpx_core::host::{FromHost, HostClient, HostLock, published};
-use acpx_core::model::{AgentExit, ProcessIdentity};
+use acpx_core::model::{AgentEnd, ProcessIdentity};
 use acpx_testkit::{Script, starts_of};
 use serde_json::{Value, json};
 
@@ -87,7 +87,7 @@ async fn the_last_client_that_closes_a_session_frees_its_agent() {
     two.call::<Value>("session/close", &close).await.unwrap();
     assert!(!agent.is_alive());
     let exit = bench.record(&record).await.agent_run.unwrap().ended.unwrap();
-    assert_eq!(exit.how, AgentExit::ASKED);
+    assert_eq!(exit.how, AgentEnd::Asked);
 }
 
 #[tokio::test]
@@ -124,7 +124,7 @@ async fn a_host_that_is_stopped_ends_everything_and_answers_what_was_under_way()
     eventually("the host is gone", || !host.is_alive()).await;
     assert!(!agent.is_alive() && !socket.exists() && published(&bench.place).is_none());
     let exit = bench.record(&record).await.agent_run.unwrap().ended.unwrap();
-    assert_eq!(exit.how, AgentExit::ASKED);
+    assert_eq!(exit.how, AgentEnd::Asked);
 }
 
 #[tokio::test]

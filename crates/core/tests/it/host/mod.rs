@@ -110,8 +110,7 @@ impl Bench {
     }
 
     fn host_process(&self) -> ProcessIdentity {
-        let pid = published(&self.place).expect("a host listens").pid;
-        ProcessIdentity::of(pid).expect("it runs")
+        published(&self.place).expect("a host listens").process
     }
 
     /// Kills the host as the world does, and waits until it is gone.
@@ -124,11 +123,14 @@ impl Bench {
 
 impl Drop for Bench {
     fn drop(&mut self) {
-        // A test may have been its own host.
-        if let Some(info) = published(&self.place).filter(|info| info.pid != std::process::id()) {
-            kill(info.pid);
+        // A test may have been its own host, and the pid of a host that is gone may be anybody's.
+        let host = published(&self.place).map(|info| info.process);
+        if let Some(host) = host.filter(|host| host.pid != std::process::id() && host.is_alive()) {
+            kill(host.pid);
         }
-        sweep(&self.place.name(), &[], Grace { eof: Duration::ZERO, term: Duration::ZERO });
+        if let Ok(home) = self.place.name() {
+            sweep(&home, &[], Grace { eof: Duration::ZERO, term: Duration::ZERO });
+        }
     }
 }
 

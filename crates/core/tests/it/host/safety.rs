@@ -91,8 +91,8 @@ async fn a_program_that_an_agent_started_may_not_decide_what_agents_may_do() {
     let argv = bench.agent(&script);
     let mut client = bench.client().await;
     let record = bench.open(&mut client, &argv).await;
-    let host = bench.host_process();
-    let tag = Tag { home: bench.place.name(), holder: host };
+    let home = bench.place.name().unwrap();
+    let tag = Tag { holder: bench.host_process(), ..Tag::of_this_process(home).unwrap() };
 
     let line = |id: u64, method: &str, params: Value| {
         json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use acpx_core::host::meta::{PROTOCOL, ProtocolRange};
 use acpx_core::host::{HostError, HostInfo, HostLock, running};
+use acpx_core::model::ProcessIdentity;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::net::{UnixListener, UnixStream};
@@ -54,7 +55,8 @@ impl Drop for OtherHost {
 }
 
 fn publish(bench: &Bench, protocol: ProtocolRange, socket: PathBuf) {
-    let info = HostInfo { pid: std::process::id(), socket, protocol, version: "7.0".to_owned() };
+    let info =
+        HostInfo { process: ProcessIdentity::of_this_process(), socket, protocol, version: "7.0".to_owned() };
     let text = serde_json::to_string(&info).unwrap();
     std::fs::write(bench.place.home().join("host.lock"), text).unwrap();
 }

@@ -3,8 +3,8 @@
 mod calls;
 
 use acpx_core::model::{
-    AgentExit, AgentRun, AgentSessionId, Direction, Event, EventKind, Lineage, LineageIndex, LineageReason,
-    PermissionCount, ProcessIdentity, Record, Seq, Turn, TurnId, TurnState,
+    AgentEnd, AgentExit, AgentRun, AgentSessionId, Direction, Event, EventKind, Lineage, LineageIndex,
+    LineageReason, PermissionCount, ProcessIdentity, Record, Seq, Turn, TurnId, TurnState,
 };
 use acpx_core::store::{Access, Change, Lease, MemoryStore, RecordFilter, SqliteStore, Store, StoreError};
 use proptest::collection::vec;
@@ -122,7 +122,7 @@ impl Side {
             Step::AgentRun { pid, ended } => Change::AgentRun(AgentRun {
                 process: ProcessIdentity { pid, started: 77, boot: "boot".to_owned() },
                 since: at(3),
-                ended: ended.map(|how| AgentExit { at: at(4), how }),
+                ended: ended.map(|how| AgentExit { at: at(4), how: AgentEnd::from_words(&how) }),
             }),
             Step::Lifecycle(lifecycle) => Change::Lifecycle(lifecycle),
         };

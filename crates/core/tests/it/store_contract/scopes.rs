@@ -2,8 +2,8 @@
 //! after a crash by the agents that may still run.
 
 use acpx_core::model::{
-    AbsolutePath, AgentExit, AgentKey, AgentRun, AgentSpec, Lifecycle, LineageReason, PermissionCount,
-    PermissionPolicy, ProcessIdentity, Record, Scope, SessionName, TurnId, TurnState,
+    AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, Lifecycle, LineageReason,
+    PermissionCount, PermissionPolicy, ProcessIdentity, Record, Scope, SessionName, TurnId, TurnState,
 };
 use acpx_core::store::{Change, Durability, Lease, RecordFilter, ScopeQuery};
 
@@ -201,7 +201,7 @@ pub(super) async fn the_last_run_of_an_agent_is_kept_and_those_without_an_end_ar
     let run = |pid, ended: Option<&str>| AgentRun {
         process: ProcessIdentity { pid, started: 1 << 40, boot: "0b7c-boot".to_owned() },
         since: at(3),
-        ended: ended.map(|how| AgentExit { at: at(4), how: how.to_owned() }),
+        ended: ended.map(|how| AgentExit { at: at(4), how: AgentEnd::from_words(how) }),
     };
     let leases = [
         create(&store, record("b", 5)).await,

@@ -10,8 +10,8 @@ use super::super::cells::{self, Cells, Columns, columns};
 use super::super::fault::Fault;
 use super::{lineage, standing};
 use crate::model::{
-    AbsolutePath, AgentExit, AgentKey, AgentRun, AgentSpec, KeptServer, Lifecycle, ProcessIdentity, Record,
-    RecordId, Scope, SessionName,
+    AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, KeptServer, Lifecycle, ProcessIdentity,
+    Record, RecordId, Scope, SessionName,
 };
 use crate::store::progress::Progress;
 
@@ -134,7 +134,7 @@ pub(in super::super) fn agent_run(row: &Row<'_>) -> Result<(RecordId, Option<Age
 fn run(cells: &RecordRow<'_>) -> Result<Option<AgentRun>, Fault> {
     let Some(pid) = cells.optional_number(14)? else { return empty(cells, 15..DELETED_AT).map(|()| None) };
     let ended = match cells.optional_time(18)? {
-        Some(at) => Some(AgentExit { at, how: cells.text(19)?.to_owned() }),
+        Some(at) => Some(AgentExit { at, how: AgentEnd::from_words(cells.text(19)?) }),
         None => empty(cells, 19..DELETED_AT).map(|()| None)?,
     };
     let process = ProcessIdentity {
@@ -157,7 +157,7 @@ pub(in super::super) fn run_values(
         ("run_boot", process.map(|process| process.boot.as_str()).into()),
         ("run_since", cells::optional_integer(run.map(|run| run.since.as_millis()))),
         ("run_ended_at", cells::optional_integer(ended.map(|ended| ended.at.as_millis()))),
-        ("run_ended_how", ended.map(|ended| ended.how.as_str()).into()),
+        ("run_ended_how", ended.map(|ended| ended.how.words()).into()),
     ])
 }
 

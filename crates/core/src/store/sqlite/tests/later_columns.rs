@@ -1,7 +1,7 @@
 //! What the second format added: damage in it is found as in the rest, and no lookup goes through all records.
 
 use super::*;
-use crate::model::{AgentExit, AgentKey, AgentRun, ProcessIdentity, Scope, SessionName};
+use crate::model::{AgentEnd, AgentExit, AgentKey, AgentRun, ProcessIdentity, Scope, SessionName};
 
 /// A record with something in every column, and a turn too.
 fn full() -> (Record, Change) {
@@ -15,7 +15,7 @@ fn full() -> (Record, Change) {
         agent_run: Some(AgentRun {
             process: ProcessIdentity { pid: 77, started: 5, boot: "boot".to_owned() },
             since: at(5),
-            ended: Some(AgentExit { at: at(6), how: "exit status: 1".to_owned() }),
+            ended: Some(AgentExit { at: at(6), how: AgentEnd::Otherwise("exit status: 1".to_owned()) }),
         }),
         ..record("r")
     };
