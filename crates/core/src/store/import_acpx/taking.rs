@@ -115,7 +115,7 @@ impl Taker<'_> {
         if telling.next_kept().is_some() {
             return Err(gone_on());
         }
-        let rest = telling.rest();
+        let rest = telling.rest(|words| source.clean(words));
         let (events, turns) = telling.added();
         let is_news = events > 0 || !rest.is_empty();
         if !destination.write(self, telling.lineage(), rest, Durability::Machine).await? {
@@ -149,7 +149,8 @@ impl Taker<'_> {
             scope,
             mcp_servers: Vec::new(),
             agent_run: None,
-            title: npm.title.clone(),
+            // It is told last, when all that it must not say is known.
+            title: None,
             lifecycle: npm.lifecycle,
             lineage: Lineage::imported(npm.session.clone(), npm.agent_session.clone(), npm.created_at),
             created_at: npm.created_at,
