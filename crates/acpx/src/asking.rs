@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::cli::Wait;
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, Exit, hint_without_record};
 use crate::output::{PromptResult, ResultError, ResultIds, TurnStatus};
 use crate::patience::Stop;
 use crate::talk::Outcome;
@@ -94,12 +94,8 @@ impl Asking {
                     _ => TurnStatus::Failed,
                 };
                 let mut result = PromptResult::new(ids, self.request.clone(), status);
-                let error = ResultError {
-                    code: refusal.code().to_owned(),
-                    message: refusal.to_string(),
-                    hint: refusal.hint().map(str::to_owned),
-                };
-                result.error = Some(error);
+                let (message, hint, acp) = (refusal.to_string(), refusal.hint(), refusal.acp());
+                result.error = Some(ResultError::new(refusal.code(), message, hint, acp));
                 result.add_turn(refusal.turn()?);
                 (result, *stop)
             }
@@ -127,16 +123,14 @@ impl Ending {
 
     fn new(mut result: PromptResult, stop: Option<Stop>) -> Self {
         match stop {
-            None => Self { exit: result.exit(), result },
+            None => {
+                let result = result.explained();
+                Self { exit: result.exit(), result }
+            }
             Some(Stop::Signalled) => Self { result, exit: Exit::Interrupted },
             Some(Stop::TimedOut(limit)) => {
-                let error = ResultError {
-                    code: "TIMEOUT".to_owned(),
-                    message: format!("the turn took longer than {} s and was cancelled", limit.as_secs_f32()),
-                    hint: Some("give it more time with --timeout".to_owned()),
-                };
                 result.status = TurnStatus::Failed;
-                result.error = Some(error);
+                result.error = Some(ResultError::timed_out(limit));
                 Self { exit: Exit::Timeout, result }
             }
         }
@@ -144,6 +138,15 @@ impl Ending {
 }
 
 impl PromptResult {
+    /// Puts the hints right where no record is made.
+    pub(crate) fn say_that_nothing_is_kept(&mut self) {
+        if let Some(error) = &mut self.error
+            && let Some(hint) = hint_without_record(&error.code)
+        {
+            error.hint = Some(hint.to_owned());
+        }
+    }
+
     /// Adds what is known of its turn.
     fn add_turn(&mut self, turn: &TurnMeta) {
         self.duration_ms = turn.duration_ms;

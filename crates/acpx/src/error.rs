@@ -22,7 +22,7 @@ use crate::prompt_input::InputError;
 mod class;
 mod report;
 
-pub(crate) use self::class::{ErrorClass, Exit};
+pub(crate) use self::class::{ErrorClass, Exit, is_retryable};
 pub(crate) use self::report::{Origin, Report};
 
 /// Why a command could not be done.
@@ -65,6 +65,8 @@ pub(crate) enum CliError {
         cwd: PathBuf,
         /// Where it ended.
         searched: PathBuf,
+        /// What to do about it.
+        remedy: Remedy,
     },
     /// The agent has no list of its sessions.
     #[error(
@@ -126,6 +128,15 @@ pub(crate) enum CliError {
     },
 }
 
+/// What to do where there is no session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Make one: something was to be said in it.
+    Create,
+    /// Look for the right one: one that is there was meant.
+    Look,
+}
+
 /// An error as another process tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToldError {
@@ -156,10 +167,11 @@ impl From<HostError> for CliError {
         let origin = match (&error, &acp) {
             (_, Some(_)) => Origin::Acp,
             (HostError::Refused(refusal), None) if refusal.code() == "QUEUE_FULL" => Origin::Queue,
-            (HostError::Refused(_), None) => Origin::Runtime,
+            (HostError::Refused(_) | HostError::GaveUp { .. }, None) => Origin::Runtime,
             _ => Origin::Cli,
         };
-        let (code, hint) = (error.code().to_owned(), error.hint().map(str::to_owned));
+        let (code, hint) =
+            (error.code().to_owned(), hint_here(error.code(), error.hint()).map(str::to_owned));
         Self::Told(ToldError { code, message: with_causes(&error), hint, origin, acp })
     }
 }
@@ -189,9 +201,24 @@ impl CliError {
         Self::About { error: Box::new(self), identity: Box::new(identity) }
     }
 
+    /// The same error of a command that leaves no record: a hint that what was said is kept would be wrong.
+    pub(crate) fn with_nothing_kept(self) -> Self {
+        match self {
+            Self::Told(error) => {
+                let hint = hint_without_record(&error.code).map(str::to_owned).or(error.hint);
+                Self::Told(ToldError { hint, ..error })
+            }
+            other => other,
+        }
+    }
+
     /// Whether the reader of our output has gone, which is nothing to tell anybody.
     pub(crate) fn is_broken_pipe(&self) -> bool {
-        matches!(self, Self::Output(error) if error.kind() == io::ErrorKind::BrokenPipe)
+        match self {
+            Self::Output(error) => error.kind() == io::ErrorKind::BrokenPipe,
+            Self::About { error, .. } => error.is_broken_pipe(),
+            _ => false,
+        }
     }
 
     /// The error with its causes, in one line.
@@ -204,20 +231,14 @@ impl CliError {
 
     /// The stable code of this error. Those of the library are its own.
     pub(crate) fn code(&self) -> Cow<'static, str> {
-        match self {
-            Self::Session(error) => error.code().into(),
-            Self::Store(error) => error.code().into(),
-            Self::Import(error) => error.code().into(),
-            Self::Told(error) => error.code.clone().into(),
-            Self::About { error, .. } => error.code(),
-            own => own.own_code().into(),
-        }
-    }
-
-    fn own_code(&self) -> &'static str {
-        match self {
-            Self::Usage(_) => "USAGE",
+        let code = match self {
+            Self::Told(error) => return error.code.clone().into(),
+            Self::About { error, .. } => return error.code(),
+            Self::Session(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::Import(error) => error.code(),
             Self::Config(error) => error.code(),
+            Self::Usage(_) => "USAGE",
             Self::Agent(_) => "AGENT_UNKNOWN",
             Self::Input(_) => "BAD_PROMPT",
             Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
@@ -229,14 +250,9 @@ impl CliError {
             Self::Signalled => "SIGNALLED",
             Self::Output(_) => "OUTPUT_FAILED",
             Self::Path(_) => "BAD_PATH",
-            Self::Runtime(_)
-            | Self::System { .. }
-            | Self::Session(_)
-            | Self::Store(_)
-            | Self::Import(_)
-            | Self::Told(_)
-            | Self::About { .. } => "SYSTEM",
-        }
+            Self::Runtime(_) | Self::System { .. } => "SYSTEM",
+        };
+        code.into()
     }
 
     /// What sort of error it is to whoever called us.
@@ -260,19 +276,23 @@ impl CliError {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
             }
             Self::Directory { .. } => Some("name a directory that exists with --cwd".into()),
-            Self::NoSession { agent, name, .. } => Some(create_one(agent, name.as_deref()).into()),
+            Self::NoSession { remedy: Remedy::Look, .. } | Self::Session(SessionError::NoRecord(_)) => {
+                Some(WHERE_SESSIONS_ARE.into())
+            }
+            Self::NoSession { agent, name, remedy: Remedy::Create, .. } => {
+                Some(create_one(agent, name.as_deref()).into())
+            }
             Self::ExecDisabled { .. } => {
                 Some("use a session, or set disableExec to false in the file".into())
             }
             Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
-            Self::Session(SessionError::NoRecord(_)) => Some("acpx sessions list has those there are".into()),
             Self::Session(error) => error.hint().map(Into::into),
             Self::Store(error) => error.hint().map(Into::into),
             Self::Import(error) => error.hint().map(Into::into),
             Self::NoRemoteList { .. } => {
                 Some("acpx sessions list has what is kept here, whatever the agent can".into())
             }
-            Self::TimedOut(_) => Some("give it more time with --timeout".into()),
+            Self::TimedOut(_) => Some(MORE_TIME.into()),
             Self::Told(error) => error.hint.clone().map(Into::into),
             Self::About { error, .. } => error.hint(),
             Self::Path(_) => Some("name another path: agents are told absolute paths as UTF-8 text".into()),
@@ -311,12 +331,36 @@ impl CliError {
     }
 }
 
+/// What to do about a time that was over.
+pub(crate) const MORE_TIME: &str = "give it more time with --timeout";
+
 /// An error with its causes, in one line.
 fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
+/// What a person can do about an error with the flags of this program, which the library does not know.
+pub(crate) fn hint_here<'a>(code: &str, hint: Option<&'a str>) -> Option<&'a str> {
+    match code {
+        "SESSION_NOT_RESTORED" => Some(
+            "without --no-fallback a fresh session takes over, and with --carry-history it is told what was said; all of it stays readable here",
+        ),
+        _ => hint,
+    }
+}
+
+/// What a person can do about an error where nothing is kept, if that is something else than where it is.
+pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
+    match code {
+        "AGENT_DIED" | "AGENT_UNRESPONSIVE" | "INTERRUPTED" => {
+            Some("nothing was kept of it; run the command again, and the agent's own to see what it wants")
+        }
+        _ => None,
+    }
+}
+
+const WHERE_SESSIONS_ARE: &str = "acpx sessions list has those there are";
 const AGENTS_HINT: &str = "put it under \"agents\" in config.json of ACPX_HOME, or use one that is built in";
 
 fn system_hint(kind: io::ErrorKind) -> Option<&'static str> {
@@ -339,7 +383,7 @@ fn further_up(cwd: &std::path::Path, searched: &std::path::Path) -> String {
 }
 
 fn create_one(agent: &str, name: Option<&str>) -> String {
-    let name = name.map_or_else(String::new, |name| format!(" --name {name}"));
+    let name = name.map_or_else(String::new, |name| format!(" --name {}", crate::agents::quote(name)));
     format!("create one: acpx {agent} sessions new{name}")
 }
 

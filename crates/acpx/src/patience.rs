@@ -38,6 +38,15 @@ impl Patience {
         Ok(Self { limit, signals })
     }
 
+    /// Does something, unless there is a reason to stop first.
+    pub(crate) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Stop> {
+        tokio::select! {
+            biased;
+            done = work => Ok(done),
+            stop = self.over() => Err(stop),
+        }
+    }
+
     /// The next reason to stop. The time is over once; every signal counts.
     pub(crate) async fn over(&mut self) -> Stop {
         let limit = self.limit;

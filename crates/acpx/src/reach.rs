@@ -3,13 +3,16 @@
 use std::env;
 use std::ffi::OsString;
 use std::future::Future;
+use std::io;
 use std::path::PathBuf;
 
-use acpx_core::host::{HostClient, HostPlace, Launcher, running};
+use acpx_core::host::{HostClient, HostError, HostLock, HostPlace, Launcher, published, running};
+use acpx_core::store::{Access, Reads, SqliteOptions, SqliteStore, StoreError};
 use acpx_core::tools::Tag;
 
 use crate::error::CliError;
 use crate::home::acpx_home;
+use crate::output::Console;
 
 /// What a host needs of its environment. Agents do not get it: theirs comes from the client that needs them.
 const FOR_THE_HOST: [&str; 5] = ["HOME", "PATH", "LANG", "XDG_RUNTIME_DIR", "TMPDIR"];
@@ -44,8 +47,43 @@ impl Reach {
     }
 
     /// The host, started if it has to be.
-    pub(crate) async fn host(&self) -> Result<HostClient, CliError> {
-        Ok(self.launcher.reach(&self.place).await?)
+    pub(crate) async fn host(&self, console: &mut Console<'_>) -> Result<HostClient, CliError> {
+        match running(&self.place).await {
+            Ok(Some(client)) => {
+                console.detail(&format!("using the host{}", self.pid()));
+                return Ok(client);
+            }
+            // One that is older goes if it has nothing to do.
+            Ok(None) | Err(HostError::Older { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        console.detail("starting a host");
+        let client = self.launcher.reach(&self.place).await?;
+        console.detail(&format!("the host is there{}", self.pid()));
+        Ok(client)
+    }
+
+    fn pid(&self) -> String {
+        published(&self.place).map_or_else(String::new, |host| format!(" (pid {})", host.process.pid))
+    }
+
+    /// The store, opened to be read, if there is one. One that is just being made has nothing in it yet; one of
+    /// an older version is brought up to date, unless a host is at work on it.
+    pub(crate) fn kept(&self) -> Result<Option<SqliteStore>, CliError> {
+        let path = self.place.store();
+        let options = SqliteOptions { reads: Reads::OnCallersThread, ..SqliteOptions::new(Access::ReadOnly) };
+        match SqliteStore::open_with(&path, &options) {
+            Ok(store) => Ok(Some(store)),
+            Err(StoreError::Open { source, .. }) if source.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(older @ StoreError::Older { .. }) => match HostLock::try_take(&self.place)? {
+                Some(_alone) => {
+                    drop(SqliteStore::open(&path, Access::ReadWrite)?);
+                    Ok(Some(SqliteStore::open_with(&path, &options)?))
+                }
+                None => Err(older.into()),
+            },
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// The host, if one runs.

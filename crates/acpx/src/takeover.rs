@@ -10,8 +10,11 @@ use acpx_core::store::{Access, SqliteStore};
 
 use crate::agents;
 use crate::error::CliError;
-use crate::output::{Console, Mode};
+use crate::output::Console;
+use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
+use crate::settings::Settings;
+use crate::talk::Talk;
 
 /// How long a host that is just coming or going is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -19,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Takes what is new in the home, and says so.
-pub(crate) fn first(mode: Mode) -> Result<(), CliError> {
+pub(crate) fn first(settings: &Settings) -> Result<(), CliError> {
     let reach = Reach::of_environment()?;
     let directory = reach.place.npm_sessions();
     if !directory.is_dir() {
@@ -27,17 +30,18 @@ pub(crate) fn first(mode: Mode) -> Result<(), CliError> {
     }
     block_on(async {
         if is_news(&reach, &directory).await? {
-            let report = take(&reach, &directory, ImportMode::Keep).await?;
-            tell(&report, &mut Console::of_program(mode));
+            let mut console = Console::of_program(settings.mode);
+            let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
+            let report = take(&reach, &directory, ImportMode::Keep, &mut talk).await?;
+            tell(&report, &mut console);
         }
         Ok(())
     })
 }
 
 async fn is_news(reach: &Reach, directory: &Path) -> Result<bool, CliError> {
-    let path = reach.place.store();
-    if path.exists() {
-        return Ok(has_news(&SqliteStore::open(&path, Access::ReadOnly)?, directory).await?);
+    if let Some(store) = reach.kept()? {
+        return Ok(has_news(&store, directory).await?);
     }
     let is_record = |entry: std::io::Result<std::fs::DirEntry>| {
         entry.is_ok_and(|entry| entry.path().extension().is_some_and(|extension| extension == "json"))
@@ -46,16 +50,22 @@ async fn is_news(reach: &Reach, directory: &Path) -> Result<bool, CliError> {
 }
 
 /// Takes the sessions of a directory over, or says what would be taken.
-pub(crate) async fn take(reach: &Reach, directory: &Path, mode: ImportMode) -> Result<ImportMeta, CliError> {
+pub(crate) async fn take(
+    reach: &Reach,
+    directory: &Path,
+    mode: ImportMode,
+    talk: &mut Talk<'_>,
+) -> Result<ImportMeta, CliError> {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        if let Some(mut client) = reach.running().await? {
+        let asked = talk.persist(async |talk| {
+            let Some(mut client) = talk.during(reach.running()).await? else { return Ok(None) };
             let dry_run = mode == ImportMode::DryRun;
             let params = ImportParams { directory: directory.to_owned(), dry_run };
-            match client.call("_acpx/import", &params).await {
-                Err(HostError::Lost) => {}
-                answer => return Ok(answer?),
-            }
+            talk.call::<ImportMeta>(&mut client, "_acpx/import", &params).await.map(Some)
+        });
+        if let Some(report) = asked.await? {
+            return Ok(report);
         }
         if let Some(_alone) = HostLock::try_take(&reach.place)? {
             return alone(reach, directory, mode).await;
@@ -81,6 +91,9 @@ async fn alone(reach: &Reach, directory: &Path, mode: ImportMode) -> Result<Impo
     Ok(import_alone(&store, directory, agents::name_of, mode).await?)
 }
 
+/// Says it to people alone: what a command writes to stdout is its own answer, also in JSON, and a program that
+/// reads it would take anything else for that. A program that wants to know asks `sessions migrate`, which
+/// tells of every file each time.
 fn tell(report: &ImportMeta, console: &mut Console<'_>) {
     match report.taken.len() + report.grown.len() {
         0 => {}

@@ -1,41 +1,61 @@
 //! One conversation of a command with the host: what it asks, what it shows meanwhile, and how it is stopped.
 //!
 //! Everything a host sends is shown in order. A turn that is to stop is cancelled and waited for, so that what
-//! is shown is how it ended; a second signal waits for nothing.
+//! is shown is how it ended; a second signal waits for nothing. Whatever a host is asked, a signal and the time
+//! limit are heard, and a host that says nothing at all is given up.
 
 use std::time::Duration;
 
 use acpx_core::host::{FromHost, HostClient, HostError, Refusal, WatchedEvent};
 use acpx_core::model::{Direction, Fact, RequestId, Seq, TurnId};
+use acpx_core::wire::RpcId;
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 use serde_json::json;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::cli::Wait;
 use crate::error::CliError;
 use crate::output::{Console, TurnView};
 use crate::patience::{Patience, Stop};
+use crate::reach::Reach;
 
 /// How long a turn may take to end once it was cancelled. The host ends an agent that does not stop before.
 const FAREWELL: Duration = Duration::from_secs(30);
+/// How long a turn is waited for that nobody can be shown any more.
+const SHORT_FAREWELL: Duration = Duration::from_secs(2);
 /// When a person is told that something takes long, for the first time and from then on.
 const SLOW: Duration = Duration::from_secs(2);
 const STILL_SLOW: Duration = Duration::from_secs(15);
+/// After how long a silence it is looked whether the host is still at work: turns may take hours.
+const SILENCE: Duration = Duration::from_secs(20);
 /// How many messages in a row may keep a signal waiting.
 const BURST: usize = 256;
+/// How often something is asked again because the host went away.
+const TRIES: usize = 10;
 
-/// What a command shows of a session.
+/// What a command and its host say to each other.
 pub(crate) struct Talk<'a> {
     pub(crate) console: &'a mut Console<'static>,
-    view: &'a mut TurnView,
     patience: Patience,
-    /// The name of our prompt, if there is one; by it its turn is known.
-    request: Option<RequestId>,
+    /// The way to the host; a host in this process needs none.
+    reach: Option<&'a Reach>,
+    /// What is shown of a session.
+    shown: Option<Shown<'a>>,
+    /// When the host will have said nothing for too long.
+    silent_at: Instant,
+    /// How many messages were taken without looking at anything else.
+    burst: usize,
+}
+
+/// What is shown of a session.
+struct Shown<'a> {
+    view: &'a mut TurnView,
+    /// The name of our prompt; by it its turn is known.
+    request: RequestId,
     turn: Option<TurnId>,
     /// The first event that was not seen yet.
     next: Seq,
-    /// How many messages were taken without looking at anything else.
-    burst: usize,
 }
 
 /// What comes next in a talk.
@@ -90,20 +110,57 @@ impl From<std::io::Error> for Trouble {
 }
 
 impl<'a> Talk<'a> {
-    /// A talk about one prompt; `next` is the first event of its record that is to be shown.
+    /// A talk with the host that is reached this way, or with one in this process.
     pub(crate) fn new(
         console: &'a mut Console<'static>,
-        view: &'a mut TurnView,
         patience: Patience,
-        request: Option<RequestId>,
-        next: Seq,
+        reach: Option<&'a Reach>,
     ) -> Self {
-        Self { console, view, patience, request, turn: None, next, burst: 0 }
+        Self { console, patience, reach, shown: None, silent_at: Instant::now() + SILENCE, burst: 0 }
+    }
+
+    /// The same talk about one prompt; `next` is the first event of its record that is to be shown.
+    pub(crate) fn showing(self, view: &'a mut TurnView, request: RequestId, next: Seq) -> Self {
+        Self { shown: Some(Shown { view, request, turn: None, next }), ..self }
+    }
+
+    /// Does something that needs a host, with the next one if it went away meanwhile.
+    pub(crate) async fn persist<T>(
+        &mut self,
+        mut attempt: impl AsyncFnMut(&mut Self) -> Result<T, Trouble>,
+    ) -> Result<T, CliError> {
+        for _ in 0..TRIES {
+            match attempt(self).await {
+                Ok(answer) => return Ok(answer),
+                Err(Trouble::Lost) => self.console.detail("the host went away; asking again"),
+                Err(Trouble::Stopped(stop)) => return Err(stop.into()),
+                Err(Trouble::Failed(error)) => return Err(error),
+            }
+        }
+        Err(HostError::Lost.into())
+    }
+
+    /// The host, started if it has to be.
+    pub(crate) async fn host(&mut self, reach: &Reach) -> Result<HostClient, Trouble> {
+        let client = self.patience.during(reach.host(self.console)).await.map_err(Trouble::Stopped)??;
+        self.heard_something();
+        Ok(client)
+    }
+
+    /// Does something else for which neither a signal nor the limit is to wait.
+    pub(crate) async fn during<T>(
+        &mut self,
+        work: impl Future<Output = Result<T, CliError>>,
+    ) -> Result<T, Trouble> {
+        let done = self.patience.during(work).await.map_err(Trouble::Stopped)??;
+        self.heard_something();
+        Ok(done)
     }
 
     /// Asks to be told every event that was not seen yet.
-    pub(crate) async fn watch(&self, client: &HostClient, record: &str) -> Result<(), Trouble> {
-        client.ask("_acpx/watch", &json!({ "sessionId": record, "from": self.next.0 })).await?;
+    pub(crate) async fn watch(&mut self, client: &HostClient, record: &str) -> Result<(), Trouble> {
+        let from = self.shown.as_ref().map_or(Seq::FIRST, |shown| shown.next);
+        self.send(client, "_acpx/watch", &json!({ "sessionId": record, "from": from.0 })).await?;
         Ok(())
     }
 
@@ -116,7 +173,7 @@ impl<'a> Talk<'a> {
         params: &impl Serialize,
         slow: &str,
     ) -> Result<Box<str>, Trouble> {
-        let asked = client.ask(method, params).await?;
+        let asked = self.send(client, method, params).await?;
         let mut tell_at = Instant::now() + SLOW;
         loop {
             match self.hear(client, Some(tell_at)).await? {
@@ -133,6 +190,27 @@ impl<'a> Talk<'a> {
         }
     }
 
+    /// Asks for something that the host does by itself.
+    pub(crate) async fn call<T: DeserializeOwned>(
+        &mut self,
+        client: &mut HostClient,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<T, Trouble> {
+        let answer = self.ask(client, method, params, "waiting for the host to answer").await?;
+        let bad = |_| HostError::BadAnswer { method: method.to_owned() };
+        Ok(serde_json::from_str(&answer).map_err(bad)?)
+    }
+
+    async fn send(
+        &mut self,
+        client: &HostClient,
+        method: &str,
+        params: &impl Serialize,
+    ) -> Result<RpcId, Trouble> {
+        Ok(self.patience.during(client.ask(method, params)).await.map_err(Trouble::Stopped)??)
+    }
+
     /// Prompts, and shows the turn to its end; or only until it is accepted.
     pub(crate) async fn prompt(
         &mut self,
@@ -141,11 +219,18 @@ impl<'a> Talk<'a> {
         params: &impl Serialize,
         wait: Wait,
     ) -> Result<Outcome, Trouble> {
-        let asked = client.ask("session/prompt", params).await?;
+        let asked = self.send(client, "session/prompt", params).await?;
         let mut stopped = None;
         let mut until = None;
         loop {
-            match self.hear(client, until).await? {
+            let heard = match self.hear(client, until).await {
+                Err(Trouble::Failed(error)) => {
+                    give_up(client, record, &asked).await;
+                    return Err(Trouble::Failed(error));
+                }
+                heard => heard?,
+            };
+            match heard {
                 Heard::Said(FromHost::Answer { id, result }) if id == asked => {
                     return match result {
                         Ok(answer) => Ok(Outcome::Answered(answer, stopped)),
@@ -186,8 +271,13 @@ impl<'a> Talk<'a> {
                     said = client.next() => said.ok_or(Trouble::Lost)?,
                     stop = self.patience.over() => return Ok(Heard::Stop(stop)),
                     () = at(until) => return Ok(Heard::Waited),
+                    () = sleep_until(self.silent_at) => match self.look().await? {
+                        Some(stop) => return Ok(Heard::Stop(stop)),
+                        None => continue,
+                    },
                 }
             };
+            self.heard_something();
             match said {
                 FromHost::Event(event) => self.show(&event)?,
                 other => return Ok(Heard::Said(other)),
@@ -195,24 +285,57 @@ impl<'a> Talk<'a> {
         }
     }
 
+    /// Looks whether a host that has said nothing for long lets anybody in. One that does is at work.
+    async fn look(&mut self) -> Result<Option<Stop>, Trouble> {
+        if let Some(reach) = self.reach {
+            match self.patience.during(reach.running()).await {
+                Err(stop) => return Ok(Some(stop)),
+                Ok(Err(error)) if error.code() == "HOST_SILENT" => return Err(error.into()),
+                // That it has gone, or is another by now, is seen on our own connection.
+                Ok(_) => {}
+            }
+        }
+        self.heard_something();
+        Ok(None)
+    }
+
+    fn heard_something(&mut self) {
+        self.silent_at = Instant::now() + SILENCE;
+    }
+
     fn is_ours(&self, request: &str) -> bool {
-        self.request.as_ref().is_some_and(|ours| ours.as_str() == request)
+        self.shown.as_ref().is_some_and(|shown| shown.request.as_str() == request)
     }
 
     /// Shows what belongs to our turn, and what belongs to none: how the agent was brought back for it.
     fn show(&mut self, event: &WatchedEvent) -> Result<(), Trouble> {
-        self.next = event.seq.next();
+        let Some(shown) = &mut self.shown else { return Ok(()) };
+        shown.next = event.seq.next();
         if event.direction == Direction::Ours
             && let Some(Fact::TurnStarted { turn, request_id }) = Fact::from_body(event.message.get())
-            && self.is_ours(&request_id)
+            && shown.request.as_str() == request_id
         {
-            self.turn = Some(TurnId(turn));
+            shown.turn = Some(TurnId(turn));
         }
-        if event.turn.is_none() || event.turn == self.turn {
-            self.view.event(event, self.console)?;
+        if event.turn.is_none() || event.turn == shown.turn {
+            shown.view.event(event, self.console)?;
         }
         Ok(())
     }
+}
+
+/// Cancels a turn that cannot be shown any more, and waits a moment for its end.
+async fn give_up(client: &mut HostClient, record: &str, asked: &RpcId) {
+    let farewell = async {
+        client.tell("session/cancel", &json!({ "sessionId": record })).await.ok()?;
+        loop {
+            if matches!(client.next().await?, FromHost::Answer { id, .. } if id == *asked) {
+                return Some(());
+            }
+        }
+    };
+    // One that takes longer ends without us.
+    drop(timeout_at(Instant::now() + SHORT_FAREWELL, farewell).await);
 }
 
 /// Waits until then; for ever, if there is no then.

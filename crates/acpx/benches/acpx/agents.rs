@@ -18,16 +18,19 @@ pub(crate) struct Agents {
     home: TempHome,
     /// Answers at once.
     pub(crate) quick: Vec<String>,
-    /// Answers in many pieces, each of them one word.
-    pub(crate) chatty: Vec<String>,
 }
 
 impl Agents {
     pub(crate) fn new() -> Self {
         let home = TempHome::new();
-        let chatty = Script::new().flood(Some(CHUNKS.into())).end("end_turn");
-        let chatty = scripted_agent_command(&serving("many", chatty), &home);
-        Self { quick: quick("s1", &home), chatty, home }
+        Self { quick: quick("s1", &home), home }
+    }
+
+    /// One that answers its first prompt at once and every later one in many pieces, each of them one word.
+    pub(crate) fn chatty_with(&self, session: &str) -> Vec<String> {
+        let long = Script::new().flood(Some(CHUNKS.into())).end("end_turn");
+        let first = serving(answering_at_once(), session, long);
+        scripted_agent_command(&serving(Script::new(), session, first), &self.home)
     }
 
     /// One more that answers at once, with another session.
@@ -37,7 +40,11 @@ impl Agents {
 }
 
 fn quick(session: &str, home: &TempHome) -> Vec<String> {
-    scripted_agent_command(&serving(session, Script::new().say("ready").end("end_turn")), home)
+    scripted_agent_command(&serving(Script::new(), session, answering_at_once()), home)
+}
+
+fn answering_at_once() -> Script {
+    Script::new().say("ready").end("end_turn")
 }
 
 /// A command as one line, as `--agent` takes it.
@@ -47,10 +54,11 @@ pub(crate) fn line(command: &[String]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-fn serving(session: &str, turn: Script) -> Script {
+/// Goes on with what an agent of one session does, whose turns are all alike.
+fn serving(script: Script, session: &str, turn: Script) -> Script {
     let capabilities = json!({ "sessionCapabilities": { "resume": {} } });
     let initialized = json!({ "protocolVersion": 1, "agentCapabilities": capabilities });
-    Script::new().serve([
+    script.serve([
         ("initialize", Script::new().reply(initialized)),
         ("session/new", Script::new().reply(json!({ "sessionId": session }))),
         ("session/resume", Script::new().reply(json!({}))),

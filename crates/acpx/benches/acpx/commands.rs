@@ -1,5 +1,6 @@
 //! Commands from start to end, as a shell runs them: ours, npm acpx's, and the least that any program would do.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,7 +11,7 @@ use crate::agents::{self, Agents, BareAgent};
 use crate::budgets::{self, Budget, Measure};
 use crate::programs::Program;
 use crate::report::{Report, Row};
-use crate::samples::Race;
+use crate::samples::{Race, Work};
 
 /// How often a command that only reads is run, one that has a turn, one that starts everything, and one that takes
 /// npm acpx several seconds.
@@ -39,10 +40,8 @@ impl Sides {
             program.run(arguments)
         };
         let mut ours = || timed(&self.ours);
-        match &self.npm {
-            Some(npm) => Race::run(rounds, &mut floor, &mut ours, Some(&mut || timed(npm))),
-            None => Race::run(rounds, &mut floor, &mut ours, None),
-        }
+        let mut theirs = self.npm.as_ref().map(|npm| move || timed(npm));
+        Race::run(rounds, &mut floor, &mut ours, theirs.as_mut().map(|work| -> Work<'_> { work }))
     }
 
     /// Runs the same command line with both, untimed; what they wrote.
@@ -55,7 +54,6 @@ impl Sides {
 /// Times all commands. What comes back is how many chunks a second npm acpx keeps, if it takes part.
 pub(crate) fn measure(sides: &Sides, agents: &Agents, report: &mut Report) -> Option<f64> {
     let quick = &*agents::line(&agents.quick);
-    let chatty = &*agents::line(&agents.chatty);
     sides.each(&["--agent", quick, "sessions", "new"]);
     sides.each(&["--agent", quick, "prompt", "hi"]);
 
@@ -87,27 +85,50 @@ pub(crate) fn measure(sides: &Sides, agents: &Agents, report: &mut Report) -> Op
     net(report, &budgets::COLD, &race, "the agent: start, session, one turn");
 
     sides.each(prompt);
-    let race = warm(sides, prompt, &agents.quick, TURNS, 1);
+    let race = warm(sides, prompt, &agents.quick);
     report.add(Row::of_race(&budgets::WARM, &race, &[(Measure::Faster, race.faster())]));
     report.add_floor("the agent: one turn", &race.floor);
 
-    sides.each(&["--agent", chatty, "sessions", "new"]);
-    let prompt: &[&str] = &["--agent", chatty, "prompt", "hi"];
-    for said in sides.each(prompt) {
-        assert_eq!(said.matches(agents::CHUNK).count(), agents::CHUNKS as usize, "every chunk is shown");
-    }
-    let race = warm(sides, prompt, &agents.chatty, LONG, agents::CHUNKS.into());
+    let race = chunks(sides, agents);
     net(report, &budgets::CHUNKS, &race, "the agent: 10,000 chunks");
     let npm = race.npm?.least().saturating_sub(race.floor.least());
     Some(f64::from(agents::CHUNKS) / npm.as_secs_f64())
 }
 
 /// A turn of a running agent, against the same agent over a bare pipe.
-fn warm(sides: &Sides, prompt: &[&str], agent: &[String], rounds: usize, updates: u64) -> Race {
+fn warm(sides: &Sides, prompt: &[&str], agent: &[String]) -> Race {
     let mut bare = BareAgent::start(agent);
-    let race = sides.race(rounds, prompt, |_| {}, || bare.prompt(updates));
+    let race = sides.race(TURNS, prompt, |_| {}, || bare.prompt(1));
     bare.end();
     race
+}
+
+/// The first long answer of a session that has had a short one. A session for each time: npm acpx has a process for
+/// each, which is slow at first and quicker when it has seen some tens of thousands of chunks.
+fn chunks(sides: &Sides, agents: &Agents) -> Race {
+    let sessions = Cell::new(0);
+    let agent = || {
+        sessions.set(sessions.get() + 1);
+        agents.chatty_with(&format!("long-{}", sessions.get()))
+    };
+    let answer = |program: &Program| {
+        let line = agents::line(&agent());
+        program.run(&["--agent", &line, "sessions", "new"]);
+        program.run(&["--agent", &line, "prompt", "hi"]);
+        let (time, said) = program.output(&["--agent", &line, "prompt", "hi"]);
+        assert_eq!(said.matches(agents::CHUNK).count(), agents::CHUNKS as usize, "every chunk is shown");
+        time
+    };
+    let mut bare = || {
+        let mut agent = BareAgent::start(&agent());
+        agent.prompt(1);
+        let time = agent.prompt(agents::CHUNKS.into());
+        agent.end();
+        time
+    };
+    let mut ours = || answer(&sides.ours);
+    let mut theirs = sides.npm.as_ref().map(|npm| move || answer(npm));
+    Race::run(LONG, &mut bare, &mut ours, theirs.as_mut().map(|work| -> Work<'_> { work }))
 }
 
 fn net(report: &mut Report, budget: &'static Budget, race: &Race, floor: &str) {

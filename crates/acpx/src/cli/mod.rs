@@ -9,12 +9,12 @@ mod flags;
 mod format_wish;
 mod invocation;
 mod options;
+mod reserved;
 mod scan;
 mod suggest;
 mod usage;
 mod verbs;
 
-use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::error::ErrorKind;
 
@@ -28,7 +28,7 @@ pub(crate) use self::usage::UsageError;
 
 use self::flags::Flags;
 use self::scan::{Scanned, scan};
-use self::verbs::Cli;
+use self::verbs::{Cli, grammar};
 use crate::error::CliError;
 
 /// What the arguments ask for.
@@ -58,7 +58,7 @@ pub(crate) fn parse(
     {
         return Ok(Request::Version);
     }
-    let mut command = Cli::command();
+    let mut command = grammar();
     if arguments.is_empty() && terminal {
         return Ok(Request::Help(command.render_long_help().to_string()));
     }

@@ -5,6 +5,7 @@
 
 use super::ConfiguredNames;
 use super::flags::{Flag, Flags};
+use super::reserved;
 use super::suggest::nearest;
 use super::usage::UsageError;
 use crate::agents;
@@ -33,9 +34,9 @@ pub(super) enum Scanned {
     },
 }
 
-/// Whether a word is a verb of the grammar.
+/// Whether a word is a verb of the grammar, be it one that is only kept free.
 pub(super) fn is_verb(word: &str) -> bool {
-    AGENT_VERBS.contains(&word) || ROOT_VERBS.contains(&word)
+    AGENT_VERBS.contains(&word) || ROOT_VERBS.contains(&word) || reserved::is_verb(word)
 }
 
 /// Scans the arguments after the program's name.
@@ -57,6 +58,7 @@ pub(super) fn scan(
                     scan.skip_word();
                 }
                 Meaning::Text => return Ok(scan.implicit_prompt()),
+                Meaning::Help => return Ok(scan.help()),
                 Meaning::Verb => {
                     scan.skip_word();
                     return scan.below(&word);
@@ -89,6 +91,8 @@ enum Step {
 enum Meaning {
     Agent(String),
     Verb,
+    /// Help, asked for behind an agent's name.
+    Help,
     Text,
 }
 
@@ -123,9 +127,19 @@ impl Scan<'_> {
     /// What the next word is, at a place where an agent or a verb may stand.
     fn word(&self, word: &str, configured: ConfiguredNames<'_>) -> Result<Meaning, CliError> {
         let has_line = self.leading.iter().any(|flag| flag == "--agent" || flag.starts_with("--agent="));
-        let verb = AGENT_VERBS.contains(&word) || self.agent.is_none() && ROOT_VERBS.contains(&word);
-        if verb {
+        if AGENT_VERBS.contains(&word) {
             return Ok(Meaning::Verb);
+        }
+        if reserved::is_verb(word) {
+            return Err(self.not_here(word, self.words()).into());
+        }
+        match (&self.agent, ROOT_VERBS.contains(&word)) {
+            (None, true) => return Ok(Meaning::Verb),
+            (Some(_), true) if word == "help" => {
+                return Ok(if self.is_about_help() { Meaning::Help } else { Meaning::Text });
+            }
+            (Some(name), true) => return Err(UsageError::NoAgentHere { name: name.clone() }.into()),
+            (_, false) => {}
         }
         if self.agent.is_some() || word.trim().is_empty() || word.trim().contains(char::is_whitespace) {
             return Ok(Meaning::Text);
@@ -145,9 +159,33 @@ impl Scan<'_> {
         let verbs = AGENT_VERBS.into_iter().chain(ROOT_VERBS);
         let built_in: Vec<&str> = verbs.chain(agents::built_in_names()).collect();
         let suggestion = nearest(word, built_in.into_iter().chain(configured.iter().map(String::as_str)));
-        let words: Vec<&str> =
-            self.rest.iter().map(String::as_str).take_while(|word| !word.starts_with('-')).collect();
-        UsageError::UnknownWord { words: words.join(" "), word: word.to_owned(), suggestion }
+        UsageError::UnknownWord { words: self.words(), word: word.to_owned(), suggestion }
+    }
+
+    /// The next words, up to the first flag.
+    fn words(&self) -> String {
+        let words = self.rest.iter().map(String::as_str).take_while(|word| !word.starts_with('-'));
+        words.collect::<Vec<_>>().join(" ")
+    }
+
+    /// That a verb of npm acpx is not here, and how its words are said as text.
+    fn not_here(&self, verb: &str, words: String) -> UsageError {
+        UsageError::VerbNotHere { verb: verb.to_owned(), agent: self.agent.clone(), words }
+    }
+
+    /// Whether `help` stands alone, or before a verb. With other words it is something that is said to an agent.
+    fn is_about_help(&self) -> bool {
+        match self.rest {
+            [_help] => true,
+            [_help, verb] => is_verb(verb),
+            _ => false,
+        }
+    }
+
+    /// Help behind an agent's name is the same as without.
+    fn help(self) -> Scanned {
+        let typed = ["acpx".to_owned()].into_iter().chain(self.rest.iter().cloned());
+        Scanned::Verb { agent: None, typed: typed.collect() }
     }
 
     /// Goes on behind a verb: some have verbs of their own.
@@ -167,6 +205,10 @@ impl Scan<'_> {
             Step::Word(word) if verbs.contains(&word.as_str()) => {
                 self.skip_word();
                 Ok(self.verb(&[verb, &word]))
+            }
+            Step::Word(word) if verb == "sessions" && reserved::is_sessions_verb(&word) => {
+                let words = format!("sessions {}", self.words());
+                Err(self.not_here(&format!("sessions {word}"), words).into())
             }
             Step::Word(word) => {
                 let suggestion = nearest(&word, verbs.iter().copied());

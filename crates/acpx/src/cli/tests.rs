@@ -46,7 +46,7 @@ fn named(name: &str) -> AgentChoice {
 
 #[test]
 fn the_definition_of_the_flags_is_sound() {
-    Cli::command().debug_assert();
+    grammar().debug_assert();
 }
 
 #[test]
@@ -57,8 +57,12 @@ fn words_that_are_no_verb_are_a_prompt_and_everything_behind_the_first_is_text()
         (&["codex", "fix", "--format", "json"], named("codex"), &["fix", "--format", "json"]),
         (&["codex", "fix", "--", "-x"], named("codex"), &["fix", "--", "-x"]),
         (&["codex", "--", "status"], named("codex"), &["status"]),
-        (&["codex", "help"], named("codex"), &["help"]),
-        (&["codex", "host", "status"], named("codex"), &["host", "status"]),
+        (&["codex", "--", "set-mode", "plan"], named("codex"), &["set-mode", "plan"]),
+        (&["codex", "prompt", "config"], named("codex"), &["config"]),
+        (&["codex", "set the mode"], named("codex"), &["set the mode"]),
+        (&["codex", "help", "me", "out"], named("codex"), &["help", "me", "out"]),
+        (&["codex", "help", "me"], named("codex"), &["help", "me"]),
+        (&["codex", "--", "host", "status"], named("codex"), &["host", "status"]),
         (&["codex", "gemini"], named("codex"), &["gemini"]),
         (&["  CLAUDE "], named("claude"), &[]),
         (&["MINE", "x"], named("mine"), &["x"]),
@@ -260,12 +264,64 @@ fn a_word_that_is_nothing_is_a_mistake_with_a_suggestion_and_never_an_agent() {
         (
             &["claude", "sessions", "migrate"],
             "the command is about no agent, and \"claude\" is given",
-            "leave claude out",
+            "leave claude out; to say it to the agent, put it behind --",
+        ),
+        (
+            &["claude", "host", "status"],
+            "the command is about no agent, and \"claude\" is given",
+            "leave claude out; to say it to the agent, put it behind --",
+        ),
+        (
+            &["claude", "tour"],
+            "the command is about no agent, and \"claude\" is given",
+            "leave claude out; to say it to the agent, put it behind --",
         ),
     ];
     for (line, message, hint) in cases {
         assert_eq!(mistake(line), ((*message).to_owned(), (*hint).to_owned()), "{line:?}");
     }
+}
+
+#[test]
+fn a_verb_of_npm_acpx_that_is_not_here_is_said_and_never_sent_to_a_model() {
+    let cases: &[(&[&str], &str, &str)] = &[
+        (&["demo", "set-mode", "plan"], "set-mode", "acpx demo prompt 'set-mode plan'"),
+        (&["set", "model", "x", "--format", "json"], "set", "acpx prompt 'set model x'"),
+        (&["--agent", "x", "config", "show"], "config", "acpx prompt 'config show'"),
+        (&["claude", "compare"], "compare", "acpx claude prompt compare"),
+        (&["flow", "run", "a.yaml"], "flow", "acpx prompt 'flow run a.yaml'"),
+        (&["sessions", "read", "x"], "sessions read", "acpx prompt 'sessions read x'"),
+        (&["demo", "sessions", "export", "-s", "x"], "sessions export", "acpx demo prompt 'sessions export'"),
+        (&["sessions", "watch"], "sessions watch", "acpx prompt 'sessions watch'"),
+        (&["sessions", "import", "a"], "sessions import", "acpx prompt 'sessions import a'"),
+        (&["sessions", "prune"], "sessions prune", "acpx prompt 'sessions prune'"),
+    ];
+    for (line, verb, instead) in cases {
+        let message = format!("\"{verb}\" is a command of npm acpx that is not here yet");
+        assert_eq!(
+            mistake(line),
+            (message, format!("to say it to the agent, put prompt before it, as in {instead}")),
+            "{line:?}"
+        );
+    }
+}
+
+#[test]
+fn a_flag_of_npm_acpx_that_is_not_here_is_said_wherever_it_stands() {
+    let cases: &[(&[&str], &str)] = &[
+        (&["--model", "opus", "claude", "hi"], "--model"),
+        (&["claude", "--model=opus", "hi"], "--model"),
+        (&["claude", "exec", "hi", "--no-terminal"], "--no-terminal"),
+        (&["claude", "sessions", "new", "--resume-session", "x"], "--resume-session"),
+        (&["sessions", "--max-turns", "3"], "--max-turns"),
+        (&["status", "--suppress-reads"], "--suppress-reads"),
+    ];
+    for (line, flag) in cases {
+        let message = format!("{flag} is a flag of npm acpx that is not here yet");
+        let hint = "leave it out; acpx help COMMAND has the flags there are".to_owned();
+        assert_eq!(mistake(line), (message, hint), "{line:?}");
+    }
+    assert_eq!(prompt_of(&["claude", "use", "--model"]), (named("claude"), words(&["use", "--model"])));
 }
 
 #[test]
@@ -369,6 +425,8 @@ fn help_is_given_for_every_command_however_it_is_asked_for() {
         (&["-h"], "Examples:\n  acpx tour"),
         (&["help"], "Examples:\n  acpx tour"),
         (&["claude", "--help"], "Examples:\n  acpx tour"),
+        (&["claude", "help"], "Examples:\n  acpx tour"),
+        (&["claude", "help", "prompt"], "Tell a fresh session the conversation so far"),
         (&["--format", "json", "help"], "Examples:\n  acpx tour"),
         (&["help", "sessions"], "\n  ensure   Begin a session here unless there is one"),
         (&["sessions", "--help"], "\n  ensure   Begin a session here unless there is one"),
@@ -453,4 +511,31 @@ proptest! {
         drop(parse(&line, &|| Ok(vec!["mine".to_owned()]), terminal));
         format_wish(&line);
     }
+}
+
+#[test]
+fn help_names_the_agents_and_what_a_verb_makes_use_of() {
+    let help = |line: &[&str]| match parsed(line) {
+        Ok(Request::Help(text)) => text,
+        other => panic!("{line:?}: {other:?}"),
+    };
+    let root = help(&["--help"]);
+    for agent in ["claude", "opencode", "zeroclaw", "demo"] {
+        assert!(root.split_whitespace().any(|word| word == agent), "{agent}: {root}");
+    }
+    for verb in [&["status"][..], &["sessions", "show"], &["sessions", "history"]] {
+        let text = help(&[verb, &["--help"]].concat());
+        assert!(text.contains("Usage: acpx [AGENT] ") && text.contains("--format"), "{text}");
+        for flag in ["--approve-all", "--deny-all", "--ttl", "--mcp-config", "--timeout"] {
+            assert!(!text.contains(flag), "{flag}: {text}");
+        }
+        // They are taken all the same.
+        invocation(&[verb, &["--approve-all", "--ttl", "5", "--timeout", "5"]].concat());
+    }
+    let prompt = help(&["prompt", "--help"]);
+    assert!(prompt.contains("a turn that runs is cancelled") && prompt.contains("--approve-all"), "{prompt}");
+    assert!(help(&["exec", "--help"]).contains("begins with [ and is a JSON array"));
+    let sessions = help(&["sessions", "--help"]);
+    assert!(sessions.contains("Usage: acpx [AGENT] sessions [COMMAND] [FLAGS]"), "{sessions}");
+    assert!(sessions.contains("acpx claude sessions --format json"), "{sessions}");
 }

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use acpx_core::model::InvalidSessionName;
 
+use super::reserved;
+
 /// A command line that means nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum UsageError {
@@ -26,6 +28,22 @@ pub(crate) enum UsageError {
         word: String,
         /// What was probably meant.
         suggestion: Option<String>,
+    },
+    /// A verb of npm acpx that this program does not have.
+    #[error("\"{verb}\" is a command of npm acpx that is not here yet")]
+    VerbNotHere {
+        /// The verb.
+        verb: String,
+        /// The agent that stood before it.
+        agent: Option<String>,
+        /// The verb and the words behind it, up to the first flag.
+        words: String,
+    },
+    /// A flag of npm acpx that this program does not have.
+    #[error("{flag} is a flag of npm acpx that is not here yet")]
+    FlagNotHere {
+        /// The flag.
+        flag: &'static str,
     },
     /// Two agents are named.
     #[error("both --agent and the agent {name:?} are given")]
@@ -89,10 +107,21 @@ impl UsageError {
                 Some(near) => format!("did you mean \"acpx {verb} {near}\"?").into(),
                 None => format!("acpx {verb} --help has its commands").into(),
             },
+            Self::VerbNotHere { agent, words, .. } => {
+                let agent = agent.as_ref().map_or_else(String::new, |agent| format!("{agent} "));
+                format!(
+                    "to say it to the agent, put prompt before it, as in acpx {agent}prompt {}",
+                    crate::agents::quote(words)
+                )
+                .into()
+            }
+            Self::FlagNotHere { .. } => "leave it out; acpx help COMMAND has the flags there are".into(),
             Self::TwoAgents { name } => {
                 format!("leave one out; to say {name:?} to the agent, put it behind --").into()
             }
-            Self::NoAgentHere { name } => format!("leave {name} out").into(),
+            Self::NoAgentHere { name } => {
+                format!("leave {name} out; to say it to the agent, put it behind --").into()
+            }
             Self::Name(_) => "leave the name out for the directory's unnamed session".into(),
             Self::StrictWithoutJson => "add --format json".into(),
             Self::StrictAndVerbose | Self::PermissionModes => "keep one of them".into(),
@@ -112,6 +141,9 @@ impl From<clap::Error> for UsageError {
         if error.kind() == clap::error::ErrorKind::ArgumentConflict && is_about_permissions(&error) {
             return Self::PermissionModes;
         }
+        if let Some(flag) = invalid_argument(&error).as_deref().and_then(reserved::flag) {
+            return Self::FlagNotHere { flag };
+        }
         let text = error.render().to_string();
         let paragraph = text.lines().take_while(|line| !line.trim().is_empty()).map(str::trim);
         let message = paragraph.collect::<Vec<_>>().join(" ");
@@ -122,7 +154,12 @@ impl From<clap::Error> for UsageError {
     }
 }
 
+/// The argument that clap cannot use.
+fn invalid_argument(error: &clap::Error) -> Option<String> {
+    error.get(clap::error::ContextKind::InvalidArg).map(ToString::to_string)
+}
+
 fn is_about_permissions(error: &clap::Error) -> bool {
-    let named = error.get(clap::error::ContextKind::InvalidArg).map(ToString::to_string);
-    named.is_some_and(|named| ["--approve-all", "--approve-reads", "--deny-all"].contains(&named.as_str()))
+    invalid_argument(error)
+        .is_some_and(|named| ["--approve-all", "--approve-reads", "--deny-all"].contains(&named.as_str()))
 }

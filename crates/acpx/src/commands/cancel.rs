@@ -2,7 +2,6 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::HostError;
 use acpx_core::model::Record;
 use acpx_core::store::Store;
 use serde::Deserialize;
@@ -11,8 +10,10 @@ use serde_json::json;
 use super::kept::{Kept, Which};
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console};
+use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
+use crate::talk::{Talk, Trouble};
 
 #[derive(Deserialize)]
 struct Cancelled {
@@ -25,10 +26,14 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let kept = Kept::open()?;
-        let record = kept.find(settings, Which::Open).await?;
+        let record = kept.meant(settings, Which::Open).await?;
         let cancelled = match &record {
             None => false,
-            Some(record) => cancel(&reach, &kept, record).await?,
+            Some(record) => {
+                let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
+                let asked = talk.persist(async |talk| cancel(&reach, &kept, record, talk).await);
+                asked.await.map_err(|error| error.about(record.identity()))?
+            }
         };
         let identity = record.map(|record| record.identity());
         output::cancelled(identity.as_ref(), cancelled, &mut console)?;
@@ -36,23 +41,16 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     })
 }
 
-async fn cancel(reach: &Reach, kept: &Kept, record: &Record) -> Result<bool, CliError> {
-    loop {
-        let running = match reach.running().await? {
-            Some(client) => Some(client),
-            // Without a host nothing runs, but prompts of a host that died may wait.
-            None if waits(kept, record).await? => Some(reach.host().await?),
-            None => None,
-        };
-        let Some(mut client) = running else { return Ok(false) };
-        match client.call::<Cancelled>("_acpx/cancel", &json!({ "sessionId": record.id })).await {
-            Err(HostError::Lost) => {}
-            answer => {
-                let about = |error: HostError| CliError::from(error).about(record.identity());
-                return Ok(answer.map_err(about)?.cancelled);
-            }
-        }
-    }
+async fn cancel(reach: &Reach, kept: &Kept, record: &Record, talk: &mut Talk<'_>) -> Result<bool, Trouble> {
+    let running = match talk.during(reach.running()).await? {
+        Some(client) => Some(client),
+        // Without a host nothing runs, but prompts of a host that died may wait.
+        None if waits(kept, record).await? => Some(talk.host(reach).await?),
+        None => None,
+    };
+    let Some(mut client) = running else { return Ok(false) };
+    let params = json!({ "sessionId": record.id });
+    Ok(talk.call::<Cancelled>(&mut client, "_acpx/cancel", &params).await?.cancelled)
 }
 
 async fn waits(kept: &Kept, record: &Record) -> Result<bool, CliError> {

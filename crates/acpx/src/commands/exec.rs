@@ -15,7 +15,7 @@ use crate::asking::{Asking, told_ids};
 use crate::cli::{Options, PromptWords, Wait};
 use crate::config::Config;
 use crate::error::CliError;
-use crate::output::{Console, ResultIds, TurnView};
+use crate::output::{self, Console, ResultIds, TurnView};
 use crate::patience::Patience;
 use crate::prompt_input;
 use crate::reach::{Reach, block_on, for_agents};
@@ -41,23 +41,20 @@ pub(super) fn run(
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
         let host = host(tag);
-        let mut talk = Talk::new(
-            &mut console,
-            &mut view,
-            Patience::new(settings.timeout)?,
-            Some(asking.request.clone()),
-            Seq::FIRST,
-        );
+        let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
+        let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST);
         let ended = turn(&host, &asking, &given, settings, &mut talk).await;
         host.shut_down().await;
         let outcome = ended.map_err(|trouble| match trouble {
             Trouble::Lost => HostError::Lost.into(),
             Trouble::Stopped(stop) => stop.into(),
-            Trouble::Failed(error) => error,
+            Trouble::Failed(error) => error.with_nothing_kept(),
         })?;
         let ids = told_ids(&outcome).map_or_else(ResultIds::default, ResultIds::from);
         let ending = asking.ending(&outcome, ResultIds { record: None, ..ids });
-        let ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
+        let mut ending =
+            ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
+        ending.result.say_that_nothing_is_kept();
         view.finish(&ending.result, &mut console)?;
         Ok(ending.exit.into())
     })
@@ -83,6 +80,7 @@ async fn turn(
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
     let new = NewParams::new(&settings.cwd, given, meta);
     let slow = format!("waiting for the agent {} to start", settings.agent.label());
+    output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
     let answer = talk.ask(&mut client, "session/new", &new, &slow).await?;
     let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
     let (identity, _) = setup::read(&answer).ok_or_else(bad)?;

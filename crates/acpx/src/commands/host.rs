@@ -1,5 +1,6 @@
 //! `acpx host status|stop|restart`, and `acpx host run`, which is the host itself.
 
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -7,7 +8,8 @@ use std::time::{Duration, Instant};
 
 use acpx_core::engine::Settings as EngineSettings;
 use acpx_core::host::{self, HostClient, HostError, HostLock, HostPlace, HostSetup, READY};
-use acpx_core::model::{McpServer, Timestamp};
+use acpx_core::model::{McpServer, ProcessIdentity, Timestamp};
+use rustix::process::{Pid, Signal, kill_process};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -15,8 +17,10 @@ use crate::cli::{HostCommand, OutputOptions};
 use crate::config::{McpFile, Surroundings};
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, HostChange, RunningHost};
+use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
 use crate::settings::{self, LazyConfig};
+use crate::talk::{Talk, Trouble};
 
 /// How long a host stays with nothing to do.
 const LINGER: Duration = Duration::from_secs(10);
@@ -37,22 +41,36 @@ pub(crate) fn run(
     }
     let mut console = Console::of_program(settings::mode(output, config.get()?)?);
     block_on(async {
-        match command {
-            HostCommand::Status => status(&reach, &mut console).await?,
-            HostCommand::Stop => {
-                let change =
-                    if stop(&reach.place).await? { HostChange::Stopped } else { HostChange::NoneToStop };
-                output::host_changed(change, &mut console)?;
-            }
-            HostCommand::Restart | HostCommand::Run => {
-                stop(&reach.place).await?;
-                let mut client = reach.host().await?;
-                let pid = ask(&mut client).await?.pid;
-                output::host_changed(HostChange::Restarted { pid }, &mut console)?;
-            }
+        let mut talk = Talk::new(&mut console, Patience::new(None)?, Some(&reach));
+        let done = talk.persist(async |talk| change(command, &reach, talk).await).await?;
+        match done {
+            Done::Seen(running) => output::host_status(reach.place.home(), running.as_ref(), &mut console)?,
+            Done::Changed(change) => output::host_changed(change, &mut console)?,
         }
         Ok(Exit::Success.into())
     })
+}
+
+/// What came of a command about the host.
+enum Done {
+    Seen(Option<RunningHost>),
+    Changed(HostChange),
+}
+
+async fn change(command: HostCommand, reach: &Reach, talk: &mut Talk<'_>) -> Result<Done, Trouble> {
+    match command {
+        HostCommand::Status => Ok(Done::Seen(status(reach, talk).await?)),
+        HostCommand::Stop => {
+            let stopped = stop(&reach.place, talk).await?;
+            Ok(Done::Changed(if stopped { HostChange::Stopped } else { HostChange::NoneToStop }))
+        }
+        HostCommand::Restart | HostCommand::Run => {
+            stop(&reach.place, talk).await?;
+            let mut client = talk.host(reach).await?;
+            let pid = ask(&mut client, talk).await?.pid;
+            Ok(Done::Changed(HostChange::Restarted { pid }))
+        }
+    }
 }
 
 /// What a host says of itself.
@@ -66,45 +84,74 @@ struct Status {
     clients: usize,
 }
 
-async fn ask(client: &mut HostClient) -> Result<Status, CliError> {
-    Ok(client.call("_acpx/host/status", &json!({})).await?)
+async fn ask(client: &mut HostClient, talk: &mut Talk<'_>) -> Result<Status, Trouble> {
+    talk.call(client, "_acpx/host/status", &json!({})).await
 }
 
-async fn status(reach: &Reach, console: &mut Console<'_>) -> Result<(), CliError> {
-    let home = reach.place.home();
-    let Some(mut client) = host::any_version(&reach.place).await? else {
-        return Ok(output::host_status(home, None, console)?);
-    };
-    let status = ask(&mut client).await?;
+/// The host of the home, whatever its version.
+async fn any_version(place: &HostPlace, talk: &mut Talk<'_>) -> Result<Option<HostClient>, Trouble> {
+    talk.during(async { Ok(host::any_version(place).await?) }).await
+}
+
+async fn status(reach: &Reach, talk: &mut Talk<'_>) -> Result<Option<RunningHost>, Trouble> {
+    let Some(mut client) = any_version(&reach.place, talk).await? else { return Ok(None) };
+    let status = ask(&mut client, talk).await?;
     let info = host::published(&reach.place);
     let bad = || HostError::BadAnswer { method: "_acpx/host/status".to_owned() };
-    let running = RunningHost {
+    Ok(Some(RunningHost {
         pid: status.pid,
-        version: &status.version,
+        version: status.version,
         since: Timestamp::parse(&status.started_at).map_err(|_| bad())?,
-        socket: info.as_ref().map(|info| &*info.socket).ok_or_else(bad)?,
+        socket: info.map(|info| info.socket).ok_or_else(bad)?,
         live_sessions: status.live_sessions,
         // This command is one of them, and not one that anybody means.
         clients: status.clients.saturating_sub(1),
-    };
-    Ok(output::host_status(home, Some(&running), console)?)
+    }))
 }
 
 /// Stops the host, whatever its version, and waits until it is gone; whether there was one.
-async fn stop(place: &HostPlace) -> Result<bool, CliError> {
-    let Some(mut client) = host::any_version(place).await? else { return Ok(false) };
-    client.call::<serde_json::Value>("_acpx/host/stop", &json!({})).await?;
-    // A host waits a moment for those who are still connected.
-    drop(client);
+async fn stop(place: &HostPlace, talk: &mut Talk<'_>) -> Result<bool, Trouble> {
+    let process = host::published(place).map(|info| info.process);
+    match ask_to_stop(place, talk).await {
+        Ok(true) => {}
+        Ok(false) => return Ok(false),
+        // It was leaving already.
+        Err(Trouble::Lost) => return Ok(true),
+        // A host that does not answer cannot be asked. Its agents die with it, and what is kept stays.
+        Err(Trouble::Failed(error)) if error.code() == "HOST_SILENT" => {
+            let pid = process.as_ref().filter(|process| process.is_alive()).map(|process| process.pid);
+            let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
+            let Some(pid) = pid else { return Err(error.into()) };
+            // One that has just gone by itself is as dead.
+            kill_process(pid, Signal::KILL).ok();
+        }
+        Err(trouble) => return Err(trouble),
+    }
     let deadline = Instant::now() + FAREWELL;
-    // The lock is free when nothing of it is left.
-    while HostLock::try_take(place)?.is_none() {
+    // Its lock may be somebody else's by now, so it is the process that is waited for.
+    while process.as_ref().is_some_and(ProcessIdentity::is_alive) {
         if Instant::now() >= deadline {
             return Err(HostError::Silent { home: place.home().to_owned() }.into());
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        let look_again = async {
+            tokio::time::sleep(LOOK_AGAIN).await;
+            Ok(())
+        };
+        talk.during(look_again).await?;
     }
     Ok(true)
+}
+
+/// Asks the host to stop; whether there is one. It waits a moment for those who are still connected, so we are not.
+async fn ask_to_stop(place: &HostPlace, talk: &mut Talk<'_>) -> Result<bool, Trouble> {
+    let Some(mut client) = any_version(place, talk).await? else { return Ok(false) };
+    talk.call::<serde_json::Value>(&mut client, "_acpx/host/stop", &json!({})).await?;
+    Ok(true)
+}
+
+/// Whether a host listens. It is not talked to.
+pub(super) fn listens(place: &HostPlace) -> bool {
+    host::published(place).is_some_and(|info| UnixStream::connect(info.socket).is_ok())
 }
 
 /// Is the home's host until nobody needs it. What it has to say before it listens goes to whoever started it,
@@ -164,7 +211,7 @@ fn servers_of(file: &Path, around: host::Around<'_>) -> Result<Vec<McpServer>, S
 
 /// A host that is told to terminate ends its agents first.
 async fn stop_on_signal(host: Arc<host::Host>) {
-    if let Ok(mut patience) = crate::patience::Patience::new(None) {
+    if let Ok(mut patience) = Patience::new(None) {
         patience.over().await;
         host.stop();
     }

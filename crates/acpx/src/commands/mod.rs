@@ -25,7 +25,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
     let Invocation { options, command } = invocation;
     let settings = || {
         let settings = Settings::new(&options, config.get()?)?;
-        takeover::first(settings.mode)?;
+        takeover::first(&settings)?;
         Ok::<_, CliError>(settings)
     };
     match command {

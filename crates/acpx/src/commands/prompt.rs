@@ -6,25 +6,22 @@
 use std::process::ExitCode;
 
 use acpx_core::host::HostError;
-use acpx_core::host::meta::{RestoreMeta, StartMeta};
+use acpx_core::host::meta::{RestoreMeta, SessionMeta, StartMeta};
 use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
 use acpx_core::store::Store;
 
-use super::kept::{Kept, Which, no_session};
+use super::kept::{Kept, Which, agent_lives, no_session};
 use crate::asking::{Asking, Ending, told_ids};
 use crate::cli::{Options, PromptCommand, Wait};
 use crate::config::McpFile;
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, Exit, Remedy};
 use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
 use crate::patience::Patience;
 use crate::prompt_input;
 use crate::reach::{Reach, block_on, for_agents};
 use crate::settings::Settings;
-use crate::setup::{Given, ResumeParams};
+use crate::setup::{self, Given, ResumeParams};
 use crate::talk::{Outcome, Talk, Trouble};
-
-/// How often a prompt is asked again because its host went away.
-const TRIES: usize = 5;
 
 /// Says it.
 pub(super) fn run(
@@ -44,21 +41,25 @@ pub(super) fn run(
     let reach = Reach::of_environment()?;
     block_on(async {
         let kept = Kept::open()?;
-        let record = kept.find(settings, Which::Open).await?;
-        let Some(record) = record else { return Err(no_session(settings)?) };
+        let record = kept.meant(settings, Which::Open).await?;
+        let Some(record) = record else { return Err(no_session(settings, Remedy::Create)?) };
         drop(kept);
         say_where(&record, settings, &mut console);
+        // A session that was found by its id may be with another agent than the one that is meant here.
+        let is_with_it = record.agent.key() == settings.agent.key();
         let meta = RestoreMeta {
+            agent: is_with_it.then(|| (&settings.agent).into()),
             wishes: command.wake.into(),
             later: asking.wait == Wait::JustQueue,
             start: StartMeta::watching(for_agents(), settings.ttl),
         };
         let resume = ResumeParams::new(&record, given.as_ref(), meta);
-        let mut view = TurnView::new(settings.mode.format, Some(record.id.clone()));
+        let mut view = TurnView::new(settings.mode.format, Some(record.identity()));
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::new(settings.timeout)?;
-        let mut talk = Talk::new(&mut console, &mut view, patience, Some(asking.request.clone()), next);
-        let answered = ask(&reach, &record, &resume, &asking, &mut talk).await;
+        let talk = Talk::new(&mut console, patience, Some(&reach));
+        let mut talk = talk.showing(&mut view, asking.request.clone(), next);
+        let answered = talk.persist(async |talk| ask(&reach, &record, &resume, &asking, talk).await).await;
         let about = |error: CliError| error.about(record.identity());
         match answered.map_err(about)? {
             Answered::Queued => {
@@ -80,32 +81,28 @@ enum Answered {
     Over(Box<Ending>),
 }
 
+/// Asks once. Of a prompt whose host went away, the store knows whether it may be asked again.
 async fn ask(
     reach: &Reach,
     record: &Record,
     resume: &ResumeParams<'_>,
     asking: &Asking,
     talk: &mut Talk<'_>,
-) -> Result<Answered, CliError> {
-    for _ in 0..TRIES {
-        let outcome = match attempt(reach, record, resume, asking, talk).await {
-            Ok(outcome) => outcome,
-            Err(Trouble::Failed(error)) => return Err(error),
-            Err(Trouble::Stopped(stop)) => return Err(stop.into()),
-            Err(Trouble::Lost) => match what_became(record, asking).await? {
-                Some(ending) => return Ok(Answered::Over(ending.into())),
-                None => continue,
-            },
-        };
-        if let Outcome::Queued = outcome {
-            return Ok(Answered::Queued);
+) -> Result<Answered, Trouble> {
+    let outcome = match attempt(reach, record, resume, asking, talk).await {
+        Err(Trouble::Lost) => {
+            let ending = what_became(record, asking).await?;
+            return ending.map(|ending| Answered::Over(ending.into())).ok_or(Trouble::Lost);
         }
-        let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());
-        let ending = asking.ending(&outcome, ResultIds::from(ids));
-        let bad = || HostError::BadAnswer { method: "session/prompt".to_owned() };
-        return Ok(Answered::Over(ending.ok_or_else(bad)?.into()));
+        outcome => outcome?,
+    };
+    if let Outcome::Queued = outcome {
+        return Ok(Answered::Queued);
     }
-    Err(HostError::Lost.into())
+    let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());
+    let ending = asking.ending(&outcome, ResultIds::from(ids));
+    let bad = || HostError::BadAnswer { method: "session/prompt".to_owned() };
+    Ok(Answered::Over(ending.ok_or_else(bad)?.into()))
 }
 
 async fn attempt(
@@ -115,11 +112,17 @@ async fn attempt(
     asking: &Asking,
     talk: &mut Talk<'_>,
 ) -> Result<Outcome, Trouble> {
-    let mut client = reach.host().await?;
+    let mut client = talk.host(reach).await?;
     let id = record.id.as_str();
-    talk.watch(&client, id).await?;
+    // Whoever only queues is not there for what the agent says.
+    if asking.wait == Wait::ForAnswer {
+        talk.watch(&client, id).await?;
+    }
     let slow = format!("waiting for the agent {} to start", record.agent.label());
-    talk.ask(&mut client, "session/resume", resume, &slow).await?;
+    let answer = talk.ask(&mut client, "session/resume", resume, &slow).await?;
+    if let Some((_, SessionMeta { awakening: Some(how), .. })) = setup::read(&answer) {
+        output::awake(&how, talk.console);
+    }
     talk.prompt(&mut client, id, &asking.params(id), asking.wait).await
 }
 
@@ -140,8 +143,7 @@ async fn what_became(record: &Record, asking: &Asking) -> Result<Option<Ending>,
 }
 
 fn say_where(record: &Record, settings: &Settings, console: &mut Console<'_>) {
-    let lives = record.agent_run.as_ref().is_some_and(|run| run.ended.is_none() && run.process.is_alive());
-    let word = if lives { AgentWord::Connected } else { AgentWord::Starting };
+    let word = if agent_lives(record) { AgentWord::Connected } else { AgentWord::Starting };
     let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(SessionName::as_str);
     let label = SessionLabel { record: &record.id, name, cwd: record.cwd.as_path() };
     output::prompting(label, settings.cwd.as_path(), word, console);

@@ -6,28 +6,30 @@ use std::time::SystemTime;
 use acpx_core::model::Timestamp;
 use acpx_core::store::Store;
 
-use super::kept::{Kept, Which, wait_for};
+use super::host::listens;
+use super::kept::{Kept, Which, agent_lives};
 use crate::error::{CliError, Exit};
 use crate::output::{Console, Snapshot, no_session, status};
+use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
 
 /// Shows the session that is meant. That there is none is an answer too.
 pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
-    wait_for(async {
+    block_on(async {
         let kept = Kept::open()?;
-        let record = kept.find(settings, Which::Open).await?;
+        let record = kept.meant(settings, Which::Open).await?;
         let (Some(record), Some(store)) = (record, kept.store()) else {
             return Ok(no_session(&settings.agent, &mut console)?);
         };
         let open_turns = store.open_turns(record.id.clone()).await?;
+        // Only of turns that are open it matters whether somebody goes on with them.
+        let host_lives = !open_turns.is_empty() && listens(&Reach::of_environment()?.place);
         let snapshot = Snapshot {
             open_turns: &open_turns,
             last_prompt: kept.last_prompt(&record).await?,
-            agent_lives: record
-                .agent_run
-                .as_ref()
-                .is_some_and(|run| run.ended.is_none() && run.process.is_alive()),
+            agent_lives: agent_lives(&record),
+            host_lives,
             now: now(),
             record: &record,
         };

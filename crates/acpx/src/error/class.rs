@@ -48,7 +48,6 @@ pub(crate) enum ErrorClass {
     NoSession,
     Timeout,
     PermissionDenied,
-    PermissionPromptUnavailable,
     ExecDisabled,
     Runtime,
     /// A signal ended the command.
@@ -63,7 +62,6 @@ impl ErrorClass {
             "NO_SESSION" => Self::NoSession,
             "TIMEOUT" | "AGENT_START_TIMEOUT" | "AGENT_UNRESPONSIVE" => Self::Timeout,
             "PERMISSION_DENIED" => Self::PermissionDenied,
-            "PERMISSION_PROMPT_UNAVAILABLE" => Self::PermissionPromptUnavailable,
             "EXEC_DISABLED" => Self::ExecDisabled,
             "SIGNALLED" => Self::Interrupted,
             "USAGE" | "BAD_PROMPT" | "CONTENT_UNSUPPORTED" => Self::Usage,
@@ -77,7 +75,6 @@ impl ErrorClass {
             Self::NoSession => "NO_SESSION",
             Self::Timeout => "TIMEOUT",
             Self::PermissionDenied => "PERMISSION_DENIED",
-            Self::PermissionPromptUnavailable => "PERMISSION_PROMPT_UNAVAILABLE",
             Self::ExecDisabled => "EXEC_DISABLED",
             Self::Runtime | Self::Interrupted => "RUNTIME",
             Self::Usage => "USAGE",
@@ -90,7 +87,6 @@ impl ErrorClass {
             Self::NoSession => -32002,
             Self::Timeout => -32070,
             Self::PermissionDenied => -32071,
-            Self::PermissionPromptUnavailable => -32072,
             Self::ExecDisabled | Self::Runtime | Self::Interrupted => -32603,
             Self::Usage => -32602,
         }
@@ -101,7 +97,7 @@ impl ErrorClass {
         match self {
             Self::NoSession => Exit::NoSession,
             Self::Timeout => Exit::Timeout,
-            Self::PermissionDenied | Self::PermissionPromptUnavailable => Exit::PermissionDenied,
+            Self::PermissionDenied => Exit::PermissionDenied,
             Self::ExecDisabled | Self::Runtime => Exit::Failure,
             Self::Interrupted => Exit::Interrupted,
             Self::Usage => Exit::Usage,

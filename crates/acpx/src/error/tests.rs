@@ -24,14 +24,17 @@ fn identity() -> SessionIdentity {
 
 #[test]
 fn an_error_is_shown_whole_in_each_format() {
-    let error = CliError::NoSession {
+    let none = |remedy| CliError::NoSession {
         agent: "claude".to_owned(),
-        name: Some("api".to_owned()),
+        name: Some("an api".to_owned()),
         cwd: "/w/a".into(),
         searched: "/w".into(),
+        remedy,
     };
-    let message = "there is no session named \"api\" of claude in /w/a or above, up to /w";
-    let hint = "create one: acpx claude sessions new --name api";
+    let error = none(Remedy::Create);
+    let message = "there is no session named \"an api\" of claude in /w/a or above, up to /w";
+    let hint = "create one: acpx claude sessions new --name 'an api'";
+    assert_eq!(none(Remedy::Look).hint().as_deref(), Some("acpx sessions list has those there are"));
     let json = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {
         "code": -32002, "message": message, "data": {"acpxCode": "NO_SESSION", "detailCode": "NO_SESSION",
         "origin": "cli", "retryable": false, "hint": hint}}});
@@ -53,12 +56,18 @@ fn an_error_about_a_session_has_its_ids_and_the_agents_own_words() {
     };
     let error = CliError::from(SessionError::from(refused)).about(identity());
     let [text, quiet, line] = shown(&error);
-    assert_eq!(text, "acpx: the agent \"demo\" refused session/prompt: boom\nand[2J more (-32603)\n");
+    let hint = "these are the agent's own words; do what they ask for, then try again";
+    assert_eq!(
+        text,
+        format!(
+            "acpx: the agent \"demo\" refused session/prompt: boom\nand[2J more (-32603)\nhint: {hint}\n"
+        )
+    );
     assert_eq!(
         quiet,
         "[acpx] error: RUNTIME [AGENT_REFUSED] the agent \"demo\" refused session/prompt: boom and[2J more (-32603)\n"
     );
-    let data = r#""data":{"acpxCode":"RUNTIME","detailCode":"AGENT_REFUSED","origin":"acp","retryable":false,"acpxRecordId":"r","acpxSessionId":"s","agentSessionId":"i","acp":{"code":-32603, "message":"boom"}}"#;
+    let data = r#""data":{"acpxCode":"RUNTIME","detailCode":"AGENT_REFUSED","origin":"acp","retryable":false,"hint":"these are the agent's own words; do what they ask for, then try again","acpxRecordId":"r","acpxSessionId":"s","agentSessionId":"i","acp":{"code":-32603, "message":"boom"}}"#;
     assert!(line.contains(data), "{line}");
 }
 
@@ -87,7 +96,6 @@ fn every_class_has_its_numbers() {
         ("TIMEOUT", "TIMEOUT", -32070, 3),
         ("AGENT_START_TIMEOUT", "TIMEOUT", -32070, 3),
         ("PERMISSION_DENIED", "PERMISSION_DENIED", -32071, 5),
-        ("PERMISSION_PROMPT_UNAVAILABLE", "PERMISSION_PROMPT_UNAVAILABLE", -32072, 5),
         ("EXEC_DISABLED", "EXEC_DISABLED", -32603, 1),
         ("AGENT_DIED", "RUNTIME", -32603, 1),
         ("SOMETHING_NEW", "RUNTIME", -32603, 1),
@@ -105,6 +113,7 @@ fn every_class_has_its_numbers() {
 
 #[test]
 fn a_reader_that_has_gone_is_nothing_to_tell() {
-    assert!(CliError::from(io::Error::from(io::ErrorKind::BrokenPipe)).is_broken_pipe());
+    let gone = || CliError::from(io::Error::from(io::ErrorKind::BrokenPipe));
+    assert!(gone().is_broken_pipe() && gone().about(identity()).is_broken_pipe());
     assert!(!CliError::from(io::Error::from(io::ErrorKind::StorageFull)).is_broken_pipe());
 }

@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use acpx_core::host::meta::AwakeningMeta;
 use acpx_core::model::{AgentSpec, RecordId};
 
 use super::Console;
+use super::record::command;
 
 /// A session in a few words.
 #[derive(Debug, Clone, Copy)]
@@ -45,4 +47,18 @@ pub(crate) fn prompting(session: SessionLabel<'_>, from: &Path, agent: AgentWord
     let name = session.name.unwrap_or("cwd");
     let (record, cwd) = (session.record, session.cwd.display());
     console.banner(&format!("session {name} ({record}) · {cwd}{routed} · agent {word}"));
+}
+
+/// Says, if that was asked for, which agent is started and where.
+pub(crate) fn starting(agent: &AgentSpec, cwd: &Path, console: &mut Console<'_>) {
+    console.detail(&format!("starting the agent {} in {}", command(agent), cwd.display()));
+}
+
+/// Says, if that was asked for, how a session came to have an agent. That it was restored is told by the turn.
+pub(crate) fn awake(how: &AwakeningMeta, console: &mut Console<'_>) {
+    match (how.by.as_str(), &how.reason) {
+        ("live", _) => console.detail("the agent has the session"),
+        ("fresh", Some(reason)) => console.detail(&format!("the agent has a fresh session ({reason})")),
+        _ => {}
+    }
 }

@@ -1,7 +1,7 @@
 //! The host as its user sees it: whether it runs, and what it holds.
 
 use std::io::{self, Write};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use acpx_core::model::Timestamp;
 use serde::Serialize;
@@ -12,12 +12,12 @@ use crate::cli::Format;
 /// A host that runs.
 #[derive(Debug, Clone, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct RunningHost<'a> {
+pub(crate) struct RunningHost {
     pub(crate) pid: u32,
     /// The version of its program.
-    pub(crate) version: &'a str,
+    pub(crate) version: String,
     pub(crate) since: Timestamp,
-    pub(crate) socket: &'a Path,
+    pub(crate) socket: PathBuf,
     /// How many sessions have an agent.
     pub(crate) live_sessions: usize,
     /// How many clients are connected.
@@ -30,13 +30,13 @@ struct HostObject<'a> {
     status: &'static str,
     home: &'a Path,
     #[serde(flatten)]
-    host: Option<&'a RunningHost<'a>>,
+    host: Option<&'a RunningHost>,
 }
 
 /// Writes whether a host runs for this home.
 pub(crate) fn host_status(
     home: &Path,
-    host: Option<&RunningHost<'_>>,
+    host: Option<&RunningHost>,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
     let status = if host.is_some() { "running" } else { "stopped" };

@@ -23,7 +23,7 @@ mod turn;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-pub(crate) use self::banner::{AgentWord, SessionLabel, created, prompting};
+pub(crate) use self::banner::{AgentWord, SessionLabel, awake, created, prompting, starting};
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::done::{Ensured, HowEnsured, cancelled, closed, ensured, queued};
 #[cfg(test)]
@@ -91,6 +91,11 @@ pub(crate) fn report(error: &CliError, format: Format) -> ExitCode {
         return Exit::Success.into();
     }
     let report = Report::from(error);
+    // What cannot be written to stdout is said on stderr, also to those who would read it in JSON.
+    let format = match (format, report.code.as_str()) {
+        (Format::Json, "OUTPUT_FAILED") => Format::Text,
+        (format, _) => format,
+    };
     // If even this cannot be written, there is nobody left to tell.
     drop(match format {
         Format::Json => error::json(&report, &mut io::stdout()),

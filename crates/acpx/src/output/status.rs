@@ -1,6 +1,7 @@
-//! How a session stands. What is said is what is: a turn that runs or waits, an agent that lives or does not.
+//! How a session stands. The word is about the agent, and the members beside it are about the turns.
 //!
-//! The words are npm acpx's where they mean the same: what is `running` to people is `alive` to programs.
+//! The words are npm acpx's and mean the same: `running` to people and `alive` to programs is that the process is
+//! there; `idle` that there is none and the next prompt starts one; `dead` that the last one ended as it should not.
 
 use std::io::{self, Write};
 use std::time::Duration;
@@ -24,18 +25,18 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) last_prompt: Option<Timestamp>,
     /// Whether the process of its last run still lives.
     pub(crate) agent_lives: bool,
+    /// Whether a host is there to go on with its turns.
+    pub(crate) host_lives: bool,
     pub(crate) now: Timestamp,
 }
 
-/// How a session stands, in one word.
+/// How a session stands, in one word: whether it has an agent, and if not, how the last one left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Standing {
-    /// A turn runs, or waits to.
+    /// The agent lives, whether it works or has nothing to do.
     Running,
-    /// The agent lives and has nothing to do.
+    /// No agent lives, as it should be; the next prompt starts one.
     Idle,
-    /// No agent lives; the next prompt starts one.
-    Parked,
     /// The last agent did not end as it should. The next prompt starts another.
     Dead,
 }
@@ -45,7 +46,6 @@ impl Standing {
         match self {
             Self::Running => "running",
             Self::Idle => "idle",
-            Self::Parked => "parked",
             Self::Dead => "dead",
         }
     }
@@ -56,38 +56,44 @@ impl Standing {
             other => other.word(),
         }
     }
-
-    fn summary(self) -> &'static str {
-        match self {
-            Self::Running => "a turn runs or waits",
-            Self::Idle => "the agent is ready",
-            Self::Parked => "no agent runs; the next prompt restores the session",
-            Self::Dead => "the agent ended unexpectedly; the next prompt restores the session",
-        }
-    }
 }
 
 impl<'a> Snapshot<'a> {
     fn standing(&self) -> Standing {
-        let waits = self.queued().next().is_some();
         let ended = self.record.agent_run.as_ref().map(|run| run.ended.as_ref());
-        match (self.running().is_some(), self.agent_lives, ended) {
-            (true, true, _) => Standing::Running,
-            _ if waits => Standing::Running,
-            (false, true, _) => Standing::Idle,
-            (false, false, None) => Standing::Parked,
-            (false, false, Some(Some(exit))) if exit.how == AgentEnd::Asked => Standing::Parked,
-            // Nobody saw the agent go, or it went in the middle of a turn, or in a way it should not.
-            (true, false, _) | (false, false, Some(_)) => Standing::Dead,
+        match (self.agent_lives, ended) {
+            (true, _) => Standing::Running,
+            (false, None) => Standing::Idle,
+            (false, Some(Some(exit))) if exit.how == AgentEnd::Asked => Standing::Idle,
+            // Nobody saw the agent go, or it went in a way it should not.
+            (false, Some(_)) => Standing::Dead,
+        }
+    }
+
+    fn summary(&self) -> &'static str {
+        match (self.standing(), self.sent().is_some()) {
+            (Standing::Running, _) if self.running().is_some() => "the agent works on a turn",
+            (Standing::Running, _) => "the agent is ready",
+            (Standing::Idle | Standing::Dead, true) => {
+                "the turn that ran was interrupted; the next prompt restores the session"
+            }
+            (Standing::Idle, false) => "no agent runs; the next prompt starts one",
+            (Standing::Dead, false) => "the agent ended unexpectedly; the next prompt restores the session",
         }
     }
 
     /// The turn that was sent to the agent, and when.
-    fn running(&self) -> Option<(&'a Turn, Timestamp)> {
+    fn sent(&self) -> Option<(&'a Turn, Timestamp)> {
         self.open_turns.iter().find_map(|turn| match turn.state {
             TurnState::Dispatched { at } => Some((turn, at)),
             _ => None,
         })
+    }
+
+    /// The turn that runs, and since when. One that was sent, and whose agent or host is gone, is over: the next
+    /// host will say so in the store.
+    fn running(&self) -> Option<(&'a Turn, Timestamp)> {
+        self.sent().filter(|_| self.agent_lives && self.host_lives)
     }
 
     /// The turns that wait.
@@ -132,9 +138,13 @@ pub(crate) fn no_session(agent: &AgentSpec, console: &mut Console<'_>) -> io::Re
     match console.mode.format {
         Format::Quiet => writeln!(console.out, "{STATUS}"),
         Format::Json => {
-            let agent = agent.name.clone().unwrap_or_else(|| command(agent));
-            let none =
-                NoSession { action: ACTION, status: STATUS, summary: "no session is open here", agent };
+            let none = NoSession {
+                action: ACTION,
+                status: STATUS,
+                summary: "no session is open here",
+                agent_name: agent.name.as_deref(),
+                agent_command: command(agent),
+            };
             json_line(&none, &mut *console.out)
         }
         Format::Text => {
@@ -148,11 +158,14 @@ pub(crate) fn no_session(agent: &AgentSpec, console: &mut Console<'_>) -> io::Re
 const ACTION: &str = "status_snapshot";
 
 #[derive(Serialize)]
-struct NoSession {
+#[serde(rename_all = "camelCase")]
+struct NoSession<'a> {
     action: &'static str,
     status: &'static str,
     summary: &'static str,
-    agent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_name: Option<&'a str>,
+    agent_command: String,
 }
 
 #[derive(Serialize)]
@@ -163,7 +176,9 @@ struct StatusObject<'a> {
     summary: &'static str,
     #[serde(flatten)]
     identity: SessionIdentity,
-    agent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_name: Option<&'a str>,
+    agent_command: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     cwd: &'a str,
@@ -206,9 +221,10 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
     StatusObject {
         action: ACTION,
         status: standing.json_word(),
-        summary: standing.summary(),
+        summary: snapshot.summary(),
         identity: record.identity(),
-        agent: record.agent.name.clone().unwrap_or_else(|| command(&record.agent)),
+        agent_name: record.agent.name.as_deref(),
+        agent_command: command(&record.agent),
         name: name(record).map(SessionName::as_str),
         cwd: record.cwd.as_str(),
         pid: snapshot.pid(),

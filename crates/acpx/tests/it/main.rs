@@ -3,6 +3,8 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "what is shared by tests fails like a test")]
 
 mod acpx;
+mod cli;
+mod contract;
 mod demo;
 mod demo_process;
 mod demo_restore;
@@ -10,5 +12,6 @@ mod demo_with_sdk;
 mod performance;
 mod reading;
 mod restore_with_demo;
+mod started;
 mod tour;
 mod usage;

@@ -135,6 +135,11 @@ impl Follower {
         }
     }
 
+    /// Whether the next event is at hand.
+    pub(crate) fn has_ready(&self) -> bool {
+        !self.ready.is_empty()
+    }
+
     /// The events that can be had without waiting for new ones, at most a page; empty when there are none.
     pub async fn page(&mut self) -> Result<Vec<Event>, SessionError> {
         if self.ready.is_empty() && self.is_behind() {

@@ -26,6 +26,9 @@ pub struct NewSession {
 pub struct RestoreSession {
     /// How.
     pub options: WakeOptions,
+    /// How the agent is started now, should it have to be. Only the agent that the session is with can have
+    /// moved: another one is passed over.
+    pub agent: Option<AgentSpec>,
     /// The agent's whole environment, should it have to be started.
     pub environment: Environment,
     /// The servers the agent connects to; `None` leaves those in force, as far as their values are known.

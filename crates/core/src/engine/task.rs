@@ -18,12 +18,12 @@ use crate::machine::{AskId, Asleep, Awakening, Deadline, Input, Refusal, Session
 use crate::model::{
     AbsolutePath, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, Scope, SessionIdentity, TurnId,
 };
-use crate::store::StoreError;
+use crate::store::{SessionWriter, StoreError};
 use crate::tools::{Ended, Environment};
 
 use super::advice::{Advice, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
-use super::keeper::Keeper;
+use super::keeper::{Heir, Keeper};
 use super::perform::Outward;
 use super::session::{End, SessionStatus, Told};
 use super::waiters::{PromptWaiter, Waiters, tell};
@@ -37,9 +37,14 @@ const BATCH_BYTES: usize = 1024 * 1024;
 pub(super) enum Command {
     Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
     Prepare(Box<RestoreSession>),
-    Prompt { prompt: Prompt, waiter: PromptWaiter },
+    Prompt {
+        prompt: Prompt,
+        waiter: PromptWaiter,
+    },
     Cancel(Option<TurnId>),
-    Close(oneshot::Sender<()>),
+    /// With a record that is to have the scope from then on.
+    Close(Option<Heir>, oneshot::Sender<()>),
+    Writer(oneshot::Sender<Option<SessionWriter>>),
     Delete(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
     Idle(Option<Duration>),
@@ -98,8 +103,6 @@ pub(super) struct SessionTask {
     /// An agent that was asked to go.
     pub(super) going: Option<JoinHandle<Farewell>>,
     pub(super) leftover: Option<Leftover>,
-    /// What was given to the agent in confidence.
-    pub(super) secrets: Vec<String>,
     /// Why the agent is about to go, if we know better than its exit.
     pub(super) undoing: Option<AgentError>,
     /// What the machine is to be told next.
@@ -143,7 +146,6 @@ impl SessionTask {
             run: None,
             going: None,
             leftover: None,
-            secrets: Vec::new(),
             undoing: None,
             inputs: VecDeque::new(),
             deadline: None,
@@ -180,7 +182,7 @@ impl SessionTask {
     }
 
     async fn next(&mut self) -> Happening {
-        let known = known(&self.machine, &self.secrets);
+        let known = known(&self.machine);
         let deadline = self.deadline;
         tokio::select! {
             command = self.commands.recv() => Happening::Command(command),
@@ -265,10 +267,14 @@ impl SessionTask {
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });
             }
             Command::Cancel(turn) => self.step(Input::Cancel(turn)),
-            Command::Close(reply) => {
+            Command::Close(heir, reply) => {
+                if let Some(heir) = heir {
+                    self.keeper.leave_scope_to(heir);
+                }
                 self.waiters.closed.push(reply);
                 self.step(Input::Close);
             }
+            Command::Writer(reply) => tell(reply, self.keeper.writer()),
             Command::Delete(reply) => {
                 self.waiters.closed.push(reply);
                 self.step(Input::Delete);
@@ -305,6 +311,10 @@ impl SessionTask {
     /// An agent that is there already keeps what it was started with.
     fn prepare(&mut self, restore: RestoreSession) {
         if self.agent.is_none() && self.coming.is_none() {
+            if let Some(moved) = restore.agent.filter(|agent| self.place.has_moved(agent)) {
+                self.keeper.keep_command(&moved);
+                self.place.agent = AgentSpec { start_timeout: self.place.agent.start_timeout, ..moved };
+            }
             self.place.renew(restore.environment, restore.mcp_servers);
         }
     }
@@ -342,7 +352,7 @@ impl SessionTask {
                 break;
             }
             let Some(agent) = &mut self.agent else { break };
-            let Some(said) = agent.connection.try_recv(known(&self.machine, &self.secrets)) else { break };
+            let Some(said) = agent.connection.try_recv(known(&self.machine)) else { break };
             self.take(Happening::Said(Some(said))).await?;
         }
         Ok(())
@@ -446,7 +456,7 @@ impl SessionTask {
         self.keeper.close();
         self.coming = None;
         if let Some(agent) = self.agent.take() {
-            let farewell = agent.end(self.shared.settings.process, Vec::new()).await;
+            let farewell = agent.end(self.shared.settings.process).await;
             self.keep_run_end(farewell.ended.into());
         }
         if let Some(going) = self.going.take() {
@@ -463,6 +473,12 @@ impl SessionTask {
 }
 
 impl Place {
+    /// Whether this is our agent, started by another command line.
+    fn has_moved(&self, agent: &AgentSpec) -> bool {
+        let command = |agent: &AgentSpec| (agent.program.clone(), agent.args.clone());
+        agent.key() == self.agent.key() && command(agent) != command(&self.agent)
+    }
+
     /// Takes what the client that wants the agent started has given.
     fn renew(&mut self, environment: Environment, mcp_servers: Option<Servers>) {
         if !environment.variables().is_empty() {
@@ -475,9 +491,9 @@ impl Place {
 }
 
 /// What the agent's next message is read with.
-fn known<'a>(machine: &'a SessionMachine, secrets: &'a [String]) -> Known<'a> {
+fn known(machine: &SessionMachine) -> Known<'_> {
     let session = machine.lineage().map(|lineage| &lineage.current().session);
-    Known { session, remembers: machine.remembers(), secrets }
+    Known { session, remembers: machine.remembers() }
 }
 
 /// A future if there is one; otherwise one that never comes.

@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 /// How often a door before which too many wait is tried again.
 const KNOCK_AGAIN: Duration = Duration::from_millis(5);
 /// What is read of a host that gives up.
-const LAST_WORDS: u64 = 64 * 1024;
+const SAID_BYTES: u64 = 64 * 1024;
 /// A log that has grown beyond this begins anew with the next host.
 const LOG_BYTES: u64 = 1 << 20;
 
@@ -145,7 +145,7 @@ impl Launcher {
         let mut said = Vec::new();
         if let Some(stdout) = stdout {
             let stdout = Receiver::from_owned_fd(OwnedFd::from(stdout)).map_err(HostError::NotStarted)?;
-            let words = async { stdout.take(LAST_WORDS).read_to_end(&mut said).await };
+            let words = async { stdout.take(SAID_BYTES).read_to_end(&mut said).await };
             match tokio::time::timeout(PATIENCE, words).await {
                 Ok(read) => drop(read.map_err(HostError::NotStarted)?),
                 Err(_) => return Err(silent(place)),

@@ -80,6 +80,9 @@ pub struct StartMeta {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RestoreMeta {
+    /// How the session's agent is started now: one that has a name may have moved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentMeta>,
     /// How the session is to be brought back.
     #[serde(flatten)]
     pub wishes: WishMeta,

@@ -1,14 +1,23 @@
 //! The raw channel: every event of a record as it was exchanged with the agent. JSON output, following and
 //! debugging are made from it.
 
+use std::fmt::Write;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::model::{Direction, Event, Seq, Timestamp, TurnId};
 use crate::wire::encode::json_string;
 
+use super::FromHost;
+
 /// The notification that carries one event.
 pub(super) const EVENT: &str = "_acpx/event";
+/// The notification that no more will come: the record is deleted, or cannot be read.
+pub(super) const ENDED: &str = "_acpx/watch_ended";
+
+/// More than an event has around the line it carries, but for the id of its record.
+const AROUND: usize = 192;
 
 /// One event as it crosses the socket.
 #[derive(Debug, Clone)]
@@ -60,6 +69,16 @@ impl WatchedEvent {
     }
 }
 
+/// Reads the notification that no more will come.
+pub(super) fn read_ended(params: &str) -> Option<FromHost> {
+    #[derive(Deserialize)]
+    struct Ended {
+        from: u64,
+    }
+    let Ended { from } = serde_json::from_str(params).ok()?;
+    Some(FromHost::WatchEnded { from: Seq(from) })
+}
+
 /// The params of the notification that carries an event. The body goes in as it is.
 pub(super) fn params(session: &str, event: &Event) -> String {
     let direction = match event.direction {
@@ -67,14 +86,17 @@ pub(super) fn params(session: &str, event: &Event) -> String {
         Direction::ToAgent => "to_agent",
         Direction::Ours => "ours",
     };
-    let turn = event.turn.map(|turn| format!(r#","turn":{turn}"#)).unwrap_or_default();
-    format!(
-        r#"{{"sessionId":{},"seq":{},"at":"{}","direction":"{direction}"{turn},"message":{}}}"#,
-        json_string(session),
-        event.seq,
-        event.at,
-        event.body
-    )
+    let mut params = String::with_capacity(session.len() + event.body.len() + AROUND);
+    let (session, seq, at) = (json_string(session), event.seq, event.at);
+    // Writing to a string cannot fail.
+    let _ = write!(params, r#"{{"sessionId":{session},"seq":{seq},"at":"{at}","direction":"{direction}""#);
+    if let Some(turn) = event.turn {
+        let _ = write!(params, r#","turn":{turn}"#);
+    }
+    params.push_str(r#","message":"#);
+    params.push_str(&event.body);
+    params.push('}');
+    params
 }
 
 #[cfg(test)]

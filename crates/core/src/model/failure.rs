@@ -234,6 +234,12 @@ impl AgentError {
             }
             "AGENT_NOT_EXECUTABLE" => "make it executable (chmod +x), or name the program that runs it",
             "AGENT_START_TIMEOUT" => "a first start may download a package; give the agent more time",
+            "AGENT_NOT_STARTED" => "do what the system's words suggest",
+            "AGENT_PROTOCOL_VERSION" => "use a version of the agent that speaks protocol version 1",
+            "AGENT_BAD_ANSWER" | "AGENT_SESSION_ID_TAKEN" | "AGENT_FLOODED" => {
+                "report it to the makers of the agent; what is kept stays"
+            }
+            "AGENT_REFUSED" => "these are the agent's own words; do what they ask for, then try again",
             "AGENT_EXITED_AT_START" => "run the agent's command by hand to see what it wants",
             "AGENT_DIED" | "AGENT_UNRESPONSIVE" => "the conversation is kept; the next prompt restores it",
             "SESSION_BUSY_ELSEWHERE" => "close the session where it is open, then try again",

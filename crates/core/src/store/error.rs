@@ -175,8 +175,10 @@ impl StoreError {
             Self::Full { .. } => Some("make room on the disk; what was acknowledged is safe"),
             Self::ScopeTaken { .. } => Some("close that session first, or choose another name"),
             Self::LeaseLost { .. } => Some("the other host goes on with the session"),
-            Self::Failed { .. }
-            | Self::NoRecord(_)
+            Self::Failed { .. } => {
+                Some("see to what the cause says, then try again; what was acknowledged is safe")
+            }
+            Self::NoRecord(_)
             | Self::RecordExists(_)
             | Self::OutOfOrder { .. }
             | Self::RequestExists { .. }

@@ -73,6 +73,22 @@ pub enum Change {
     Scope(Option<Scope>),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
+    /// The command line of the record's agent: one that has a name may move.
+    AgentCommand {
+        /// The program to run.
+        program: String,
+        /// Its arguments.
+        args: Vec<String>,
+    },
+}
+
+/// What is to be written to one record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Append {
+    /// The right to write to it.
+    pub lease: Lease,
+    /// What, in this order.
+    pub changes: Vec<Change>,
 }
 
 /// What an append survives once it is acknowledged.
@@ -107,8 +123,12 @@ pub trait Store: Send + Sync {
     /// `last_seq` and `last_turn` are the highest numbers written, and `answered_turns` counts the turns that
     /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written; without an
     /// event it is the time of the change of lineage or lifecycle, if that is later. A turn by itself does not
-    /// move it: a prompt that waits is not news from the agent. Nor does a scope or a run.
+    /// move it: a prompt that waits is not news from the agent. Nor does a scope, a run or a command line.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
+
+    /// Writes to two records as [`Store::append`] does, first to one and then to the other, all or none: what one
+    /// record gives up another can have, and nobody ever finds neither of them with it.
+    fn append_both(&self, one: Append, other: Append, durability: Durability) -> StoreFuture<'_, ()>;
 
     /// One record, or `None`. A deleted one is still told here, because its id is taken; it is in no list and no
     /// shell finds it.
@@ -177,5 +197,18 @@ impl SessionWriter {
     /// Writes changes, all or none.
     pub async fn append(&self, changes: Vec<Change>, durability: Durability) -> Result<(), StoreError> {
         self.store.append(self.lease.clone(), changes, durability).await
+    }
+
+    /// Writes to this record and then to another of the same store, all or none.
+    pub async fn append_with(
+        &self,
+        changes: Vec<Change>,
+        other: &Self,
+        other_changes: Vec<Change>,
+        durability: Durability,
+    ) -> Result<(), StoreError> {
+        let one = Append { lease: self.lease.clone(), changes };
+        let other = Append { lease: other.lease.clone(), changes: other_changes };
+        self.store.append_both(one, other, durability).await
     }
 }

@@ -2,32 +2,31 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::HostError;
 use acpx_core::host::meta::IdsMeta;
 use serde_json::json;
 
 use super::super::kept::{Kept, Which, no_session};
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, Exit, Remedy};
 use crate::output::{self, Console};
+use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
+use crate::talk::Talk;
 
 /// Closes the session that is meant.
 pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     let reach = Reach::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let record = Kept::open()?.find(settings, Which::Open).await?;
-        let Some(record) = record else { return Err(no_session(settings)?) };
+        let record = Kept::open()?.meant(settings, Which::Open).await?;
+        let Some(record) = record else { return Err(no_session(settings, Remedy::Look)?) };
         let params = json!({ "sessionId": record.id });
-        let ids = loop {
-            let mut client = reach.host().await?;
-            match client.call::<IdsMeta>("_acpx/close", &params).await {
-                // A host that was leaving has closed nothing.
-                Err(HostError::Lost) => {}
-                answer => break answer.map_err(|error| CliError::from(error).about(record.identity()))?,
-            }
-        };
+        let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
+        let asked = talk.persist(async |talk| {
+            let mut client = talk.host(&reach).await?;
+            talk.call::<IdsMeta>(&mut client, "_acpx/close", &params).await
+        });
+        let ids = asked.await.map_err(|error| error.about(record.identity()))?;
         let identity = ids.identity().unwrap_or_else(|| record.identity());
         output::closed(&identity, &mut console)?;
         Ok(Exit::Success.into())

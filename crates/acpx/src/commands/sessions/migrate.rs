@@ -7,9 +7,11 @@ use acpx_core::store::import_acpx::ImportMode;
 use crate::cli::{MigrateCommand, OutputOptions};
 use crate::error::{CliError, Exit};
 use crate::output::{Console, migrated};
+use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
 use crate::settings::{self, LazyConfig};
 use crate::takeover;
+use crate::talk::Talk;
 
 /// Takes them over. A file that cannot be read is reported, and makes the command fail once the others have come.
 pub(crate) fn run(
@@ -25,7 +27,10 @@ pub(crate) fn run(
         None => reach.place.npm_sessions(),
     };
     let mode = if command.dry_run { ImportMode::DryRun } else { ImportMode::Keep };
-    let report = block_on(takeover::take(&reach, &directory, mode))?;
+    let report = block_on(async {
+        let mut talk = Talk::new(&mut console, Patience::new(None)?, Some(&reach));
+        takeover::take(&reach, &directory, mode, &mut talk).await
+    })?;
     migrated(&report, command.dry_run, &mut console)?;
     Ok(if report.damaged.is_empty() { Exit::Success } else { Exit::Failure }.into())
 }

@@ -4,19 +4,19 @@ use std::process::ExitCode;
 
 use acpx_core::host::HostError;
 use acpx_core::host::meta::{NewMeta, ShellMeta, StartMeta};
-use acpx_core::model::{RecordId, Seq, SessionName};
+use acpx_core::model::{RecordId, SessionName};
 
 use super::super::kept::{Kept, Which};
 use crate::cli::Options;
 use crate::config::Config;
 use crate::error::{CliError, Exit};
-use crate::output::{self, Console, Ensured, HowEnsured, SessionLabel, TurnView};
+use crate::output::{self, Console, Ensured, HowEnsured, SessionLabel};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on, for_agents};
 use crate::scope::Walk;
 use crate::settings::Settings;
 use crate::setup::{self, Given, NewParams};
-use crate::talk::{Talk, Trouble};
+use crate::talk::Talk;
 
 /// Makes one; an open one of the same name in the same directory is closed.
 pub(crate) fn new(settings: &Settings, options: &Options, config: &Config) -> Result<ExitCode, CliError> {
@@ -82,17 +82,12 @@ async fn ask(
     settings: &Settings,
     console: &mut Console<'static>,
 ) -> Result<Box<str>, CliError> {
-    let mut view = TurnView::new(settings.mode.format, None);
-    let patience = Patience::new(settings.timeout)?;
-    let mut talk = Talk::new(console, &mut view, patience, None, Seq::FIRST);
+    let mut talk = Talk::new(console, Patience::new(settings.timeout)?, Some(reach));
     let slow = format!("waiting for the agent {} to start", settings.agent.label());
-    loop {
-        let mut client = reach.host().await?;
-        match talk.ask(&mut client, "session/new", params, &slow).await {
-            Ok(answer) => return Ok(answer),
-            Err(Trouble::Lost) => {}
-            Err(Trouble::Stopped(stop)) => return Err(stop.into()),
-            Err(Trouble::Failed(error)) => return Err(error),
-        }
-    }
+    let asked = talk.persist(async |talk| {
+        let mut client = talk.host(reach).await?;
+        output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
+        talk.ask(&mut client, "session/new", params, &slow).await
+    });
+    asked.await.map_err(CliError::with_nothing_kept)
 }

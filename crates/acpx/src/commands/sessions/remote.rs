@@ -12,6 +12,7 @@ use super::list::{all, real};
 use crate::cli::ListCommand;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, ListRow, RemoteSession, list};
+use crate::patience::Patience;
 use crate::reach::{Reach, block_on, for_agents};
 use crate::settings::Settings;
 
@@ -24,7 +25,9 @@ pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode
     block_on(async {
         let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
         let kept = all(&filter).await?;
-        let page = ask(settings, tag, directory.as_ref(), command.cursor.as_deref()).await?;
+        let mut patience = Patience::new(settings.timeout)?;
+        let asked = ask(settings, tag, directory.as_ref(), command.cursor.as_deref());
+        let page = patience.during(asked).await??;
         let (sessions, next) =
             page.ok_or_else(|| CliError::NoRemoteList { agent: settings.typed_agent() })?;
         let rows: Vec<ListRow<'_>> = sessions.iter().map(|session| row(session, &kept)).collect();

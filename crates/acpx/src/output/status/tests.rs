@@ -3,10 +3,14 @@ use acpx_core::model::{AgentEnd, Lifecycle};
 use super::*;
 use crate::output::samples::{at, bare_record, formats, record, run, turn};
 
-/// The word for people, for quiet and for programs.
+/// The word for people, for quiet and for programs. The host lives if anything is to happen.
 fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
-    let snapshot = Snapshot { record, open_turns, last_prompt: None, agent_lives, now: at(60) };
-    let [text, quiet, json] = formats(|console| status(&snapshot, console).unwrap());
+    let host_lives = !open_turns.is_empty();
+    words_of(&Snapshot { record, open_turns, last_prompt: None, agent_lives, host_lives, now: at(60) })
+}
+
+fn words_of(snapshot: &Snapshot<'_>) -> String {
+    let [text, quiet, json] = formats(|console| status(snapshot, console).unwrap());
     let line = text.lines().find_map(|line| line.strip_prefix("status: ")).unwrap();
     assert_eq!(format!("{line}\n"), quiet);
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
@@ -19,25 +23,43 @@ fn the_word_says_what_is() {
     let sent = || turn(2, TurnState::Dispatched { at: at(45) });
     let with_run = |run| Record { agent_run: run, ..record() };
     let none = Record { lifecycle: Lifecycle::Open, ..bare_record() };
+    let asked = with_run(Some(run(Some(AgentEnd::Asked.words()))));
     let cases = [
         ("a turn runs", words(&record(), &[sent()], true), "running alive"),
         ("a turn runs and one waits", words(&record(), &[sent(), waiting()], true), "running alive"),
-        ("a turn waits for an agent to start", words(&none, &[waiting()], false), "running alive"),
-        ("a turn was sent and all is gone", words(&record(), &[sent()], false), "dead dead"),
-        ("the agent lives", words(&record(), &[], true), "idle idle"),
+        ("the agent has nothing to do", words(&record(), &[], true), "running alive"),
+        ("a turn waits for an agent to start", words(&none, &[waiting()], false), "idle idle"),
+        ("the agent was asked to go", words(&asked, &[], false), "idle idle"),
+        ("no agent was ever seen", words(&none, &[], false), "idle idle"),
+        ("a turn was sent and its agent is gone", words(&record(), &[sent()], false), "dead dead"),
         ("the agent is gone and nobody saw it", words(&record(), &[], false), "dead dead"),
         ("the agent was killed", words(&with_run(Some(run(Some("signal 9")))), &[], false), "dead dead"),
         ("the agent failed", words(&with_run(Some(run(Some("exit code 70")))), &[], false), "dead dead"),
-        (
-            "the agent was told to go",
-            words(&with_run(Some(run(Some(AgentEnd::Asked.words())))), &[], false),
-            "parked parked",
-        ),
-        ("no agent was ever seen", words(&none, &[], false), "parked parked"),
     ];
     for (case, found, expected) in cases {
         assert_eq!(found, expected, "{case}");
     }
+}
+
+#[test]
+fn what_a_dead_host_left_does_not_run_and_still_waits() {
+    let turns = [turn(2, TurnState::Dispatched { at: at(45) }), turn(3, TurnState::Queued)];
+    let killed = Record { agent_run: Some(run(None)), ..record() };
+    let left = |host_lives| Snapshot {
+        record: &killed,
+        open_turns: &turns,
+        last_prompt: None,
+        agent_lives: false,
+        host_lives,
+        now: at(60),
+    };
+    assert_eq!([words_of(&left(false)), words_of(&left(true))], ["dead dead", "dead dead"]);
+    let [text, _, json] = formats(|console| status(&left(false), console).unwrap());
+    assert!(text.contains("queued: 1, waiting since ") && !text.contains("turn: "), "{text}");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!((json["queued"].as_u64(), json.get("turn")), (Some(1), None));
+    let summary = "the turn that ran was interrupted; the next prompt restores the session";
+    assert_eq!(json["summary"].as_str(), Some(summary));
 }
 
 #[test]
@@ -53,6 +75,7 @@ fn a_snapshot_is_whole_and_has_no_null() {
         open_turns: &turns,
         last_prompt: Some(at(44)),
         agent_lives: true,
+        host_lives: true,
         now: at(50 + 3723),
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
@@ -69,8 +92,8 @@ queued: 2, waiting since 2023-11-14T22:14:03.000Z
 ";
     assert_eq!(text, expected);
     let expected = concat!(
-        r#"{"action":"status_snapshot","status":"alive","summary":"a turn runs or waits","acpxRecordId":"r1","#,
-        r#""acpxSessionId":"s2","agent":"claude","name":"api","cwd":"/w","pid":4242,"uptime":"01:02:03","#,
+        r#"{"action":"status_snapshot","status":"alive","summary":"the agent works on a turn","acpxRecordId":"r1","#,
+        r#""acpxSessionId":"s2","agentName":"claude","agentCommand":"npx -y 'an agent'","name":"api","cwd":"/w","pid":4242,"uptime":"01:02:03","#,
         r#""lastPromptTime":"2023-11-14T22:14:04.000Z","turn":{"number":2,"requestId":"q2","since":"2023-11-14T22:14:05.000Z"},"#,
         r#""queued":2,"waitingSince":"2023-11-14T22:14:03.000Z"}"#,
         "\n"
@@ -78,8 +101,14 @@ queued: 2, waiting since 2023-11-14T22:14:03.000Z
     assert_eq!(json, expected);
 
     let gone = Record { agent_run: Some(run(Some("signal 9"))), ..bare_record() };
-    let snapshot =
-        Snapshot { record: &gone, open_turns: &[], last_prompt: None, agent_lives: false, now: at(60) };
+    let snapshot = Snapshot {
+        record: &gone,
+        open_turns: &[],
+        last_prompt: None,
+        agent_lives: false,
+        host_lives: false,
+        now: at(60),
+    };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let expected = "\
 session: r1
@@ -94,7 +123,7 @@ lastExit: signal 9 at 2023-11-14T22:14:15.000Z
     assert_eq!(text, expected);
     let expected = concat!(
         r#"{"action":"status_snapshot","status":"dead","summary":"the agent ended unexpectedly; the next prompt restores the session","#,
-        r#""acpxRecordId":"r1","acpxSessionId":"s1","agent":"./mine --acp","cwd":"/w","queued":0,"#,
+        r#""acpxRecordId":"r1","acpxSessionId":"s1","agentCommand":"./mine --acp","cwd":"/w","queued":0,"#,
         r#""lastExit":"signal 9","lastExitAt":"2023-11-14T22:14:15.000Z"}"#,
         "\n"
     );
@@ -109,7 +138,7 @@ fn that_there_is_no_session_is_an_answer() {
         [
             "session: -\nagent: npx -y 'an agent'\npid: -\nstatus: no-session\nuptime: -\nlastPromptTime: -\n".to_owned(),
             "no-session\n".to_owned(),
-            "{\"action\":\"status_snapshot\",\"status\":\"no-session\",\"summary\":\"no session is open here\",\"agent\":\"claude\"}\n".to_owned(),
+            "{\"action\":\"status_snapshot\",\"status\":\"no-session\",\"summary\":\"no session is open here\",\"agentName\":\"claude\",\"agentCommand\":\"npx -y 'an agent'\"}\n".to_owned(),
         ]
     );
 }

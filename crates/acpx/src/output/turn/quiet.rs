@@ -48,8 +48,7 @@ impl QuietView {
             let class = ErrorClass::of(&error.code);
             let message = error.message.replace('\n', " ");
             console.say(&format!("error: {} [{}] {message}", class.code(), error.code));
-        } else if result.exit() == crate::error::Exit::PermissionDenied {
-            console.say("error: PERMISSION_DENIED every permission that the agent asked for was denied");
+            error.hint.iter().for_each(|hint| console.say(&format!("hint: {hint}")));
         }
         Ok(())
     }

@@ -1,5 +1,7 @@
 //! How a turn ended, for programs: the last line of JSON output, and the exit code.
 
+use std::time::Duration;
+
 use acpx_core::model::{
     AcpSessionId, AgentError, AgentSessionId, PermissionCount, RecordId, RequestId, SessionIdentity,
     StopReason, Turn, TurnError, TurnOutcome, TurnState,
@@ -7,7 +9,7 @@ use acpx_core::model::{
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::error::{ErrorClass, Exit};
+use crate::error::{ErrorClass, Exit, MORE_TIME, hint_here, is_retryable};
 
 /// How a turn ended.
 #[derive(Debug, Clone, Serialize)]
@@ -29,7 +31,7 @@ pub(crate) struct PromptResult {
     /// What it used, as the agent told it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) usage: Option<Box<RawValue>>,
-    /// From the dispatch to the end.
+    /// From the prompt's acceptance to the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) duration_ms: Option<u64>,
     /// What became of the permissions the agent asked for, if it asked for any.
@@ -70,23 +72,63 @@ pub(crate) enum TurnStatus {
     Interrupted,
 }
 
-/// What went wrong with a turn.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+/// What went wrong with a turn, in the words of an error line.
+#[derive(Debug, Clone, Serialize)]
+#[serde(rename_all = "camelCase")]
 pub(crate) struct ResultError {
     /// The stable code.
     pub(crate) code: String,
+    /// Its class.
+    acpx_code: &'static str,
     /// What happened, to what.
     pub(crate) message: String,
     /// What a person can do next.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) hint: Option<String>,
+    /// Whether the same prompt may succeed later.
+    retryable: bool,
+    /// The agent's own error object.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    acp: Option<Box<RawValue>>,
+}
+
+impl ResultError {
+    /// An error of this code. What a person can do is the program's own hint, where it has one.
+    pub(crate) fn new(code: &str, message: String, hint: Option<&str>, acp: Option<&str>) -> Self {
+        Self {
+            code: code.to_owned(),
+            acpx_code: ErrorClass::of(code).code(),
+            message,
+            hint: hint_here(code, hint).map(str::to_owned),
+            retryable: is_retryable(code),
+            acp: acp.and_then(|json| serde_json::from_str(json).ok()),
+        }
+    }
+
+    /// The time of a turn was over.
+    pub(crate) fn timed_out(limit: Duration) -> Self {
+        let message = format!("the turn took longer than {} s and was cancelled", limit.as_secs_f32());
+        Self::new("TIMEOUT", message, Some(MORE_TIME), None)
+    }
+
+    fn interrupted(turn: &Turn) -> Self {
+        let message = format!("turn {} was interrupted: its host stopped", turn.id);
+        let hint = "what was said until then is kept; prompt again to go on";
+        Self::new("INTERRUPTED", message, Some(hint), None)
+    }
+
+    fn denied() -> Self {
+        let message = "every permission that the agent asked for was denied".to_owned();
+        let hint = "--approve-all lets the agent do everything, --approve-reads lets it read and search";
+        Self::new("PERMISSION_DENIED", message, Some(hint), None)
+    }
 }
 
 impl From<&TurnError> for ResultError {
     fn from(error: &TurnError) -> Self {
         // A turn keeps what happened; what can be done about it now is for whoever tells it to add.
-        let hint = AgentError::hint_of(&error.code).map(str::to_owned);
-        Self { code: error.code.to_string(), message: error.message.to_string(), hint }
+        let hint = AgentError::hint_of(&error.code);
+        Self::new(&error.code, error.message.to_string(), hint, error.acp.as_deref())
     }
 }
 
@@ -118,7 +160,7 @@ impl PromptResult {
             }
             // A turn that is shown as over and is not can only have lost its host.
             TurnState::Interrupted { .. } | TurnState::Queued | TurnState::Dispatched { .. } => {
-                (TurnStatus::Interrupted, None, Some(interrupted()))
+                (TurnStatus::Interrupted, None, Some(ResultError::interrupted(turn)))
             }
         };
         let usage = turn.usage.as_deref().and_then(|json| serde_json::from_str(json).ok());
@@ -127,23 +169,23 @@ impl PromptResult {
         Self { stop_reason, error, usage, duration_ms, permissions, ..known }
     }
 
-    /// How the command ends. Only what this turn asked for counts: permissions of an earlier one are its own.
-    pub(crate) fn exit(&self) -> Exit {
-        let denied = self.permissions.rejected > 0 && self.permissions.approved == 0;
-        match (self.status, &self.error) {
-            (TurnStatus::Failed | TurnStatus::Interrupted, Some(error)) => ErrorClass::of(&error.code).exit(),
-            (TurnStatus::Failed | TurnStatus::Interrupted, None) => Exit::Failure,
-            (TurnStatus::Completed, _) if denied => Exit::PermissionDenied,
-            (TurnStatus::Completed | TurnStatus::Cancelled, _) => Exit::Success,
+    /// Says why a turn that was answered ends with an exit code of its own: the agent was allowed nothing of what
+    /// it asked for. Only this turn counts; permissions of an earlier one are its own.
+    pub(crate) fn explained(mut self) -> Self {
+        let PermissionCount { approved, rejected } = self.permissions;
+        if self.status == TurnStatus::Completed && self.error.is_none() && rejected > 0 && approved == 0 {
+            self.error = Some(ResultError::denied());
         }
+        self
     }
-}
 
-fn interrupted() -> ResultError {
-    ResultError {
-        code: "INTERRUPTED".to_owned(),
-        message: "the turn was interrupted: its host stopped".to_owned(),
-        hint: Some("what was said until then is kept; prompt again to go on".to_owned()),
+    /// How the command ends.
+    pub(crate) fn exit(&self) -> Exit {
+        match (self.status, &self.error) {
+            (TurnStatus::Cancelled, _) | (TurnStatus::Completed, None) => Exit::Success,
+            (TurnStatus::Failed | TurnStatus::Interrupted, None) => Exit::Failure,
+            (_, Some(error)) => ErrorClass::of(&error.code).exit(),
+        }
     }
 }
 

@@ -41,7 +41,7 @@ fn completed() -> PromptResult {
 /// What is shown of a turn on stdout and on stderr.
 fn shown(mode: Mode, lines: &[(Direction, String)], result: &PromptResult) -> (String, String) {
     written(mode, |console| {
-        let mut view = TurnView::new(mode.format, Some(record().id));
+        let mut view = TurnView::new(mode.format, Some(record().identity()));
         for (seq, (direction, message)) in (1..).zip(lines) {
             view.event(&event(seq, *direction, message), console).unwrap();
         }
@@ -217,7 +217,7 @@ fn a_lost_session_is_said_in_every_format_and_one_with_nothing_to_forget_in_json
         [line(
             Ours,
             &format!(
-                r#"{{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"s1","acpxSessionId":"s2","announced":{announced}}}"#
+                r#"{{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"s2","acpxSessionId":"s3","agentSessionId":"i3","announced":{announced}}}"#
             ),
         )]
     };
@@ -228,7 +228,7 @@ fn a_lost_session_is_said_in_every_format_and_one_with_nothing_to_forget_in_json
     }
     let strict = Mode { format: Format::Json, strict: true, verbose: false };
     let (out, err) = shown(strict, &reset(true), &completed());
-    let first = r#"{"action":"session_reset","acpxRecordId":"r1","acpxSessionId":"s2","fromAcpxSessionId":"s1","reason":"agent-lost","announced":true}"#;
+    let first = r#"{"action":"session_reset","acpxRecordId":"r1","acpxSessionId":"s3","agentSessionId":"i3","fromAcpxSessionId":"s2","reason":"agent-lost","announced":true}"#;
     assert_eq!((out.lines().next(), err.as_str()), (Some(first), ""));
 }
 
@@ -237,6 +237,10 @@ fn servers_that_are_left_out_are_named() {
     let lines = [line(Ours, r#"{"fact":"mcp_servers_left_out","names":["a","b"]}"#)];
     let said = "[acpx] left out, since their values are not known any more: the MCP servers a, b\n";
     assert_eq!(shown(mode(Format::Quiet), &lines, &completed()), ("\n".to_owned(), said.to_owned()));
+    let (out, err) = shown(mode(Format::Json), &lines, &completed());
+    let first =
+        r#"{"action":"mcp_servers_left_out","acpxRecordId":"r1","acpxSessionId":"s2","names":["a","b"]}"#;
+    assert_eq!((out.lines().next(), err.as_str()), (Some(first), said));
 }
 
 #[test]
@@ -272,19 +276,29 @@ fn a_quiet_turn_is_the_answer_and_on_stderr_what_it_used() {
         shown(mode(Format::Quiet), &lines, &result),
         ("hello world\n".to_owned(), "[acpx] tokens: input=10 output=5 total=15 cache_read=2\n".to_owned())
     );
+}
+
+#[test]
+fn a_turn_that_was_allowed_nothing_is_done_and_says_so() {
     let denied = PermissionCount { approved: 0, rejected: 1 };
-    let result = PromptResult { permissions: denied, ..completed() };
-    let said = "[acpx] error: PERMISSION_DENIED every permission that the agent asked for was denied\n";
-    assert_eq!(shown(mode(Format::Quiet), &[], &result), ("\n".to_owned(), said.to_owned()));
+    let result = PromptResult { permissions: denied, ..completed() }.explained();
+    let message = "every permission that the agent asked for was denied";
+    let hint = "--approve-all lets the agent do everything, --approve-reads lets it read and search";
+    let text = format!("[done] end_turn\n[error] PERMISSION_DENIED: {message}\nhint: {hint}\n");
+    assert_eq!(shown(mode(Format::Text), &[], &result), (text, String::new()));
+    let said =
+        format!("[acpx] error: PERMISSION_DENIED [PERMISSION_DENIED] {message}\n[acpx] hint: {hint}\n");
+    assert_eq!(shown(mode(Format::Quiet), &[], &result), ("\n".to_owned(), said));
+    let json: serde_json::Value = serde_json::from_str(&shown(mode(Format::Json), &[], &result).0).unwrap();
+    let error = serde_json::json!({"code": "PERMISSION_DENIED", "acpxCode": "PERMISSION_DENIED",
+        "message": message, "hint": hint, "retryable": false});
+    assert_eq!((&json["status"], &json["error"]), (&"completed".into(), &error));
 }
 
 #[test]
 fn a_failed_turn_says_why_and_what_to_do() {
-    let error = ResultError {
-        code: "AGENT_DIED".to_owned(),
-        message: "the agent died".to_owned(),
-        hint: Some("prompt again".to_owned()),
-    };
+    let acp = r#"{"code":-32603,"message":"boom"}"#;
+    let error = ResultError::new("AGENT_DIED", "the agent died".to_owned(), Some("prompt again"), Some(acp));
     let failed =
         PromptResult { status: TurnStatus::Failed, stop_reason: None, error: Some(error), ..completed() };
     let lines = [chunk("agent_message_chunk", "half")];
@@ -294,10 +308,13 @@ fn a_failed_turn_says_why_and_what_to_do() {
     );
     assert_eq!(
         shown(mode(Format::Quiet), &[], &failed),
-        (String::new(), "[acpx] error: RUNTIME [AGENT_DIED] the agent died\n".to_owned())
+        (
+            String::new(),
+            "[acpx] error: RUNTIME [AGENT_DIED] the agent died\n[acpx] hint: prompt again\n".to_owned()
+        )
     );
     let json = shown(mode(Format::Json), &[], &failed).0;
-    let expected = r#""status":"failed","error":{"code":"AGENT_DIED","message":"the agent died","hint":"prompt again"},"durationMs":12}"#;
+    let expected = r#""status":"failed","error":{"code":"AGENT_DIED","acpxCode":"RUNTIME","message":"the agent died","hint":"prompt again","retryable":true,"acp":{"code":-32603,"message":"boom"}},"durationMs":12}"#;
     assert!(json.trim_end().ends_with(expected), "{json}");
 }
 
@@ -325,7 +342,7 @@ fn the_exit_code_is_of_this_turn_alone() {
             permissions: PermissionCount { approved, rejected },
             ..turn(1, state.clone())
         };
-        let result = PromptResult::of_turn(ResultIds::default(), &kept, None);
+        let result = PromptResult::of_turn(ResultIds::default(), &kept, None).explained();
         assert_eq!((result.status, result.exit()), (status, exit), "{state:?}");
     }
 }

@@ -8,8 +8,8 @@ use acpx_core::model::{ChunkContent, Direction, MessageKind, Update};
 use acpx_core::wire::{Message, RpcId};
 use serde_json::Value;
 
-use super::PromptResult;
 use super::tool::{Telling, Tool};
+use super::{PromptResult, TurnStatus};
 use crate::output::WatchedEvent;
 
 /// How much of a thought is shown.
@@ -66,13 +66,15 @@ impl TextView {
     /// Shows how the turn ended.
     pub(super) fn finish(mut self, result: &PromptResult, out: &mut dyn Write) -> io::Result<()> {
         self.section(out)?;
-        match &result.error {
-            Some(error) => {
-                writeln!(out, "[error] {}: {}", error.code, error.message)?;
-                error.hint.iter().try_for_each(|hint| writeln!(out, "hint: {hint}"))
-            }
-            None => writeln!(out, "[done] {}", result.stop_reason.as_deref().unwrap_or("-")),
+        // A turn that was answered is done, whatever is to be said about it.
+        if result.error.is_none() || result.status == TurnStatus::Completed {
+            writeln!(out, "[done] {}", result.stop_reason.as_deref().unwrap_or("-"))?;
         }
+        if let Some(error) = &result.error {
+            writeln!(out, "[error] {}: {}", error.code, error.message)?;
+            error.hint.iter().try_for_each(|hint| writeln!(out, "hint: {hint}"))?;
+        }
+        Ok(())
     }
 
     fn update(&mut self, update: Update, out: &mut dyn Write) -> io::Result<()> {
@@ -205,7 +207,7 @@ fn outcome(result: &str) -> String {
 }
 
 /// The first characters of a text, and a sign if that is not all.
-pub(in crate::output) fn cut(text: &str, characters: usize) -> String {
+pub(super) fn cut(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),

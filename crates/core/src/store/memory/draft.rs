@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{Kept, Records};
-use crate::model::{Event, Lifecycle, Record, RequestId, Turn, TurnId};
+use crate::model::{AgentSpec, Event, Lifecycle, Record, RequestId, Turn, TurnId};
 use crate::store::progress::Progress;
 use crate::store::{Change, StoreError};
 
@@ -59,6 +59,9 @@ impl Draft {
                 refuse_taken_scope(others, &self.record)?;
             }
             Change::AgentRun(run) => self.record.agent_run = Some(run),
+            Change::AgentCommand { program, args } => {
+                self.record.agent = AgentSpec { program, args, ..self.record.agent.clone() };
+            }
         }
         Ok(())
     }

@@ -50,7 +50,7 @@ async fn an_agents_own_error_comes_with_its_number_and_unchanged() {
         Script::new().initialize(everything()).session_new("s1").refuse("session/prompt", odd.clone());
     let record = bench.open(&mut client, &bench.agent(&script)).await;
     let refused = refusal(&mut client, "session/prompt", &prompt_params(&record, "x", json!({}))).await;
-    assert_eq!(whole(&refused), (4711, "AGENT_REFUSED", false, Some(1), Some(odd)));
+    assert_eq!(whole(&refused), (4711, "AGENT_REFUSED", true, Some(1), Some(odd)));
 }
 
 #[tokio::test]

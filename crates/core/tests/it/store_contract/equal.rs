@@ -116,6 +116,9 @@ impl Side {
                 Change::McpServers(names.iter().map(|(name, kept)| server(name, source(*kept))).collect())
             }
             Step::Scope(scope) => Change::Scope(scope),
+            Step::AgentCommand { program, args } => {
+                Change::AgentCommand { program: program.clone(), args: args.clone() }
+            }
             Step::AgentRun { pid, ended } => Change::AgentRun(AgentRun {
                 process: ProcessIdentity { pid, started: 77, boot: "boot".to_owned() },
                 since: at(3),

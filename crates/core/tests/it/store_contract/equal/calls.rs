@@ -68,6 +68,7 @@ pub(super) enum Step {
     Lifecycle(Lifecycle),
     Scope(Option<Scope>),
     AgentRun { pid: u32, ended: Option<String> },
+    AgentCommand { program: String, args: Vec<String> },
 }
 
 pub(super) const NAMES: [&str; 3] = ["r1", "r2", "ä"];
@@ -118,6 +119,8 @@ fn step() -> impl Strategy<Value = Step> {
         1 => vec(any::<(String, bool)>(), 0..3).prop_map(Step::McpServers),
         2 => scope().prop_map(Step::Scope),
         1 => (1..4_u32, any::<Option<String>>()).prop_map(|(pid, ended)| Step::AgentRun { pid, ended }),
+        1 => ("[a-z]{1,3}", vec(".{0,4}", 0..3))
+            .prop_map(|(program, args)| Step::AgentCommand { program, args }),
         2 => lifecycle().prop_map(Step::Lifecycle),
     ]
 }

@@ -1,0 +1,199 @@
+//! Agents that fail, as a person and a program see it: one clear error with a hint, and nothing lost.
+
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use crate::acpx::{Done, Place, text};
+
+/// The options that every command of the test takes, and the code of what it meets.
+struct Case {
+    agent: Vec<String>,
+    code: &'static str,
+    /// Words that the message has.
+    says: &'static str,
+}
+
+fn cases(place: &Place) -> Vec<Case> {
+    let file = place.beside("not-a-program");
+    std::fs::write(&file, "text").unwrap();
+    let line = |words: &str| vec!["--agent".to_owned(), words.to_owned()];
+    let played = |script: &Script| line(&place.scripted(script).join(" "));
+    let ready = || Script::new().initialize(json!({}));
+    let login = json!({ "code": -32000, "message": "Authentication required" });
+    let broken = json!({ "code": -32603, "message": "no model today" });
+    let version = Script::new().expect("initialize").reply(json!({ "protocolVersion": 99 }));
+    let case = |agent, code, says| Case { agent, code, says };
+    vec![
+        case(line("no-such-agent --acp"), "AGENT_NOT_FOUND", "\"no-such-agent\" was not found"),
+        case(line("/no/such/agent"), "AGENT_NOT_FOUND", "\"/no/such/agent\" was not found"),
+        case(line(&text(&file)), "AGENT_NOT_EXECUTABLE", "is not executable"),
+        case(
+            line("sh -c 'echo no key >&2; exit 3'"),
+            "AGENT_EXITED_AT_START",
+            "(exit code 3); it said: no key",
+        ),
+        case(
+            played(&Script::new().line("Usage: agent").exit(2)),
+            "AGENT_EXITED_AT_START",
+            "it said: Usage: agent",
+        ),
+        case(
+            played(&version),
+            "AGENT_PROTOCOL_VERSION",
+            "answered protocol version 99, and this acpx speaks 1",
+        ),
+        case(played(&ready().expect("session/new").reply(json!({}))), "AGENT_BAD_ANSWER", "session/new"),
+        case(played(&ready().refuse("session/new", login)), "AUTH_REQUIRED", "Authentication required"),
+        case(played(&ready().refuse("session/new", broken)), "AGENT_REFUSED", "no model today (-32603)"),
+        case(played(&ready().expect("session/new").exit(9)), "AGENT_DIED", "died (exit code 9)"),
+    ]
+}
+
+#[test]
+fn an_agent_that_fails_is_one_clear_error_with_a_hint_and_leaves_no_session() {
+    let place = Place::new();
+    for Case { agent, code, says } in cases(&place) {
+        let agent: Vec<&str> = agent.iter().map(String::as_str).collect();
+        for verb in [&["exec", "hi"][..], &["sessions", "new"], &["sessions", "ensure"]] {
+            let line = [&agent[..], verb].concat();
+            let told = place.acpx(&[&["--format", "json", "--json-strict"], &line[..]].concat());
+            let (detail, hint, exit) = told.failure();
+            assert_eq!((detail.as_str(), exit), (code, Some(1)), "{line:?} {told:?}");
+            assert!(!hint.is_empty() && told.err.is_empty(), "{told:?}");
+            assert!(!hint.contains("next prompt"), "nothing is kept: {hint}");
+            let message = told.lines().pop().unwrap()["error"]["message"].as_str().unwrap().to_owned();
+            assert!(message.contains(says), "{message}");
+            let shown = place.acpx(&line);
+            assert!(shown.err.ends_with(&format!("acpx: {message}\nhint: {hint}\n")), "{shown:?}");
+            assert_eq!(shown.code, Some(1));
+        }
+    }
+    assert_eq!(place.json(&["sessions", "list"]), json!([]));
+}
+
+#[test]
+fn an_agent_that_fails_to_come_back_loses_nothing() {
+    let place = Place::new();
+    let configure =
+        |argv: &Value| place.configure(&json!({ "agents": { "mine": { "argv": argv } } }).to_string());
+    let good = json!([env!("CARGO_BIN_EXE_acpx"), "demo-agent"]);
+    configure(&good);
+    let new = place.json(&["mine", "sessions", "new"]);
+    place.ok(&["mine", "My name is Ada."]);
+    place.ok(&["host", "stop"]);
+    for (argv, code) in [
+        (json!(["/no/such/agent"]), "AGENT_NOT_FOUND"),
+        (json!(["sh", "-c", "exit 3"]), "AGENT_EXITED_AT_START"),
+        (json!([good[0], "demo-agent", "--resume-fails", "auth", "--load-fails", "auth"]), "AUTH_REQUIRED"),
+        (
+            json!([good[0], "demo-agent", "--no-resume", "--load-fails", "busy-open"]),
+            "SESSION_BUSY_ELSEWHERE",
+        ),
+    ] {
+        configure(&argv);
+        let failed = place.acpx(&["--format", "json", "mine", "recall"]);
+        let (detail, _, exit) = failed.failure();
+        assert_eq!((detail.as_str(), exit), (code, Some(1)), "{failed:?}");
+        let data = failed.lines().pop().unwrap()["error"]["data"].clone();
+        assert_eq!(data["acpxRecordId"], new["acpxRecordId"], "{data}");
+        place.ok(&["host", "stop"]);
+    }
+    configure(&good);
+    let said = place.ok(&["mine", "recall"]);
+    assert!(said.contains("1. My name is Ada."), "{said}");
+    assert_eq!(place.json(&["mine", "status"])["acpxSessionId"], new["acpxSessionId"]);
+}
+
+#[test]
+fn an_agent_that_prints_garbage_is_heard_all_the_same() {
+    let place = Place::new();
+    let noise = Script::new().line("npm WARN deprecated").bytes(b"\xff\xfe\x00\n").line("{\"id\":");
+    let script = noise
+        .initialize(json!({}))
+        .line("more noise")
+        .session_new("s1")
+        .prompt(|turn| turn.say("hello").line("[1,2").say(" there").end("end_turn"));
+    place.scripted(&script);
+    let done = place.acpx(&["--format", "quiet", "scripted", "exec", "hi"]);
+    assert_eq!(done, Done { out: "hello there\n".to_owned(), err: String::new(), code: Some(0) });
+}
+
+#[test]
+fn a_slow_start_is_said_to_people_and_not_to_programs() {
+    let place = Place::new();
+    let slow = Script::new()
+        .delay(2_600)
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.say("awake").end("end_turn"));
+    place.scripted(&slow);
+    let shown = place.start(&["scripted", "exec", "hi"]);
+    let json = place.start(&["--format", "json", "--json-strict", "scripted", "exec", "hi"]);
+    let new = place.start(&["scripted", "sessions", "new"]);
+    let quiet = place.start(&["--format", "quiet", "scripted", "exec", "hi"]);
+    let waiting = "[acpx] waiting for the agent scripted to start\n";
+    let shown = shown.done();
+    assert_eq!((shown.err.as_str(), shown.code), (waiting, Some(0)));
+    let new = new.done();
+    assert!(new.err.starts_with(waiting), "{new:?}");
+    for done in [json.done(), quiet.done()] {
+        assert_eq!((done.err.as_str(), done.code), ("", Some(0)), "{done:?}");
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_come_is_given_up_in_time() {
+    let place = Place::new();
+    place.scripted(&Script::new().hang());
+    for verb in [&["exec", "hi"][..], &["sessions", "new"]] {
+        let line = [&["--format", "json", "--timeout", "0.3", "scripted"], verb].concat();
+        let (code, hint, exit) = place.acpx(&line).failure();
+        let expected = ("TIMEOUT", "give it more time with --timeout", Some(3));
+        assert_eq!((code.as_str(), hint.as_str(), exit), expected, "{verb:?}");
+    }
+    assert_eq!(place.json(&["scripted", "status"])["status"], "no-session");
+}
+
+#[test]
+fn a_directory_that_is_gone_is_named_and_its_sessions_are_kept() {
+    let place = Place::new();
+    let gone = place.work().join("gone");
+    std::fs::create_dir(&gone).unwrap();
+    let path = text(&gone);
+    place.ok(&["--cwd", "gone", "demo", "sessions", "new"]);
+    place.ok(&["host", "stop"]);
+    std::fs::remove_dir(&gone).unwrap();
+    for verb in [&["status"][..], &["hello"], &["exec", "hi"], &["sessions", "new"], &["sessions", "close"]] {
+        let done = place.acpx(&[&["--format", "json", "--cwd", "gone", "demo"], verb].concat());
+        let hint = "name a directory that exists with --cwd".to_owned();
+        assert_eq!(done.failure(), ("BAD_DIRECTORY".to_owned(), hint, Some(2)), "{verb:?}");
+        assert!(done.json()["error"]["message"].as_str().unwrap().contains(&path));
+    }
+    assert_eq!(place.json(&["sessions", "list", "--filter-cwd", "gone"])[0]["cwd"], path.as_str());
+}
+
+#[test]
+fn words_of_a_hostile_agent_stay_words() {
+    let place = Place::new();
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.say("\u{1b}]0;title\u{7}\u{1b}[2Jboo").end("end_turn"));
+    place.scripted(&script);
+    // Programs get every byte; what a terminal gets is cleaned.
+    let raw = place.ok(&["--format", "quiet", "scripted", "exec", "hi"]);
+    assert_eq!(raw, "\u{1b}]0;title\u{7}\u{1b}[2Jboo\n");
+    #[cfg(target_os = "linux")]
+    assert_eq!(on_a_terminal(&place, "--format quiet scripted exec hi"), "]0;title[2Jboo");
+}
+
+/// What a command shows on a terminal, which the program `script` makes.
+#[cfg(target_os = "linux")]
+fn on_a_terminal(place: &Place, arguments: &str) -> String {
+    let plain = place.command(&[]);
+    let line = format!("{} {arguments}", env!("CARGO_BIN_EXE_acpx"));
+    let mut terminal = std::process::Command::new("script");
+    terminal.args(["-qec", &line, "/dev/null"]).current_dir(place.work()).stdin(std::process::Stdio::null());
+    terminal.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    Done::of(&mut terminal).out.trim_end().to_owned()
+}

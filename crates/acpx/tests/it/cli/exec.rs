@@ -1,0 +1,106 @@
+//! One prompt to an agent that is started for it: nothing is kept, and nothing is left.
+
+use rustix::process::Signal;
+use serde_json::{Value, json};
+
+use crate::acpx::{Done, Place};
+
+/// Nothing but what the demo agent keeps for itself.
+fn is_untouched(place: &Place) -> bool {
+    let entries = std::fs::read_dir(place.acpx_home()).unwrap();
+    let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
+    names.iter().all(|name| name == "demo" || name == "config.json") && place.processes().is_empty()
+}
+
+#[test]
+fn exec_is_shown_in_three_formats_and_keeps_neither_record_nor_process() {
+    let place = Place::new();
+    let out = "[client] initialize (running)\n\n[client] session/new (running)\n\nYou said: hi there\n\n[done] end_turn\n";
+    let expected = |out: &str| Done { out: out.to_owned(), err: String::new(), code: Some(0) };
+    assert_eq!(place.acpx(&["demo", "exec", "hi", "there"]), expected(out));
+    assert_eq!(place.acpx(&["--format", "quiet", "demo", "exec", "hi"]), expected("You said: hi\n"));
+    let done = place.acpx(&["demo", "exec", "hi", "--format", "json", "--json-strict"]);
+    assert_eq!((done.err.as_str(), done.code), ("", Some(0)));
+    let lines = done.lines();
+    let methods: Vec<&str> = lines.iter().filter_map(|line| line["method"].as_str()).collect();
+    assert_eq!(methods, ["initialize", "session/new", "session/prompt", "session/update"]);
+    let result = lines.last().unwrap();
+    assert_eq!((&result["action"], &result["stopReason"]), (&json!("prompt_result"), &json!("end_turn")));
+    assert_eq!(result.get("acpxRecordId"), None, "{result}");
+    assert!(result["acpxSessionId"].is_string() && result["requestId"].is_string(), "{result}");
+    assert!(is_untouched(&place));
+}
+
+#[test]
+fn an_agent_that_crashes_in_exec_is_told_of_in_every_format() {
+    let place = Place::new();
+    let message =
+        "the agent \"demo\" died (exit code 70); it said: acpx demo-agent: the prompt asked for a crash";
+    let text = place.acpx(&["demo", "exec", "crash"]);
+    let told = format!("You said: crash\n\n[error] AGENT_DIED: {message}\n");
+    assert!(text.out.contains(&told), "{text:?}");
+    // There is no conversation that a next prompt could restore.
+    assert!(!text.out.contains("next prompt"), "{text:?}");
+    assert_eq!(text.code, Some(1));
+    let quiet = place.acpx(&["--format", "quiet", "demo", "exec", "crash"]);
+    let hint = "nothing was kept of it; run the command again, and the agent's own to see what it wants";
+    let err = format!("[acpx] error: RUNTIME [AGENT_DIED] {message}\n[acpx] hint: {hint}\n");
+    assert_eq!(quiet, Done { out: "You said: crash\n".to_owned(), err, code: Some(1) });
+    let json = place.acpx(&["--format", "json", "demo", "exec", "crash"]);
+    let result = json.lines().pop().unwrap();
+    let seen = (&result["status"], &result["error"]["code"], &result["error"]["message"], json.code);
+    assert_eq!(seen, (&json!("failed"), &json!("AGENT_DIED"), &json!(message), Some(1)));
+    assert!(is_untouched(&place));
+}
+
+#[test]
+fn an_interrupt_in_exec_cancels_the_turn_and_ends_with_130() {
+    for signal in [Signal::INT, Signal::TERM] {
+        let place = Place::new();
+        let mut running = place.start(&["--format", "json", "demo", "exec", "wait"]);
+        running.wait_for("Waiting until cancelled.");
+        running.signal(signal);
+        let done = running.done();
+        let lines = done.lines();
+        assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
+        let result = lines.last().unwrap();
+        assert_eq!((&result["status"], &result["stopReason"]), (&json!("cancelled"), &json!("cancelled")));
+        assert_eq!((done.err.as_str(), done.code), ("", Some(130)));
+        assert!(is_untouched(&place));
+    }
+}
+
+#[test]
+fn an_exec_that_takes_too_long_is_cancelled_and_ends_with_3() {
+    let place = Place::new();
+    // Time enough for any agent to start, on a machine however busy.
+    let done = place.acpx(&["--format", "json", "--timeout", "3", "demo", "exec", "wait"]);
+    let lines = done.lines();
+    assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
+    let result = lines.last().unwrap();
+    assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("TIMEOUT")));
+    assert!(!result["error"]["hint"].as_str().unwrap().contains("kept"), "{result}");
+    assert_eq!(done.code, Some(3));
+    assert!(is_untouched(&place));
+}
+
+#[test]
+fn exec_can_be_forbidden() {
+    let place = Place::new();
+    place.configure(r#"{"disableExec":true}"#);
+    let done = place.acpx(&["--format", "json", "demo", "exec", "hi"]);
+    let error = done.json();
+    assert_eq!(error["error"]["data"]["acpxCode"], "EXEC_DISABLED");
+    assert_eq!(done.code, Some(1));
+}
+
+#[test]
+fn an_agent_in_exec_gets_the_environment_of_its_caller_and_the_directory_as_typed() {
+    let place = Place::new();
+    let link = place.beside("link");
+    std::os::unix::fs::symlink(place.work(), &link).unwrap();
+    let done = place.acpx(&["--format", "json", "--cwd", link.to_str().unwrap(), "demo", "exec", "hi"]);
+    let lines = done.lines();
+    let new = lines.iter().find(|line| line["method"] == "session/new").unwrap();
+    assert_eq!(new["params"]["cwd"], Value::from(link.to_str().unwrap()));
+}

@@ -1,0 +1,204 @@
+//! Sessions of npm acpx come along by themselves, whoever comes first, and their files stay as they are.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use serde_json::{Value, json};
+
+use crate::acpx::{Place, text};
+
+const FULL: &str = "01a1e157-b125-71a1-8167-53a010cdabdb";
+const TURNS: &str = "01a1e15a-0ea5-74d4-bd63-354b704a25e3";
+const DEMO: &str = "acpx demo-agent --agent-session-id --http";
+
+fn fixtures() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../core/tests/fixtures/npm-acpx")
+}
+
+/// Puts fixtures where npm acpx would have them, as if they had been made in the place's own directory an hour ago.
+fn put(place: &Place, directory: &Path, names: &[&str]) {
+    fs::create_dir_all(directory).unwrap();
+    let an_hour_ago = SystemTime::now() - Duration::from_hours(1);
+    for name in names {
+        for file in fs::read_dir(fixtures().join(name)).unwrap() {
+            let path = file.unwrap().path();
+            let here = directory.join(path.file_name().unwrap());
+            let bytes = fs::read_to_string(&path).unwrap().replace("/home/ada/project", &text(place.work()));
+            fs::write(&here, bytes).unwrap();
+            fs::File::open(&here).unwrap().set_modified(an_hour_ago).unwrap();
+        }
+    }
+}
+
+/// Every file of a directory with its time.
+fn state(directory: &Path) -> BTreeMap<PathBuf, (Vec<u8>, SystemTime)> {
+    let entries = fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path());
+    entries
+        .map(|path| {
+            let modified = path.metadata().unwrap().modified().unwrap();
+            let bytes = fs::read(&path).unwrap();
+            (path, (bytes, modified))
+        })
+        .collect()
+}
+
+fn ids(rows: &Value) -> Vec<&str> {
+    let mut ids: Vec<&str> =
+        rows.as_array().unwrap().iter().map(|row| row["acpxRecordId"].as_str().unwrap()).collect();
+    ids.sort_unstable();
+    ids
+}
+
+#[test]
+fn whoever_comes_first_takes_them_over_and_starts_nothing() {
+    let by = [
+        &["--agent", DEMO, "status", "-s", "full"][..],
+        &["sessions", "list"],
+        &["--agent", DEMO, "sessions", "show", "full"],
+        &["--agent", DEMO, "sessions", "history", "full"],
+        &["--agent", DEMO, "cancel", "-s", "full"],
+    ];
+    for line in by {
+        let place = Place::new();
+        let sessions = place.acpx_home().join("sessions");
+        put(&place, &sessions, &["full", "turns", "legacy"]);
+        let before = state(&sessions);
+        let done = place.acpx(&[&["--format", "json"], line].concat());
+        assert_eq!(done.code, Some(0), "{line:?} {done:?}");
+        assert_eq!(done.err, "[acpx] took over 3 sessions of npm acpx\n", "{line:?}");
+        assert!(done.out.contains(FULL), "{line:?} {}", done.out);
+        assert_eq!(place.processes(), [0; 0], "{line:?} started something");
+        assert_eq!(state(&sessions), before, "{line:?} touched the originals");
+        let store = fs::read(place.acpx_home().join("acpx.db")).unwrap();
+        let again = place.acpx(&["--format", "json", "sessions", "list"]);
+        assert_eq!(again.err, "", "{line:?}");
+        assert_eq!(ids(&again.json()), [FULL, TURNS, "7f1c"], "{line:?}");
+        assert!(
+            fs::read(place.acpx_home().join("acpx.db")).unwrap() == store,
+            "a second look wrote something"
+        );
+    }
+}
+
+#[test]
+fn records_of_both_forms_have_the_ids_they_had() {
+    let place = Place::new();
+    put(&place, &place.acpx_home().join("sessions"), &["full", "legacy"]);
+    let rows = place.json(&["sessions", "list"]);
+    let row =
+        |id: &str| rows.as_array().unwrap().iter().find(|row| row["acpxRecordId"] == id).unwrap().clone();
+    let legacy = row("7f1c");
+    assert_eq!(
+        (&legacy["acpxSessionId"], &legacy["agentSessionId"], &legacy["name"]),
+        (&json!("acp-41"), &json!("inner-41"), &json!("backend"))
+    );
+    let full = row(FULL);
+    assert_eq!(full["agentSessionId"], json!(format!("inner-{}", full["acpxSessionId"].as_str().unwrap())));
+    let shown = place.json(&["--agent", "npx -y 'my agent' --acp", "sessions", "show", "backend"]);
+    assert_eq!(
+        (&shown["acpxRecordId"], &shown["lineage"][0]["reason"]),
+        (&json!("7f1c"), &json!("imported"))
+    );
+    let history = place.ok(&["--agent", "npx -y 'my agent' --acp", "sessions", "history", "backend"]);
+    assert!(history.contains("\tuser\twhat is here?\n"), "{history}");
+}
+
+#[test]
+fn a_running_host_takes_over_what_comes_later_and_a_prompt_goes_on_with_it() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    let host = place.host_pid();
+    let sessions = place.acpx_home().join("sessions");
+    put(&place, &sessions, &["full"]);
+    let before = state(&sessions);
+    // The command line of the record is looked for in PATH.
+    let directory = Path::new(env!("CARGO_BIN_EXE_acpx")).parent().unwrap();
+    let path = format!("{}:{}", directory.display(), std::env::var("PATH").unwrap());
+    let prompt = ["--format", "json", "--agent", DEMO, "prompt", "-s", "full", "hello again"];
+    let done = crate::acpx::Done::of(place.command(&prompt).env("PATH", path));
+    assert!(done.err.starts_with("[acpx] took over 1 session of npm acpx\n"), "{}", done.err);
+    assert_eq!(done.code, Some(0), "{done:?}");
+    let result = done.lines().pop().unwrap();
+    assert_eq!((&result["acpxRecordId"], &result["status"]), (&json!(FULL), &json!("completed")));
+    assert_eq!((place.host_pid(), state(&sessions)), (host, before));
+    let history = place.ok(&["--agent", DEMO, "sessions", "history", "full", "--limit", "100"]);
+    assert!(history.contains("hello again"), "{history}");
+    // npm acpx went on with it meanwhile, and so did we: ours stays.
+    assert_eq!(place.acpx(&["sessions", "list"]).err, "");
+}
+
+#[test]
+fn a_damaged_file_is_named_with_its_reason_while_the_others_come() {
+    let place = Place::new();
+    let sessions = place.acpx_home().join("sessions");
+    put(&place, &sessions, &["full"]);
+    fs::write(sessions.join("broken.json"), "{\"schema\":").unwrap();
+    let done = place.acpx(&["--format", "json", "sessions", "list"]);
+    let mut said = done.err.lines();
+    assert_eq!(said.next(), Some("[acpx] took over 1 session of npm acpx"));
+    assert!(
+        said.next()
+            .is_some_and(|line| line.starts_with("[acpx] broken.json of npm acpx was not taken over: ")),
+        "{}",
+        done.err
+    );
+    assert_eq!((ids(&done.json()), done.code), (vec![FULL], Some(0)));
+    let quiet = place.acpx(&["sessions", "list"]);
+    assert_eq!(quiet.err, "", "what was said is not said again");
+    let strict = Place::new();
+    put(&strict, &strict.acpx_home().join("sessions"), &["full"]);
+    let done = strict.acpx(&["--format", "json", "--json-strict", "sessions", "list"]);
+    assert_eq!((done.err.as_str(), ids(&done.json())), ("", vec![FULL]));
+}
+
+#[test]
+fn migrate_does_it_by_hand_and_can_be_tried_first() {
+    for with_host in [false, true] {
+        let place = Place::new();
+        if with_host {
+            place.ok(&["demo", "sessions", "new"]);
+        }
+        let elsewhere = place.work().join("old");
+        put(&place, &elsewhere, &["full", "turns"]);
+        fs::write(elsewhere.join("broken.json"), "no JSON").unwrap();
+        let before = state(&elsewhere);
+        let migrate = ["--format", "json", "sessions", "migrate", "old"];
+        let tried = place.acpx(&[&migrate[..], &["--dry-run"]].concat());
+        let report = tried.json();
+        assert_eq!((&report["action"], &report["dryRun"]), (&json!("sessions_migrated"), &json!(true)));
+        assert_eq!(report["taken"].as_array().unwrap().len(), 2, "{report}");
+        assert_eq!((&report["damaged"][0]["file"], tried.code), (&json!("broken.json"), Some(1)), "{report}");
+        let kept = place.json(&["--agent", DEMO, "sessions", "list"]);
+        assert_eq!(kept, json!([]), "a trial keeps nothing");
+        if !with_host {
+            assert!(!place.acpx_home().join("acpx.db").exists(), "a trial leaves nothing");
+        }
+
+        let done = place.acpx(&migrate);
+        let report = done.json();
+        let mut taken: Vec<&str> = report["taken"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|one| one["acpxRecordId"].as_str().unwrap())
+            .collect();
+        taken.sort_unstable();
+        let mut expected = [FULL, TURNS];
+        expected.sort_unstable();
+        assert_eq!((taken.as_slice(), done.code), (&expected[..], Some(1)), "{report}");
+        let again = place.acpx(&migrate).json();
+        assert_eq!((&again["taken"], &again["unchanged"]), (&json!([]), &json!(2)), "{again}");
+        assert_eq!(state(&elsewhere), before);
+        let text = place.acpx(&["sessions", "migrate", "old"]);
+        assert!(
+            text.out.ends_with("0 taken over, 0 grown, 2 unchanged, 0 left alone, 1 damaged\n"),
+            "{text:?}"
+        );
+        assert_eq!(place.processes().is_empty(), !with_host);
+    }
+    let place = Place::new();
+    let missing = place.acpx(&["--format", "json", "sessions", "migrate", "nowhere"]);
+    assert_eq!((missing.failure().0.as_str(), missing.code), ("IMPORT_DIRECTORY", Some(1)));
+}

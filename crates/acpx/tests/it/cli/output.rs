@@ -1,0 +1,176 @@
+//! What goes where: JSON alone on stdout where it is promised, nothing on stderr where that is promised, and what
+//! is being done for whoever asks.
+
+use serde_json::{Value, json};
+
+use crate::acpx::{Done, Place};
+
+#[test]
+fn canonical_names_are_written_by_every_command_and_every_line_is_json() {
+    let place = Place::new();
+    place.demo_with(&["--agent-session-id"]);
+    let strict = |line: &[&str]| {
+        let done = place.acpx(&[&["--format", "json", "--json-strict"], line].concat());
+        assert_eq!(done.err, "", "{line:?}");
+        // Reading the lines holds them against the contract.
+        assert!(!done.lines().is_empty(), "{line:?}");
+        done
+    };
+    let table: [(&[&str], i32); 25] = [
+        (&["demo", "status"], 0),
+        (&["demo", "hello"], 4),
+        (&["demo", "cancel"], 0),
+        (&["demo", "sessions", "show"], 4),
+        (&["demo", "sessions", "new"], 0),
+        (&["demo", "sessions", "ensure"], 0),
+        (&["demo", "think plan tool permission"], 5),
+        (&["demo", "fail"], 1),
+        (&["demo", "crash"], 1),
+        (&["demo", "--timeout", "0.2", "wait"], 3),
+        (&["demo", "prompt", "--no-wait", "later"], 0),
+        (&["demo", "exec", "hello"], 0),
+        (&["demo", "exec", "crash"], 1),
+        (&["demo", "cancel"], 0),
+        (&["demo", "status"], 0),
+        (&["demo", "sessions"], 0),
+        (&["demo", "sessions", "list", "--remote"], 0),
+        (&["demo", "sessions", "show"], 0),
+        (&["demo", "sessions", "history"], 0),
+        (&["demo", "sessions", "new"], 0),
+        (&["demo", "sessions", "close"], 0),
+        (&["demo", "sessions", "close"], 4),
+        (&["sessions", "migrate"], 1),
+        (&["host", "status"], 0),
+        (&["host", "stop"], 0),
+    ];
+    for (line, code) in table {
+        assert_eq!(strict(line).code, Some(code), "{line:?}");
+    }
+    let lost = strict(&["demo", "sessions", "new"]);
+    strict(&["demo", "one"]);
+    strict(&["host", "stop"]);
+    std::fs::remove_dir_all(place.acpx_home().join("demo")).unwrap();
+    // A reset is told in JSON, and strictly nowhere else.
+    let reset = strict(&["demo", "two"]).lines();
+    assert!(reset.iter().any(|line| line["action"] == "session_reset"), "{reset:?}");
+    assert_eq!(reset.last().unwrap()["acpxRecordId"], lost.json()["acpxRecordId"]);
+    assert_eq!(reset.last().unwrap()["action"], "prompt_result");
+}
+
+#[test]
+fn the_last_line_of_a_prompt_is_its_result_however_it_ended() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    for (words, code, status) in
+        [("fine", 0, "completed"), ("refuse", 0, "completed"), ("fail", 1, "failed"), ("crash", 1, "failed")]
+    {
+        for verb in [&["demo", "prompt"][..], &["demo", "exec"]] {
+            let done = place.acpx(&[&["--format", "json"], verb, &[words]].concat());
+            let result = done.lines().pop().unwrap();
+            let seen = (result["action"].as_str(), result["status"].as_str(), done.code);
+            assert_eq!(seen, (Some("prompt_result"), Some(status), Some(code)), "{verb:?} {words}");
+            assert_eq!(result.get("error").is_some(), code != 0, "{result}");
+            assert_eq!(result.get("acpxRecordId").is_some(), verb.contains(&"prompt"), "{result}");
+        }
+    }
+}
+
+#[test]
+fn verbose_says_what_is_done_and_nothing_is_said_without_it() {
+    let place = Place::new();
+    let program = env!("CARGO_BIN_EXE_acpx");
+    let work = place.work();
+    let agent = format!("[acpx] starting the agent {program} demo-agent in {}\n", work.display());
+    let said = |line: &[&str]| {
+        let done = place.acpx(line);
+        assert_eq!(done.code, Some(0), "{line:?} {done:?}");
+        done.err
+    };
+    let exec = said(&["--verbose", "demo", "exec", "hi"]);
+    assert!(exec.starts_with(&format!("{agent}[acpx] turn 1 is sent (request ")), "{exec}");
+    let new = said(&["--verbose", "demo", "sessions", "new"]);
+    let host = place.host_pid();
+    let started =
+        format!("[acpx] starting a host\n[acpx] the host is there (pid {host})\n{agent}[acpx] created");
+    assert!(new.starts_with(&started), "{new}");
+    let warm = said(&["demo", "hello", "--verbose"]);
+    assert!(!warm.contains("using"), "behind the first word everything is text: {warm}");
+    let warm = said(&["--verbose", "demo", "hello"]);
+    let using = format!(
+        "[acpx] using the host (pid {host})\n[acpx] the agent has the session\n[acpx] turn 2 is sent"
+    );
+    assert!(warm.contains(&using), "{warm}");
+    place.ok(&["host", "stop"]);
+    let cold = said(&["--verbose", "demo", "hello"]);
+    assert!(cold.contains("[acpx] the session is restored by session/resume\n"), "{cold}");
+    place.ok(&["host", "stop"]);
+    std::fs::remove_dir_all(place.acpx_home().join("demo")).unwrap();
+    let fresh = said(&["--verbose", "demo", "hello"]);
+    assert!(fresh.contains("[acpx] the agent has a fresh session (agent-lost)\n"), "{fresh}");
+    let plain = said(&["demo", "hello"]);
+    assert_eq!(plain.lines().count(), 1, "the banner alone: {plain}");
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_a_command_quietly() {
+    let place = Place::new();
+    let program = env!("CARGO_BIN_EXE_acpx");
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", &format!("{program} demo exec 'chunks 20000' | head -1")]);
+    shell.env("ACPX_HOME", place.acpx_home()).current_dir(place.work());
+    let done = Done::of(&mut shell);
+    assert_eq!((done.out.as_str(), done.err.as_str()), ("[client] initialize (running)\n", ""));
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_turn_too() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    let program = env!("CARGO_BIN_EXE_acpx");
+    let mut shell = std::process::Command::new("sh");
+    let prompt = format!("{program} --format json --json-strict demo 'chunks 20000 wait'");
+    shell.args(["-c", &format!("{{ {prompt}; echo $? >&2; }} | head -1")]);
+    let command = place.command(&[]);
+    shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(place.work());
+    let done = Done::of(&mut shell);
+    assert_eq!(done.err, "0\n");
+    assert_eq!(done.json()["method"], "session/prompt");
+    let status = place.json(&["demo", "status"]);
+    assert_eq!((&status["status"], status.get("turn")), (&json!("alive"), None), "{status}");
+    assert!(place.ok(&["demo", "recall"]).contains("1. chunks 20000 wait\n"), "and the session goes on");
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn that_stdout_cannot_be_written_is_said_on_stderr_in_every_format() {
+    let place = Place::new();
+    let said = "acpx: cannot write to stdout: No space left on device (os error 28)\n";
+    for (format, err) in [
+        ("text", said),
+        ("json", said),
+        (
+            "quiet",
+            "[acpx] error: RUNTIME [OUTPUT_FAILED] cannot write to stdout: No space left on device (os error 28)\n",
+        ),
+    ] {
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let done = Done::of(place.command(&["--format", format, "demo", "status"]).stdout(full));
+        assert_eq!(done, Done { out: String::new(), err: err.to_owned(), code: Some(1) }, "{format}");
+    }
+}
+
+#[test]
+fn flags_stand_before_and_after_the_verb() {
+    let place = Place::new();
+    let made = place.json(&["demo", "sessions", "new", "--name", "x"]);
+    let lines: [&[&str]; 4] = [
+        &["--format", "json", "demo", "-s", "x", "status"],
+        &["demo", "--format", "json", "status", "-s", "x"],
+        &["demo", "status", "--session", "x", "--format=json"],
+        &["demo", "-s", "x", "--cwd", ".", "status", "--format", "json", "--ttl", "5", "--approve-all"],
+    ];
+    for line in lines {
+        let status: Value = place.acpx(line).json();
+        assert_eq!(status["acpxRecordId"], made["acpxRecordId"], "{line:?}");
+    }
+}

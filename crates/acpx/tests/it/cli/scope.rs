@@ -1,0 +1,170 @@
+//! Which session a command means: the agent, the real path of the directory, the name, and how far up it looks.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::acpx::{Place, text};
+
+fn id(value: &Value) -> String {
+    value["acpxRecordId"].as_str().unwrap_or_else(|| panic!("{value}")).to_owned()
+}
+
+#[test]
+fn a_session_is_found_by_the_real_path_of_its_directory() {
+    let place = Place::new();
+    let new = id(&place.json(&["demo", "sessions", "new"]));
+    let link = place.beside("link");
+    std::os::unix::fs::symlink(place.work(), &link).unwrap();
+    let found = place.acpx_in(&link, &["--format", "json", "demo", "status"]);
+    assert_eq!(id(&found.json()), new);
+    let by_flag = place.json(&["--cwd", &text(&link), "demo", "sessions", "ensure"]);
+    assert_eq!((id(&by_flag), &by_flag["created"]), (new.clone(), &json!(false)));
+    let relative = place.acpx_in(&place.beside(""), &["--cwd", "work", "--format", "json", "demo", "status"]);
+    assert_eq!(id(&relative.json()), new);
+}
+
+#[test]
+fn commands_find_the_session_further_up_but_not_above_the_git_root() {
+    let place = Place::new();
+    let deep = place.work().join("repository/a/b");
+    fs::create_dir_all(&deep).unwrap();
+    fs::create_dir(place.work().join("repository/.git")).unwrap();
+    place.ok(&["demo", "sessions", "new"]);
+    let outside = place.acpx_in(&deep, &["--format", "json", "demo", "hello"]);
+    assert_eq!(outside.failure().0, "NO_SESSION");
+    let root = place.work().join("repository");
+    assert!(
+        outside.json()["error"]["message"].as_str().unwrap().ends_with(&format!("up to {}", root.display()))
+    );
+    let made = place.acpx_in(&root, &["--format", "json", "demo", "sessions", "ensure"]);
+    let (made, created) = (id(&made.json()), made.json()["created"].clone());
+    assert_eq!(created, true);
+    for verb in [
+        &["sessions", "ensure"][..],
+        &["status"],
+        &["sessions", "show"],
+        &["sessions", "history"],
+        &["cancel"],
+    ] {
+        let found = place.acpx_in(&deep, &[&["--format", "json", "demo"], verb].concat());
+        assert_eq!(id(&found.json()), made, "{verb:?}");
+    }
+    let routed = place.acpx_in(&deep, &["demo", "hello"]);
+    assert!(routed.err.contains("(routed from ./a/b)"), "{routed:?}");
+    // The agent works where its session is, and not where the prompt came from.
+    let closed = place.acpx_in(&deep, &["--format", "json", "demo", "sessions", "close"]);
+    assert_eq!(id(&closed.json()), made);
+    let new = place.acpx_in(&deep, &["--format", "json", "demo", "sessions", "new"]).json();
+    assert_ne!(id(&new), made);
+    assert_eq!(place.acpx_in(&root, &["--format", "json", "demo", "status"]).json()["status"], "no-session");
+}
+
+#[test]
+fn a_directory_has_a_session_for_each_name_and_one_without() {
+    let place = Place::new();
+    let plain = id(&place.json(&["demo", "sessions", "new"]));
+    let api = id(&place.json(&["demo", "sessions", "new", "--name", "api"]));
+    let web = id(&place.json(&["demo", "-s", "web", "sessions", "ensure"]));
+    assert_eq!(id(&place.json(&["demo", "status"])), plain);
+    assert_eq!(id(&place.json(&["demo", "status", "-s", "api"])), api);
+    assert_eq!(id(&place.json(&["demo", "sessions", "show", "web"])), web);
+    assert_eq!(id(&place.json(&["demo", "-s", "api", "hello"])), api);
+    assert_eq!(id(&place.json(&["demo", "prompt", "--session", "web", "hello"])), web);
+    let unknown = place.acpx(&["--format", "json", "demo", "sessions", "close", "nope"]);
+    let hint = "acpx sessions list has those there are".to_owned();
+    assert_eq!(unknown.failure(), ("NO_SESSION".to_owned(), hint, Some(4)));
+    place.ok(&["demo", "sessions", "close", "api"]);
+    assert_eq!(place.json(&["demo", "status", "-s", "api"])["status"], "no-session");
+    let replaced = place.json(&["demo", "sessions", "new", "-s", "web"]);
+    assert_eq!(replaced["replacedRecordId"], web.as_str());
+    let empty = place.acpx(&["--format", "json", "demo", "prompt", "-s", " ", "x"]);
+    assert_eq!((empty.failure().0.as_str(), empty.code), ("USAGE", Some(2)));
+}
+
+#[test]
+fn an_agent_whose_command_has_moved_keeps_its_sessions() {
+    let place = Place::new();
+    let (old, new) = (place.beside("old-agent"), place.beside("new-agent"));
+    let configure = |program: &str| {
+        let argv = [program, "demo-agent"];
+        place.configure(&json!({ "agents": { "mine": { "argv": argv } } }).to_string());
+    };
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_acpx"), &old).unwrap();
+    configure(&text(&old));
+    let made = id(&place.json(&["mine", "sessions", "new"]));
+    place.ok(&["mine", "My name is Ada."]);
+    place.ok(&["host", "stop"]);
+    fs::rename(&old, &new).unwrap();
+    configure(&text(&new));
+    assert_eq!(id(&place.json(&["mine", "status"])), made);
+    let said = place.ok(&["mine", "recall"]);
+    assert!(said.contains("1. My name is Ada."), "{said}");
+    let shown = place.json(&["mine", "sessions", "show"]);
+    assert_eq!((id(&shown), &shown["agentArgv"][0]), (made, &json!(text(&new))));
+}
+
+#[test]
+fn an_agent_without_a_name_is_its_whole_command_line() {
+    let place = Place::new();
+    let line = format!("{} demo-agent", env!("CARGO_BIN_EXE_acpx"));
+    let other = format!("{line} --no-load");
+    let made = id(&place.json(&["--agent", &line, "sessions", "new"]));
+    assert_eq!(id(&place.json(&["--agent", &line, "status"])), made);
+    assert_eq!(place.json(&["--agent", &other, "status"])["status"], "no-session");
+    assert_eq!(place.json(&["demo", "status"])["status"], "no-session");
+    assert_eq!(place.json(&["--agent", &line, "-s", "x", "sessions", "ensure"])["created"], true);
+}
+
+#[test]
+fn two_who_make_a_session_at_once_leave_one() {
+    let place = Place::new();
+    let ensure = ["--format", "json", "demo", "sessions", "ensure"];
+    let both = [place.start(&ensure), place.start(&ensure), place.start(&ensure)];
+    let made: Vec<Value> = both.map(|started| started.done().json()).to_vec();
+    assert!(made.iter().all(|one| id(one) == id(&made[0])), "{made:?}");
+    assert_eq!(made.iter().filter(|one| one["created"] == true).count(), 1, "{made:?}");
+    let new = ["--format", "json", "demo", "sessions", "new", "--name", "n"];
+    let three = [place.start(&new), place.start(&new), place.start(&new)];
+    let made: Vec<Value> = three.map(|started| started.done().json()).to_vec();
+    assert_eq!(made.iter().filter(|one| one.get("replacedRecordId").is_none()).count(), 1, "{made:?}");
+    let rows = place.json(&["demo", "sessions", "list"]);
+    let open = rows.as_array().unwrap().iter().filter(|row| row["name"] == "n" && row["closed"] == false);
+    assert_eq!(open.count(), 1, "{rows}");
+}
+
+#[test]
+fn a_session_is_found_by_its_id_wherever_it_is_and_even_when_it_is_closed() {
+    let place = Place::new();
+    let elsewhere = place.beside("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let made = place.json(&["demo", "sessions", "new"]);
+    let record = made["acpxRecordId"].as_str().unwrap();
+    place.ok(&["demo", "one"]);
+    let away = |line: &[&str]| {
+        let done = place.acpx_in(&elsewhere, &[&["--format", "json"], line].concat());
+        assert_eq!(done.code, Some(0), "{line:?} {done:?}");
+        done.lines().pop().unwrap()
+    };
+    // The agent is the session's own, whichever is meant here.
+    let found: [&[&str]; 6] = [
+        &["demo", "status", "-s", record],
+        &["claude", "sessions", "show", record],
+        &["sessions", "history", record],
+        &["claude", "prompt", "-s", record, "two"],
+        &["demo", "cancel", "-s", record],
+        &["demo", "sessions", "close", record],
+    ];
+    for line in found {
+        assert_eq!(away(line)["acpxRecordId"], made["acpxRecordId"], "{line:?}");
+    }
+    let closed = away(&["sessions", "show", record]);
+    assert_eq!((&closed["closed"], &closed["agentName"]), (&json!(true), &json!("demo")));
+    // A prompt takes it up again, with all that was said.
+    let recalled = place.acpx_in(&elsewhere, &["--format", "quiet", "demo", "-s", record, "recall"]);
+    assert_eq!(recalled.out, "You said before:\n1. one\n2. two\n", "{recalled:?}");
+    let (code, hint, exit) =
+        place.acpx(&["--format", "json", "sessions", "show", "nothing like it"]).failure();
+    assert_eq!((code.as_str(), exit), ("NO_SESSION", Some(4)));
+    assert_eq!(hint, "acpx sessions list has those there are");
+}

@@ -1,0 +1,113 @@
+//! MCP servers: given with a session, had again from their file, and their secrets nowhere to be found.
+
+use acpx_testkit::{Script, received_lines};
+use serde_json::{Value, json};
+
+use crate::acpx::Place;
+
+const SECRET: &str = "s3cr3t-f0r-nobody";
+
+/// An agent that takes servers over HTTP, brings sessions back, and says this to every prompt.
+fn saying(script: Script, words: &str) -> Script {
+    let capabilities = json!({
+        "loadSession": true, "mcpCapabilities": { "http": true }, "sessionCapabilities": { "resume": {} },
+    });
+    script.serve([
+        (
+            "initialize",
+            Script::new().reply(json!({ "protocolVersion": 1, "agentCapabilities": capabilities })),
+        ),
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/resume", Script::new().reply(json!({}))),
+        ("session/prompt", Script::new().say(words).end("end_turn")),
+    ])
+}
+
+fn servers() -> Value {
+    json!({ "mcpServers": [
+        { "name": "files", "command": "sh", "args": ["-c", "true"], "env": [{ "name": "TOKEN", "value": SECRET }] },
+        { "name": "web", "type": "http", "url": "https://example.invalid/mcp",
+          "headers": [{ "name": "Authorization", "value": SECRET }] },
+    ] })
+}
+
+/// The names of the servers in the last request of this method that the agent got, and whether the secret was there.
+fn given(agent: &[String], method: &str) -> (Vec<String>, bool) {
+    let lines = received_lines(agent);
+    let of_method = |line: &&String| serde_json::from_str::<Value>(line).unwrap()["method"] == method;
+    let line = lines.iter().rev().find(of_method).unwrap_or_else(|| panic!("no {method} in {lines:?}"));
+    let request: Value = serde_json::from_str(line).unwrap();
+    let servers = request["params"]["mcpServers"].as_array().unwrap();
+    (
+        servers.iter().map(|server| server["name"].as_str().unwrap().to_owned()).collect(),
+        line.contains(SECRET),
+    )
+}
+
+#[test]
+fn servers_are_given_had_again_from_their_file_and_their_secrets_are_never_kept_or_shown() {
+    let place = Place::new();
+    // The agent repeats what it was given, for as long as it has it.
+    let repeated = format!("I was told {SECRET}");
+    let script = saying(saying(Script::new(), &repeated).next_start(), &repeated);
+    let agent = place.scripted(&saying(script.next_start(), "I was told nothing"));
+    let file = place.work().join("mcp.json");
+    std::fs::write(&file, servers().to_string()).unwrap();
+    let both = (vec!["files".to_owned(), "web".to_owned()], true);
+    let mut shown = vec![place.acpx(&["--mcp-config", "mcp.json", "scripted", "sessions", "new"])];
+    assert_eq!(given(&agent, "session/new"), both);
+    shown.push(place.acpx(&["--verbose", "--format", "json", "scripted", "hello"]));
+    place.ok(&["host", "stop"]);
+    // Nobody says where the servers are, and they come from where they came from.
+    shown.push(place.acpx(&["--verbose", "scripted", "hello"]));
+    assert_eq!(given(&agent, "session/resume"), both);
+    place.ok(&["host", "stop"]);
+    std::fs::remove_file(&file).unwrap();
+    let without = place.acpx(&["scripted", "hello"]);
+    let left_out = "left out, since their values are not known any more: the MCP servers files, web\n";
+    assert!(without.err.contains(left_out), "{}", without.err);
+    assert_eq!(given(&agent, "session/resume"), (Vec::new(), false));
+    shown.push(without);
+    shown.push(place.acpx(&["--format", "json", "scripted", "sessions", "show"]));
+    shown.push(place.acpx(&["scripted", "sessions", "history"]));
+    place.ok(&["host", "stop"]);
+    for done in &shown {
+        assert_eq!(done.code, Some(0), "{done:?}");
+        assert!(!done.out.contains(SECRET) && !done.err.contains(SECRET), "{done:?}");
+    }
+    for entry in std::fs::read_dir(place.acpx_home()).unwrap() {
+        let path = entry.unwrap().path();
+        let bytes = std::fs::read(&path).unwrap();
+        let is_there = bytes.windows(SECRET.len()).any(|window| window == SECRET.as_bytes());
+        assert!(!is_there, "the secret is in {}", path.display());
+    }
+}
+
+#[test]
+fn a_file_of_servers_that_cannot_be_used_is_named_and_its_values_are_not() {
+    let place = Place::new();
+    let run = |line: &[&str]| {
+        place.acpx(&[&["--format", "json", "--mcp-config", "mcp.json", "demo"], line].concat())
+    };
+    let missing = run(&["exec", "hi"]);
+    assert_eq!((missing.failure().0.as_str(), missing.code), ("CONFIG_UNREADABLE", Some(1)));
+    let file = place.work().join("mcp.json");
+    for (text, code) in [
+        (format!("{{\"mcpServers\":[{{\"name\":\"{SECRET}\"}}]}}"), "CONFIG_INVALID"),
+        (
+            json!({ "mcpServers": [{ "name": "a", "command": "no-such-program" }] }).to_string(),
+            "MCP_COMMAND_NOT_FOUND",
+        ),
+    ] {
+        std::fs::write(&file, &text).unwrap();
+        for verb in [&["exec", "hi"][..], &["sessions", "new"], &["sessions", "ensure"]] {
+            let done = run(verb);
+            assert_eq!((done.failure().0.as_str(), done.code), (code, Some(1)), "{verb:?}");
+            assert!(!done.out.contains(SECRET), "{done:?}");
+        }
+    }
+    // The demo agent takes no servers over HTTP, and is not asked to.
+    std::fs::write(&file, servers().to_string()).unwrap();
+    let refused = run(&["exec", "hi"]);
+    assert_eq!((refused.failure().0.as_str(), refused.code), ("MCP_UNSUPPORTED", Some(1)));
+}

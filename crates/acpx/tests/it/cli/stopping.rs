@@ -1,0 +1,145 @@
+//! Turns that are stopped: by their own client, by another, by the clock, by a close.
+
+use acpx_testkit::{Script, starts_of};
+use rustix::process::Signal;
+use serde_json::json;
+
+use crate::acpx::Place;
+
+fn begun() -> Place {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    place
+}
+
+#[test]
+fn an_interrupt_cancels_the_turn_and_ends_with_130() {
+    let place = begun();
+    for signal in [Signal::INT, Signal::TERM, Signal::HUP] {
+        let mut running = place.start(&["--format", "json", "demo", "wait"]);
+        running.wait_for("Waiting until cancelled.");
+        running.signal(signal);
+        let done = running.done();
+        let lines = done.lines();
+        assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
+        assert_eq!(lines.last().unwrap()["status"], "cancelled");
+        assert_eq!(done.code, Some(130));
+        // Nothing goes on behind its back.
+        let status = place.json(&["demo", "status"]);
+        assert_eq!((&status["status"], status.get("turn")), (&json!("alive"), None), "{status}");
+    }
+}
+
+#[test]
+fn an_interrupt_cancels_a_prompt_that_still_waits_and_no_other() {
+    let place = begun();
+    let mut first = place.start(&["demo", "first", "wait"]);
+    first.wait_for("Waiting until cancelled.");
+    let second = place.start(&["--format", "json", "demo", "second"]);
+    place.until("the second prompt waits", |status| status["queued"] == 1);
+    second.signal(Signal::INT);
+    let second = second.done();
+    assert_eq!(second.code, Some(130), "{second:?}");
+    let status = place.json(&["demo", "status"]);
+    assert_eq!((&status["status"], &status["queued"]), (&json!("alive"), &json!(0)), "{status}");
+    first.signal(Signal::INT);
+    assert_eq!(first.done().code, Some(130));
+    assert!(!place.ok(&["demo", "recall"]).contains("second"));
+}
+
+#[test]
+fn a_prompt_that_takes_too_long_is_cancelled_and_ends_with_3() {
+    let place = begun();
+    let done = place.acpx(&["--format", "json", "--timeout", "1.5", "demo", "wait"]);
+    let lines = done.lines();
+    assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
+    let result = lines.last().unwrap();
+    assert_eq!((&result["status"], &result["error"]["code"]), (&json!("failed"), &json!("TIMEOUT")));
+    assert_eq!(done.code, Some(3));
+    assert_eq!(place.json(&["demo", "status"])["status"], "alive");
+    place.configure(r#"{"timeout":1.5}"#);
+    let configured = place.acpx(&["demo", "wait"]);
+    assert_eq!(configured.code, Some(3));
+    assert!(
+        configured.out.contains("[error] TIMEOUT: the turn took longer than 1.5 s and was cancelled\nhint: ")
+    );
+}
+
+#[test]
+fn cancel_stops_what_runs_or_waits_and_says_when_there_is_nothing() {
+    let place = Place::new();
+    assert_eq!(place.ok(&["demo", "cancel"]), "nothing to cancel\n");
+    assert_eq!(place.json(&["demo", "cancel"]), json!({"action": "cancel_result", "cancelled": false}));
+    assert!(!place.acpx_home().join("host.lock").exists(), "no host was started");
+    let new = place.json(&["demo", "sessions", "new"]);
+    let expected = |cancelled: bool| {
+        json!({
+            "action": "cancel_result", "cancelled": cancelled,
+            "acpxRecordId": new["acpxRecordId"], "acpxSessionId": new["acpxSessionId"],
+        })
+    };
+    assert_eq!(place.json(&["demo", "cancel"]), expected(false));
+    let mut running = place.start(&["demo", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    assert_eq!(place.json(&["demo", "cancel"]), expected(true));
+    let done = running.done();
+    assert!(done.out.ends_with("[done] cancelled\n"), "{done:?}");
+    // A turn that somebody cancelled is an answer, and no failure.
+    assert_eq!(done.code, Some(0));
+    place.ok(&["host", "stop"]);
+    assert_eq!(place.json(&["demo", "cancel"]), expected(false));
+}
+
+#[test]
+fn a_close_cancels_what_runs_and_the_session_is_out_of_the_way() {
+    let place = begun();
+    let mut running = place.start(&["--format", "json", "demo", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    let queued = place.start(&["--format", "json", "demo", "never"]);
+    place.until("the second prompt waits", |status| status["queued"] == 1);
+    let closed = place.json(&["demo", "sessions", "close"]);
+    assert_eq!(closed["action"], "session_closed", "{closed}");
+    for done in [running.done(), queued.done()] {
+        let result = done.lines().pop().unwrap();
+        assert_eq!((&result["status"], done.code), (&json!("cancelled"), Some(0)), "{result}");
+    }
+    assert_eq!(place.json(&["demo", "status"])["status"], "no-session");
+    assert_eq!(place.acpx(&["demo", "hello"]).code, Some(4));
+    assert_eq!(place.acpx(&["demo", "sessions", "close"]).code, Some(4));
+    // What was said can still be read, and another session can take the place.
+    assert_eq!(place.json(&["demo", "sessions", "show"])["acpxRecordId"], closed["acpxRecordId"]);
+    assert!(place.ok(&["sessions"]).contains(" [closed]\t-\t"));
+    assert_ne!(place.json(&["demo", "sessions", "ensure"])["acpxRecordId"], closed["acpxRecordId"]);
+}
+
+#[test]
+fn a_session_that_is_idle_for_its_time_is_parked_and_comes_back() {
+    let place = begun();
+    place.ok(&["--ttl", "0.01", "demo", "one"]);
+    let parked = place.until("the session is parked", |status| status["status"] == "idle");
+    assert_eq!(parked.get("pid"), None, "{parked}");
+    assert!(place.ok(&["--ttl", "0", "demo", "recall"]).contains("1. one"));
+    assert_eq!(place.json(&["demo", "status"])["status"], "alive");
+}
+
+#[test]
+fn a_session_that_is_replaced_has_its_turn_cancelled() {
+    let place = begun();
+    let mut running = place.start(&["--format", "json", "demo", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    let new = place.json(&["demo", "sessions", "new"]);
+    let done = running.done();
+    let result = done.lines().pop().unwrap();
+    assert_eq!((&result["status"], done.code), (&json!("cancelled"), Some(0)), "{result}");
+    assert_eq!(new["replacedRecordId"], result["acpxRecordId"]);
+}
+
+#[test]
+fn a_parked_session_is_closed_without_its_agent() {
+    let place = Place::new();
+    let agent = place.scripted(&Script::new().initialize(json!({})).session_new("s1"));
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["host", "stop"]);
+    place.ok(&["scripted", "sessions", "close"]);
+    assert_eq!((starts_of(&agent), place.acpx(&["scripted", "hi"]).code), (1, Some(4)));
+}
