@@ -15,9 +15,9 @@ use crate::acp::agent::{
 };
 use crate::acp::pass_on_params;
 use crate::engine::{Advice, Prompt, Question, RestoreSession, Session, SessionError};
-use crate::machine::WakeOptions;
 use crate::model::{
     EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId, TurnOutcome, TurnState,
+    WakeOptions,
 };
 use crate::store::Store;
 
