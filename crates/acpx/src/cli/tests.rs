@@ -2,8 +2,7 @@
 
 use std::time::Duration;
 
-use acpx_core::machine::{Fallback, WakeOptions};
-use acpx_core::model::{PermissionPolicy, SessionName};
+use acpx_core::model::{Fallback, PermissionPolicy, SessionName, WakeOptions};
 use proptest::prelude::*;
 
 use super::*;

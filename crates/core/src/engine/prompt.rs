@@ -5,8 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::machine::WakeOptions;
-use crate::model::{PermissionPolicy, RequestId};
+use crate::model::{PermissionPolicy, RequestId, WakeOptions};
 
 /// What to say to the agent, and what it may do meanwhile.
 #[derive(Debug, Clone, PartialEq, Eq)]

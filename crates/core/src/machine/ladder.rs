@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, Alignment, Exchange, Fact, InnerIdChange, Lineage,
+    AcpSessionId, AgentError, AgentSessionId, Alignment, Exchange, Fact, Fallback, InnerIdChange, Lineage,
     LineageReason, Reading, ReplayStep, Timestamp, Update,
 };
 
 use super::state::{Ladder, Live, Reset, Restore, State, Then};
-use super::{Advertised, Awakening, Call, Deadline, Effect, Fallback, Rung, SessionMachine};
+use super::{Advertised, Awakening, Call, Deadline, Effect, Rung, SessionMachine};
 
 /// Agents write a turn down a little after they have answered it; that is no change made elsewhere.
 const TAIL: Duration = Duration::from_secs(2);

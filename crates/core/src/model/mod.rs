@@ -20,6 +20,7 @@ mod secrets;
 mod time;
 mod turn;
 mod update;
+mod wake;
 
 pub use agent::AgentSpec;
 pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
@@ -41,3 +42,4 @@ pub use secrets::{Secrets, is_secret_name};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnOutcome, TurnState};
 pub use update::{ChunkContent, Content, MessageKind, Update};
+pub use wake::{Fallback, WakeOptions};

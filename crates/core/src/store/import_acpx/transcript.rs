@@ -19,7 +19,7 @@ use super::permission;
 use crate::model::{
     AcpSessionId, AgentSessionId, Direction, EventKind, Fact, FactError, LineageReason, PermissionCount,
     PermissionPolicy, RequestId, Secrets, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome,
-    TurnState,
+    TurnState, WakeOptions,
 };
 
 /// What npm acpx's next process writes of a turn whose process died.
@@ -366,6 +366,7 @@ impl Transcript {
             prompt: turn.prompt,
             // The journal does not tell it. This is the default there as it is here.
             policy: PermissionPolicy::default(),
+            wishes: WakeOptions::default(),
             queued_at: self.at,
             state,
             usage,
