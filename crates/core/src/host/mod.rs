@@ -7,6 +7,7 @@
 mod attachment;
 mod client;
 mod connection;
+mod door;
 mod error;
 mod fault;
 mod importing;
@@ -20,6 +21,7 @@ mod place;
 mod run;
 mod scopes;
 mod serve;
+mod stopping;
 mod turns;
 mod watched;
 mod works;
@@ -38,6 +40,7 @@ pub use launch::{Launcher, READY, any_version, running};
 pub use lock::{HostInfo, HostLock, published};
 pub use place::HostPlace;
 pub use run::{HostSetup, RunError, run};
+pub use stopping::stop;
 pub use watched::WatchedEvent;
 
 use crate::acp::agent::CallError;

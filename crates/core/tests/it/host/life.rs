@@ -203,3 +203,27 @@ async fn a_record_can_be_closed_while_it_is_parked() {
     let closed: Value = client.call("_acpx/close", &json!({ "sessionId": record })).await.unwrap();
     assert_eq!(closed, ids);
 }
+
+#[tokio::test]
+async fn a_host_whose_socket_goes_away_listens_anew_and_is_found() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
+    let (host, socket) = (bench.host_process(), published(&bench.place).unwrap().socket);
+    // The directory goes, as with the last login of its user; and a file of another comes, as nobody should do.
+    std::fs::remove_dir_all(bench.sockets()).unwrap();
+    let mut found = bench.client().await;
+    bench.resume(&mut found, &record).await;
+    assert_eq!(prompt(&mut found, &record, "there?").await["stopReason"], "end_turn");
+    std::fs::remove_file(&socket).unwrap();
+    std::fs::write(&socket, "").unwrap();
+    let mut found = bench.client().await;
+    let status: Value = found.call("_acpx/host/status", &json!({})).await.unwrap();
+    assert_eq!((&status["pid"], &status["clients"]), (&json!(host.pid), &json!(3)));
+    assert_eq!(published(&bench.place).unwrap().socket, socket);
+    // Whoever was there before never noticed.
+    assert_eq!(prompt(&mut client, &record, "there?").await["stopReason"], "end_turn");
+    assert!(acpx_core::host::stop(&bench.place).await.unwrap());
+    assert!(!host.is_alive() && !socket.exists());
+    assert!(!acpx_core::host::stop(&bench.place).await.unwrap());
+}
