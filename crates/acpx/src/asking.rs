@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use acpx_core::host::meta::{PolicyMeta, PromptMeta, TurnMeta};
-use acpx_core::machine::WakeOptions;
-use acpx_core::model::{PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn};
+use acpx_core::model::{
+    PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, WakeOptions,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 

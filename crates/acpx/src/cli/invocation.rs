@@ -4,8 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acpx_core::machine::{Fallback, WakeOptions};
-use acpx_core::model::{PermissionPolicy, SessionName};
+use acpx_core::model::{Fallback, PermissionPolicy, SessionName, WakeOptions};
 
 use super::options::{Format, OutputArgs, PermissionArgs, SessionArgs};
 use super::usage::UsageError;

@@ -7,8 +7,7 @@ use std::sync::Arc;
 use acpx_core::engine::{Engine, Settings as EngineSettings};
 use acpx_core::host::meta::{NewMeta, StartMeta};
 use acpx_core::host::{Host, HostClient, HostError};
-use acpx_core::machine::WakeOptions;
-use acpx_core::model::{HostId, Seq};
+use acpx_core::model::{HostId, Seq, WakeOptions};
 use acpx_core::store::MemoryStore;
 
 use crate::asking::{Asking, told_ids};

@@ -70,6 +70,7 @@ pub(super) fn turn(id: u64, state: TurnState) -> Turn {
         request: RequestId::new(format!("q{id}")).unwrap(),
         prompt: "[]".into(),
         policy: PermissionPolicy::default(),
+        wishes: acpx_core::model::WakeOptions::default(),
         queued_at: at(40 + i64::try_from(id).unwrap()),
         state,
         usage: None,

@@ -7,10 +7,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Settings};
-use acpx_core::machine::{Awakening, Fallback, Rung, WakeOptions};
+use acpx_core::machine::{Awakening, Rung};
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, Entry, Fact, HostId, LineageReason, MessageKind, PermissionPolicy, RequestId,
-    Seq, Timestamp, Turn, TurnOutcome, TurnState, Verdict,
+    AbsolutePath, AgentSpec, Entry, Fact, Fallback, HostId, LineageReason, MessageKind, PermissionPolicy,
+    RequestId, Seq, Timestamp, Turn, TurnOutcome, TurnState, Verdict, WakeOptions,
 };
 use acpx_core::store::{Access, SqliteStore, Store};
 use acpx_core::tools::{Environment, Grace};

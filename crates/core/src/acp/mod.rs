@@ -10,7 +10,6 @@ mod capabilities;
 mod content;
 mod passing;
 mod reading;
-mod secrets;
 
 pub use capabilities::{Capabilities, PromptContent};
 pub(crate) use content::carried_block;

@@ -9,9 +9,9 @@ use tokio::task::JoinHandle;
 
 use crate::acp::client::{AgentConnection, InitializeFailure, Known, Line, Started};
 use crate::model::{
-    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, McpServer, McpTransport,
+    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, McpTransport, Secrets, is_secret_name,
 };
-use crate::tools::{AgentProcess, Ended, Environment, Exit, Grace};
+use crate::tools::{AgentProcess, Ended, Exit, Grace};
 use crate::wire::{self, End, Peer};
 
 use super::task::Place;
@@ -21,8 +21,6 @@ use super::{Settings, Shared};
 const EXIT_LAG: Duration = Duration::from_millis(500);
 /// How much of what an agent says while it is being ended is kept.
 const LAST_LINES_BYTES: usize = 4 << 20;
-/// Shorter values are too common to be taken for secrets in an agent's words.
-const SECRET_CHARS: usize = 6;
 
 /// A running agent that has answered `initialize`.
 pub(super) struct LiveAgent {
@@ -50,7 +48,7 @@ pub(super) async fn start(
     let since = (settings.clock)();
     let (mut process, pipes) = spawned.map_err(|error| FailedStart::new(error, Vec::new()))?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
-    let initialize = AgentConnection::start(agent.label(), peer.clone(), incoming);
+    let initialize = AgentConnection::start(agent.label(), peer.clone(), incoming, place.secrets());
     let mut failed = match tokio::time::timeout(agent.start_timeout, initialize).await {
         Ok(Ok(Started { connection, lines })) => return Ok((LiveAgent { connection, process }, lines)),
         Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart::new(error, lines),
@@ -61,11 +59,11 @@ pub(super) async fn start(
         }
         Ok(Err(InitializeFailure { error: None, lines })) => {
             let how = exit_words(process.exited_within(EXIT_LAG).await);
-            let said = place.censor(said(&mut process, &peer).await);
+            let said = place.censor(&said(&mut process, &peer).await);
             FailedStart::new(AgentError::ExitedAtOnce { agent: label(agent), how, said }, lines)
         }
         Err(_) => {
-            let said = place.censor(said(&mut process, &peer).await);
+            let said = place.censor(&said(&mut process, &peer).await);
             let error = AgentError::SlowStart { agent: label(agent), limit: agent.start_timeout, said };
             FailedStart::new(error, Vec::new())
         }
@@ -120,7 +118,7 @@ impl Leftover {
     pub(super) fn of(agent: LiveAgent, grace: Grace) -> Self {
         let (told, gone) = watch::channel(false);
         let task = tokio::spawn(async move {
-            let farewell = agent.end(grace, Vec::new()).await;
+            let farewell = agent.end(grace).await;
             told.send_replace(true);
             farewell.ended
         });
@@ -149,7 +147,7 @@ impl LiveAgent {
             _ => AgentError::Died {
                 agent: label(&place.agent),
                 how: exit_words(self.process.exited_within(EXIT_LAG).await),
-                said: place.censor(self.process.last_words().await),
+                said: place.censor(&self.process.last_words().await),
             },
         };
         (error, Leftover::of(self, settings.process))
@@ -157,7 +155,7 @@ impl LiveAgent {
 
     /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
     /// read, so that it can finish. The first of it is given back, to be kept.
-    pub(super) async fn end(self, grace: Grace, secrets: Vec<String>) -> Farewell {
+    pub(super) async fn end(self, grace: Grace) -> Farewell {
         let Self { mut connection, process } = self;
         let peer = connection.peer().clone();
         let close = async {
@@ -168,7 +166,7 @@ impl LiveAgent {
         let mut lines = Vec::new();
         let ended = {
             let mut end = std::pin::pin!(async { tokio::join!(close, process.end(grace)) });
-            let mut drain = std::pin::pin!(drain(&mut connection, &secrets, &mut lines));
+            let mut drain = std::pin::pin!(drain(&mut connection, &mut lines));
             tokio::select! {
                 ((), ended) = &mut end => {
                     // What it wrote last may still be in the pipe. If somebody else holds the pipe, it has no end.
@@ -183,9 +181,9 @@ impl LiveAgent {
 }
 
 /// Reads until the connection ends, and keeps the first of it.
-async fn drain(connection: &mut AgentConnection, secrets: &[String], lines: &mut Vec<Line>) {
+async fn drain(connection: &mut AgentConnection, lines: &mut Vec<Line>) {
     let mut room = LAST_LINES_BYTES;
-    while let Some(said) = connection.recv(Known { secrets, ..Known::default() }).await {
+    while let Some(said) = connection.recv(Known::default()).await {
         room = room.saturating_sub(said.size);
         if room > 0 {
             lines.push(said.line);
@@ -195,39 +193,24 @@ async fn drain(connection: &mut AgentConnection, secrets: &[String], lines: &mut
 
 impl Place {
     /// An agent's words without the secret values it was given.
-    fn censor(&self, said: Vec<String>) -> Vec<String> {
+    fn censor(&self, said: &[String]) -> Vec<String> {
         let secrets = self.secrets();
-        let clean = |line: String| {
-            secrets
-                .iter()
-                .filter(|secret| secret.len() >= SECRET_CHARS && line.contains(&***secret))
-                .fold(line.clone(), |line, secret| line.replace(secret, "[secret]"))
-        };
-        said.into_iter().map(clean).collect()
+        said.iter().map(|line| secrets.remove_from_words(line).into_owned()).collect()
     }
 
-    /// Every value that was given to the agent in confidence.
-    pub(super) fn secrets(&self) -> Vec<String> {
-        secrets(&self.environment, &self.mcp_servers.list).into_iter().map(str::to_owned).collect()
+    /// Every value that was given to the agent in confidence: all that its servers are given, and of its
+    /// environment what has the name of a secret.
+    fn secrets(&self) -> Secrets {
+        let variables = self.environment.variables().iter();
+        let variables = variables
+            .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
+            .filter_map(|(name, value)| is_secret_name(name).then_some(value));
+        let given = self.mcp_servers.list.iter().flat_map(|server| match &server.transport {
+            McpTransport::Stdio { env, .. } => env,
+            McpTransport::Http { headers, .. } | McpTransport::Sse { headers, .. } => headers,
+        });
+        Secrets::new(variables.chain(given.map(|value| &*value.value)))
     }
-}
-
-/// Every value that must not be repeated to anyone.
-fn secrets<'a>(environment: &'a Environment, servers: &'a [McpServer]) -> Vec<&'a str> {
-    let looks_secret = |name: &str| {
-        let name = name.to_ascii_uppercase();
-        ["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"].iter().any(|word| name.contains(word))
-    };
-    let variables = environment
-        .variables()
-        .iter()
-        .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
-        .filter_map(|(name, value)| looks_secret(name).then_some(value));
-    let given = servers.iter().flat_map(|server| match &server.transport {
-        McpTransport::Stdio { env, .. } => env,
-        McpTransport::Http { headers, .. } | McpTransport::Sse { headers, .. } => headers,
-    });
-    variables.chain(given.map(|value| &*value.value)).filter(|value| !value.is_empty()).collect()
 }
 
 /// What the agent said that was no protocol: on stderr, or else as garbage on stdout.
@@ -276,7 +259,7 @@ impl Drop for LiveId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{AbsolutePath, NamedValue};
+    use crate::model::{AbsolutePath, McpServer, NamedValue, ProcessIdentity, Timestamp};
 
     #[test]
     fn secret_values_are_taken_out_of_an_agents_words() {
@@ -296,7 +279,23 @@ mod tests {
             .into(),
         };
         let said = vec!["key from-env, header Bearer t0ken, home /home/x".to_owned()];
-        assert_eq!(place.censor(said), ["key [secret], header [secret], home /home/x"]);
+        assert_eq!(place.censor(&said), ["key [secret], header [secret], home /home/x"]);
+    }
+
+    #[tokio::test]
+    async fn what_an_agent_left_and_would_not_go_is_kept_with_how_it_ended() {
+        let at = Timestamp::from_millis(7).unwrap();
+        let run = |words: &str| AgentRun {
+            process: ProcessIdentity { pid: 7, started: 8, boot: "boot".to_owned() },
+            since: at,
+            ended: Some(AgentExit { at, how: AgentEnd::Otherwise(words.to_owned()) }),
+        };
+        let leftover =
+            |run| Leftover { task: tokio::spawn(async { Ended::Gone }), gone: watch::channel(true).1, run };
+        let amended = leftover(Some(run("signal 9"))).amended(Ended::Left);
+        assert_eq!(amended, Some(run("signal 9; what it left would not go")));
+        assert_eq!(leftover(Some(run("signal 9"))).amended(Ended::Gone), None);
+        assert_eq!(leftover(None).amended(Ended::Left), None);
     }
 
     #[test]

@@ -325,7 +325,6 @@ impl SessionTask {
                 self.keeper.keep_fact(now, &fact);
             }
         }
-        self.secrets = self.place.secrets();
         let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
         let start = agent::start(self.place.clone(), self.shared.clone(), predecessor);
         self.coming = Some(Box::pin(start));
@@ -333,7 +332,7 @@ impl SessionTask {
 
     fn end_agent(&mut self) {
         let going = match (self.agent.take(), self.coming.take()) {
-            (Some(agent), _) => tokio::spawn(agent.end(self.shared.settings.process, self.secrets.clone())),
+            (Some(agent), _) => tokio::spawn(agent.end(self.shared.settings.process)),
             // Dropping the start kills what it had started.
             (None, coming) => tokio::spawn(async move {
                 drop(coming);

@@ -36,7 +36,7 @@ impl Engine {
                 Err(AgentError::Unresponsive { agent, method: "session/list".to_owned() })
             }
         };
-        agent.end(shared.settings.process, Vec::new()).await;
+        agent.end(shared.settings.process).await;
         Ok(page?)
     }
 }

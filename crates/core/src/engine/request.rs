@@ -1,7 +1,6 @@
 //! What a client asks an engine for: a session to be made, or one to be brought back.
 
-use crate::machine::WakeOptions;
-use crate::model::{AbsolutePath, AgentSpec, KeptServer, McpServer, Scope};
+use crate::model::{AbsolutePath, AgentSpec, KeptServer, McpServer, Scope, WakeOptions};
 use crate::tools::Environment;
 
 use super::SessionError;

@@ -105,8 +105,6 @@ pub(super) struct SessionTask {
     /// An agent that was asked to go.
     pub(super) going: Option<JoinHandle<Farewell>>,
     pub(super) leftover: Option<Leftover>,
-    /// What was given to the agent in confidence.
-    pub(super) secrets: Vec<String>,
     /// Why the agent is about to go, if we know better than its exit.
     pub(super) undoing: Option<AgentError>,
     /// What the machine is to be told next.
@@ -150,7 +148,6 @@ impl SessionTask {
             run: None,
             going: None,
             leftover: None,
-            secrets: Vec::new(),
             undoing: None,
             inputs: VecDeque::new(),
             deadline: None,
@@ -187,7 +184,7 @@ impl SessionTask {
     }
 
     async fn next(&mut self) -> Happening {
-        let known = known(&self.machine, &self.secrets);
+        let known = known(&self.machine);
         let deadline = self.deadline;
         tokio::select! {
             command = self.commands.recv() => Happening::Command(command),
@@ -364,7 +361,7 @@ impl SessionTask {
                 break;
             }
             let Some(agent) = &mut self.agent else { break };
-            let Some(said) = agent.connection.try_recv(known(&self.machine, &self.secrets)) else { break };
+            let Some(said) = agent.connection.try_recv(known(&self.machine)) else { break };
             self.take(Happening::Said(Some(said))).await?;
         }
         Ok(())
@@ -468,7 +465,7 @@ impl SessionTask {
         self.keeper.close();
         self.coming = None;
         if let Some(agent) = self.agent.take() {
-            let farewell = agent.end(self.shared.settings.process, Vec::new()).await;
+            let farewell = agent.end(self.shared.settings.process).await;
             self.keep_run_end(farewell.ended.into());
         }
         if let Some(going) = self.going.take() {
@@ -505,9 +502,9 @@ impl Place {
 }
 
 /// What the agent's next message is read with.
-fn known<'a>(machine: &'a SessionMachine, secrets: &'a [String]) -> Known<'a> {
+fn known(machine: &SessionMachine) -> Known<'_> {
     let session = machine.lineage().map(|lineage| &lineage.current().session);
-    Known { session, remembers: machine.remembers(), secrets }
+    Known { session, remembers: machine.remembers() }
 }
 
 /// A future if there is one; otherwise one that never comes.

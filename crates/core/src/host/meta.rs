@@ -10,8 +10,11 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use crate::machine::{Awakening, Fallback, WakeOptions};
-use crate::model::{AcpSessionId, AgentSessionId, AgentSpec, PermissionPolicy, RecordId, SessionIdentity};
+use crate::machine::Awakening;
+use crate::model::{
+    AcpSessionId, AgentSessionId, AgentSpec, Fallback, PermissionPolicy, RecordId, SessionIdentity,
+    WakeOptions,
+};
 use crate::tools::Environment;
 
 /// The versions of the protocol between our clients and a host, oldest and newest that are understood.

@@ -2,7 +2,7 @@
 
 use crate::model::{AgentError, Fact, Lifecycle, StopReason, Timestamp, Turn, TurnOutcome};
 
-use super::state::{Ends, Live, Prompting, State, Then, Waiting};
+use super::state::{Ends, Live, Prompting, State, Then};
 use super::{Advertised, Asleep, Call, Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
@@ -216,7 +216,7 @@ impl SessionMachine {
     }
 
     fn cancel_all_queued(&mut self, now: Timestamp) {
-        for Waiting { turn, .. } in std::mem::take(&mut self.queue) {
+        for turn in std::mem::take(&mut self.queue) {
             self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
         }
     }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{
     AcpSessionId, AgentError, AgentSessionId, Exchange, PermissionPolicy, Reading, RequestId, StopReason,
-    Timestamp, ToolKind, Turn, TurnId, Update,
+    Timestamp, ToolKind, Turn, TurnId, Update, WakeOptions,
 };
 
 use super::Permit;
@@ -144,27 +144,6 @@ pub struct Advertised {
     pub close: bool,
     /// `session/delete`.
     pub delete: bool,
-}
-
-/// How a session is to be brought back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct WakeOptions {
-    /// What to do when the agent cannot restore it.
-    pub fallback: Fallback,
-    /// Whether a fresh session is told the conversation so far with its first prompt.
-    pub carry_history: bool,
-}
-
-/// What to do when the agent cannot restore a conversation.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Fallback {
-    /// Go on in a fresh ACP session, and say so.
-    #[default]
-    Fresh,
-    /// Fail; the record stays as it is.
-    Refuse,
-    /// Do not even try to restore: begin afresh on purpose.
-    Reset,
 }
 
 /// A time limit that the machine sets. How long each is, the engine knows.

@@ -9,12 +9,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, Alignment, Exchange, Fact, InnerIdChange, Lineage,
+    AcpSessionId, AgentError, AgentSessionId, Alignment, Exchange, Fact, Fallback, InnerIdChange, Lineage,
     LineageReason, Reading, ReplayStep, Timestamp, Update,
 };
 
 use super::state::{Ladder, Live, Reset, Restore, State, Then};
-use super::{Advertised, Awakening, Call, Deadline, Effect, Fallback, Rung, SessionMachine};
+use super::{Advertised, Awakening, Call, Deadline, Effect, Rung, SessionMachine};
 
 /// Agents write a turn down a little after they have answered it; that is no change made elsewhere.
 const TAIL: Duration = Duration::from_secs(2);
@@ -117,6 +117,7 @@ impl SessionMachine {
             reason: reset.reason.as_str().to_owned(),
             from_acpx_session_id: lineage.current().session.to_string(),
             acpx_session_id: session.to_string(),
+            agent_session_id: inner.as_ref().map(|inner| inner.as_str().to_owned()),
             announced: reset.announced,
         };
         lineage.replace(session, inner, reset.reason, now);

@@ -10,8 +10,8 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Fact, FactError, Lifecycle, Lineage, PermissionCount, PermissionPolicy, Record, RequestId,
-    StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, Update,
+    AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, PermissionCount, PermissionPolicy, Record,
+    RequestId, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, Update, WakeOptions,
 };
 
 mod effect;
@@ -22,9 +22,9 @@ mod prompting;
 mod state;
 
 pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung};
-pub use input::{Advertised, AskId, Deadline, Fallback, Input, Stopped, WakeOptions};
+pub use input::{Advertised, AskId, Deadline, Input, Stopped};
 
-use state::{Ends, Live, Prompting, State, Then, Waiting};
+use state::{Ends, Live, Prompting, State, Then};
 
 /// How many prompts may wait in one session.
 pub const MAX_QUEUED: usize = 256;
@@ -34,7 +34,8 @@ pub const MAX_QUEUED: usize = 256;
 pub struct SessionMachine {
     agent: String,
     state: State,
-    queue: VecDeque<Waiting>,
+    /// The prompts that wait.
+    queue: VecDeque<Turn>,
     lineage: Option<Lineage>,
     last_turn: Option<TurnId>,
     /// Whether an agent ever answered a prompt of this record.
@@ -186,9 +187,7 @@ impl SessionMachine {
     fn recover(&mut self, now: Timestamp, turns: Vec<Turn>) {
         for mut turn in turns {
             match turn.state {
-                TurnState::Queued => {
-                    self.queue.push_back(Waiting { turn, options: WakeOptions::default() });
-                }
+                TurnState::Queued => self.queue.push_back(turn),
                 TurnState::Dispatched { .. } => {
                     self.interrupt(now, &mut turn, "its host died while this turn ran; it is not sent again");
                 }
@@ -210,7 +209,7 @@ impl SessionMachine {
         match &mut self.state {
             State::Parked => {
                 self.options = options;
-                self.start();
+                self.start_for_queue();
             }
             State::Idle(_) if begins_afresh => {
                 self.options = options;
@@ -262,6 +261,7 @@ impl SessionMachine {
             request: request.clone(),
             prompt,
             policy,
+            wishes: options,
             queued_at: now,
             state: TurnState::Queued,
             usage: None,
@@ -269,7 +269,7 @@ impl SessionMachine {
         };
         self.do_(Effect::SaveTurn(turn.clone()));
         self.do_(Effect::TurnAccepted(request, id));
-        self.queue.push_back(Waiting { turn, options });
+        self.queue.push_back(turn);
         match &mut self.state {
             State::Parked => self.start_for_queue(),
             State::Idle(_) => self.dispatch_next(now),
@@ -292,14 +292,10 @@ impl SessionMachine {
 
     /// Starts the agent for the prompts that wait, as they together wish.
     fn start_for_queue(&mut self) {
-        let wishes: Vec<WakeOptions> = self.queue.iter().map(|waiting| waiting.options).collect();
+        let wishes: Vec<WakeOptions> = self.queue.iter().map(|turn| turn.wishes).collect();
         for options in wishes {
             self.wake_along(options);
         }
-        self.start();
-    }
-
-    fn start(&mut self) {
         self.state = State::Starting;
         self.do_(Effect::StartAgent);
     }
@@ -308,7 +304,7 @@ impl SessionMachine {
     fn fail_waiters(&mut self, now: Timestamp, error: &AgentError) {
         self.options = WakeOptions::default();
         self.do_(Effect::Awake(Err(Asleep::Agent(error.clone()))));
-        for Waiting { turn, .. } in std::mem::take(&mut self.queue) {
+        for turn in std::mem::take(&mut self.queue) {
             self.end_turn(now, turn, TurnOutcome::Failed(error.into()));
         }
     }
@@ -330,8 +326,8 @@ impl SessionMachine {
     }
 
     fn cancel_queued(&mut self, now: Timestamp, id: TurnId) {
-        if let Some(index) = self.queue.iter().position(|waiting| waiting.turn.id == id)
-            && let Some(Waiting { turn, .. }) = self.queue.remove(index)
+        if let Some(index) = self.queue.iter().position(|turn| turn.id == id)
+            && let Some(turn) = self.queue.remove(index)
         {
             self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
         }

@@ -7,7 +7,7 @@ use crate::model::{
     TurnState, Update,
 };
 
-use super::state::{Live, Prompting, State, Waiting};
+use super::state::{Live, Prompting, State};
 use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine, Stopped};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
@@ -20,7 +20,7 @@ impl SessionMachine {
             State::Idle(live) => live,
             other => return self.state = other,
         };
-        let Some(Waiting { mut turn, .. }) = self.queue.pop_front() else {
+        let Some(mut turn) = self.queue.pop_front() else {
             self.do_(Effect::Arm(Deadline::Idle));
             return self.state = State::Idle(live);
         };
@@ -71,7 +71,7 @@ impl SessionMachine {
     pub(super) fn cancel(&mut self, now: Timestamp, wanted: Option<TurnId>) {
         let State::Prompting(prompting) = &mut self.state else {
             // A turn that waits for its agent is the running one to whoever asked for it.
-            if let Some(id) = wanted.or_else(|| self.queue.front().map(|waiting| waiting.turn.id)) {
+            if let Some(id) = wanted.or_else(|| self.queue.front().map(|turn| turn.id)) {
                 self.cancel_queued(now, id);
             }
             return;

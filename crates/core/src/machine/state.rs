@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{Alignment, Exchange, LineageReason, Turn};
 
-use super::{Advertised, AskId, Rung, WakeOptions};
+use super::{Advertised, AskId, Rung};
 
 /// Where a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -66,13 +66,6 @@ pub(super) struct Live {
     pub(super) advertised: Advertised,
     /// What a replay that was answered too early still owes.
     pub(super) owed: Option<Alignment>,
-}
-
-/// A prompt that waits, and how the session is to be brought back for it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Waiting {
-    pub(super) turn: Turn,
-    pub(super) options: WakeOptions,
 }
 
 /// A running turn.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::{AgentError, PermissionPolicy, RequestId, Timestamp, TurnId};
+use super::{AgentError, PermissionPolicy, RequestId, Timestamp, TurnId, WakeOptions};
 
 /// One prompt and what became of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,6 +15,8 @@ pub struct Turn {
     pub prompt: Arc<str>,
     /// What the agent may do meanwhile.
     pub policy: PermissionPolicy,
+    /// How the session is to be brought back for it, should that be needed.
+    pub wishes: WakeOptions,
     /// When it was accepted.
     pub queued_at: Timestamp,
     /// How far it has come.

@@ -1,9 +1,10 @@
 //! The lines our client side sends, byte for byte, to an agent at the other end of a pipe in memory.
 
-use acpx_core::acp::client::{AgentConnection, FromAgent, Known, Meaning, Outgoing, SessionPlace};
+use acpx_core::acp::client::{AgentConnection, Answer, FromAgent, Known, Meaning, Outgoing, SessionPlace};
 use acpx_core::acp::read_error;
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentError, McpServer, McpTransport, NamedValue, Reading, ToolKind,
+    AbsolutePath, AcpSessionId, AgentError, ChunkContent, McpServer, McpTransport, NamedValue, Reading,
+    Secrets, ToolKind, Update,
 };
 use acpx_core::wire::{self, Inbound, Incoming, Limits, Peer, RpcError};
 use serde_json::{Value, json};
@@ -22,13 +23,18 @@ impl FarEnd {
 
 /// A connection to an agent that advertises this.
 async fn connected(capabilities: Value) -> (AgentConnection, FarEnd) {
+    connected_in_confidence(capabilities, Secrets::default()).await
+}
+
+/// One to an agent that was given these secrets.
+async fn connected_in_confidence(capabilities: Value, secrets: Secrets) -> (AgentConnection, FarEnd) {
     let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(Limits::default());
     let answer = async {
         let Some(Inbound::Request { id, .. }) = far_incoming.recv().await else { panic!("no request") };
         let result = json!({"protocolVersion": 1, "agentCapabilities": capabilities}).to_string();
         far_peer.respond(&id, &result).await.unwrap();
     };
-    let (started, ()) = tokio::join!(AgentConnection::start("a", peer, incoming), answer);
+    let (started, ()) = tokio::join!(AgentConnection::start("a", peer, incoming, secrets), answer);
     let connection = started.unwrap().connection;
     (connection, FarEnd { incoming: far_incoming, peer: far_peer })
 }
@@ -78,7 +84,7 @@ async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
 #[tokio::test]
 async fn nothing_is_sent_before_initialize_is_answered() {
     let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(Limits::default());
-    let mut starting = Box::pin(AgentConnection::start("a", peer, incoming));
+    let mut starting = Box::pin(AgentConnection::start("a", peer, incoming, Secrets::default()));
     let first = tokio::select! {
         _ = &mut starting => panic!("there is a connection before initialize was answered"),
         inbound = far_incoming.recv() => inbound.expect("a line arrives"),
@@ -134,7 +140,8 @@ async fn a_tool_that_did_not_say_it_reads_is_not_taken_for_one_that_did() {
 
 #[tokio::test]
 async fn an_answer_that_repeats_our_secrets_is_kept_without_them() {
-    let (mut connection, mut agent) = connected(everything()).await;
+    let secrets = Secrets::new(["s3cret-value", "s3cret-argument"]);
+    let (mut connection, mut agent) = connected_in_confidence(everything(), secrets).await;
     let cwd = AbsolutePath::new("/w").unwrap();
     let env = vec![NamedValue { name: "TOKEN".into(), value: "s3cret-value".into() }];
     let command = AbsolutePath::new("/bin/x").unwrap();
@@ -148,10 +155,48 @@ async fn an_answer_that_repeats_our_secrets_is_kept_without_them() {
     let Some(Inbound::Request { id, message }) = agent.incoming.recv().await else { panic!("no request") };
     let data = format!(r#"{{"json":{}}}"#, message.params().unwrap());
     agent.peer.respond_error(&id, &RpcError::invalid_params("bad").with_data(&data)).await.unwrap();
-    let secrets = ["s3cret-value".to_owned(), "s3cret-argument".to_owned()];
-    let said = connection.recv(Known { secrets: &secrets, ..Known::default() }).await.unwrap();
+    let said = connection.recv(Known::default()).await.unwrap();
     assert!(!said.line.body.contains("s3cret"), "{}", said.line.body);
     assert!(!format!("{:?}", said.meaning).contains("s3cret"), "{:?}", said.meaning);
+}
+
+#[tokio::test]
+async fn an_agent_that_refuses_to_start_does_not_give_its_environment_away() {
+    let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(Limits::default());
+    let refuse = async {
+        let Some(Inbound::Request { id, .. }) = far_incoming.recv().await else { panic!("no request") };
+        let refusal = RpcError::new(-32000, "the key s3cret-value is not valid");
+        far_peer.respond_error(&id, &refusal).await.unwrap();
+    };
+    let start = AgentConnection::start("a", peer, incoming, Secrets::new(["s3cret-value"]));
+    let (started, ()) = tokio::join!(start, refuse);
+    let Err(failure) = started else { panic!("it started") };
+    let told = failure.error.as_ref().map(ToString::to_string).unwrap();
+    assert!(told.contains("the key [secret] is not valid"), "{told}");
+    assert!(!format!("{failure:?}").contains("s3cret"), "{failure:?}");
+}
+
+#[tokio::test]
+async fn a_secret_that_is_a_word_of_the_protocol_leaves_messages_understood() {
+    let secrets = Secrets::new(["session", "content", "agent_message_chunk"]);
+    let (mut connection, mut agent) = connected_in_confidence(everything(), secrets).await;
+    let cwd = AbsolutePath::new("/w").unwrap();
+    let place = SessionPlace { cwd: &cwd, mcp_servers: &[] };
+    connection.new_session(place).unwrap().send().await.unwrap();
+    let Some(Inbound::Request { id, .. }) = agent.incoming.recv().await else { panic!("no request") };
+    agent.peer.respond(&id, r#"{"sessionId":"session-1"}"#).await.unwrap();
+    let update = r#"{"sessionId":"session-1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"the content"}}}"#;
+    agent.peer.notify("session/update", update).await.unwrap();
+
+    let opened = connection.recv(Known::default()).await.unwrap();
+    let session = AcpSessionId::new("session-1").unwrap();
+    let Meaning::Answer(Answer::Opened(Ok(made))) = opened.meaning else { panic!("{opened:?}") };
+    assert_eq!(made, (session.clone(), None));
+    let said = connection.recv(Known { session: Some(&session), remembers: true }).await.unwrap();
+    let Meaning::Update(Update::Chunk { content, .. }) = said.meaning else { panic!("{said:?}") };
+    assert_eq!(content, ChunkContent::Text("the [secret]".into()));
+    let kept = update.replace("the content", "the [secret]");
+    assert_eq!(&*said.line.body, format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{kept}}}"#));
 }
 
 #[tokio::test]

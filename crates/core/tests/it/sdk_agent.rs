@@ -11,8 +11,8 @@ use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Set
 use acpx_core::machine::{Advertised, Awakening, Permit, Rung};
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentError, AgentSessionId, AgentSpec, Entry, HostId, McpServer,
-    McpTransport, MessageKind, NamedValue, PermissionPolicy, Reading, Seq, StopReason, ToolKind, Turn,
-    TurnOutcome, TurnState, Update, Verdict,
+    McpTransport, MessageKind, NamedValue, PermissionPolicy, Reading, Secrets, Seq, StopReason, ToolKind,
+    Turn, TurnOutcome, TurnState, Update, Verdict,
 };
 use acpx_core::store::MemoryStore;
 use acpx_core::tools::Environment;
@@ -30,7 +30,7 @@ mod agent;
 use agent::SdkAgent;
 
 /// The agent has one session, in which prompts were answered.
-const KNOWN: Known<'_> = Known { session: None, remembers: true, secrets: &[] };
+const KNOWN: Known<'_> = Known { session: None, remembers: true };
 
 /// A connection to an SDK agent in this process.
 struct Pair {
@@ -51,7 +51,7 @@ impl Pair {
         tokio::spawn(agent::serve(agent.clone(), ByteStreams::new(target.compat_write(), source.compat())));
         let (source, target) = tokio::io::split(ours);
         let (peer, incoming) = wire::connect(source, target, Limits::default());
-        let Ok(started) = AgentConnection::start("sdk", peer, incoming).await else {
+        let Ok(started) = AgentConnection::start("sdk", peer, incoming, Secrets::default()).await else {
             panic!("the agent did not answer initialize")
         };
         let connection = started.connection;

@@ -11,12 +11,11 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::machine::AskId;
-use crate::model::{AcpSessionId, AgentError, Direction, EventKind, ToolKind, Update};
+use crate::model::{AcpSessionId, AgentError, Direction, EventKind, Secrets, ToolKind, Update};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
 use super::Capabilities;
 use super::content::is_foreign;
-use super::secrets::without_secrets;
 
 mod answer;
 mod call;
@@ -38,6 +37,8 @@ pub struct AgentConnection {
     incoming: Incoming,
     capabilities: Capabilities,
     tools: VecDeque<(Box<str>, ToolKind)>,
+    /// What is kept out of every line.
+    secrets: Secrets,
 }
 
 /// One line exchanged with the agent, as it is kept: secret values replaced.
@@ -58,8 +59,6 @@ pub struct Known<'a> {
     pub session: Option<&'a AcpSessionId>,
     /// Whether the agent has answered a prompt in it. If not, failing to restore it means nothing was lost.
     pub remembers: bool,
-    /// Values that were given to the agent in confidence: they are kept out of every line.
-    pub secrets: &'a [String],
 }
 
 /// What the agent sent, and its line.
@@ -117,9 +116,8 @@ impl AgentConnection {
     }
 
     fn interpret(&mut self, inbound: &Inbound, known: Known<'_>) -> FromAgent {
-        let mut line = inbound_line(inbound, known.secrets);
-        // What is acted on is what is kept, so that no secret lives on in an error.
-        let clean = if known.secrets.is_empty() { None } else { Message::parse(line.body.clone()).ok() };
+        let mut line = inbound_line(inbound, &mut self.secrets);
+        let clean = clean_message(inbound, &line);
         let message = clean.as_ref().unwrap_or_else(|| inbound.message());
         let is_foreign = |session| is_foreign(message.params().unwrap_or("null"), session);
         if line.kind == EventKind::Update && known.session.is_some_and(is_foreign) {
@@ -179,7 +177,7 @@ fn rpc_id(ask: &AskId) -> RpcId {
 }
 
 /// How an inbound message is kept.
-fn inbound_line(inbound: &Inbound, secrets: &[String]) -> Line {
+fn inbound_line(inbound: &Inbound, secrets: &mut Secrets) -> Line {
     let message = inbound.message();
     let kind = match inbound {
         Inbound::Request { .. } => EventKind::Request,
@@ -187,5 +185,17 @@ fn inbound_line(inbound: &Inbound, secrets: &[String]) -> Line {
         Inbound::Notification(_) => EventKind::Notification,
         Inbound::Response { .. } | Inbound::Stray(_) => EventKind::Response,
     };
-    Line { direction: Direction::FromAgent, kind, body: without_secrets(message, secrets) }
+    let kept = match message.method() {
+        Some(method) => secrets.remove_from_call(message.line(), method, message.params()),
+        None => secrets.remove_from_answer(message.line()),
+    };
+    let body = kept.map_or_else(|| message.line().clone(), Arc::from);
+    Line { direction: Direction::FromAgent, kind, body }
+}
+
+/// The message as it is kept, where that is another than the one that came. What is acted on is what is kept, so
+/// that no secret lives on in an error.
+fn clean_message(inbound: &Inbound, line: &Line) -> Option<Message> {
+    let is_another = !Arc::ptr_eq(&line.body, inbound.message().line());
+    if is_another { Message::parse(line.body.clone()).ok() } else { None }
 }

@@ -6,10 +6,10 @@ use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1 as acp;
 use serde_json::Value;
 
-use crate::model::AgentError;
+use crate::model::{AgentError, Secrets};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
-use super::{AgentConnection, Capabilities, Line, Outgoing, answer, inbound_line};
+use super::{AgentConnection, Capabilities, Line, Outgoing, answer, clean_message, inbound_line};
 
 /// How much an agent may send before it answers `initialize`.
 const BYTES_BEFORE_ANSWER: u64 = 1 << 20;
@@ -32,17 +32,20 @@ pub struct InitializeFailure {
 }
 
 impl AgentConnection {
-    /// Asks the agent to initialize and waits for its answer. How long, the caller decides.
+    /// Asks the agent to initialize and waits for its answer. How long, the caller decides. The secrets are what
+    /// was given to the agent in confidence: they are kept out of every line.
     pub async fn start(
         agent: &str,
         peer: Peer,
         mut incoming: Incoming,
+        mut secrets: Secrets,
     ) -> Result<Started, InitializeFailure> {
         let mut lines = Vec::new();
-        match initialize(agent, &peer, &mut incoming, &mut lines).await {
+        match initialize(agent, &peer, &mut incoming, &mut secrets, &mut lines).await {
             Ok(capabilities) => {
                 let (agent, tools) = (agent.to_owned(), VecDeque::new());
-                Ok(Started { connection: Self { agent, peer, incoming, capabilities, tools }, lines })
+                let connection = Self { agent, peer, incoming, capabilities, tools, secrets };
+                Ok(Started { connection, lines })
             }
             Err(error) => Err(InitializeFailure { error, lines }),
         }
@@ -53,6 +56,7 @@ async fn initialize(
     agent: &str,
     peer: &Peer,
     incoming: &mut Incoming,
+    secrets: &mut Secrets,
     lines: &mut Vec<Line>,
 ) -> Result<Capabilities, Option<AgentError>> {
     let outgoing = Outgoing::request(peer, "initialize", &initialize_params());
@@ -61,15 +65,17 @@ async fn initialize(
     let mut received = 0;
     while let Some(inbound) = incoming.recv().await {
         received += inbound.message().line().len() as u64;
+        let line = inbound_line(&inbound, secrets);
         if let Inbound::Response { message, .. } = &inbound {
-            lines.push(inbound_line(&inbound, &[]));
-            return read_answer(agent, message).map_err(Some);
+            let clean = clean_message(&inbound, &line);
+            lines.push(line);
+            return read_answer(agent, clean.as_ref().unwrap_or(message)).map_err(Some);
         }
         if received > BYTES_BEFORE_ANSWER {
             let (agent, during) = (agent.to_owned(), "before it answered initialize".to_owned());
             return Err(Some(AgentError::Flooded { agent, limit: BYTES_BEFORE_ANSWER, during }));
         }
-        lines.push(inbound_line(&inbound, &[]));
+        lines.push(line);
         if let Inbound::Request { id, message } = &inbound {
             refuse(peer, id, message, lines).await;
         }

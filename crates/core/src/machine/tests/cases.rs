@@ -309,6 +309,7 @@ fn a_crash_leaves_queued_prompts_queued_and_never_sends_a_dispatched_one_again()
         request: RequestId::new(format!("p{id}")).unwrap(),
         prompt: Arc::from("[]"),
         policy: PermissionPolicy::DenyAll,
+        wishes: WakeOptions::default(),
         queued_at: at(5),
         state,
         usage: None,

@@ -122,6 +122,7 @@ fn left_open(id: u64, state: TurnState) -> Turn {
         request: RequestId::new(format!("left{id}")).unwrap(),
         prompt: Arc::from("[]"),
         policy: PermissionPolicy::DenyAll,
+        wishes: WakeOptions::default(),
         queued_at: at(4),
         state,
         usage: None,

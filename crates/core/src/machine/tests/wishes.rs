@@ -60,6 +60,26 @@ fn a_queued_prompt_that_wants_nothing_lost_is_heard_after_the_agent_dies_under_t
 }
 
 #[test]
+fn the_wishes_of_a_waiting_prompt_are_kept_with_it_and_hold_under_the_next_host() {
+    let mut machine = live(LOAD);
+    let Input::Prompt { request, prompt: blocks, policy, .. } = prompt("q") else { panic!("a prompt") };
+    let options = WakeOptions { fallback: Fallback::Refuse, carry_history: true };
+    feed(&mut machine, [prompt("p")]);
+    let effects = feed(&mut machine, [Input::Prompt { request, prompt: blocks, policy, options }]);
+    let Some(Effect::SaveTurn(waiting)) = effects.first() else { panic!("{effects:?}") };
+    assert_eq!(waiting.wishes, options);
+
+    // Whoever wakes the session next has no wishes, and does not know of these.
+    let mut machine = kept(1);
+    feed(&mut machine, [Input::Recover(vec![waiting.clone()]), Input::Wake(WakeOptions::default())]);
+    assert!(machine.carries_history());
+    let effects = feed(&mut machine, [ready(LOAD), refused(Reading::Lost)]);
+    assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
+    let [(3, TurnOutcome::Failed(error))] = ended(&effects)[..] else { panic!("{effects:?}") };
+    assert_eq!(&*error.code, "SESSION_NOT_RESTORED");
+}
+
+#[test]
 fn the_wishes_of_a_prompt_that_was_cancelled_bind_nobody() {
     let mut machine = live(LOAD);
     let careful = wishing("q", PermissionPolicy::DenyAll, Fallback::Refuse);

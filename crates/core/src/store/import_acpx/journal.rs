@@ -21,7 +21,7 @@ pub(super) enum JournalLine<'a> {
     },
     TurnResult {
         request: Cow<'a, str>,
-        result: MarkedResult,
+        result: &'a RawValue,
     },
     /// A marker of a later npm acpx.
     OtherMarker,
@@ -99,10 +99,7 @@ impl<'a> Members<'a> {
         Some(match self.kind?.get() {
             r#""segment""# => JournalLine::Segment { request },
             r#""turn_started""# => JournalLine::TurnStarted { request: request? },
-            r#""turn_result""# => {
-                let result = serde_json::from_str(self.result?.get()).ok()?;
-                JournalLine::TurnResult { request: request?, result }
-            }
+            r#""turn_result""# => JournalLine::TurnResult { request: request?, result: self.result? },
             _ => JournalLine::OtherMarker,
         })
     }
@@ -146,7 +143,7 @@ mod tests {
             ),
             (
                 r#"{"schema":"acpx.session.journal.v1","type":"turn_result","request_id":"r","result":{"status":"completed","stopReason":"end_turn"}}"#,
-                r#"TurnResult { request: "r", result: MarkedResult { status: "completed", stop_reason: Some("end_turn"), error: None } }"#,
+                r#"TurnResult { request: "r", result: RawValue({"status":"completed","stopReason":"end_turn"}) }"#,
             ),
             (r#"{"schema":"acpx.session.journal.v1","type":"new"}"#, "OtherMarker"),
             (

@@ -16,7 +16,6 @@ mod owner;
 mod permission;
 mod record;
 mod report;
-mod secrets;
 mod source;
 mod taking;
 mod telling;

@@ -100,6 +100,11 @@ impl Source {
         notes
     }
 
+    /// Words of the record without the secrets that its journal has told.
+    pub(super) fn clean(&self, words: &str) -> String {
+        self.transcript.clean(words)
+    }
+
     fn next_line(&mut self, line: &mut Vec<u8>) -> Result<Option<LineRead>, Damage> {
         while let Some(segment) = self.segments.last_mut() {
             match read_line(&mut segment.reader, line, LINE_LIMIT) {

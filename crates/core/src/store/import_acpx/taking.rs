@@ -115,16 +115,18 @@ impl Taker<'_> {
         if telling.next_kept().is_some() {
             return Err(gone_on());
         }
-        let rest = telling.rest();
+        let rest = telling.rest(|words| source.clean(words));
         let (events, turns) = telling.added();
         let is_news = events > 0 || !rest.is_empty();
         if !destination.write(self, telling.lineage(), rest, Durability::Machine).await? {
             return Err(gone_on());
         }
         notes.extend(source.notes());
-        let session = telling.lineage().current().session.clone();
-        let taken =
-            Taken { file: files.name.clone(), record: destination.id(), session, turns, events, notes };
+        let lineage = telling.lineage();
+        let current = lineage.current();
+        let (session, agent_session) = (current.session.clone(), current.agent_session.clone());
+        let (file, record) = (files.name.clone(), destination.id());
+        let taken = Taken { file, record, session, agent_session, turns, events, notes };
         Ok((taken, is_news))
     }
 
@@ -147,7 +149,8 @@ impl Taker<'_> {
             scope,
             mcp_servers: Vec::new(),
             agent_run: None,
-            title: npm.title.clone(),
+            // It is told last, when all that it must not say is known.
+            title: None,
             lifecycle: npm.lifecycle,
             lineage: Lineage::imported(npm.session.clone(), npm.agent_session.clone(), npm.created_at),
             created_at: npm.created_at,

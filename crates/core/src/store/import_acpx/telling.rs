@@ -27,7 +27,11 @@ pub(super) struct Telling {
     turns: u64,
     /// The row of the session that the record's file names.
     row: Lineage,
-    /// What the record's file says otherwise than the record that is kept.
+    /// The title in the record's file.
+    title: Option<String>,
+    /// The title of the record that is kept.
+    kept_title: Option<String>,
+    /// What else the record's file says otherwise than the record that is kept.
     pending: Vec<Change>,
 }
 
@@ -43,6 +47,8 @@ impl Telling {
             servers: Vec::new(),
             turns: 0,
             row: Lineage::imported(npm.session.clone(), npm.agent_session.clone(), npm.created_at),
+            title: npm.title.clone(),
+            kept_title: None,
             pending: Vec::new(),
         }
     }
@@ -50,14 +56,12 @@ impl Telling {
     /// Tells what has come since to a record that is kept.
     pub(super) fn of_kept(npm: &NpmRecord, record: &Record) -> Self {
         let mut pending = Vec::new();
-        if npm.title.is_some() && npm.title != record.title {
-            pending.push(Change::Title(npm.title.clone()));
-        }
         if npm.lifecycle != Lifecycle::Open && record.lifecycle == Lifecycle::Open {
             pending.push(Change::Lifecycle(npm.lifecycle));
         }
         Self {
             pending,
+            kept_title: record.title.clone(),
             kept: record.last_seq.map_or(0, |seq| seq.0),
             lineage: Some(record.lineage.clone()),
             servers: record.mcp_servers.clone(),
@@ -137,8 +141,8 @@ impl Telling {
         }
     }
 
-    /// What the record's file says beyond the journal.
-    pub(super) fn rest(&mut self) -> Vec<Change> {
+    /// What the record's file says beyond the journal. `clean` takes out of it what the journal told in confidence.
+    pub(super) fn rest(&mut self, clean: impl Fn(&str) -> String) -> Vec<Change> {
         let told = self.row.current();
         let before = self.lineage.as_ref().unwrap_or(&self.row);
         let mut lineage = before.clone();
@@ -149,6 +153,10 @@ impl Telling {
             lineage.replace(session, inner, LineageReason::LoadFailed, self.used_at);
         }
         let mut changes = std::mem::take(&mut self.pending);
+        let title = self.title.take().map(|title| clean(&title));
+        if title.is_some() && title != self.kept_title {
+            changes.push(Change::Title(title));
+        }
         if lineage != *before {
             changes.push(Change::Lineage(lineage.clone()));
         }

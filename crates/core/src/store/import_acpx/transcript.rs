@@ -16,10 +16,10 @@ use super::answer::{Answer, failure, made_session};
 use super::direction::{Asked, Directions};
 use super::journal::{JournalLine, JournalMessage, MarkedResult, string};
 use super::permission;
-use super::secrets::Secrets;
 use crate::model::{
     AcpSessionId, AgentSessionId, Direction, EventKind, Fact, FactError, LineageReason, PermissionCount,
-    PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState,
+    PermissionPolicy, RequestId, Secrets, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome,
+    TurnState, WakeOptions,
 };
 
 /// What npm acpx's next process writes of a turn whose process died.
@@ -109,14 +109,23 @@ impl Transcript {
     /// Takes the next line of the journal.
     pub(super) fn take(&mut self, line: &str) -> Result<(), NotALine> {
         match JournalLine::read(line).ok_or(NotALine)? {
-            JournalLine::Segment { request } => self.segment(request),
+            JournalLine::Segment { request: None } | JournalLine::OtherMarker => {}
+            JournalLine::Segment { request: Some(request) } => {
+                let request = self.clean(&request);
+                self.segment(&request);
+            }
             JournalLine::TurnStarted { request } => {
                 self.interrupt();
+                let request = self.clean(&request);
                 self.announced = Some(self.request_id(&request));
             }
-            JournalLine::TurnResult { request, result } => self.turn_result(&request, result)?,
-            JournalLine::OtherMarker => {}
-            JournalLine::Message(message) => self.message(line, &message),
+            JournalLine::TurnResult { request, result } => {
+                let (request, clean) = (self.clean(&request), self.secrets.remove_from_json(result.get()));
+                let result = clean.as_deref().unwrap_or(result.get());
+                let result = serde_json::from_str(result).map_err(|_| NotALine)?;
+                self.turn_result(&request, result)?;
+            }
+            JournalLine::Message(message) => self.message(line, message),
         }
         Ok(())
     }
@@ -131,13 +140,15 @@ impl Transcript {
         self.out.drain(..)
     }
 
+    /// Words of npm acpx's own without the secrets that the journal has told so far.
+    pub(super) fn clean(&self, words: &str) -> String {
+        self.secrets.remove_from_words(words).into_owned()
+    }
+
     /// A segment that begins within a turn we have not seen begin: the segment with its beginning is gone.
-    fn segment(&mut self, request: Option<Cow<'_, str>>) {
-        let Some(request) = request.filter(|_| self.open.is_none() && self.announced.is_none()) else {
-            return;
-        };
-        if !self.requests.contains(&*request) {
-            let request = self.request_id(&request);
+    fn segment(&mut self, request: &str) {
+        if self.open.is_none() && self.announced.is_none() && !self.requests.contains(request) {
+            let request = self.request_id(request);
             self.begin_turn(request, "[]".into(), true);
         }
     }
@@ -159,27 +170,30 @@ impl Transcript {
         Ok(())
     }
 
-    fn message(&mut self, line: &str, message: &JournalMessage<'_>) {
-        let placed = self.directions.place(message);
-        let (method, params) = match message {
-            JournalMessage::Request { method, params, .. }
-            | JournalMessage::Notification { method, params } => {
-                (string(method.get()).unwrap_or_default(), *params)
-            }
-            JournalMessage::Response { .. } => (Cow::Borrowed(""), None),
+    /// What is acted on is the line as it is kept, so that no secret lives on in a turn. Of a line that is not kept
+    /// there is its place and no more.
+    fn message(&mut self, line: &str, message: JournalMessage<'_>) {
+        let clean = match call(&message) {
+            Some((method, params)) => self.secrets.remove_from_call(line, &method, params.map(RawValue::get)),
+            None => self.secrets.remove_from_answer(line),
         };
-        if placed.kind == EventKind::Request {
+        let kept = match clean.as_deref().map(JournalLine::read) {
+            None => Some(message),
+            Some(Some(JournalLine::Message(clean))) => Some(clean),
+            Some(_) => None,
+        };
+        let placed = self.directions.place(kept.as_ref().unwrap_or(&message));
+        if let (EventKind::Request, Some((method, params))) = (placed.kind, kept.as_ref().and_then(call)) {
             self.request(&method, params);
         }
-        let body = self.secrets.remove(line, &method, params);
         self.out.push(Step::Line(Line {
             turn: self.open.as_ref().map(|turn| turn.id),
             direction: placed.direction,
             kind: placed.kind,
-            body,
+            body: clean.as_deref().unwrap_or(line).into(),
         }));
-        if let (JournalMessage::Response { result, error, .. }, Some(asked)) = (message, placed.answers) {
-            self.answer(&asked, *result, *error);
+        if let (Some(JournalMessage::Response { result, error, .. }), Some(asked)) = (kept, placed.answers) {
+            self.answer(&asked, result, error);
         }
     }
 
@@ -241,12 +255,14 @@ impl Transcript {
         let reason = if self.answered { LineageReason::LoadFailed } else { LineageReason::NotMaterialised };
         let made = self.made.take().filter(|(made, _)| made == session.as_str());
         let inner = made.and_then(|(_, inner)| inner);
+        let told = inner.as_ref().map(|inner| inner.as_str().to_owned());
         self.out.push(Step::Session { session: session.clone(), inner, reason });
         if let Some(before) = self.session.replace(session.clone()) {
             let fact = Fact::SessionReset {
                 reason: reason.as_str().to_owned(),
                 from_acpx_session_id: before.as_str().to_owned(),
                 acpx_session_id: session.as_str().to_owned(),
+                agent_session_id: told,
                 announced: self.answered,
             };
             self.fact(None, &fact);
@@ -350,6 +366,7 @@ impl Transcript {
             prompt: turn.prompt,
             // The journal does not tell it. This is the default there as it is here.
             policy: PermissionPolicy::default(),
+            wishes: WakeOptions::default(),
             queued_at: self.at,
             state,
             usage,
@@ -381,6 +398,16 @@ impl Transcript {
         }
         self.requests.insert(id.clone());
         RequestId::new(id).expect("an id that is empty was given another one")
+    }
+}
+
+/// The method and the params of a message that is no answer.
+fn call<'a>(message: &JournalMessage<'a>) -> Option<(Cow<'a, str>, Option<&'a RawValue>)> {
+    match message {
+        JournalMessage::Request { method, params, .. } | JournalMessage::Notification { method, params } => {
+            Some((string(method.get()).unwrap_or_default(), *params))
+        }
+        JournalMessage::Response { .. } => None,
     }
 }
 

@@ -19,7 +19,9 @@ pub(super) use self::record::{
     RECORD, RecordRow, agent_run, id, lifecycle_values, list, name_text, place, record, run_values,
     scope_values, servers_text,
 };
-pub(super) use self::turn::{DISPATCHED_AT, StateColumns, TURN, number_unless_none, turn, turn_state};
+pub(super) use self::turn::{
+    DISPATCHED_AT, StateColumns, TURN, number_unless_none, turn, turn_state, wish_values,
+};
 
 /// The number of a record in the file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

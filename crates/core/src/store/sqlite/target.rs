@@ -119,6 +119,7 @@ impl Target<'_> {
         self.count_open(before.is_some_and(|before| before.is_open()), turn.is_open());
         let prompt = body::keep(self.connection, &turn.prompt)?;
         let state = StateColumns::of(&turn.state);
+        let [fallback, carry_history] = rows::wish_values(turn.wishes);
         let values = [
             ValueRef::Integer(self.standing.key.0),
             cells::number(turn.id.0)?,
@@ -138,6 +139,8 @@ impl Target<'_> {
             turn.usage.as_deref().into(),
             rows::number_unless_none(turn.permissions.approved),
             rows::number_unless_none(turn.permissions.rejected),
+            fallback,
+            carry_history,
         ];
         let mut upsert = self.connection.prepare_cached(UPSERT_TURN)?;
         Ok(cells::write(&mut upsert, &TURN, values)?)
@@ -202,14 +205,15 @@ impl Target<'_> {
 
 const UPSERT_TURN: &str = "INSERT INTO turns (record, turn, request, state, policy, queued_at, dispatched_at, \
      ended_at, stop_reason, error_code, error_message, error_acp, prompt, prompt_blob, usage, approved, \
-     rejected, checksum) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18) \
+     rejected, fallback, carry_history, checksum) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20) \
      ON CONFLICT (record, turn) DO UPDATE SET request = excluded.request, state = excluded.state, \
      policy = excluded.policy, queued_at = excluded.queued_at, dispatched_at = excluded.dispatched_at, \
      ended_at = excluded.ended_at, stop_reason = excluded.stop_reason, error_code = excluded.error_code, \
      error_message = excluded.error_message, error_acp = excluded.error_acp, prompt = excluded.prompt, \
      prompt_blob = excluded.prompt_blob, usage = excluded.usage, approved = excluded.approved, \
-     rejected = excluded.rejected, checksum = excluded.checksum";
+     rejected = excluded.rejected, fallback = excluded.fallback, carry_history = excluded.carry_history, \
+     checksum = excluded.checksum";
 
 /// Writes the rows that are new or say more than before.
 pub(super) fn write_lineage(

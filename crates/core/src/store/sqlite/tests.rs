@@ -15,7 +15,7 @@ use super::schema::Migrations;
 use super::*;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Direction, EventKind, KeptServer, Lifecycle, Lineage,
-    LineageIndex, LineageReason, PermissionCount, PermissionPolicy, TurnId, TurnState,
+    LineageIndex, LineageReason, PermissionCount, PermissionPolicy, TurnId, TurnState, WakeOptions,
 };
 use crate::store::PAGE_BYTES;
 
@@ -74,6 +74,7 @@ pub(super) fn turn(number: u64, state: TurnState) -> Change {
         request: request(number),
         prompt: "[]".into(),
         policy: PermissionPolicy::DenyAll,
+        wishes: WakeOptions::default(),
         queued_at: at(7),
         state,
         usage: None,

@@ -4,10 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, SessionError, Settings};
-use acpx_core::machine::{Awakening, Fallback, WakeOptions};
+use acpx_core::machine::Awakening;
 use acpx_core::model::{
-    AbsolutePath, AgentError, AgentSpec, Direction, Entry, Event, HostId, McpServer, MessageKind, RecordId,
-    Seq, Turn, TurnOutcome, TurnState,
+    AbsolutePath, AgentError, AgentSpec, Direction, Entry, Event, Fallback, HostId, McpServer, MessageKind,
+    RecordId, Seq, Turn, TurnOutcome, TurnState, WakeOptions,
 };
 use acpx_core::store::{MemoryStore, Store};
 use acpx_core::tools::{Environment, Grace};

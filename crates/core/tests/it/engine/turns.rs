@@ -167,6 +167,37 @@ async fn after_a_crash_of_the_host_a_dispatched_turn_is_interrupted_and_a_queued
 }
 
 #[tokio::test]
+async fn a_waiting_prompt_that_wants_nothing_lost_is_not_sent_to_a_fresh_session_by_the_next_host() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| turn.end("end_turn"))
+        .prompt(|turn| turn.say("half").hang())
+        .next_start()
+        .initialize(json!({"loadSession": false}));
+    let (session, _) = bench.open(&script).await;
+    prompt(&session, "one").await;
+    session.prompt(Prompt::text("two").unwrap()).await.unwrap();
+    let careful = WakeOptions { fallback: Fallback::Refuse, carry_history: false };
+    let waiting = session
+        .prompt(Prompt::text("three").unwrap().with_restore(RestoreSession { options: careful, ..restore() }))
+        .await
+        .unwrap();
+    let mut follower = session.follow(Seq::FIRST);
+    while !follower.next().await.unwrap().unwrap().body.contains("half") {}
+
+    let next = bench.next_host();
+    // Whoever restores it would put up with a fresh session.
+    let error = next.restore(session.record_id(), restore()).await.err().unwrap();
+    assert_eq!(error.code(), "SESSION_NOT_RESTORED");
+    let turn = bench.store.turn_numbered(session.record_id().clone(), waiting.turn).await.unwrap().unwrap();
+    assert_eq!((turn.wishes, failure(&turn).0), (careful, "SESSION_NOT_RESTORED"));
+    bench.engine.shutdown().await;
+    next.shutdown().await;
+}
+
+#[tokio::test]
 async fn a_host_that_lost_its_lease_says_so_and_writes_nothing_more() {
     let bench = Bench::new();
     let (session, _) = bench.open(&faithful(everything())).await;

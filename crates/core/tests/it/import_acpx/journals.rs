@@ -113,6 +113,56 @@ async fn secrets_of_a_journal_are_in_no_byte_of_the_store() {
     let expected =
         line.replace("s3cret-env-value", "[secret]").replace("Bearer s3cret-header-value", "[secret]");
     assert_eq!(&*setup.body, expected);
+    assert_no_byte_of_a_secret(home);
+}
+
+#[tokio::test]
+async fn secrets_that_a_journal_repeats_are_in_no_turn_and_no_fact() {
+    let home = Home::with(&["repeated"]);
+    let report = home.import().await;
+    assert_eq!((report.taken[0].turns, &*report.taken[0].notes), (3, &[][..]));
+    assert_eq!(home.record("repeated").await.title.as_deref(), Some("why [secret] is refused"));
+    let mut turns = Vec::new();
+    for number in 1..=3 {
+        let turn = home.store.turn_numbered(id("repeated"), TurnId(number)).await.unwrap().unwrap();
+        let TurnState::Ended { outcome, .. } = turn.state else { panic!("{:?}", turn.state) };
+        turns.push((turn.request.to_string(), turn.prompt.to_string(), outcome, turn.usage));
+    }
+    let text = |text: &str| format!(r#"[{{"type":"text","text":"{text}"}}]"#);
+    let failed = |code: &str, message: &str, acp: &str| {
+        TurnOutcome::Failed(TurnError { code: code.into(), message: message.into(), acp: Some(acp.into()) })
+    };
+    let quoting = r#"{"code":-32603,"message":"401 for header [secret]","data":{"details":"{\"value\":\"[secret]\"}"}}"#;
+    let refused = r#"{"code":-32603,"message":"401 for header [secret]"}"#;
+    let told = format!("the agent refused session/prompt: {refused}");
+    let stopped = TurnOutcome::Stopped(StopReason::new("[secret]"));
+    let expected = [
+        (
+            "[secret]".to_owned(),
+            text("is [secret] good?"),
+            failed("HEADER [secret]", "401 for header [secret]", quoting),
+            None,
+        ),
+        ("second".to_owned(), text("again"), failed("RUNTIME", &told, refused), None),
+        ("third".to_owned(), text("once more"), stopped, Some(r#"{"model":"[secret]"}"#.into())),
+    ];
+    assert_eq!(turns, expected);
+    let events = all_events(&home.store, &id("repeated"), 100).await.unwrap();
+    let output = events.iter().find(|event| event.body.contains("truncated")).unwrap();
+    assert!(output.body.contains(r"API_KEY=[secret]\nLANG=C.UTF-8"), "{}", output.body);
+    let ended = events.iter().filter_map(|event| Fact::from_body(&event.body));
+    let messages: Vec<String> = ended
+        .filter_map(|fact| match fact {
+            Fact::TurnEnded { error: Some(error), .. } => Some(error.message),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(messages, ["401 for header [secret]", &told]);
+    assert_no_byte_of_a_secret(home);
+}
+
+/// Looks at the bytes of the whole store.
+fn assert_no_byte_of_a_secret(home: Home) {
     let path = home.store.path().to_owned();
     let sessions = home.sessions();
     drop(home.store);
@@ -137,6 +187,7 @@ async fn a_turn_that_was_cut_off_is_interrupted_and_grows_into_what_npm_acpx_mad
         file: format!("{KILLED}.json"),
         record: id(KILLED),
         session: session("01a1e15a-7220-763f-92d0-7b943bbff494"),
+        agent_session: None,
         turns: 1,
         events: 9,
         notes: Vec::new(),

@@ -96,7 +96,7 @@ impl Side {
                     ..event(1, body)
                 })
             }
-            Step::Turn { number, request, state, used } => {
+            Step::Turn { number, request, state, used, wishes } => {
                 let states = [
                     TurnState::Queued,
                     TurnState::Dispatched { at: at(20) },
@@ -107,7 +107,8 @@ impl Side {
                 ];
                 let turn = turn(number, REQUESTS[request], states[state].clone());
                 let permissions = PermissionCount { approved: used.unwrap_or(0), rejected: 0 };
-                Change::Turn(Turn { usage: used.map(|used| used.to_string().into()), permissions, ..turn })
+                let usage = used.map(|used| used.to_string().into());
+                Change::Turn(Turn { usage, permissions, wishes, ..turn })
             }
             Step::Lineage { rows, inner } => Change::Lineage(lineage(rows, inner)),
             Step::Title(title) => Change::Title(title),

@@ -61,6 +61,7 @@ fn a_journal_without_markers_has_its_turns_from_prompts_and_answers() {
             request: RequestId::new(request).unwrap(),
             prompt: r#"[{"type":"text"}]"#.into(),
             policy: PermissionPolicy::ApproveReads,
+            wishes: WakeOptions::default(),
             queued_at: at(),
             state,
             usage: usage.map(Arc::from),

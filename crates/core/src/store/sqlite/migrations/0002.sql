@@ -1,5 +1,5 @@
--- Format 2: what a shell finds a record by, the last process of its agent, that a record was deleted, what a turn used
--- and was allowed, and which files of another program have been taken over. Never edited once released.
+-- Format 2: what a shell finds a record by, the last process of its agent, that a record was deleted, what a turn used,
+-- was allowed and wished for, and which files of another program have been taken over. Never edited once released.
 -- The columns that are added here belong to the checksum of their row up to the last one that is not null, so a row
 -- of format 1 keeps the one it has.
 
@@ -26,6 +26,8 @@ CREATE INDEX records_running ON records (run_pid) WHERE run_pid IS NOT NULL AND 
 ALTER TABLE turns ADD COLUMN usage TEXT;              -- a JSON object, as the agent told it
 ALTER TABLE turns ADD COLUMN approved INTEGER;        -- null for none
 ALTER TABLE turns ADD COLUMN rejected INTEGER;        -- null for none
+ALTER TABLE turns ADD COLUMN fallback TEXT;           -- null for a fresh session, which is what nobody has to wish for
+ALTER TABLE turns ADD COLUMN carry_history INTEGER;   -- 1, or null
 
 -- The files of npm acpx that were looked at, as they were then.
 CREATE TABLE imports (

@@ -7,16 +7,17 @@ use super::super::body;
 use super::super::cells::{self, Cells, Columns, columns};
 use super::super::fault::Fault;
 use crate::model::{
-    PermissionCount, PermissionPolicy, RequestId, StopReason, Turn, TurnError, TurnId, TurnOutcome, TurnState,
+    Fallback, PermissionCount, PermissionPolicy, RequestId, StopReason, Turn, TurnError, TurnId, TurnOutcome,
+    TurnState, WakeOptions,
 };
 
 /// The columns of a turn.
 pub(in super::super) const TURN: Columns<COLUMNS> = columns!["turns":
     "record", "turn", "request", "state", "policy", "queued_at", "dispatched_at", "ended_at", "stop_reason",
     "error_code", "error_message", "error_acp", "prompt", "prompt_blob";
-    added "usage", "approved", "rejected"; "checksum"];
+    added "usage", "approved", "rejected", "fallback", "carry_history"; "checksum"];
 
-const COLUMNS: usize = 17;
+const COLUMNS: usize = 19;
 
 /// Where [`TURN`] has the time of dispatch.
 pub(in super::super) const DISPATCHED_AT: usize = 6;
@@ -28,11 +29,37 @@ pub(in super::super) fn turn(connection: &Connection, cells: &Cells<'_, COLUMNS>
         request: cells.parsed(2, |text| RequestId::new(text).ok())?,
         prompt: body::read(connection, cells.value(12), cells.value(13))?,
         policy: cells.parsed(4, PermissionPolicy::parse)?,
+        wishes: wishes(cells)?,
         queued_at: cells.time(5)?,
         state: turn_state(cells)?,
         usage: cells.optional_text(14)?.map(Into::into),
         permissions: PermissionCount { approved: count(cells, 15)?, rejected: count(cells, 16)? },
     })
+}
+
+/// Where [`TURN`] has the wishes.
+const FALLBACK: usize = 17;
+const CARRY_HISTORY: usize = 18;
+
+/// Wishes, of which those that everybody has are left out.
+fn wishes(cells: &Cells<'_, COLUMNS>) -> Result<WakeOptions, Fault> {
+    let fallback = match cells.optional_text(FALLBACK)?.map(Fallback::parse) {
+        None => Fallback::Fresh,
+        Some(Some(fallback)) if fallback != Fallback::Fresh => fallback,
+        Some(_) => return Err(cells.unknown(FALLBACK)),
+    };
+    let carry_history = match cells.optional_number(CARRY_HISTORY)? {
+        None => false,
+        Some(1) => true,
+        Some(_) => return Err(cells.unknown(CARRY_HISTORY)),
+    };
+    Ok(WakeOptions { fallback, carry_history })
+}
+
+/// The same as two columns hold them.
+pub(in super::super) fn wish_values<'a>(wishes: WakeOptions) -> [ValueRef<'a>; 2] {
+    let fallback = (wishes.fallback != Fallback::Fresh).then(|| wishes.fallback.as_str());
+    [fallback.into(), cells::optional_integer(wishes.carry_history.then_some(1))]
 }
 
 /// A count that is left out when it is none.

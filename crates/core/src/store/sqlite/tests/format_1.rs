@@ -15,6 +15,7 @@ fn old_turn(number: u64, policy: PermissionPolicy, state: TurnState) -> Turn {
         request: request(number),
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {number}\"}}]").into(),
         policy,
+        wishes: WakeOptions::default(),
         queued_at: at(1000 + i64::try_from(number).unwrap()),
         state,
         usage: None,

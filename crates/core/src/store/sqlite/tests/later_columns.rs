@@ -1,13 +1,14 @@
 //! What the second format added: damage in it is found as in the rest, and no lookup goes through all records.
 
 use super::*;
-use crate::model::{AgentEnd, AgentExit, AgentKey, AgentRun, ProcessIdentity, Scope, SessionName};
+use crate::model::{AgentEnd, AgentExit, AgentKey, AgentRun, Fallback, ProcessIdentity, Scope, SessionName};
 
 /// A record with something in every column, and a turn too.
 fn full() -> (Record, Change) {
     let Change::Turn(mut ended) = turn(1, TurnState::Interrupted { at: at(8) }) else { unreachable!() };
     ended.usage = Some("{}".into());
     ended.permissions = PermissionCount { approved: 2, rejected: 1 };
+    ended.wishes = WakeOptions { fallback: Fallback::Refuse, carry_history: true };
     let source = Some(AbsolutePath::new("/etc/servers.json").unwrap());
     let full = Record {
         scope: Some(Scope { agent: AgentKey::new("claude"), name: SessionName::new("name").ok() }),
@@ -80,7 +81,11 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
         "UPDATE turns SET usage = NULL",
         "UPDATE turns SET approved = 3",
         "UPDATE turns SET rejected = NULL",
-        "UPDATE turns SET usage = NULL, approved = NULL, rejected = NULL",
+        "UPDATE turns SET fallback = 'reset'",
+        "UPDATE turns SET fallback = NULL",
+        "UPDATE turns SET carry_history = NULL",
+        "UPDATE turns SET usage = NULL, approved = NULL, rejected = NULL, fallback = NULL, \
+         carry_history = NULL",
     ];
     for change in changes {
         let problem = problem_with(change, false).await;
@@ -109,6 +114,9 @@ async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checks
         ("UPDATE records SET deleted_at = 9, closed_at = 9", "records.deleted_at"),
         ("UPDATE turns SET approved = -1", "turns.approved"),
         ("UPDATE turns SET rejected = 4294967296", "turns.rejected"),
+        ("UPDATE turns SET fallback = 'fresh'", "turns.fallback"),
+        ("UPDATE turns SET fallback = 'Refuse'", "turns.fallback"),
+        ("UPDATE turns SET carry_history = 0", "turns.carry_history"),
     ];
     for (change, column) in changes {
         let expected = format!("{column} holds what no version of ours writes");

@@ -1,6 +1,6 @@
 //! What is asked of the stores: calls over few names and numbers, so that they meet.
 
-use acpx_core::model::{AbsolutePath, AgentKey, Lifecycle, Scope, SessionName};
+use acpx_core::model::{AbsolutePath, AgentKey, Fallback, Lifecycle, Scope, SessionName, WakeOptions};
 use acpx_core::store::{Durability, RecordFilter, ScopeQuery};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -61,7 +61,7 @@ pub(super) enum Call {
 #[derive(Debug, Clone)]
 pub(super) enum Step {
     Event { skew: u64, time: i64, turn: Option<u64>, direction: usize, kind: usize, body: String },
-    Turn { number: u64, request: usize, state: usize, used: Option<u32> },
+    Turn { number: u64, request: usize, state: usize, used: Option<u32>, wishes: WakeOptions },
     Lineage { rows: usize, inner: bool },
     Title(Option<String>),
     McpServers(Vec<(String, bool)>),
@@ -112,8 +112,9 @@ fn step() -> impl Strategy<Value = Step> {
                 Step::Event { skew, time, turn: turn.map(u64::from), direction, kind, body }
             }
         ),
-        4 => (1..6_u64, 0..REQUESTS.len(), 0..6_usize, any::<Option<u32>>())
-            .prop_map(|(number, request, state, used)| Step::Turn { number, request, state, used }),
+        4 => (1..6_u64, 0..REQUESTS.len(), 0..6_usize, any::<Option<u32>>(), wishes()).prop_map(
+            |(number, request, state, used, wishes)| Step::Turn { number, request, state, used, wishes }
+        ),
         1 => (1..4_usize, any::<bool>()).prop_map(|(rows, inner)| Step::Lineage { rows, inner }),
         1 => any::<Option<String>>().prop_map(Step::Title),
         1 => vec(any::<(String, bool)>(), 0..3).prop_map(Step::McpServers),
@@ -123,6 +124,11 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(program, args)| Step::AgentCommand { program, args }),
         2 => lifecycle().prop_map(Step::Lifecycle),
     ]
+}
+
+fn wishes() -> impl Strategy<Value = WakeOptions> {
+    let fallback = prop_oneof![Just(Fallback::Fresh), Just(Fallback::Refuse), Just(Fallback::Reset)];
+    (fallback, any::<bool>()).prop_map(|(fallback, carry_history)| WakeOptions { fallback, carry_history })
 }
 
 fn lifecycle() -> impl Strategy<Value = Lifecycle> {

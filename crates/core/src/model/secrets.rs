@@ -1,0 +1,210 @@
+//! Values that must not be kept, and lines without them. A value that is not stored cannot leak from the store.
+//!
+//! Values of environment variables and headers are secrets wherever they occur. A request that carries them
+//! has them in a list, and there each is replaced whatever it is; anywhere else a value that is known is looked
+//! for in everything that reads as text. Every byte that is no secret stays as it was. A line whose secrets
+//! cannot be told from the rest is not kept at all.
+//!
+//! This is for what agents repeat without meaning any harm. An agent that wants to give a value away can write
+//! it in a thousand ways, and was trusted with it.
+
+use std::borrow::Cow;
+use std::collections::VecDeque;
+use std::fmt;
+use std::ops::Range;
+
+use memchr::memmem::Finder;
+use serde::de::IgnoredAny;
+
+mod lists;
+mod strings;
+
+/// What stands where a secret stood.
+const PLACEHOLDER: &str = "[secret]";
+
+/// What is kept of a line whose secrets cannot be told from the rest.
+const NOT_KEPT: &str = r#"{"acpx":"a line with secret values of an unreadable shape was not kept"}"#;
+
+/// Values this short occur everywhere, and so does the placeholder. They are looked for only as whole strings, and
+/// only in answers.
+const COMMON: usize = 5;
+
+/// How many values that lines have told are remembered. The oldest is forgotten for a newer one.
+const MOST_LEARNED: usize = 256;
+
+/// What the names of variables with secret values have in them.
+const SECRET_NAMES: &[&str] = &["KEY", "TOKEN", "SECRET", "PASSWORD", "CREDENTIAL"];
+
+/// The values that must not be kept.
+#[derive(Default)]
+pub struct Secrets {
+    given: Vec<Secret>,
+    /// What lines have told, the oldest first.
+    learned: VecDeque<Secret>,
+}
+
+/// Whether an environment variable of this name holds a secret.
+pub fn is_secret_name(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    SECRET_NAMES.iter().any(|word| name.contains(word))
+}
+
+impl Secrets {
+    /// Values that are known from the beginning.
+    pub fn new(values: impl IntoIterator<Item = impl AsRef<str>>) -> Self {
+        let given = values.into_iter().filter_map(|value| Secret::new(value.as_ref())).collect();
+        Self { given, learned: VecDeque::new() }
+    }
+
+    /// A request or a notification as it may be kept, if not as it is. `params` is the part of the line that they
+    /// are. Secret values that it tells are known from then on.
+    pub fn remove_from_call(&mut self, line: &str, method: &str, params: Option<&str>) -> Option<String> {
+        let Some(values) = lists::values(method, params.unwrap_or("null")) else {
+            return Some(NOT_KEPT.to_owned());
+        };
+        if values.is_empty() {
+            return self.remove_from_json(line);
+        }
+        let Some(text) = lists::replace(line, &values) else { return Some(NOT_KEPT.to_owned()) };
+        for value in values.iter().filter(|value| value.is_sought) {
+            self.learn(&value.text());
+        }
+        self.remove_from_json(&text).or(Some(text))
+    }
+
+    /// An answer as it may be kept, if not as it is. It may repeat what it answers, so that even the shortest
+    /// values are looked for, as whole strings.
+    pub fn remove_from_answer(&self, line: &str) -> Option<String> {
+        self.remove(line, |_| true)
+    }
+
+    /// Any JSON text as it may be kept, if not as it is.
+    pub fn remove_from_json(&self, json: &str) -> Option<String> {
+        self.remove(json, |secret| !secret.is_common())
+    }
+
+    /// Words that are no JSON, as they may be kept.
+    pub fn remove_from_words<'a>(&self, words: &'a str) -> Cow<'a, str> {
+        let mut found = Vec::new();
+        for secret in self.all().filter(|secret| !secret.is_common()) {
+            secret.find(words.as_bytes(), &mut found);
+        }
+        if found.is_empty() { words.into() } else { replaced(words, found).into() }
+    }
+
+    /// A text that has none of the secrets costs one search for each; only one that may have them is read.
+    fn remove(&self, json: &str, is_sought: impl Fn(&Secret) -> bool) -> Option<String> {
+        let is_sought = |secret: &&Secret| is_sought(secret) && secret.may_be_in(json);
+        let sought: Vec<&Secret> = self.all().filter(is_sought).collect();
+        if sought.is_empty() {
+            return None;
+        }
+        let found = strings::find(json, &sought);
+        if found.is_empty() {
+            return None;
+        }
+        let text = replaced(json, found);
+        let is_json = serde_json::from_str::<IgnoredAny>(&text).is_ok();
+        Some(if is_json { text } else { NOT_KEPT.to_owned() })
+    }
+
+    fn all(&self) -> impl Iterator<Item = &Secret> {
+        self.given.iter().chain(&self.learned)
+    }
+
+    fn learn(&mut self, value: &str) {
+        let Some(secret) = Secret::new(value) else { return };
+        if self.all().any(|known| *known.value == *value) {
+            return;
+        }
+        if self.learned.len() == MOST_LEARNED {
+            self.learned.pop_front();
+        }
+        self.learned.push_back(secret);
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Secrets").finish_non_exhaustive()
+    }
+}
+
+/// One value, and how it is looked for.
+struct Secret {
+    value: Box<str>,
+    /// The longest part of it that stands in every JSON text as it is, however that was written.
+    anchor: Finder<'static>,
+    /// The value, and the value as it stands in JSON, which a text may quote.
+    forms: Vec<Finder<'static>>,
+}
+
+impl Secret {
+    fn new(value: &str) -> Option<Self> {
+        if value.is_empty() {
+            return None;
+        }
+        let finder = |text: &str| Finder::new(text).into_owned();
+        let quoted = serde_json::Value::from(value).to_string();
+        let inside = quoted.get(1..quoted.len() - 1).filter(|inside| *inside != value);
+        Some(Self {
+            value: value.into(),
+            anchor: finder(anchor(value)),
+            forms: std::iter::once(value).chain(inside).map(finder).collect(),
+        })
+    }
+
+    fn is_common(&self) -> bool {
+        self.value.len() <= COMMON || PLACEHOLDER.contains(&*self.value)
+    }
+
+    /// Whether it can be in a JSON text. An anchor without a byte is in every text.
+    fn may_be_in(&self, json: &str) -> bool {
+        self.anchor.find(json.as_bytes()).is_some()
+    }
+
+    /// Adds the places where it stands in a text.
+    fn find(&self, text: &[u8], found: &mut Vec<Range<usize>>) {
+        for form in &self.forms {
+            let length = form.needle().len();
+            let mut from = 0;
+            while let Some(offset) = text.get(from..).and_then(|rest| form.find(rest)) {
+                let start = from + offset;
+                found.push(start..start + length);
+                // The last one that begins within this one: `abcab` is twice in `abcabcab`.
+                let within = start + 1..text.len().min(start + 2 * length - 1);
+                let last = text.get(within).and_then(|rest| memchr::memmem::rfind(rest, form.needle()));
+                from = last.map_or(start + length, |offset| start + 1 + offset);
+            }
+        }
+    }
+}
+
+/// The longest run of characters that no writer of JSON escapes. Some escape what HTML or JavaScript would take
+/// amiss, and some all that is not ASCII.
+fn anchor(value: &str) -> &str {
+    let is_plain = |byte: u8| byte.is_ascii_graphic() && !b"\"\\/<>&'+=`".contains(&byte);
+    let runs = value.split(|character: char| !u8::try_from(character).is_ok_and(is_plain));
+    runs.max_by_key(|run| run.len()).unwrap_or_default()
+}
+
+/// The text with the placeholder in these places. Where some overlap, one stands for all of them.
+fn replaced(text: &str, mut found: Vec<Range<usize>>) -> String {
+    found.sort_by_key(|place| (place.start, place.end));
+    let mut out = String::with_capacity(text.len());
+    let mut done = 0;
+    for place in found {
+        if place.start < done {
+            done = done.max(place.end);
+            continue;
+        }
+        out.push_str(text.get(done..place.start).unwrap_or_default());
+        out.push_str(PLACEHOLDER);
+        done = place.end;
+    }
+    out.push_str(text.get(done..).unwrap_or_default());
+    out
+}
+
+#[cfg(test)]
+mod tests;

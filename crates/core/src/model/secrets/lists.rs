@@ -1,0 +1,102 @@
+//! The lists in which requests carry secret values: each item has a name and a value, and every value is one.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{PLACEHOLDER, is_secret_name};
+
+/// A secret value within a line.
+pub(super) struct Value<'a> {
+    raw: &'a str,
+    /// Whether it is looked for in other lines. Servers are given what nobody else is to know; a terminal's
+    /// environment is mostly paths and switches, which are told apart by their names.
+    pub(super) is_sought: bool,
+}
+
+impl Value<'_> {
+    /// The value as it reads.
+    pub(super) fn text(&self) -> Cow<'_, str> {
+        serde_json::from_str(self.raw).unwrap_or(Cow::Borrowed(self.raw))
+    }
+}
+
+#[derive(Deserialize)]
+struct Setup<'a> {
+    #[serde(borrow, default, rename = "mcpServers")]
+    servers: Option<Vec<Server<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Server<'a> {
+    #[serde(borrow, default)]
+    env: Option<Vec<Named<'a>>>,
+    #[serde(borrow, default)]
+    headers: Option<Vec<Named<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Terminal<'a> {
+    #[serde(borrow, default)]
+    env: Option<Vec<Named<'a>>>,
+}
+
+#[derive(Deserialize)]
+struct Named<'a> {
+    #[serde(borrow, default)]
+    name: Option<&'a RawValue>,
+    #[serde(borrow)]
+    value: &'a RawValue,
+}
+
+impl Named<'_> {
+    fn is_secret(&self) -> bool {
+        let name = self.name.and_then(|name| serde_json::from_str::<Cow<'_, str>>(name.get()).ok());
+        name.is_none_or(|name| is_secret_name(&name))
+    }
+}
+
+/// The secret values in the params of a request; `None` if they are of a shape that cannot be read.
+pub(super) fn values<'a>(method: &str, params: &'a str) -> Option<Vec<Value<'a>>> {
+    match method {
+        "session/new" | "session/load" | "session/resume" | "session/fork" => {
+            let setup: Option<Setup<'a>> = serde_json::from_str(params).ok()?;
+            let servers = setup.and_then(|setup| setup.servers).unwrap_or_default();
+            let lists = servers.into_iter().flat_map(|server| [server.env, server.headers]);
+            let value = |named: Named<'a>| Value { raw: named.value.get(), is_sought: true };
+            Some(lists.flatten().flatten().map(value).collect())
+        }
+        "terminal/create" => {
+            let terminal: Option<Terminal<'a>> = serde_json::from_str(params).ok()?;
+            let env = terminal.and_then(|terminal| terminal.env).unwrap_or_default();
+            let value = |named: Named<'a>| Value { raw: named.value.get(), is_sought: named.is_secret() };
+            Some(env.into_iter().map(value).collect())
+        }
+        _ => Some(Vec::new()),
+    }
+}
+
+/// The line with each of these values replaced; `None` if one of them is not a part of it.
+pub(super) fn replace(line: &str, values: &[Value<'_>]) -> Option<String> {
+    let mut places: Vec<Range<usize>> =
+        values.iter().map(|value| range_within(line, value.raw)).collect::<Option<_>>()?;
+    places.sort_by_key(|place| place.start);
+    let mut text = String::with_capacity(line.len());
+    let mut done = 0;
+    for place in places {
+        text.push_str(line.get(done..place.start)?);
+        text.extend(["\"", PLACEHOLDER, "\""]);
+        done = place.end;
+    }
+    text.push_str(line.get(done..)?);
+    Some(text)
+}
+
+/// Where a part that was borrowed from a line stands in it.
+fn range_within(line: &str, part: &str) -> Option<Range<usize>> {
+    let start = part.as_ptr().addr().checked_sub(line.as_ptr().addr())?;
+    let range = start..start.checked_add(part.len())?;
+    (line.get(range.clone())? == part).then_some(range)
+}

@@ -1,0 +1,184 @@
+//! Secrets in the strings of a JSON text: found as the strings read, whatever escapes they are written with, and
+//! told as places in the text.
+//!
+//! Names of members are never secrets. Nor are the words and ids by which a message is understood: a server
+//! whose variable has the value `content` must not make every update unreadable. Nothing here panics on any
+//! text, JSON or not.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use memchr::{memchr, memchr2};
+
+use super::Secret;
+
+/// Members of the envelope that say what a line is.
+const ENVELOPE: &[&str] = &["jsonrpc", "id", "method"];
+
+/// Members that name things. An id that is changed names nothing.
+const IDS: &[&str] =
+    &["sessionId", "agentSessionId", "messageId", "toolCallId", "terminalId", "optionId", "nextCursor"];
+
+/// Members whose value is a word of the protocol, if it is written like one.
+const WORDS: &[&str] = &["type", "sessionUpdate", "kind", "status", "stopReason", "outcome", "role"];
+
+/// The places in a JSON text where secrets stand.
+pub(super) fn find(json: &str, secrets: &[&Secret]) -> Vec<Range<usize>> {
+    let mut places = Vec::new();
+    let mut found = Vec::new();
+    for inside in (Strings { json, at: 0, depth: 0, member: None }) {
+        let Some(raw) = json.get(inside.clone()) else { continue };
+        let reading = Reading::of(raw);
+        for secret in secrets {
+            if !secret.is_common() {
+                secret.find(&reading.text, &mut found);
+            } else if *reading.text == *secret.value.as_bytes() {
+                found.push(0..reading.text.len());
+            }
+        }
+        let place = |range: Range<usize>| {
+            inside.start + reading.origin(range.start)..inside.start + reading.origin(range.end)
+        };
+        places.extend(found.drain(..).map(place));
+    }
+    places
+}
+
+/// Where the strings of a JSON text are, without their quotes; those that may have secrets.
+struct Strings<'a> {
+    json: &'a str,
+    at: usize,
+    depth: usize,
+    /// The name of the member whose value comes next.
+    member: Option<&'a str>,
+}
+
+impl Iterator for Strings<'_> {
+    type Item = Range<usize>;
+
+    fn next(&mut self) -> Option<Range<usize>> {
+        loop {
+            let byte = *self.json.as_bytes().get(self.at)?;
+            self.at += 1;
+            match byte {
+                b'"' => {
+                    let (inside, may_have_secrets) = self.string()?;
+                    if may_have_secrets {
+                        return Some(inside);
+                    }
+                }
+                b'{' | b'[' => (self.depth, self.member) = (self.depth + 1, None),
+                b'}' | b']' => (self.depth, self.member) = (self.depth.saturating_sub(1), None),
+                b',' => self.member = None,
+                _ => {}
+            }
+        }
+    }
+}
+
+impl Strings<'_> {
+    /// The string that begins here, and whether it may have secrets: a name has none.
+    fn string(&mut self) -> Option<(Range<usize>, bool)> {
+        let inside = self.at..end_of_string(self.json, self.at)?;
+        let text = self.json.get(inside.clone())?;
+        let rest = self.json.get(inside.end + 1..)?;
+        self.at = inside.end + 1;
+        if rest.trim_ascii_start().starts_with(':') {
+            self.member = Some(text);
+            return Some((inside, false));
+        }
+        let stays = self.member.take().is_some_and(|member| self.stays(member, text));
+        Some((inside, !stays))
+    }
+
+    fn stays(&self, member: &str, text: &str) -> bool {
+        let is_word = || text.bytes().all(|byte| byte.is_ascii_lowercase() || byte == b'_');
+        (self.depth == 1 && ENVELOPE.contains(&member))
+            || IDS.contains(&member)
+            || (WORDS.contains(&member) && is_word())
+    }
+}
+
+/// Where the quote is that ends a string.
+fn end_of_string(json: &str, mut at: usize) -> Option<usize> {
+    loop {
+        at += memchr2(b'"', b'\\', json.as_bytes().get(at..)?)?;
+        if json.as_bytes().get(at) == Some(&b'"') {
+            return Some(at);
+        }
+        at += 2;
+    }
+}
+
+/// A string as it reads, and where each byte of that comes from.
+struct Reading<'a> {
+    text: Cow<'a, [u8]>,
+    /// By byte of the text; without, each byte is its own.
+    origins: Vec<usize>,
+    length: usize,
+}
+
+impl<'a> Reading<'a> {
+    fn of(raw: &'a str) -> Self {
+        let bytes = raw.as_bytes();
+        if memchr(b'\\', bytes).is_none() {
+            return Self { text: bytes.into(), origins: Vec::new(), length: bytes.len() };
+        }
+        let mut text = Vec::with_capacity(bytes.len());
+        let mut origins = Vec::with_capacity(bytes.len());
+        let mut at = 0;
+        while let Some(&byte) = bytes.get(at) {
+            if byte == b'\\' {
+                let (character, length) = escape(bytes.get(at + 1..).unwrap_or_default());
+                text.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes());
+                origins.resize(text.len(), at);
+                at += 1 + length;
+            } else {
+                text.push(byte);
+                origins.push(at);
+                at += 1;
+            }
+        }
+        Self { text: text.into(), origins, length: bytes.len() }
+    }
+
+    /// Where in the raw string a byte of the text comes from; the end comes from the end.
+    fn origin(&self, byte: usize) -> usize {
+        if byte == self.text.len() {
+            return self.length;
+        }
+        self.origins.get(byte).copied().unwrap_or(byte)
+    }
+}
+
+/// The character that an escape stands for, and the length of the escape without its backslash. Half a surrogate
+/// pair stands for nothing, and no secret has it.
+fn escape(bytes: &[u8]) -> (char, usize) {
+    let Some(first) = bytes.first() else { return (char::REPLACEMENT_CHARACTER, 0) };
+    let character = match first {
+        b'n' => '\n',
+        b't' => '\t',
+        b'r' => '\r',
+        b'b' => '\u{8}',
+        b'f' => '\u{c}',
+        b'u' => return unicode(bytes),
+        other => char::from(*other),
+    };
+    (character, 1)
+}
+
+fn unicode(bytes: &[u8]) -> (char, usize) {
+    let unit = |at: usize| {
+        let digits = std::str::from_utf8(bytes.get(at..at + 4)?).ok()?;
+        u32::from_str_radix(digits, 16).ok()
+    };
+    let Some(first) = unit(1) else { return (char::REPLACEMENT_CHARACTER, 1) };
+    if let Some(character) = char::from_u32(first) {
+        return (character, 5);
+    }
+    let is_pair = first < 0xDC00 && bytes.get(5..7) == Some(b"\\u");
+    let second = if is_pair { unit(7).filter(|second| (0xDC00..0xE000).contains(second)) } else { None };
+    let whole =
+        second.and_then(|second| char::from_u32(0x1_0000 + ((first - 0xD800) << 10) + (second - 0xDC00)));
+    whole.map_or((char::REPLACEMENT_CHARACTER, 5), |character| (character, 11))
+}

@@ -1,0 +1,235 @@
+//! Lines with secrets in every place and every spelling, and lines that must stay as they are.
+
+use std::fmt::Write;
+
+use proptest::prelude::*;
+use serde_json::Value;
+
+use super::*;
+
+/// A request or notification as it is kept, by someone who knows nothing yet.
+fn kept_call(line: &str) -> String {
+    learnt_from(&mut Secrets::default(), line)
+}
+
+fn learnt_from(secrets: &mut Secrets, line: &str) -> String {
+    let read: Value = serde_json::from_str(line).unwrap();
+    let params = line.find(r#""params":"#).map(|at| {
+        let rest = &line[at + r#""params":"#.len()..];
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter::<IgnoredAny>();
+        values.next().unwrap().unwrap();
+        &rest[..values.byte_offset()]
+    });
+    let method = read["method"].as_str().unwrap_or_default();
+    secrets.remove_from_call(line, method, params).unwrap_or_else(|| line.to_owned())
+}
+
+fn kept_answer(secrets: &[&str], line: &str) -> String {
+    Secrets::new(secrets).remove_from_answer(line).unwrap_or_else(|| line.to_owned())
+}
+
+fn kept_json(secrets: &[&str], json: &str) -> String {
+    Secrets::new(secrets).remove_from_json(json).unwrap_or_else(|| json.to_owned())
+}
+
+#[test]
+fn values_in_the_lists_of_a_request_are_replaced_and_no_other_byte() {
+    let setup = |env: &str, header: &str| {
+        format!(
+            r#"{{"id":1, "method":"session/load","params":{{"mcpServers":[{{"name":"a","env":[{{"name":"T","value":{env}}}]}}, {{"headers":[{{"value":{header},"name":"A"}}]}}],"n":1e3}}}}"#
+        )
+    };
+    let given = setup(r#""s3cret \" }""#, r#""Bearer x-y-z""#);
+    assert_eq!(kept_call(&given), setup(r#""[secret]""#, r#""[secret]""#));
+    let create = |value: &str| {
+        format!(
+            r#"{{"id":1, "method":"terminal/create","params":{{"command":"c","env":[{{"name":"A","value":{value}}},{{"value":{value},"name":"B"}}],"x":1}},"y":2}}"#
+        )
+    };
+    assert_eq!(kept_call(&create(r#""s3cret \" }""#)), create(r#""[secret]""#));
+    assert_eq!(kept_call(&create("7")), create(r#""[secret]""#));
+}
+
+#[test]
+fn a_value_that_a_request_told_is_looked_for_in_what_follows() {
+    let mut secrets = Secrets::default();
+    let setup = r#"{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":"M","value":"of a server"}]}]}}"#;
+    let create = r#"{"id":2,"method":"terminal/create","params":{"env":[{"name":"PWD","value":"/work/project"},{"name":"GH_TOKEN","value":"of a terminal"}]}}"#;
+    learnt_from(&mut secrets, setup);
+    learnt_from(&mut secrets, create);
+    let update = |server: &str, terminal: &str| {
+        format!(r#"{{"method":"m","params":{{"text":"{server}, {terminal} in /work/project"}}}}"#)
+    };
+    let said = learnt_from(&mut secrets, &update("of a server", "of a terminal"));
+    // A directory is no secret because a terminal was told it.
+    assert_eq!(said, update("[secret]", "[secret]"));
+}
+
+#[test]
+fn of_values_that_keep_coming_the_last_ones_are_known() {
+    let mut secrets = Secrets::default();
+    for number in 0..=MOST_LEARNED {
+        secrets.learn(&format!("token-{number:04}"));
+        secrets.learn(&format!("token-{number:04}"));
+    }
+    let text = format!(r#"["token-0000","token-0001","token-{MOST_LEARNED:04}"]"#);
+    assert_eq!(secrets.remove_from_json(&text).unwrap(), r#"["token-0000","[secret]","[secret]"]"#);
+}
+
+#[test]
+fn a_request_without_secrets_is_kept_byte_for_byte() {
+    for line in [
+        r#"{"id":1,"method":"terminal/create","params":{"command":"c"}}"#,
+        r#"{"id":1,"method":"terminal/create","params":{"command":"c","env":null}}"#,
+        r#"{"method":"session/update","params":{"env":[{"name":"A","value":"not ours to judge"}]}}"#,
+        r#"{"id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}"#,
+        r#"{"id":1,"method":"session/new","params":{"mcpServers":[{"name":"a","env":null}]}}"#,
+        r#"{"id":1,"method":"session/resume"}"#,
+        r#"{"id":1,"method":"session/prompt","params":{"mcpServers":"is only a word here"}}"#,
+    ] {
+        assert_eq!(kept_call(line), line);
+    }
+}
+
+#[test]
+fn a_line_whose_secrets_cannot_be_found_is_not_kept() {
+    for (method, params) in [
+        ("terminal/create", r#"{"env":{"A":"s3cret"}}"#),
+        ("terminal/create", r#"{"env":[{"value":"s3cret","value":"s3cret"}]}"#),
+        ("terminal/create", r#"{"env":[],"env":[{"name":"A","value":"s3cret"}]}"#),
+        ("terminal/create", r#"{"env":[],"env":[{"name":"A","valu\u0065":"s3cret"}]}"#),
+        ("session/new", r#"{"mcpServers":{"a":{"env":{"T":"s3cret"}}}}"#),
+        ("session/new", r#"{"mcpServers":[{"env":{"T":"s3cret"}}]}"#),
+        ("session/new", r#"{"mcpServers":[{"env":[],"env":[{"value":"s3cret"}]}]}"#),
+        ("session/new", r#"{"mcpServers":[{"env":["T=s3cret"]}]}"#),
+        ("session/new", r#"["s3cret"]"#),
+    ] {
+        let line = format!(r#"{{"id":1,"method":"{method}","params":{params}}}"#);
+        assert_eq!(kept_call(&line), NOT_KEPT, "{line}");
+    }
+    // Names are compared as they read.
+    let escaped =
+        r#"{"method":"terminal/create","params":{"\u0065nv":[{"name":"A","valu\u0065":"s3cret"}]}}"#;
+    assert_eq!(kept_call(escaped), escaped.replace("s3cret", "[secret]"));
+}
+
+#[test]
+fn a_known_value_is_found_however_it_is_written() {
+    let secret = "päss/w<o>rd \"+\" 𝄞=ok";
+    let spellings = [
+        r#"päss/w<o>rd \"+\" 𝄞=ok"#,
+        r"p\u00e4ss\/w\u003co\u003Erd \u0022\u002b\u0022 \ud834\udd1e\u003dok",
+        // A text that quotes a line.
+        r#"päss/w<o>rd \\\"+\\\" 𝄞=ok"#,
+    ];
+    for spelling in spellings {
+        let text = |inside: &str| format!(r#"{{"a":["x\/{inside}\n\ud800", 1.0e3]}}"#);
+        assert_eq!(kept_json(&[secret], &text(spelling)), text("[secret]"), "{spelling}");
+    }
+    let other = r#"{"a":"p\u00e4ss\/w\u003co\u003Erd \u0022\u002b\u0022 \ud834\udd1f\u003dok"}"#;
+    assert_eq!(kept_json(&[secret], other), other);
+}
+
+#[test]
+fn a_value_that_begins_or_ends_with_a_quote_leaves_json() {
+    for secret in ["\"begins", "ends-it\"", "\"both-ends\"", "ends-in-slash\\", "\"\"\"\"\"\""] {
+        let text = |inside: &str| format!(r#"{{"data":"{inside}","more":["x {inside} {inside}"]}}"#);
+        let quoted = Value::from(secret).to_string();
+        let line = text(&quoted[1..quoted.len() - 1]);
+        assert_eq!(kept_json(&[secret], &line), text("[secret]"), "{secret}");
+    }
+}
+
+#[test]
+fn of_values_that_overlap_no_part_is_left() {
+    let cases: [(&[&str], &str, &str); 5] = [
+        (&["secret-a", "secret-a-longer"], "secret-a-longer!", "[secret]!"),
+        (&["secret-a-longer", "secret-a"], "secret-a secret-a-longer", "[secret] [secret]"),
+        (&["abcdefgh", "efghijkl"], "abcdefghijkl", "[secret]"),
+        (&["abcabcab"], "<abcabcabcabcabcab>", "<[secret]>"),
+        (&["abcabc"], "abcabcabcabc abcab", "[secret] abcab"),
+    ];
+    for (secrets, text, kept) in cases {
+        assert_eq!(kept_json(secrets, &format!(r#"["{text}"]"#)), format!(r#"["{kept}"]"#), "{text}");
+        assert_eq!(Secrets::new(secrets).remove_from_words(text), kept, "{text}");
+    }
+}
+
+#[test]
+fn a_value_that_is_a_word_of_the_protocol_is_replaced_in_text_alone() {
+    let line = |text: &str| {
+        format!(
+            r#"{{"jsonrpc":"2.0","id":"session-7","method":"session/update","params":{{"sessionId":"session-1","update":{{"sessionUpdate":"tool_call_update","toolCallId":"content","content":[{{"type":"content","content" : {{"type":"text","text":"{text}"}}}}],"status":"completed"}}}}}}"#
+        )
+    };
+    let secrets = ["session", "content", "tool_call_update", "completed", "2.0.session"];
+    assert_eq!(kept_json(&secrets, &line("a session of content")), line("a [secret] of [secret]"));
+    // What does not look like a word of the protocol is none, and inside the params there is no envelope.
+    let odd = |inside: &str| {
+        format!(r#"{{"result":{{"stopReason":"{inside}","id":"{inside}","method":["{inside}"]}}}}"#)
+    };
+    assert_eq!(kept_json(&["s3cret-value"], &odd("s3cret-value")), odd("[secret]"));
+}
+
+#[test]
+fn a_short_value_is_looked_for_only_as_a_whole_string_in_an_answer() {
+    let answer = |value: &str| {
+        format!(r#"{{"id":1,"error":{{"message":"abc d","data":["{value}","abcd",{{"abc":1}}]}}}}"#)
+    };
+    assert_eq!(kept_answer(&["abc", ""], &answer("abc")), answer("[secret]"));
+    // So is one that the placeholder itself would tell.
+    assert_eq!(kept_answer(&["secret"], &answer("secret")), answer("[secret]"));
+    assert_eq!(kept_answer(&["secret"], &answer("a secret")), answer("a secret"));
+    let update = r#"{"method":"session/update","params":{"text":"abc"}}"#;
+    assert_eq!(kept_json(&["abc"], update), update);
+    assert_eq!(Secrets::new(["abc"]).remove_from_words("abc"), "abc");
+}
+
+#[test]
+fn nobody_prints_a_secret() {
+    assert_eq!(format!("{:?}", Secrets::new(["s3cret-value"])), "Secrets { .. }");
+}
+
+/// A string written with any escapes that JSON allows.
+fn written(text: &str, escapes: &[bool]) -> String {
+    let mut out = String::new();
+    for (index, character) in text.chars().enumerate() {
+        // What the anchor is made of is never escaped by anyone.
+        let may_be_plain = character as u32 >= 0x20 && !matches!(character, '"' | '\\');
+        let is_anchor = anchor(&character.to_string()).len() == 1;
+        if is_anchor || (may_be_plain && !escapes[index % escapes.len()]) {
+            out.push(character);
+        } else {
+            for unit in character.encode_utf16(&mut [0; 2]) {
+                write!(out, "\\u{unit:04x}").unwrap();
+            }
+        }
+    }
+    out
+}
+
+proptest! {
+    #[test]
+    fn whatever_is_written_the_secret_is_gone_and_the_rest_reads_as_before(
+        before in any::<String>(),
+        secret in "[a-z\"\\\\/é𝄞<]{6,12}",
+        after in any::<String>(),
+        escapes in prop::collection::vec(any::<bool>(), 1..20),
+    ) {
+        let whole = format!("{before}{secret}{after}");
+        let line = format!(r#"{{"a" :["{}"]}}"#, written(&whole, &escapes));
+        let kept: Value = serde_json::from_str(&kept_json(&[&secret], &line)).unwrap();
+        let words = Secrets::new([&secret]).remove_from_words(&whole).into_owned();
+        prop_assert_eq!(&kept["a"][0], &words);
+        prop_assert!(!words.contains(&secret));
+    }
+
+    #[test]
+    fn any_text_is_taken_and_nothing_panics(text in any::<String>(), secret in any::<String>()) {
+        let secrets = Secrets::new([&secret]);
+        let kept = secrets.remove_from_answer(&text);
+        if serde_json::from_str::<IgnoredAny>(&text).is_ok() {
+            prop_assert!(kept.is_none_or(|kept| serde_json::from_str::<IgnoredAny>(&kept).is_ok()));
+        }
+    }
+}
