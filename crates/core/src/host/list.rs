@@ -1,8 +1,9 @@
-//! `session/list` over the store. A page ends with a row, and the next one begins after it: records that change
-//! meanwhile move to the front, and none is left out.
+//! `session/list` over the store, last made first. A page ends with a row, and the next one begins after it. Records do
+//! not change their places in this order, so whoever reads all pages has every record that was there when it began,
+//! once, whatever happens meanwhile.
 
 use crate::acp::agent::{CallError, ListCall, SessionPage, SessionSummary};
-use crate::model::{AbsolutePath, Record, RecordId, Timestamp};
+use crate::model::{AbsolutePath, Record, RecordId};
 use crate::store::RecordFilter;
 
 use super::Host;
@@ -13,14 +14,18 @@ use super::fault;
 const PAGE: usize = 100;
 
 pub(super) async fn page(host: &Host, call: ListCall) -> Result<SessionPage, CallError> {
-    let after = call.cursor.as_deref().map(read_cursor).transpose()?;
+    let after = match &call.cursor {
+        Some(cursor) => Some(read_cursor(host, cursor).await?),
+        None => None,
+    };
     let real_cwd = match call.cwd {
         Some(cwd) => Some(real(host, cwd).await),
         None => None,
     };
     let filter = RecordFilter { agent: None, real_cwd };
-    let records = host.store.records(filter, after, PAGE).await.map_err(fault::not_kept)?;
-    let next_cursor = (records.len() == PAGE).then(|| records.last().map(cursor)).flatten();
+    let records = host.store.records_by_making(filter, after, PAGE).await.map_err(fault::not_kept)?;
+    let next_cursor =
+        (records.len() == PAGE).then(|| records.last().map(|last| last.id.to_string())).flatten();
     Ok(SessionPage { sessions: records.iter().map(row).collect(), next_cursor })
 }
 
@@ -40,14 +45,10 @@ async fn real(host: &Host, cwd: AbsolutePath) -> AbsolutePath {
     host.engine.disk().ask(real).await.flatten().unwrap_or(cwd)
 }
 
-fn cursor(record: &Record) -> String {
-    format!("{}:{}", record.updated_at.as_millis(), record.id)
-}
-
-fn read_cursor(cursor: &str) -> Result<(Timestamp, RecordId), CallError> {
-    let read = || {
-        let (at, id) = cursor.split_once(':')?;
-        Some((Timestamp::from_millis(at.parse().ok()?).ok()?, RecordId::new(id).ok()?))
-    };
-    read().ok_or_else(|| problem("cursor", "is none that session/list gave"))
+/// A cursor is the record that the page before ended with. One that was deleted since still has its place.
+async fn read_cursor(host: &Host, cursor: &str) -> Result<RecordId, CallError> {
+    let unknown = || problem("cursor", "is none that session/list gave");
+    let id = RecordId::new(cursor).map_err(|_| unknown())?;
+    let record = host.store.record(id.clone()).await.map_err(fault::not_kept)?;
+    record.map(|_| id).ok_or_else(unknown)
 }

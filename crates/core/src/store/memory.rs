@@ -131,6 +131,25 @@ impl Store for MemoryStore {
         })
     }
 
+    fn records_by_making(
+        &self,
+        filter: RecordFilter,
+        after: Option<RecordId>,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<Record>> {
+        Box::pin(async move {
+            let kept = self.kept();
+            let before = match after {
+                None => usize::MAX,
+                Some(after) => kept.get(&after).map_or(0, |found| found.place),
+            };
+            let mut rest: Vec<&Kept> =
+                kept.values().filter(|found| found.place < before && filter.takes(&found.record)).collect();
+            rest.sort_by_key(|found| Reverse(found.place));
+            Ok(rest.into_iter().take(limit).map(|found| found.record.clone()).collect())
+        })
+    }
+
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {
         Box::pin(async move {
             let ScopeQuery { agent, directories, name, closed } = query;

@@ -135,11 +135,21 @@ pub trait Store: Send + Sync {
     fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>>;
 
     /// Up to `limit` of the records that the filter takes, last changed first and by descending id where that is
-    /// equal, after the one a page before ended with. Deleted ones are left out.
+    /// equal, after the one a page before ended with. One that changes before its page is read has moved to the front. Deleted ones are left out.
     fn records(
         &self,
         filter: RecordFilter,
         after: Option<(Timestamp, RecordId)>,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<Record>>;
+
+    /// Up to `limit` of the records that the filter takes, last made here first, after the one a page before ended with.
+    /// No record changes its place in this order, so pages that are read one after the other leave none out, whatever
+    /// happens meanwhile. After a record that is not there comes none.
+    fn records_by_making(
+        &self,
+        filter: RecordFilter,
+        after: Option<RecordId>,
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>>;
 

@@ -34,6 +34,7 @@ use self::scopes::{
     a_scope_is_given_changed_and_taken_away, a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
     an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed,
     records_are_listed_by_agent_and_directory,
+    records_are_listed_in_the_order_of_their_making_whatever_happens_meanwhile,
     the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,
     two_open_records_of_a_directory_cannot_have_one_scope,
 };
@@ -85,6 +86,7 @@ promises! {
     two_open_records_of_a_directory_cannot_have_one_scope,
     a_scope_is_given_changed_and_taken_away,
     records_are_listed_by_agent_and_directory,
+    records_are_listed_in_the_order_of_their_making_whatever_happens_meanwhile,
     the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,
     a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
     a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone,

@@ -223,6 +223,17 @@ impl Store for SqliteStore {
         Box::pin(self.read(move |connection| read::records(connection, &filter, after.as_ref(), limit)))
     }
 
+    fn records_by_making(
+        &self,
+        filter: RecordFilter,
+        after: Option<RecordId>,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<Record>> {
+        Box::pin(
+            self.read(move |connection| read::records_by_making(connection, &filter, after.as_ref(), limit)),
+        )
+    }
+
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {
         Box::pin(self.read(move |connection| scope::find(connection, &query)))
     }

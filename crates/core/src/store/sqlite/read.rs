@@ -40,6 +40,31 @@ pub(super) fn records(
         conditions.push(AFTER);
         values.extend([at.as_millis().into(), id.as_str().to_owned().into()]);
     }
+    add_filter(filter, &mut conditions, &mut values);
+    values.push(bounded(limit).into());
+    listed(connection, &select_page(&conditions), values)
+}
+
+/// A page of records, last made first.
+pub(super) fn records_by_making(
+    connection: &Connection,
+    filter: &RecordFilter,
+    after: Option<&RecordId>,
+    limit: usize,
+) -> Result<Vec<Record>, Fault> {
+    let mut conditions = vec![NOT_DELETED];
+    let mut values: Vec<Value> = Vec::new();
+    if let Some(after) = after {
+        let Some(key) = key_of(connection, after)? else { return Ok(Vec::new()) };
+        conditions.push(MADE_BEFORE);
+        values.push(key.0.into());
+    }
+    add_filter(filter, &mut conditions, &mut values);
+    values.push(bounded(limit).into());
+    listed(connection, &select_page_by_making(&conditions), values)
+}
+
+fn add_filter(filter: &RecordFilter, conditions: &mut Vec<&str>, values: &mut Vec<Value>) {
     if let Some(real_cwd) = &filter.real_cwd {
         conditions.push("real_cwd = ?");
         values.push(real_cwd.as_str().to_owned().into());
@@ -49,8 +74,11 @@ pub(super) fn records(
         let (program, args) = command_of(agent).unzip();
         values.extend([agent.as_str().to_owned().into(), program.into(), args.into()]);
     }
-    values.push(bounded(limit).into());
-    let mut statement = connection.prepare_cached(&select_page(&conditions))?;
+}
+
+/// The records of a list, none of which may be deleted.
+fn listed(connection: &Connection, statement: &str, values: Vec<Value>) -> Result<Vec<Record>, Fault> {
+    let mut statement = connection.prepare_cached(statement)?;
     let mut found = statement.query(params_from_iter(values))?;
     let mut records = Vec::new();
     while let Some(row) = found.next()? {
@@ -71,6 +99,14 @@ pub(super) const AFTER: &str = "(updated_at, id) < (?, ?)";
 pub(super) fn select_page(conditions: &[&str]) -> String {
     let conditions = conditions.join(" AND ");
     format!("{} WHERE {conditions} ORDER BY updated_at DESC, id DESC LIMIT ?", select_records())
+}
+
+pub(super) const MADE_BEFORE: &str = "key < ?";
+
+/// The statement for a page of records that meet all conditions, by their keys, which are given out in order.
+pub(super) fn select_page_by_making(conditions: &[&str]) -> String {
+    let conditions = conditions.join(" AND ");
+    format!("{} WHERE {conditions} ORDER BY key DESC LIMIT ?", select_records())
 }
 
 /// The program and the arguments of an agent without a name, as their columns hold them, if the key is one of such

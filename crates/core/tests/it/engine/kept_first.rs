@@ -68,6 +68,15 @@ impl Store for GatedStore {
         self.inner.records(filter, after, limit)
     }
 
+    fn records_by_making(
+        &self,
+        filter: RecordFilter,
+        after: Option<RecordId>,
+        limit: usize,
+    ) -> StoreFuture<'_, Vec<Record>> {
+        self.inner.records_by_making(filter, after, limit)
+    }
+
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {
         self.inner.find(query)
     }

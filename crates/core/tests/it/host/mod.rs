@@ -21,6 +21,7 @@ mod clients;
 mod faults;
 mod killed;
 mod life;
+mod listing;
 mod load;
 mod repeated;
 mod safety;

@@ -284,3 +284,30 @@ pub(super) async fn a_turn_is_found_by_its_number_with_what_it_used_and_was_allo
         assert_eq!(store.turn_numbered(id(name), TurnId(number)).await.unwrap(), None);
     }
 }
+
+pub(super) async fn records_are_listed_in_the_order_of_their_making_whatever_happens_meanwhile(
+    store: AnyStore,
+) {
+    let mut leases = Vec::new();
+    for name in ["c", "a", "e", "b", "d"] {
+        leases.push(create(&store, scoped(name, if name == "e" { "/b" } else { "/a" }, name)).await);
+    }
+    let page = async |filter: RecordFilter, after: Option<&str>| {
+        let records = store.records_by_making(filter, after.map(id), 2).await.unwrap();
+        records.iter().map(|record| record.id.to_string()).collect::<Vec<_>>()
+    };
+    let all = RecordFilter::default;
+    assert_eq!(page(all(), None).await, ["d", "b"]);
+    // What changes, comes or goes between two pages neither moves nor hides any other.
+    store.append(leases[0].clone(), events(1, 1), Durability::Process).await.unwrap();
+    create(&store, scoped("f", "/a", "f")).await;
+    let deleted = Change::Lifecycle(Lifecycle::Deleted { at: at(90) });
+    write(&store, &leases[3], deleted).await.unwrap();
+    assert_eq!(page(all(), Some("b")).await, ["e", "a"]);
+    assert_eq!(page(all(), Some("a")).await, ["c"]);
+    assert_eq!(page(all(), Some("c")).await, [""; 0]);
+    assert_eq!(page(all(), Some("nobody")).await, [""; 0]);
+    assert_eq!(page(all(), None).await, ["f", "d"]);
+    let here = RecordFilter { agent: None, real_cwd: Some(path("/a")) };
+    assert_eq!(page(here.clone(), Some("d")).await, ["a", "c"]);
+}

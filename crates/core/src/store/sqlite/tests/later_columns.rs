@@ -226,4 +226,9 @@ fn no_lookup_goes_through_all_records() {
         plan(&read::select_page(&[read::NOT_DELETED, read::AFTER])),
         ["SEARCH records USING INDEX records_by_update ((updated_at,id)<(?,?))"]
     );
+    assert_eq!(plan(&read::select_page_by_making(&[read::NOT_DELETED])), ["SCAN records"]);
+    assert_eq!(
+        plan(&read::select_page_by_making(&[read::NOT_DELETED, read::MADE_BEFORE])),
+        ["SEARCH records USING INTEGER PRIMARY KEY (rowid<?)"]
+    );
 }
