@@ -182,6 +182,11 @@ struct Busy {
     clients: u64,
 }
 
+#[derive(Deserialize)]
+struct Stopping {
+    stopping: Option<bool>,
+}
+
 /// Asks a host of another version to go, if it has nothing to do. Every version understands this much.
 async fn leave_if_idle(place: &HostPlace) -> Result<bool, HostError> {
     let Some(mut client) = any_version(place).await? else { return Ok(true) };
@@ -190,8 +195,9 @@ async fn leave_if_idle(place: &HostPlace) -> Result<bool, HostError> {
         if busy.live_sessions > 0 || busy.clients > 1 {
             return Ok(false);
         }
-        client.call::<serde_json::Value>("_acpx/host/stop", &serde_json::json!({})).await?;
-        Ok(true)
+        // It decides where its clients come in, so that none can come between. One that does not know of this stops.
+        let answer: Stopping = client.call("_acpx/host/stop", &serde_json::json!({ "ifIdle": true })).await?;
+        Ok(answer.stopping.unwrap_or(true))
     };
     match tokio::time::timeout(PATIENCE, ask).await {
         // It went by itself.

@@ -19,6 +19,13 @@ struct OfSession {
     session_id: String,
 }
 
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct Stop {
+    /// Whether it is to stay if it has anything to do.
+    if_idle: bool,
+}
+
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Watch {
@@ -38,10 +45,7 @@ impl Connection {
             "_acpx/cancel" => self.cancel(read(&call)?).await,
             "_acpx/close" => self.close(read(&call)?).await,
             "_acpx/host/status" => Ok(self.status()),
-            "_acpx/host/stop" => {
-                self.host.stop();
-                Ok("{}".to_owned())
-            }
+            "_acpx/host/stop" => self.stop(&call).await,
             "_acpx/import" => match &self.host.importer {
                 Some(importer) => importer.answer(&self.host.engine, &call).await,
                 None => Err(CallError::UnknownMethod(call.method)),
@@ -77,6 +81,17 @@ impl Connection {
         session.close().await.map_err(|error| self.refused(&error))?;
         self.attachments().remove(session.record_id());
         Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
+    }
+
+    /// Stops the host, or only if nobody else is there and no session is live: that is decided where clients come in,
+    /// so that none comes in between.
+    async fn stop(&self, call: &ExtensionCall) -> Result<String, CallError> {
+        let Stop { if_idle } = if call.params.is_some() { read(call)? } else { Stop::default() };
+        let stops = !if_idle || self.host.stop_if_idle().await;
+        if stops {
+            self.host.stop();
+        }
+        Ok(json!({ "stopping": stops }).to_string())
     }
 
     fn status(&self) -> String {

@@ -29,9 +29,9 @@ mod works;
 
 use std::ffi::OsStr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
-use tokio::sync::watch;
+use tokio::sync::{mpsc, oneshot, watch};
 
 pub use client::{FromHost, HostClient};
 pub use error::HostError;
@@ -81,7 +81,12 @@ pub struct Host {
     clients: Arc<watch::Sender<usize>>,
     /// True once somebody wants the host to go.
     stopping: watch::Sender<bool>,
+    /// The way to the door, where it is known whether there is anything to do.
+    idle_stops: OnceLock<mpsc::Sender<IdleStop>>,
 }
+
+/// Somebody wants the host to go if it has nothing to do, and is told whether it does.
+type IdleStop = oneshot::Sender<bool>;
 
 impl Host {
     /// A host over an engine and the store it writes to. `version` is the program's.
@@ -112,12 +117,21 @@ impl Host {
             version,
             clients: Arc::default(),
             stopping: watch::Sender::new(false),
+            idle_stops: OnceLock::new(),
         }
     }
 
     /// Lets the host go: it takes nobody in any more, and stops.
     pub fn stop(&self) {
         self.stopping.send_replace(true);
+    }
+
+    /// Lets the host go if it has nothing to do but to hear of this; whether it goes. One without a door stays.
+    async fn stop_if_idle(&self) -> bool {
+        let Some(door) = self.idle_stops.get() else { return false };
+        let (reply, answer) = oneshot::channel();
+        // A door that is closed is one that nobody comes in by: it goes already.
+        door.send(reply).await.is_err() || answer.await.unwrap_or(true)
     }
 
     /// Stops every session for good.

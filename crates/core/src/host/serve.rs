@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::UnixStream;
+use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
@@ -28,6 +29,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const MAX_CLIENTS: usize = 512;
 /// How long nobody is let in after that has failed, which is for want of files or memory.
 const REST: Duration = Duration::from_millis(50);
+/// How many may wait to hear whether the host has anything to do.
+const IDLE_STOPS: usize = 8;
 /// How often a host looks whether it can still be reached.
 const LOOK: Duration = Duration::from_secs(2);
 /// What an event's line has around the line it carries.
@@ -45,6 +48,9 @@ pub(super) async fn serve(mut door: Door, host: &Arc<Host>, home: &str, linger: 
     let mut clients = JoinSet::new();
     let mut live = host.engine.live();
     let mut stopping = host.stopping.subscribe();
+    let (ask, mut idle_stops) = mpsc::channel(IDLE_STOPS);
+    // A host is served once.
+    drop(host.idle_stops.set(ask));
     let mut idle_since = Instant::now();
     let mut not_before = Instant::now();
     let mut glances = tokio::time::interval(LOOK);
@@ -62,6 +68,14 @@ pub(super) async fn serve(mut door: Door, host: &Arc<Host>, home: &str, linger: 
             Some(_) = clients.join_next() => idle_since = Instant::now(),
             _ = live.changed() => idle_since = Instant::now(),
             () = sleep_until(idle_since + linger), if is_idle => break,
+            Some(reply) = idle_stops.recv() => {
+                // Whoever asks is a client itself.
+                let goes = clients.len() <= 1 && *live.borrow() == 0;
+                reply.send(goes).ok();
+                if goes {
+                    break;
+                }
+            }
             // What fails now is tried again.
             _ = glances.tick() => drop(door.keep_open()),
         }

@@ -111,7 +111,8 @@ async fn a_host_that_is_stopped_ends_everything_and_answers_what_was_under_way()
         (bench.host_process(), bench.agent_of(&record).await, published(&bench.place).unwrap().socket);
     assert!(socket.symlink_metadata().unwrap().file_type().is_socket());
 
-    assert_eq!(three.call::<Value>("_acpx/host/stop", &json!({})).await.unwrap(), json!({}));
+    let stopping: Value = three.call("_acpx/host/stop", &json!({})).await.unwrap();
+    assert_eq!(stopping, json!({ "stopping": true }));
     let answer = until(&mut one, |said| match said {
         FromHost::Answer { id, result } if id == running => Some(result),
         _ => None,
@@ -226,4 +227,28 @@ async fn a_host_whose_socket_goes_away_listens_anew_and_is_found() {
     assert!(acpx_core::host::stop(&bench.place).await.unwrap());
     assert!(!host.is_alive() && !socket.exists());
     assert!(!acpx_core::host::stop(&bench.place).await.unwrap());
+}
+
+#[tokio::test]
+async fn a_host_that_is_to_stop_if_it_is_idle_stays_for_a_live_session_and_for_another_client() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let host = bench.host_process();
+    let stop = async |client: &mut HostClient| {
+        let answer: Value = client.call("_acpx/host/stop", &json!({ "ifIdle": true })).await.unwrap();
+        answer["stopping"].as_bool().unwrap()
+    };
+    let other = bench.client().await;
+    assert!(!stop(&mut client).await);
+    other.close().await;
+    let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
+    assert!(!stop(&mut client).await);
+    assert_eq!(prompt(&mut client, &record, "still there?").await["stopReason"], "end_turn");
+    client.call::<Value>("session/close", &json!({ "sessionId": record })).await.unwrap();
+    // The other one may be on its way out still.
+    while !stop(&mut client).await {
+        tokio::task::yield_now().await;
+    }
+    assert!(client.next().await.is_none());
+    eventually("the host is gone", || !host.is_alive()).await;
 }
