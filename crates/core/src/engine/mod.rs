@@ -4,7 +4,7 @@
 //! together, and only then sends, answers and shows. So nothing is shown before it is kept, and a prompt is
 //! on the disk before its bytes reach the agent.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::future::Future;
 use std::sync::Arc;
 
@@ -30,6 +30,7 @@ mod prompt;
 mod record_follower;
 mod remote;
 mod request;
+mod reservations;
 mod session;
 mod settings;
 mod task;
@@ -41,6 +42,7 @@ pub use follow::Follower;
 pub use prompt::{Prompt, PromptProblem};
 pub use record_follower::RecordFollower;
 pub use request::{NewSession, RestoreSession, Servers};
+pub use reservations::Reservation;
 pub use session::{Hold, Session, SessionStatus, TurnTicket, Unclaimed};
 pub use settings::Settings;
 
@@ -50,6 +52,7 @@ pub(crate) use disk::Disk;
 use follow::Tail;
 use holds::Holds;
 use keeper::{Heir, Keeper, Seed};
+use reservations::Reservations;
 use task::{Place, SessionTask};
 
 /// How many commands may wait for a session's task.
@@ -65,6 +68,7 @@ struct Inner {
     running: tokio::sync::Mutex<Option<HashMap<RecordId, Running>>>,
     /// Changes whenever a session begins.
     begun: watch::Sender<()>,
+    reservations: Reservations,
 }
 
 struct Running {
@@ -103,7 +107,12 @@ impl Engine {
             spawner,
         };
         let running = tokio::sync::Mutex::new(Some(HashMap::new()));
-        Self(Arc::new(Inner { shared, running, begun: watch::Sender::default() }))
+        Self(Arc::new(Inner {
+            shared,
+            running,
+            begun: watch::Sender::default(),
+            reservations: Reservations::default(),
+        }))
     }
 
     /// Starts an agent and opens a session with it. The record exists once the agent has answered. Dropping this
@@ -209,10 +218,11 @@ impl Engine {
                 let mut running = self.0.running.lock().await;
                 let running = running.as_mut().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
                 running.retain(|_, known| !*known.done.borrow());
-                match running.get(record) {
-                    Some(known) if !known.session.is_over() => return Ok(known.session.clone()),
-                    Some(known) => known.done.clone(),
-                    None => {
+                match (running.get(record), self.0.reservations.end_of(record)) {
+                    (Some(known), _) if !known.session.is_over() => return Ok(known.session.clone()),
+                    (Some(known), _) => known.done.clone(),
+                    (None, Some(end)) => end,
+                    (None, None) => {
                         let begun = self.begin(record, restore).await?;
                         let session = begun.session.clone();
                         running.insert(record.clone(), begun);
@@ -221,7 +231,7 @@ impl Engine {
                     }
                 }
             };
-            // Its agent may still be on its way out, and its last lines on their way into the store.
+            // Its agent may still be on its way out, and its last lines, or somebody else's, on their way into the store.
             drop(going.wait_for(|done| *done).await);
         }
     }
@@ -283,12 +293,12 @@ impl Engine {
         Running { session, task, done }
     }
 
-    /// Does something while no session begins. It is told which records have one, whether or not its agent runs.
-    pub async fn while_none_begins<T>(&self, work: impl AsyncFnOnce(&HashSet<RecordId>) -> T) -> T {
+    /// Reserves a record, so that no session of it begins meanwhile; `None` if it has one, or is reserved already.
+    pub async fn reserve(&self, record: &RecordId) -> Option<Reservation> {
         let running = self.0.running.lock().await;
-        let known = running.iter().flat_map(HashMap::iter).filter(|(_, known)| !*known.done.borrow());
-        let records = known.map(|(record, _)| record.clone()).collect();
-        work(&records).await
+        let known = running.as_ref().and_then(|running| running.get(record));
+        let is_free = known.is_none_or(|known| *known.done.borrow());
+        is_free.then(|| self.0.reservations.take(record)).flatten()
     }
 
     /// A directory with every link followed, unless its disk takes too long to say.

@@ -1,16 +1,19 @@
 //! Sessions of npm acpx, taken over by whoever may write: the host, or a command that has its lock.
 
+use std::collections::HashSet;
+use std::future::Future;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use crate::acp::agent::{CallError, ExtensionCall};
 use crate::engine::Engine;
-use crate::model::HostId;
+use crate::model::{HostId, RecordId};
 use crate::store::SqliteStore;
 use crate::store::import_acpx::{
-    ImportError, ImportMode, ImportNote, ImportOptions, ImportReport, Taken, import,
+    ImportError, ImportMode, ImportNote, ImportOptions, ImportReport, Reserve, Reserved, Taken, import,
 };
 
 use super::fault;
@@ -24,6 +27,20 @@ pub(super) struct Importer {
     pub(super) store: Arc<SqliteStore>,
     pub(super) host: HostId,
     pub(super) name_of: AgentNames,
+    /// Two imports at once would take the same records.
+    pub(super) one_at_a_time: tokio::sync::Mutex<()>,
+}
+
+/// Keeps records from an engine's sessions. Only those who want a session of that very record wait.
+struct InEngine<'e>(&'e Engine);
+
+impl Reserve for InEngine<'_> {
+    fn reserve<'a>(
+        &'a self,
+        record: &'a RecordId,
+    ) -> Pin<Box<dyn Future<Output = Option<Reserved>> + Send + 'a>> {
+        Box::pin(async move { self.0.reserve(record).await.map(|reserved| Box::new(reserved) as Reserved) })
+    }
 }
 
 /// What is asked for.
@@ -85,13 +102,10 @@ impl Importer {
     pub(super) async fn answer(&self, engine: &Engine, call: &ExtensionCall) -> Result<String, CallError> {
         let ImportParams { directory, dry_run } = read(call)?;
         let mode = if dry_run { ImportMode::DryRun } else { ImportMode::Keep };
-        let report = engine
-            .while_none_begins(async |in_use| {
-                let options = ImportOptions { host: &self.host, name_of: &self.name_of, in_use, mode };
-                import(&self.store, &directory, options).await
-            })
-            .await
-            .map_err(refused)?;
+        let _alone = self.one_at_a_time.lock().await;
+        let reserve = &InEngine(engine);
+        let options = ImportOptions { host: &self.host, name_of: &self.name_of, reserve, mode };
+        let report = import(&self.store, &directory, options).await.map_err(refused)?;
         Ok(serde_json::to_string(&ImportMeta::from(report)).expect("a report has only text and numbers"))
     }
 }
@@ -104,8 +118,8 @@ pub async fn import_alone(
     mode: ImportMode,
 ) -> Result<ImportMeta, ImportError> {
     let host = HostId::new("import").expect("the name is not empty");
-    let in_use = std::collections::HashSet::new();
-    let options = ImportOptions { host: &host, name_of: &name_of, in_use: &in_use, mode };
+    let nobody = HashSet::new();
+    let options = ImportOptions { host: &host, name_of: &name_of, reserve: &nobody, mode };
     Ok(import(store, directory, options).await?.into())
 }
 

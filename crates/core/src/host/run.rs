@@ -83,7 +83,7 @@ pub async fn run(
     let orphans = Orphans::adopt().map_err(RunError::Orphans)?;
     let swept = end_leftovers(&store, &id, &home, &settings).await?;
     let engine = Engine::new(Arc::clone(&store), id.clone(), settings);
-    let importer = Importer { store: file, host: id, name_of };
+    let importer = Importer { store: file, host: id, name_of, one_at_a_time: tokio::sync::Mutex::default() };
     let host = Arc::new(Host::made_of(engine, store, server_file, Some(importer), version.clone()));
     let door = Door::open(place, lock, version)?;
     ready(&host, &swept);

@@ -1,9 +1,12 @@
 //! The import of a directory: what is news is read, each record is taken by itself, and the ledger is brought up
 //! to date. A file that cannot be read is reported and keeps no other from coming.
 
+use std::any::Any;
 use std::collections::{HashMap, HashSet};
+use std::future::Future;
 use std::io::Read;
 use std::path::Path;
+use std::pin::Pin;
 
 use super::directory::{self, Ledger, RecordFile, Stamp};
 use super::owner;
@@ -24,10 +27,32 @@ pub struct ImportOptions<'a> {
     pub host: &'a HostId,
     /// What agents are called.
     pub name_of: NameOf<'a>,
-    /// Records that are in use here: they are left alone until they are not.
-    pub in_use: &'a HashSet<RecordId>,
+    /// Keeps records to the import while it writes to them. Those that are in use are left alone until they are not.
+    pub reserve: &'a dyn Reserve,
     /// Whether it writes.
     pub mode: ImportMode,
+}
+
+/// A record that nobody else writes to as long as the value lives.
+pub type Reserved = Box<dyn Any + Send>;
+
+/// Who knows which records are in use.
+pub trait Reserve: Sync {
+    /// Keeps a record from everybody else; `None` if somebody uses it.
+    fn reserve<'a>(
+        &'a self,
+        record: &'a RecordId,
+    ) -> Pin<Box<dyn Future<Output = Option<Reserved>> + Send + 'a>>;
+}
+
+/// Where nobody else can be at work, only these are in use.
+impl Reserve for HashSet<RecordId> {
+    fn reserve<'a>(
+        &'a self,
+        record: &'a RecordId,
+    ) -> Pin<Box<dyn Future<Output = Option<Reserved>> + Send + 'a>> {
+        Box::pin(async move { (!self.contains(record)).then(|| Box::new(()) as Reserved) })
+    }
 }
 
 /// Whether an import writes.
@@ -68,7 +93,8 @@ pub async fn has_news(store: &SqliteStore, directory: &Path) -> Result<bool, Imp
 
 /// Takes the sessions of npm acpx from its sessions directory.
 ///
-/// No session of a record may begin meanwhile: growth takes the lease of the record it adds to.
+/// No session of a record may begin while it is written to, since growth takes the lease of the record it adds to; nor
+/// may there be two imports at once.
 /// It must be called within a tokio runtime, whose blocking threads read the files.
 pub async fn import(
     store: &SqliteStore,
@@ -76,8 +102,11 @@ pub async fn import(
     options: ImportOptions<'_>,
 ) -> Result<ImportReport, ImportError> {
     let not_read = |source| ImportError::Directory { path: directory.to_owned(), source };
-    let directory = &*directory.canonicalize().map_err(not_read)?;
-    let records = list(directory)?;
+    let path = directory.to_owned();
+    let look = move || path.canonicalize().and_then(|real| Ok((directory::list(&real)?, real)));
+    let looked = tokio::task::spawn_blocking(look).await.unwrap_or_else(|error| Err(error.into()));
+    let (records, real) = looked.map_err(not_read)?;
+    let directory = &*real;
     let ledger = ledger(store, directory).await?;
     let taker = Taker { store, directory, options, given: HashMap::new() };
     let mut importing = Importing { taker, ledger, report: ImportReport::default(), noted: Vec::new() };
@@ -160,10 +189,13 @@ impl Importing<'_> {
         let owner = owner::living_owner(self.taker.directory, files.stem(), npm.id.as_str());
         let outcome = match owner {
             Some(pid) => Outcome::Left(LeftReason::OwnerAlive { pid }),
-            None if self.taker.options.in_use.contains(&npm.id) => {
-                Outcome::Left(LeftReason::InUse { record: npm.id })
+            None => {
+                let record = npm.id.clone();
+                match self.taker.options.reserve.reserve(&record).await {
+                    Some(_reserved) => self.taker.take(&files, npm).await?,
+                    None => Outcome::Left(LeftReason::InUse { record }),
+                }
             }
-            None => self.taker.take(&files, npm).await?,
         };
         self.note(&files, outcome);
         Ok(())

@@ -1,6 +1,7 @@
 //! The store's side of an import: what is kept of a record already, and the way to write more of it.
 
 use super::importing::ImportMode;
+use super::report::ImportNote;
 use super::taking::Taker;
 use super::transcript::{Line, Step};
 use crate::model::{Event, Lineage, Record, RecordId, Seq};
@@ -36,6 +37,7 @@ impl Destination {
         lineage: Lineage,
         changes: Vec<Change>,
         durability: Durability,
+        notes: &mut Vec<ImportNote>,
     ) -> Result<bool, StoreError> {
         if taker.options.mode == ImportMode::DryRun {
             return Ok(true);
@@ -44,7 +46,17 @@ impl Destination {
         match self {
             Self::Unborn(record) => {
                 record.lineage = lineage;
-                *self = Self::Ours(store.create(record.as_ref().clone(), changes, host).await?);
+                let created = store.create(record.as_ref().clone(), changes.clone(), host.clone()).await;
+                let lease = match created {
+                    // Somebody was faster; this one is found by its id.
+                    Err(StoreError::ScopeTaken { record: by }) => {
+                        notes.push(ImportNote::ScopeTaken { by });
+                        record.scope = None;
+                        store.create(record.as_ref().clone(), changes, host).await?
+                    }
+                    created => created?,
+                };
+                *self = Self::Ours(lease);
                 return Ok(true);
             }
             Self::Kept(_) | Self::Ours(_) if changes.is_empty() => return Ok(true),

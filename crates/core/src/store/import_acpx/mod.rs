@@ -21,7 +21,7 @@ mod taking;
 mod telling;
 mod transcript;
 
-pub use importing::{ImportMode, ImportOptions, NameOf, has_news, import};
+pub use importing::{ImportMode, ImportOptions, NameOf, Reserve, Reserved, has_news, import};
 pub use report::{
     Damage, ImportError, ImportNote, ImportProblem, ImportReport, LeftAlone, LeftReason, Taken,
 };

@@ -107,8 +107,8 @@ impl Taker<'_> {
                     None => changes.extend(telling.take(step)),
                 }
             }
-            let is_ours = destination.write(self, telling.lineage(), changes, Durability::Process).await?;
-            if !is_ours {
+            let lineage = telling.lineage();
+            if !destination.write(self, lineage, changes, Durability::Process, &mut notes).await? {
                 return Err(gone_on());
             }
         }
@@ -118,7 +118,7 @@ impl Taker<'_> {
         let rest = telling.rest(|words| source.clean(words));
         let (events, turns) = telling.added();
         let is_news = events > 0 || !rest.is_empty();
-        if !destination.write(self, telling.lineage(), rest, Durability::Machine).await? {
+        if !destination.write(self, telling.lineage(), rest, Durability::Machine, &mut notes).await? {
             return Err(gone_on());
         }
         notes.extend(source.notes());

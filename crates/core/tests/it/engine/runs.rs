@@ -97,3 +97,25 @@ async fn a_session_that_is_there_can_be_given_a_scope_and_keeps_it() {
     let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
     assert_eq!(record.scope, Some(scope));
 }
+
+#[tokio::test]
+async fn a_reserved_record_has_no_session_until_it_is_free_and_no_other_record_waits() {
+    let bench = Bench::new();
+    let (one, _) = bench.open(&faithful(everything())).await;
+    let (two, _) = bench.open(&Script::new().initialize(everything()).session_new("s2")).await;
+    let (one, two) = (one.record_id().clone(), two.record_id().clone());
+    let next = bench.next_host();
+    bench.engine.shutdown().await;
+    let reserved = next.reserve(&one).await.expect("it has no session");
+    assert!(next.reserve(&one).await.is_none());
+    let with = RestoreSession::default();
+    let mut attaching = Box::pin(next.attach(&one, &with));
+    tokio::select! {
+        biased;
+        _ = &mut attaching => panic!("it is reserved"),
+        other = next.attach(&two, &with) => drop(other.unwrap()),
+    }
+    drop(reserved);
+    assert_eq!(attaching.await.unwrap().record_id(), &one);
+    assert!(next.reserve(&one).await.is_none() && next.reserve(&two).await.is_none());
+}

@@ -236,7 +236,7 @@ async fn without_a_directory_there_is_no_news_and_an_import_says_so() {
 }
 
 fn keeping<'a>(host: &'a HostId, in_use: &'a HashSet<RecordId>) -> ImportOptions<'a> {
-    ImportOptions { host, name_of: &|_| None, in_use, mode: ImportMode::Keep }
+    ImportOptions { host, name_of: &|_| None, reserve: in_use, mode: ImportMode::Keep }
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ impl Home {
         let name_of = |argv: &[String]| {
             (argv.first().is_some_and(|program| program == "acpx")).then(|| "demo".to_owned())
         };
-        let options = ImportOptions { host: &host("h"), name_of: &name_of, in_use: &HashSet::new(), mode };
+        let options = ImportOptions { host: &host("h"), name_of: &name_of, reserve: &HashSet::new(), mode };
         import(&self.store, &self.sessions(), options).await.unwrap()
     }
 
