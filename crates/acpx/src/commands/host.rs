@@ -1,6 +1,5 @@
 //! `acpx host status|stop|restart`, and `acpx host run`, which is the host itself.
 
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -109,11 +108,6 @@ async fn status(reach: &Reach, talk: &mut Talk<'_>) -> Result<Option<RunningHost
 /// Stops the host, whatever its version and however it is; whether there was one.
 async fn stop(place: &HostPlace, talk: &mut Talk<'_>) -> Result<bool, Trouble> {
     talk.during(async { Ok(host::stop(place).await?) }).await
-}
-
-/// Whether a host listens. It is not talked to.
-pub(super) fn listens(place: &HostPlace) -> bool {
-    host::published(place).is_some_and(|info| UnixStream::connect(info.socket).is_ok())
 }
 
 /// Is the home's host until nobody needs it. What it has to say before it listens goes to whoever started it,

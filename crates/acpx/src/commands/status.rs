@@ -3,10 +3,10 @@
 use std::process::ExitCode;
 use std::time::SystemTime;
 
+use acpx_core::host::listens;
 use acpx_core::model::Timestamp;
 use acpx_core::store::Store;
 
-use super::host::listens;
 use super::kept::{Kept, Which, agent_lives};
 use crate::error::{CliError, Exit};
 use crate::output::{Console, Snapshot, no_session, status};

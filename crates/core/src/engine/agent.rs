@@ -14,7 +14,7 @@ use crate::model::{
 use crate::tools::{AgentProcess, Ended, Exit, Grace};
 use crate::wire::{self, End, Peer};
 
-use super::task::Place;
+use super::place::Place;
 use super::{Settings, Shared};
 
 /// How long a process that closed its output may take to exit before we say so.

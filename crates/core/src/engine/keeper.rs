@@ -181,11 +181,14 @@ impl Keeper {
         }
     }
 
-    /// Keeps what a shell finds the record by.
-    pub(super) fn keep_scope(&mut self, scope: Scope) {
+    /// Keeps what a shell finds the record by, at once and alone: it may be refused, and nothing else is then.
+    pub(super) async fn set_scope(&mut self, scope: Scope) -> Result<(), StoreError> {
         match &mut self.stage {
-            Stage::Unborn(seed, _) => seed.scope = Some(scope),
-            Stage::Kept(_) => self.changes.push(Change::Scope(Some(scope))),
+            Stage::Unborn(seed, _) => {
+                seed.scope = Some(scope);
+                Ok(())
+            }
+            Stage::Kept(writer) => writer.append(vec![Change::Scope(Some(scope))], Durability::Process).await,
         }
     }
 

@@ -26,6 +26,7 @@ mod history;
 mod holds;
 mod keeper;
 mod perform;
+mod place;
 mod prompt;
 mod record_follower;
 mod remote;
@@ -52,8 +53,9 @@ pub(crate) use disk::Disk;
 use follow::Tail;
 use holds::Holds;
 use keeper::{Heir, Keeper, Seed};
+use place::Place;
 use reservations::Reservations;
-use task::{Place, SessionTask};
+use task::SessionTask;
 
 /// How many commands may wait for a session's task.
 const COMMANDS: usize = 64;

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 use crate::acp::client::{Answer, FromAgent, ListPage, Meaning, Outgoing, SessionPlace};
 use crate::machine::{AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Permit, Refusal};
 use crate::model::{
-    AgentError, Decision, Fact, PermissionPolicy, Reading, RequestId, Timestamp, Turn, TurnId,
+    AgentError, Decision, Fact, PermissionPolicy, Reading, RequestId, Scope, Timestamp, Turn, TurnId,
 };
 
 use crate::store::StoreError;
@@ -34,7 +34,7 @@ pub(super) enum Outward {
     Refused(RequestId, Refusal),
     Over(Turn),
     Parked(bool),
-    Scoped(oneshot::Sender<()>),
+    Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Joined(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
     Closed,
 }
@@ -269,7 +269,10 @@ impl SessionTask {
             Outward::Refused(request, refusal) => self.waiters.tell_refused(&request, refusal),
             Outward::Over(turn) => self.waiters.tell_over(turn),
             Outward::Parked(parked) => self.waiters.tell_parked(parked),
-            Outward::Scoped(reply) => tell(reply, ()),
+            Outward::Scope(scope, reply) => match self.keeper.set_scope(scope).await {
+                Err(error) if !matches!(error, StoreError::ScopeTaken { .. }) => return Err(error),
+                kept => tell(reply, kept),
+            },
             Outward::Joined(request, advisor, reply) => {
                 let turn = self.keeper.turn_of(&request).await?;
                 if let (Some(turn), Some(advisor)) = (turn.as_ref().filter(|turn| turn.is_open()), advisor) {

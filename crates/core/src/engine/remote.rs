@@ -4,7 +4,7 @@ use crate::acp::client::{Answer, Known, ListPage, Meaning};
 use crate::model::{AbsolutePath, AgentError};
 
 use super::agent::{self, FailedStart, LiveAgent};
-use super::task::Place;
+use super::place::Place;
 use super::{Engine, NewSession, SessionError};
 
 impl Engine {

@@ -123,10 +123,10 @@ impl Session {
     }
 
     /// Makes the session findable from a shell. Where another open one has the scope the store refuses, and the
-    /// session ends with that.
+    /// session goes on as it was.
     pub async fn set_scope(&self, scope: Scope) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Scope(scope, reply), answer).await
+        Ok(self.ask(Command::Scope(scope, reply), answer).await??)
     }
 
     /// Keeps the agent, and those who come after it, from being parked for idleness as long as the value lives.

@@ -16,19 +16,19 @@ use tokio::time::Instant;
 use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
 use crate::machine::{AskId, Asleep, Awakening, Deadline, Input, Refusal, SessionMachine};
 use crate::model::{
-    AbsolutePath, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, RequestId, Scope, SessionIdentity,
-    Turn, TurnId,
+    AgentEnd, AgentError, AgentExit, AgentRun, RequestId, Scope, SessionIdentity, Turn, TurnId,
 };
 use crate::store::{SessionWriter, StoreError};
-use crate::tools::{Ended, Environment};
+use crate::tools::Ended;
 
 use super::advice::{Advice, Advisor, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
 use super::keeper::{Heir, Keeper};
 use super::perform::Outward;
+use super::place::Place;
 use super::session::{End, SessionStatus, Told};
 use super::waiters::{PromptWaiter, Waiters, tell};
-use super::{Counted, Prompt, RestoreSession, Servers, Shared, history};
+use super::{Counted, Prompt, RestoreSession, Shared, history};
 
 /// How many of the agent's messages are settled together at most, and about how many bytes of them.
 const BATCH_MESSAGES: usize = 512;
@@ -50,17 +50,8 @@ pub(super) enum Command {
     Delete(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
     Idle(Option<Duration>),
-    Scope(Scope, oneshot::Sender<()>),
+    Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Leave,
-}
-
-/// Where a session's agent is started, and with what.
-#[derive(Clone)]
-pub(super) struct Place {
-    pub(super) agent: AgentSpec,
-    pub(super) cwd: AbsolutePath,
-    pub(super) environment: Environment,
-    pub(super) mcp_servers: Servers,
 }
 
 /// A request of the agent that waits for our answer.
@@ -296,10 +287,7 @@ impl SessionTask {
                 self.idle = limit;
                 self.renew_idle_time();
             }
-            Command::Scope(scope, reply) => {
-                self.keeper.keep_scope(scope);
-                self.outward.push(Outward::Scoped(reply));
-            }
+            Command::Scope(scope, reply) => self.outward.push(Outward::Scope(scope, reply)),
             Command::Leave => {
                 self.step(Input::Leave);
                 self.over = true;
@@ -319,12 +307,9 @@ impl SessionTask {
 
     /// An agent that is there already keeps what it was started with.
     fn prepare(&mut self, restore: RestoreSession) {
-        if self.agent.is_none() && self.coming.is_none() {
-            if let Some(moved) = restore.agent.filter(|agent| self.place.has_moved(agent)) {
-                self.keeper.keep_command(&moved);
-                self.place.agent = AgentSpec { start_timeout: self.place.agent.start_timeout, ..moved };
-            }
-            self.place.renew(restore.environment, restore.mcp_servers);
+        let is_needed = self.agent.is_none() && self.coming.is_none();
+        if is_needed && self.place.renew(restore) {
+            self.keeper.keep_command(&self.place.agent);
         }
     }
 
@@ -478,26 +463,6 @@ impl SessionTask {
         }
         // A store that failed has failed this session already; whoever asks next is told.
         drop(self.keeper.commit().await);
-    }
-}
-
-impl Place {
-    /// Whether this is our agent, started by another command line.
-    fn has_moved(&self, agent: &AgentSpec) -> bool {
-        let command = |agent: &AgentSpec| (agent.program.clone(), agent.args.clone());
-        agent.key() == self.agent.key() && command(agent) != command(&self.agent)
-    }
-
-    /// Takes what the client that wants the agent started has given.
-    fn renew(&mut self, environment: Environment, mcp_servers: Option<Servers>) {
-        if !environment.variables().is_empty() {
-            self.environment = environment;
-        }
-        // What is in memory is worth more than a file that cannot be read.
-        let is_known = !self.mcp_servers.list.is_empty();
-        if let Some(servers) = mcp_servers.filter(|servers| servers.unread.is_none() || !is_known) {
-            self.mcp_servers = servers;
-        }
     }
 }
 

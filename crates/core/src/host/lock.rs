@@ -46,10 +46,7 @@ pub struct HostInfo {
 #[derive(Serialize, Deserialize)]
 struct Published {
     pid: u32,
-    /// A host that does not say which process it is can be asked, and is never signalled.
-    #[serde(default)]
     started: u64,
-    #[serde(default)]
     boot: String,
     socket: PathBuf,
     protocol: ProtocolRange,
@@ -99,10 +96,9 @@ impl HostLock {
     /// is leaving is waited for. Blocks the thread.
     pub fn contend(place: &HostPlace, patience: Duration) -> Result<Option<Self>, HostError> {
         let deadline = Instant::now() + patience;
-        let listens = |info: HostInfo| UnixStream::connect(info.socket).is_ok();
         loop {
             let lock = Self::try_take(place)?;
-            if lock.is_some() || published(place).is_some_and(listens) {
+            if lock.is_some() || listens(place) {
                 return Ok(lock);
             }
             if Instant::now() >= deadline {
@@ -128,6 +124,11 @@ impl HostLock {
             self.file.rewind().and_then(|()| self.file.set_len(0)).and_then(|()| self.file.write_all(bytes));
         written.map_err(|source| HostError::Lock { path: self.path.clone(), source })
     }
+}
+
+/// Whether a home's host listens. It is not talked to.
+pub fn listens(place: &HostPlace) -> bool {
+    published(place).is_some_and(|info| UnixStream::connect(info.socket).is_ok())
 }
 
 /// Who listens for a home, as its lock says; `None` if it says nothing that can be read.

@@ -30,6 +30,7 @@ mod works;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
@@ -38,7 +39,7 @@ pub use error::HostError;
 pub use fault::{Refusal, last_words};
 pub use importing::{AgentNames, FileMeta, ImportMeta, ImportParams, TakenMeta, import_alone};
 pub use launch::{Launcher, READY, any_version, running};
-pub use lock::{HostInfo, HostLock, published};
+pub use lock::{HostInfo, HostLock, listens, published};
 pub use place::HostPlace;
 pub use run::{HostSetup, RunError, run};
 pub use stopping::stop;
@@ -65,6 +66,10 @@ pub struct Around<'a> {
     /// The directories of `PATH`.
     pub path: Option<&'a OsStr>,
 }
+
+/// How long what a host has begun may take when its sessions have ended. Whoever does not read what it is told is told
+/// no more.
+const LAST_WORKS: Duration = Duration::from_secs(2);
 
 /// What every connection to a host shares.
 pub struct Host {
@@ -138,7 +143,7 @@ impl Host {
     pub async fn shut_down(&self) {
         self.stopping.send_replace(true);
         self.engine.shutdown().await;
-        self.works.done().await;
+        self.works.done_within(LAST_WORKS).await;
     }
 
     /// What a session answers instead. A host on its way out leaves whoever it can no longer serve without an

@@ -100,7 +100,7 @@ async fn is_gone_within(
 }
 
 /// Whether a host is gone. Its lock may be somebody else's by now, so it is the process that is looked for; only where
-/// nobody has said which one that is, the lock has to do.
+/// the system does not tell which one that is, the lock has to do.
 fn is_gone(host: &ProcessIdentity, place: &HostPlace) -> Result<bool, HostError> {
     if !host.boot.is_empty() {
         return Ok(!host.is_alive());

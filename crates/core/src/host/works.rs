@@ -2,8 +2,10 @@
 
 use std::future::Future;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 
 /// Tasks of the host's own.
 #[derive(Debug, Default)]
@@ -17,10 +19,12 @@ impl Works {
         works.spawn(work);
     }
 
-    /// Waits until everything that was begun is done.
-    pub(super) async fn done(&self) {
+    /// Waits until everything that was begun is done. What takes longer than that is ended.
+    pub(super) async fn done_within(&self, limit: Duration) {
         let mut works = std::mem::take(&mut *self.works());
-        while works.join_next().await.is_some() {}
+        let done = async { while works.join_next().await.is_some() {} };
+        drop(timeout(limit, done).await);
+        works.shutdown().await;
     }
 
     fn works(&self) -> MutexGuard<'_, JoinSet<()>> {

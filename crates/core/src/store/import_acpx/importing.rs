@@ -4,6 +4,7 @@
 use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
+use std::hash::BuildHasher;
 use std::io::Read;
 use std::path::Path;
 use std::pin::Pin;
@@ -46,7 +47,7 @@ pub trait Reserve: Sync {
 }
 
 /// Where nobody else can be at work, only these are in use.
-impl Reserve for HashSet<RecordId> {
+impl<S: BuildHasher + Sync> Reserve for HashSet<RecordId, S> {
     fn reserve<'a>(
         &'a self,
         record: &'a RecordId,
@@ -187,15 +188,13 @@ impl Importing<'_> {
 
     async fn take(&mut self, files: RecordFile, npm: NpmRecord) -> Result<(), ImportError> {
         let owner = owner::living_owner(self.taker.directory, files.stem(), npm.id.as_str());
-        let outcome = match owner {
-            Some(pid) => Outcome::Left(LeftReason::OwnerAlive { pid }),
-            None => {
-                let record = npm.id.clone();
-                match self.taker.options.reserve.reserve(&record).await {
-                    Some(_reserved) => self.taker.take(&files, npm).await?,
-                    None => Outcome::Left(LeftReason::InUse { record }),
-                }
-            }
+        let record = npm.id.clone();
+        let outcome = if let Some(pid) = owner {
+            Outcome::Left(LeftReason::OwnerAlive { pid })
+        } else if let Some(_reserved) = self.taker.options.reserve.reserve(&record).await {
+            self.taker.take(&files, npm).await?
+        } else {
+            Outcome::Left(LeftReason::InUse { record })
         };
         self.note(&files, outcome);
         Ok(())

@@ -95,7 +95,14 @@ async fn a_session_that_is_there_can_be_given_a_scope_and_keeps_it() {
     let session = bench.engine.open(bench.new_session(agent, Vec::new())).await.unwrap();
     session.set_scope(scope.clone()).await.unwrap();
     let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
-    assert_eq!(record.scope, Some(scope));
+    assert_eq!(record.scope, Some(scope.clone()));
+
+    // Another one is refused it, and goes on as it was.
+    let (other, _) = bench
+        .open(&Script::new().initialize(json!({})).session_new("s2").prompt(|turn| turn.end("end_turn")))
+        .await;
+    assert_eq!(other.set_scope(scope).await.unwrap_err().code(), "SCOPE_TAKEN");
+    assert_eq!(stop_reason(&prompt(&other, "still there?").await), "end_turn");
 }
 
 #[tokio::test]
