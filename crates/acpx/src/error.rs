@@ -65,6 +65,8 @@ pub(crate) enum CliError {
         cwd: PathBuf,
         /// Where it ended.
         searched: PathBuf,
+        /// What to do about it.
+        remedy: Remedy,
     },
     /// The agent has no list of its sessions.
     #[error(
@@ -126,6 +128,15 @@ pub(crate) enum CliError {
     },
 }
 
+/// What to do where there is no session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// Make one: something was to be said in it.
+    Create,
+    /// Look for the right one: one that is there was meant.
+    Look,
+}
+
 /// An error as another process tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToldError {
@@ -159,7 +170,8 @@ impl From<HostError> for CliError {
             (HostError::Refused(_) | HostError::GaveUp { .. }, None) => Origin::Runtime,
             _ => Origin::Cli,
         };
-        let (code, hint) = (error.code().to_owned(), error.hint().map(str::to_owned));
+        let (code, hint) =
+            (error.code().to_owned(), hint_here(error.code(), error.hint()).map(str::to_owned));
         Self::Told(ToldError { code, message: with_causes(&error), hint, origin, acp })
     }
 }
@@ -219,20 +231,14 @@ impl CliError {
 
     /// The stable code of this error. Those of the library are its own.
     pub(crate) fn code(&self) -> Cow<'static, str> {
-        match self {
-            Self::Session(error) => error.code().into(),
-            Self::Store(error) => error.code().into(),
-            Self::Import(error) => error.code().into(),
-            Self::Told(error) => error.code.clone().into(),
-            Self::About { error, .. } => error.code(),
-            own => own.own_code().into(),
-        }
-    }
-
-    fn own_code(&self) -> &'static str {
-        match self {
-            Self::Usage(_) => "USAGE",
+        let code = match self {
+            Self::Told(error) => return error.code.clone().into(),
+            Self::About { error, .. } => return error.code(),
+            Self::Session(error) => error.code(),
+            Self::Store(error) => error.code(),
+            Self::Import(error) => error.code(),
             Self::Config(error) => error.code(),
+            Self::Usage(_) => "USAGE",
             Self::Agent(_) => "AGENT_UNKNOWN",
             Self::Input(_) => "BAD_PROMPT",
             Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
@@ -244,14 +250,9 @@ impl CliError {
             Self::Signalled => "SIGNALLED",
             Self::Output(_) => "OUTPUT_FAILED",
             Self::Path(_) => "BAD_PATH",
-            Self::Runtime(_)
-            | Self::System { .. }
-            | Self::Session(_)
-            | Self::Store(_)
-            | Self::Import(_)
-            | Self::Told(_)
-            | Self::About { .. } => "SYSTEM",
-        }
+            Self::Runtime(_) | Self::System { .. } => "SYSTEM",
+        };
+        code.into()
     }
 
     /// What sort of error it is to whoever called us.
@@ -275,12 +276,16 @@ impl CliError {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
             }
             Self::Directory { .. } => Some("name a directory that exists with --cwd".into()),
-            Self::NoSession { agent, name, .. } => Some(create_one(agent, name.as_deref()).into()),
+            Self::NoSession { remedy: Remedy::Look, .. } | Self::Session(SessionError::NoRecord(_)) => {
+                Some(WHERE_SESSIONS_ARE.into())
+            }
+            Self::NoSession { agent, name, remedy: Remedy::Create, .. } => {
+                Some(create_one(agent, name.as_deref()).into())
+            }
             Self::ExecDisabled { .. } => {
                 Some("use a session, or set disableExec to false in the file".into())
             }
             Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
-            Self::Session(SessionError::NoRecord(_)) => Some("acpx sessions list has those there are".into()),
             Self::Session(error) => error.hint().map(Into::into),
             Self::Store(error) => error.hint().map(Into::into),
             Self::Import(error) => error.hint().map(Into::into),
@@ -335,6 +340,16 @@ fn with_causes(error: &dyn Error) -> String {
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
+/// What a person can do about an error with the flags of this program, which the library does not know.
+pub(crate) fn hint_here<'a>(code: &str, hint: Option<&'a str>) -> Option<&'a str> {
+    match code {
+        "SESSION_NOT_RESTORED" => Some(
+            "without --no-fallback a fresh session takes over, and with --carry-history it is told what was said; all of it stays readable here",
+        ),
+        _ => hint,
+    }
+}
+
 /// What a person can do about an error where nothing is kept, if that is something else than where it is.
 pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
     match code {
@@ -345,6 +360,7 @@ pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
     }
 }
 
+const WHERE_SESSIONS_ARE: &str = "acpx sessions list has those there are";
 const AGENTS_HINT: &str = "put it under \"agents\" in config.json of ACPX_HOME, or use one that is built in";
 
 fn system_hint(kind: io::ErrorKind) -> Option<&'static str> {
@@ -367,7 +383,7 @@ fn further_up(cwd: &std::path::Path, searched: &std::path::Path) -> String {
 }
 
 fn create_one(agent: &str, name: Option<&str>) -> String {
-    let name = name.map_or_else(String::new, |name| format!(" --name {name}"));
+    let name = name.map_or_else(String::new, |name| format!(" --name {}", crate::agents::quote(name)));
     format!("create one: acpx {agent} sessions new{name}")
 }
 

@@ -92,6 +92,9 @@ async fn alone(reach: &Reach, directory: &Path, mode: ImportMode) -> Result<Impo
     Ok(import_alone(&store, directory, agents::name_of, mode).await?)
 }
 
+/// Says it to people alone: what a command writes to stdout is its own answer, also in JSON, and a program that
+/// reads it would take anything else for that. A program that wants to know asks `sessions migrate`, which
+/// tells of every file each time.
 fn tell(report: &ImportMeta, console: &mut Console<'_>) {
     match report.taken.len() + report.grown.len() {
         0 => {}

@@ -27,11 +27,11 @@ const COMMITS: usize = 50;
 /// Times what is kept and what is replayed. `npm_rate` is how many updates a second npm acpx keeps.
 pub(crate) fn measure(npm_rate: Option<f64>, report: &mut Report) {
     let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build().expect("a runtime");
-    let race = Race::run(ROUNDS, &mut bare_pipe, &mut || runtime.block_on(kept_and_passed_on()), None);
-    let per_second = f64::from(UPDATES) / race.ours.least().as_secs_f64();
+    let kept = Race::run(ROUNDS, &mut bare_pipe, &mut || runtime.block_on(kept_and_passed_on()), None);
+    let rate = f64::from(UPDATES) / kept.ours.least().as_secs_f64();
     let npm = npm_rate.map(|rate| format!("{rate:.0} a second, by the chunks above"));
-    report.add(Row::new(&budgets::KEPT, npm, race.ours.to_string(), vec![(Measure::PerSecond, per_second)]));
-    report.add_floor("100,000 updates of 280 bytes through a bare pipe", &race.floor);
+    report.add(Row::new(&budgets::KEPT, npm, kept.ours.to_string(), vec![(Measure::PerSecond, rate)]));
+    report.add_floor("100,000 updates of 280 bytes through a bare pipe", &kept.floor);
     report.add_floor("the same lines into SQLite, 64 a commit", &alone(ROUNDS, bare_commits));
     report.add_floor("one commit that is synced to the disk", &synced_commits());
     replay(&runtime, report);

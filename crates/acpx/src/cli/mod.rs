@@ -15,7 +15,6 @@ mod suggest;
 mod usage;
 mod verbs;
 
-use clap::CommandFactory;
 use clap::FromArgMatches;
 use clap::error::ErrorKind;
 
@@ -29,7 +28,7 @@ pub(crate) use self::usage::UsageError;
 
 use self::flags::Flags;
 use self::scan::{Scanned, scan};
-use self::verbs::Cli;
+use self::verbs::{Cli, grammar};
 use crate::error::CliError;
 
 /// What the arguments ask for.
@@ -59,7 +58,7 @@ pub(crate) fn parse(
     {
         return Ok(Request::Version);
     }
-    let mut command = Cli::command();
+    let mut command = grammar();
     if arguments.is_empty() && terminal {
         return Ok(Request::Help(command.render_long_help().to_string()));
     }

@@ -82,7 +82,7 @@ pub(crate) struct SessionArgs {
     pub(super) output: OutputArgs,
     #[command(flatten)]
     pub(super) permissions: PermissionArgs,
-    /// Give up on the agent after so many seconds
+    /// Give up after so many seconds; a turn that runs is cancelled
     #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = EVERYWHERE)]
     pub(super) timeout: Option<Duration>,
     /// Keep the agent running for so many idle seconds; 0 is for ever [default: 300]

@@ -45,7 +45,7 @@ fn named(name: &str) -> AgentChoice {
 
 #[test]
 fn the_definition_of_the_flags_is_sound() {
-    Cli::command().debug_assert();
+    grammar().debug_assert();
 }
 
 #[test]
@@ -510,4 +510,31 @@ proptest! {
         drop(parse(&line, &|| Ok(vec!["mine".to_owned()]), terminal));
         format_wish(&line);
     }
+}
+
+#[test]
+fn help_names_the_agents_and_what_a_verb_makes_use_of() {
+    let help = |line: &[&str]| match parsed(line) {
+        Ok(Request::Help(text)) => text,
+        other => panic!("{line:?}: {other:?}"),
+    };
+    let root = help(&["--help"]);
+    for agent in ["claude", "opencode", "zeroclaw", "demo"] {
+        assert!(root.split_whitespace().any(|word| word == agent), "{agent}: {root}");
+    }
+    for verb in [&["status"][..], &["sessions", "show"], &["sessions", "history"]] {
+        let text = help(&[verb, &["--help"]].concat());
+        assert!(text.contains("Usage: acpx [AGENT] ") && text.contains("--format"), "{text}");
+        for flag in ["--approve-all", "--deny-all", "--ttl", "--mcp-config", "--timeout"] {
+            assert!(!text.contains(flag), "{flag}: {text}");
+        }
+        // They are taken all the same.
+        invocation(&[verb, &["--approve-all", "--ttl", "5", "--timeout", "5"]].concat());
+    }
+    let prompt = help(&["prompt", "--help"]);
+    assert!(prompt.contains("a turn that runs is cancelled") && prompt.contains("--approve-all"), "{prompt}");
+    assert!(help(&["exec", "--help"]).contains("begins with [ and is a JSON array"));
+    let sessions = help(&["sessions", "--help"]);
+    assert!(sessions.contains("Usage: acpx [AGENT] sessions [COMMAND] [FLAGS]"), "{sessions}");
+    assert!(sessions.contains("acpx claude sessions --format json"), "{sessions}");
 }

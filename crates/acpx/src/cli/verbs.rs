@@ -3,7 +3,7 @@
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use crate::commands::{DemoAgentArgs, TourArgs};
@@ -11,7 +11,7 @@ use crate::commands::{DemoAgentArgs, TourArgs};
 /// tmux for coding agents: sessions of the Agent Client Protocol that last
 #[derive(Debug, Parser)]
 #[command(name = "acpx", version, propagate_version = true, args_override_self = true)]
-#[command(override_usage = USAGE, long_about = ABOUT, after_long_help = EXAMPLES)]
+#[command(override_usage = USAGE, long_about = ABOUT)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(super) verb: Verb,
@@ -39,12 +39,59 @@ Examples:
   acpx --agent './mine --acp' status   an agent of your own
   acpx --format json sessions list     every session, for a program
 
-AGENT is a name: claude, codex, gemini, opencode, demo and many more, or one from \"agents\" in
-ACPX_HOME/config.json (default ~/.acpx/config.json). Without one the default agent is meant.
 Flags stand before or after the command. After an agent's name the first word that is no command begins the
 prompt, and everything after it is text. A prompt to the default agent is quoted, or put behind prompt.
 
 `acpx prompt --help` has the flags that every command takes.";
+
+/// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
+/// put the same flags before every verb. Its help does not name them.
+const UNUSED: [(&[&str], &[&str]); 9] = [
+    (&["exec"], &["ttl"]),
+    (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
+    (&["status"], READING),
+    (&["sessions", "new"], &["approve_all", "approve_reads", "deny_all"]),
+    (&["sessions", "ensure"], &["approve_all", "approve_reads", "deny_all"]),
+    (&["sessions", "list"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
+    (&["sessions", "show"], READING),
+    (&["sessions", "history"], READING),
+    (&["sessions", "close"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
+];
+const READING: &[&str] = &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "mcp_config"];
+
+/// The whole grammar as clap reads it.
+pub(super) fn grammar() -> clap::Command {
+    let mut root = Cli::command().after_long_help(format!("{}\n\n{EXAMPLES}", agents()));
+    for (path, flags) in UNUSED {
+        root = without(root, path, flags);
+    }
+    root
+}
+
+fn without(command: clap::Command, path: &[&str], flags: &[&'static str]) -> clap::Command {
+    match path.split_first() {
+        Some((verb, below)) => command.mut_subcommand(verb, |verb| without(verb, below, flags)),
+        None => flags.iter().fold(command, |command, flag| command.mut_arg(flag, |flag| flag.hide(true))),
+    }
+}
+
+/// The agents that have names, in lines of a width that fits everywhere.
+fn agents() -> String {
+    const WIDTH: usize = 96;
+    let mut lines = vec![String::from("AGENT is one of")];
+    for name in crate::agents::built_in_names() {
+        match lines.last_mut() {
+            Some(line) if line.len() + name.len() < WIDTH => {
+                line.push(' ');
+                line.push_str(name);
+            }
+            _ => lines.push(name.to_owned()),
+        }
+    }
+    let more = "or one from \"agents\" in ACPX_HOME/config.json (default ~/.acpx/config.json).\n\
+        Without one the default agent is meant.";
+    format!("{}\n{more}", lines.join("\n"))
+}
 
 /// What to do.
 #[derive(Debug, Subcommand)]
@@ -78,6 +125,7 @@ pub(super) struct WordArgs {
 The session must be there: `acpx sessions new` or `acpx sessions ensure` makes it.
 Text that begins with [ and is a JSON array is taken as content blocks of the protocol.
 Behind -- everything is text.")]
+#[command(override_usage = "acpx [AGENT] prompt [FLAGS] [WORDS]...\n       acpx AGENT [FLAGS] WORDS...")]
 pub(super) struct PromptArgs {
     #[command(flatten)]
     pub(super) input: WordArgs,
@@ -98,6 +146,10 @@ pub(super) struct PromptArgs {
 
 /// Say one thing to an agent and keep nothing
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Text that begins with [ and is a JSON array is taken as content blocks of the protocol.
+Behind -- everything is text.")]
+#[command(override_usage = "acpx [AGENT] exec [FLAGS] [WORDS]...")]
 pub(super) struct ExecArgs {
     #[command(flatten)]
     pub(super) input: WordArgs,
@@ -107,6 +159,7 @@ pub(super) struct ExecArgs {
 
 /// Stop the turn that runs
 #[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] cancel [FLAGS]")]
 pub(super) struct CancelArgs {
     #[command(flatten)]
     pub(super) name: SessionNameArgs,
@@ -116,6 +169,7 @@ pub(super) struct CancelArgs {
 
 /// Show how a session stands: its ids, its agent, the turn that runs and those that wait
 #[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] status [FLAGS]")]
 pub(super) struct StatusArgs {
     #[command(flatten)]
     pub(super) name: SessionNameArgs,
@@ -125,6 +179,14 @@ pub(super) struct StatusArgs {
 
 /// Make, list, show and close sessions; without more words, list them
 #[derive(Debug, Subcommand)]
+#[command(
+    override_usage = "acpx [AGENT] sessions [COMMAND] [FLAGS]",
+    after_help = "\
+Without a command the sessions are listed, with those of AGENT alone if one is named:
+  acpx claude sessions --format json
+
+`acpx help sessions COMMAND` has the flags of each; those of list may stand without it."
+)]
 pub(super) enum SessionsVerb {
     New(NewArgs),
     Ensure(EnsureArgs),
@@ -145,6 +207,7 @@ pub(super) struct NewNameArgs {
 
 /// Begin a session here; one of the same name is closed, and kept
 #[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions new [FLAGS]")]
 pub(super) struct NewArgs {
     #[command(flatten)]
     pub(super) name: NewNameArgs,
@@ -154,6 +217,7 @@ pub(super) struct NewArgs {
 
 /// Begin a session here unless there is one, here or further up
 #[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions ensure [FLAGS]")]
 pub(super) struct EnsureArgs {
     #[command(flatten)]
     pub(super) name: NewNameArgs,
@@ -163,6 +227,7 @@ pub(super) struct EnsureArgs {
 
 /// List sessions, last used first
 #[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions list [FLAGS]")]
 pub(super) struct ListArgs {
     /// List the sessions kept here; this is the default
     #[arg(long, conflicts_with = "remote")]
@@ -193,6 +258,7 @@ pub(super) struct NamedArgs {
 
 /// Show a session with its ids and the ACP sessions it went through
 #[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions show [FLAGS] [NAME]")]
 pub(super) struct ShowArgs {
     #[command(flatten)]
     pub(super) name: NamedArgs,
@@ -202,6 +268,7 @@ pub(super) struct ShowArgs {
 
 /// Show what was said last
 #[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions history [FLAGS] [NAME]")]
 pub(super) struct HistoryArgs {
     #[command(flatten)]
     pub(super) name: NamedArgs,
@@ -214,6 +281,7 @@ pub(super) struct HistoryArgs {
 
 /// Close a session: its agent is ended, what was said is kept
 #[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions close [FLAGS] [NAME]")]
 pub(super) struct CloseArgs {
     #[command(flatten)]
     pub(super) name: NamedArgs,

@@ -26,7 +26,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let kept = Kept::open()?;
-        let record = kept.find(settings, Which::Open).await?;
+        let record = kept.meant(settings, Which::Open).await?;
         let cancelled = match &record {
             None => false,
             Some(record) => {

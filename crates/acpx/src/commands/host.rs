@@ -4,12 +4,11 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use acpx_core::engine::Settings as EngineSettings;
 use acpx_core::host::{self, HostClient, HostError, HostLock, HostPlace, HostSetup, READY};
-use acpx_core::model::{McpServer, ProcessIdentity, Timestamp};
-use rustix::process::{Pid, Signal, kill_process};
+use acpx_core::model::{McpServer, Timestamp};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -24,10 +23,8 @@ use crate::talk::{Talk, Trouble};
 
 /// How long a host stays with nothing to do.
 const LINGER: Duration = Duration::from_secs(10);
-/// How long a host that was asked to go may take: its agents have some seconds each, all at once.
+/// How long the host before may take to go: its agents have some seconds each, all at once.
 const FAREWELL: Duration = Duration::from_secs(30);
-/// How often a new host looks whether the one before it has gone.
-const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// Does something about the host.
 pub(crate) fn run(
@@ -109,44 +106,9 @@ async fn status(reach: &Reach, talk: &mut Talk<'_>) -> Result<Option<RunningHost
     }))
 }
 
-/// Stops the host, whatever its version, and waits until it is gone; whether there was one.
+/// Stops the host, whatever its version and however it is; whether there was one.
 async fn stop(place: &HostPlace, talk: &mut Talk<'_>) -> Result<bool, Trouble> {
-    let process = host::published(place).map(|info| info.process);
-    match ask_to_stop(place, talk).await {
-        Ok(true) => {}
-        Ok(false) => return Ok(false),
-        // It was leaving already.
-        Err(Trouble::Lost) => return Ok(true),
-        // A host that does not answer cannot be asked. Its agents die with it, and what is kept stays.
-        Err(Trouble::Failed(error)) if error.code() == "HOST_SILENT" => {
-            let pid = process.as_ref().filter(|process| process.is_alive()).map(|process| process.pid);
-            let pid = pid.and_then(|pid| Pid::from_raw(i32::try_from(pid).ok()?));
-            let Some(pid) = pid else { return Err(error.into()) };
-            // One that has just gone by itself is as dead.
-            kill_process(pid, Signal::KILL).ok();
-        }
-        Err(trouble) => return Err(trouble),
-    }
-    let deadline = Instant::now() + FAREWELL;
-    // Its lock may be somebody else's by now, so it is the process that is waited for.
-    while process.as_ref().is_some_and(ProcessIdentity::is_alive) {
-        if Instant::now() >= deadline {
-            return Err(HostError::Silent { home: place.home().to_owned() }.into());
-        }
-        let look_again = async {
-            tokio::time::sleep(LOOK_AGAIN).await;
-            Ok(())
-        };
-        talk.during(look_again).await?;
-    }
-    Ok(true)
-}
-
-/// Asks the host to stop; whether there is one. It waits a moment for those who are still connected, so we are not.
-async fn ask_to_stop(place: &HostPlace, talk: &mut Talk<'_>) -> Result<bool, Trouble> {
-    let Some(mut client) = any_version(place, talk).await? else { return Ok(false) };
-    talk.call::<serde_json::Value>(&mut client, "_acpx/host/stop", &json!({})).await?;
-    Ok(true)
+    talk.during(async { Ok(host::stop(place).await?) }).await
 }
 
 /// Whether a host listens. It is not talked to.

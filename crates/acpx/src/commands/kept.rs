@@ -1,10 +1,10 @@
 //! What is kept, for commands that only read: the store is opened by the command itself, and nothing is
 //! started. A store that is not there has no sessions.
 
-use acpx_core::model::{Record, Timestamp};
+use acpx_core::model::{Lifecycle, Record, RecordId, Timestamp};
 use acpx_core::store::{ScopeQuery, SqliteStore, Store};
 
-use crate::error::CliError;
+use crate::error::{CliError, Remedy};
 use crate::reach::Reach;
 use crate::scope::Walk;
 use crate::settings::Settings;
@@ -19,11 +19,6 @@ pub(super) struct Kept {
 pub(super) enum Which {
     Open,
     OpenOrClosed,
-}
-
-/// Runs a reading command: it waits for the store's answers and for nothing else.
-pub(super) fn wait_for<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
-    tokio::runtime::Builder::new_current_thread().build().map_err(CliError::Runtime)?.block_on(work)
 }
 
 impl Kept {
@@ -49,11 +44,23 @@ impl Kept {
         Ok(store.find(query).await?)
     }
 
+    /// The session that is meant, or else the one whose id the name is: ids are what commands print. An id means
+    /// one session wherever it is, whichever agent it is with, and whether it is closed or not.
+    pub(super) async fn meant(&self, settings: &Settings, which: Which) -> Result<Option<Record>, CliError> {
+        let found = self.find(settings, which).await?;
+        let (None, Some(store), Some(name)) = (&found, &self.store, &settings.session) else {
+            return Ok(found);
+        };
+        let Ok(id) = RecordId::new(name.as_str()) else { return Ok(None) };
+        let record = store.record(id).await?;
+        Ok(record.filter(|record| !matches!(record.lifecycle, Lifecycle::Deleted { .. })))
+    }
+
     /// The session that is meant; without it the command cannot go on.
     pub(super) async fn need(&self, settings: &Settings) -> Result<(Record, &SqliteStore), CliError> {
-        match (self.find(settings, Which::OpenOrClosed).await?, &self.store) {
+        match (self.meant(settings, Which::OpenOrClosed).await?, &self.store) {
             (Some(record), Some(store)) => Ok((record, store)),
-            _ => Err(no_session(settings)?),
+            _ => Err(no_session(settings, Remedy::Look)?),
         }
     }
 
@@ -70,13 +77,14 @@ pub(super) fn agent_lives(record: &Record) -> bool {
     record.agent_run.as_ref().is_some_and(|run| run.ended.is_none() && run.process.is_alive())
 }
 
-/// That there is no such session, with where it was looked for and how to make one.
-pub(crate) fn no_session(settings: &Settings) -> Result<CliError, CliError> {
+/// That there is no such session, with where it was looked for and what to do about it.
+pub(crate) fn no_session(settings: &Settings, remedy: Remedy) -> Result<CliError, CliError> {
     let walk = Walk::from(settings.cwd.as_path())?;
     Ok(CliError::NoSession {
         agent: settings.typed_agent(),
         name: settings.session.as_ref().map(ToString::to_string),
         cwd: walk.start().to_owned(),
         searched: walk.end().to_owned(),
+        remedy,
     })
 }

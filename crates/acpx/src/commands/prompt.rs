@@ -14,7 +14,7 @@ use super::kept::{Kept, Which, agent_lives, no_session};
 use crate::asking::{Asking, Ending, told_ids};
 use crate::cli::{Options, PromptCommand, Wait};
 use crate::config::McpFile;
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, Exit, Remedy};
 use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
 use crate::patience::Patience;
 use crate::prompt_input;
@@ -41,18 +41,20 @@ pub(super) fn run(
     let reach = Reach::of_environment()?;
     block_on(async {
         let kept = Kept::open()?;
-        let record = kept.find(settings, Which::Open).await?;
-        let Some(record) = record else { return Err(no_session(settings)?) };
+        let record = kept.meant(settings, Which::Open).await?;
+        let Some(record) = record else { return Err(no_session(settings, Remedy::Create)?) };
         drop(kept);
         say_where(&record, settings, &mut console);
+        // A session that was found by its id may be with another agent than the one that is meant here.
+        let is_with_it = record.agent.key() == settings.agent.key();
         let meta = RestoreMeta {
-            agent: Some((&settings.agent).into()),
+            agent: is_with_it.then(|| (&settings.agent).into()),
             wishes: command.wake.into(),
             later: asking.wait == Wait::JustQueue,
             start: StartMeta::watching(for_agents(), settings.ttl),
         };
         let resume = ResumeParams::new(&record, given.as_ref(), meta);
-        let mut view = TurnView::new(settings.mode.format, Some(record.id.clone()));
+        let mut view = TurnView::new(settings.mode.format, Some(record.identity()));
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::new(settings.timeout)?;
         let talk = Talk::new(&mut console, patience, Some(&reach));

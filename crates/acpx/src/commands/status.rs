@@ -7,18 +7,18 @@ use acpx_core::model::Timestamp;
 use acpx_core::store::Store;
 
 use super::host::listens;
-use super::kept::{Kept, Which, agent_lives, wait_for};
+use super::kept::{Kept, Which, agent_lives};
 use crate::error::{CliError, Exit};
 use crate::output::{Console, Snapshot, no_session, status};
-use crate::reach::Reach;
+use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
 
 /// Shows the session that is meant. That there is none is an answer too.
 pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
-    wait_for(async {
+    block_on(async {
         let kept = Kept::open()?;
-        let record = kept.find(settings, Which::Open).await?;
+        let record = kept.meant(settings, Which::Open).await?;
         let (Some(record), Some(store)) = (record, kept.store()) else {
             return Ok(no_session(&settings.agent, &mut console)?);
         };

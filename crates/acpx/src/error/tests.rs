@@ -24,14 +24,17 @@ fn identity() -> SessionIdentity {
 
 #[test]
 fn an_error_is_shown_whole_in_each_format() {
-    let error = CliError::NoSession {
+    let none = |remedy| CliError::NoSession {
         agent: "claude".to_owned(),
-        name: Some("api".to_owned()),
+        name: Some("an api".to_owned()),
         cwd: "/w/a".into(),
         searched: "/w".into(),
+        remedy,
     };
-    let message = "there is no session named \"api\" of claude in /w/a or above, up to /w";
-    let hint = "create one: acpx claude sessions new --name api";
+    let error = none(Remedy::Create);
+    let message = "there is no session named \"an api\" of claude in /w/a or above, up to /w";
+    let hint = "create one: acpx claude sessions new --name 'an api'";
+    assert_eq!(none(Remedy::Look).hint().as_deref(), Some("acpx sessions list has those there are"));
     let json = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {
         "code": -32002, "message": message, "data": {"acpxCode": "NO_SESSION", "detailCode": "NO_SESSION",
         "origin": "cli", "retryable": false, "hint": hint}}});

@@ -26,6 +26,9 @@ pub(crate) struct HistoryEntry {
     pub(crate) timestamp: Timestamp,
     /// Its beginning, on one line.
     pub(crate) text_preview: String,
+    /// Whether there is more of it than is shown.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) truncated: bool,
     /// The turn it was said in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) turn: Option<u64>,
@@ -107,31 +110,51 @@ struct Gathered {
 impl Gathered {
     fn add(&mut self, role: Role, turn: Option<TurnId>, at: Timestamp, text: &str) {
         let turn = turn.map(|turn| turn.0);
-        let text = one_line(text);
+        let text = OneLine::of(text);
         if let Some(entry) = self.last.back_mut()
             && role == Role::Assistant
             && entry.role == role
             && entry.turn == turn
         {
-            entry.text_preview = cut(&format!("{} {text}", entry.text_preview));
+            if !entry.truncated {
+                let both = OneLine { words: format!("{} {}", entry.text_preview, text.words), ..text };
+                (entry.text_preview, entry.truncated) = both.preview();
+            }
             return;
         }
         self.total += 1;
-        self.last.push_back(HistoryEntry { role, timestamp: at, text_preview: cut(&text), turn });
+        let (text_preview, truncated) = text.preview();
+        self.last.push_back(HistoryEntry { role, timestamp: at, text_preview, truncated, turn });
         if self.last.len() > self.limit {
             self.last.pop_front();
         }
     }
 }
 
-fn one_line(text: &str) -> String {
-    // Far more than is shown; the rest need not even be looked at.
-    let text: String = text.chars().take(PREVIEW_CHARS * 2).collect();
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
+/// The beginning of a text on one line.
+struct OneLine {
+    words: String,
+    /// Whether there is more of it.
+    is_cut: bool,
 }
 
-fn cut(text: &str) -> String {
-    super::turn::cut(text.trim(), PREVIEW_CHARS)
+impl OneLine {
+    fn of(text: &str) -> Self {
+        // Far more than is shown; the rest need not even be looked at.
+        let end = text.char_indices().nth(PREVIEW_CHARS * 2).map(|(end, _)| end);
+        let beginning = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
+        let words = beginning.split_whitespace().collect::<Vec<_>>().join(" ");
+        Self { words, is_cut: end.is_some() }
+    }
+
+    /// What is shown of it, with a sign if that is not all, and whether it is not.
+    fn preview(&self) -> (String, bool) {
+        let text = self.words.trim();
+        let end = text.char_indices().nth(PREVIEW_CHARS).map(|(end, _)| end);
+        let shown = text.get(..end.unwrap_or(text.len())).unwrap_or_default();
+        let is_cut = self.is_cut || end.is_some();
+        (if is_cut { format!("{shown}…") } else { shown.to_owned() }, is_cut)
+    }
 }
 
 #[derive(Serialize)]

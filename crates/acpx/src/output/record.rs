@@ -58,9 +58,9 @@ pub(super) struct WholeRecord<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     agent_started_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_agent_exit: Option<&'a str>,
+    last_exit: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_agent_exit_at: Option<Timestamp>,
+    last_exit_at: Option<Timestamp>,
     turns: u64,
     answered_turns: u64,
     mcp_servers: Vec<&'a str>,
@@ -76,8 +76,8 @@ impl<'a> WholeRecord<'a> {
             last_prompt_at,
             pid: run.filter(|run| run.ended.is_none()).map(|run| run.process.pid),
             agent_started_at: run.map(|run| run.since),
-            last_agent_exit: ended.map(|exit| exit.how.words()),
-            last_agent_exit_at: ended.map(|exit| exit.at),
+            last_exit: ended.map(|exit| exit.how.words()),
+            last_exit_at: ended.map(|exit| exit.at),
             turns: record.last_turn.map_or(0, |turn| turn.0),
             answered_turns: record.answered_turns,
             mcp_servers: record.mcp_servers.iter().map(|server| server.name.as_str()).collect(),

@@ -138,9 +138,13 @@ pub(crate) fn no_session(agent: &AgentSpec, console: &mut Console<'_>) -> io::Re
     match console.mode.format {
         Format::Quiet => writeln!(console.out, "{STATUS}"),
         Format::Json => {
-            let agent = agent.name.clone().unwrap_or_else(|| command(agent));
-            let none =
-                NoSession { action: ACTION, status: STATUS, summary: "no session is open here", agent };
+            let none = NoSession {
+                action: ACTION,
+                status: STATUS,
+                summary: "no session is open here",
+                agent_name: agent.name.as_deref(),
+                agent_command: command(agent),
+            };
             json_line(&none, &mut *console.out)
         }
         Format::Text => {
@@ -154,11 +158,14 @@ pub(crate) fn no_session(agent: &AgentSpec, console: &mut Console<'_>) -> io::Re
 const ACTION: &str = "status_snapshot";
 
 #[derive(Serialize)]
-struct NoSession {
+#[serde(rename_all = "camelCase")]
+struct NoSession<'a> {
     action: &'static str,
     status: &'static str,
     summary: &'static str,
-    agent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_name: Option<&'a str>,
+    agent_command: String,
 }
 
 #[derive(Serialize)]
@@ -169,7 +176,9 @@ struct StatusObject<'a> {
     summary: &'static str,
     #[serde(flatten)]
     identity: SessionIdentity,
-    agent: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_name: Option<&'a str>,
+    agent_command: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a str>,
     cwd: &'a str,
@@ -214,7 +223,8 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         status: standing.json_word(),
         summary: snapshot.summary(),
         identity: record.identity(),
-        agent: record.agent.name.clone().unwrap_or_else(|| command(&record.agent)),
+        agent_name: record.agent.name.as_deref(),
+        agent_command: command(&record.agent),
         name: name(record).map(SessionName::as_str),
         cwd: record.cwd.as_str(),
         pid: snapshot.pid(),

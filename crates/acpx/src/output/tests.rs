@@ -194,6 +194,7 @@ fn a_migration_tells_what_became_of_every_file() {
         file: format!("{record}.json"),
         acpx_record_id: record.to_owned(),
         acpx_session_id: "s".to_owned(),
+        agent_session_id: (record == "a").then(|| "inner".to_owned()),
         turns: 2,
         notes: notes.iter().map(|note| (*note).to_owned()).collect(),
     };
@@ -216,7 +217,7 @@ damaged: d.json: it is not JSON
 ";
     let object = concat!(
         r#"{"action":"sessions_migrated","dryRun":false,"taken":[{"file":"a.json","acpxRecordId":"a","#,
-        r#""acpxSessionId":"s","turns":2,"notes":["the journal ends within a line"]}],"#,
+        r#""acpxSessionId":"s","agentSessionId":"inner","turns":2,"notes":["the journal ends within a line"]}],"#,
         r#""grown":[{"file":"b.json","acpxRecordId":"b","acpxSessionId":"s","turns":2,"notes":[]}],"unchanged":3,"#,
         r#""left":[{"file":"c.json","reason":"npm acpx holds it"}],"#,
         r#""damaged":[{"file":"d.json","reason":"it is not JSON"}]}"#,

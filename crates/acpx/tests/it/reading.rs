@@ -79,7 +79,7 @@ fn a_home_without_a_store_has_no_sessions_and_stays_without_one() {
     assert_eq!(place.acpx(&["sessions"]).out, "No sessions\n");
     let found = place.acpx(&["demo", "-s", "api", "sessions", "show"]);
     let err = format!(
-        "acpx: there is no session named \"api\" of demo in {}\nhint: create one: acpx demo sessions new --name api\n",
+        "acpx: there is no session named \"api\" of demo in {}\nhint: acpx sessions list has those there are\n",
         place.work().display()
     );
     assert_eq!(found, Done { out: String::new(), err, code: Some(4) });
@@ -95,7 +95,7 @@ fn status_reads_ids_with_no_host_and_no_agent() {
         "action": "status_snapshot", "status": "idle",
         "summary": "no agent runs; the next prompt starts one",
         "acpxRecordId": "r1", "acpxSessionId": "s2", "agentSessionId": "inner-2",
-        "agent": "demo", "cwd": place.work(), "queued": 0,
+        "agentName": "demo", "agentCommand": status["agentCommand"], "cwd": place.work(), "queued": 0,
     });
     assert_eq!(status, expected);
     let left: Vec<_> =

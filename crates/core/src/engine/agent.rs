@@ -259,7 +259,7 @@ impl Drop for LiveId {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{AbsolutePath, McpServer, NamedValue};
+    use crate::model::{AbsolutePath, McpServer, NamedValue, ProcessIdentity, Timestamp};
 
     #[test]
     fn secret_values_are_taken_out_of_an_agents_words() {
@@ -280,6 +280,22 @@ mod tests {
         };
         let said = vec!["key from-env, header Bearer t0ken, home /home/x".to_owned()];
         assert_eq!(place.censor(&said), ["key [secret], header [secret], home /home/x"]);
+    }
+
+    #[tokio::test]
+    async fn what_an_agent_left_and_would_not_go_is_kept_with_how_it_ended() {
+        let at = Timestamp::from_millis(7).unwrap();
+        let run = |words: &str| AgentRun {
+            process: ProcessIdentity { pid: 7, started: 8, boot: "boot".to_owned() },
+            since: at,
+            ended: Some(AgentExit { at, how: AgentEnd::Otherwise(words.to_owned()) }),
+        };
+        let leftover =
+            |run| Leftover { task: tokio::spawn(async { Ended::Gone }), gone: watch::channel(true).1, run };
+        let amended = leftover(Some(run("signal 9"))).amended(Ended::Left);
+        assert_eq!(amended, Some(run("signal 9; what it left would not go")));
+        assert_eq!(leftover(Some(run("signal 9"))).amended(Ended::Gone), None);
+        assert_eq!(leftover(None).amended(Ended::Left), None);
     }
 
     #[test]

@@ -40,6 +40,14 @@ pub(super) struct Keeper {
     /// Bytes of bodies in `changes`.
     bytes: usize,
     tail: Arc<Tail>,
+    /// Who has the record's scope once it is closed.
+    heir: Option<Heir>,
+}
+
+/// The record that takes the place of one that is closed.
+pub(super) struct Heir {
+    pub(super) writer: SessionWriter,
+    pub(super) scope: Scope,
 }
 
 enum Stage {
@@ -84,6 +92,7 @@ impl Keeper {
             durability: Durability::Process,
             bytes: 0,
             tail,
+            heir: None,
         }
     }
 
@@ -180,6 +189,19 @@ impl Keeper {
         }
     }
 
+    /// Once the record is closed, this one has a scope: both are kept in one step.
+    pub(super) fn leave_scope_to(&mut self, heir: Heir) {
+        self.heir = Some(heir);
+    }
+
+    /// The right to write to the record, if there is one.
+    pub(super) fn writer(&self) -> Option<SessionWriter> {
+        match &self.stage {
+            Stage::Unborn(..) => None,
+            Stage::Kept(writer) => Some(writer.clone()),
+        }
+    }
+
     /// Keeps by what command line the agent is started from now on.
     pub(super) fn keep_command(&mut self, agent: &AgentSpec) {
         match &mut self.stage {
@@ -229,7 +251,13 @@ impl Keeper {
                 let writer = SessionWriter::create(store.clone(), record, changes, host.clone()).await?;
                 self.stage = Stage::Kept(writer);
             }
-            (None, Stage::Kept(writer)) => writer.append(changes, durability).await?,
+            (None, Stage::Kept(writer)) => match self.heir.take_if(|_| is_given_up(&changes)) {
+                None => writer.append(changes, durability).await?,
+                Some(Heir { writer: heir, scope }) => {
+                    let taken = vec![Change::Scope(Some(scope))];
+                    writer.append_with(changes, &heir, taken, Durability::Machine).await?;
+                }
+            },
             (None, Stage::Unborn(..)) => {}
         }
         self.tail.publish(events);
@@ -248,6 +276,13 @@ impl Keeper {
     pub(super) fn close(&self) {
         self.tail.close();
     }
+}
+
+/// Whether a record leaves its scope to others with these changes.
+fn is_given_up(changes: &[Change]) -> bool {
+    changes
+        .iter()
+        .any(|change| matches!(change, Change::Lifecycle(lifecycle) if *lifecycle != Lifecycle::Open))
 }
 
 impl Seed {

@@ -5,13 +5,14 @@
 //! on the disk before its bytes reach the agent.
 
 use std::collections::{HashMap, HashSet};
+use std::future::Future;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::machine::{Awakening, Input, SessionMachine};
-use crate::model::{Conversation, HostId, Record, RecordId, Seq, Timestamp};
+use crate::model::{Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
 use crate::store::{SessionWriter, Store};
 use crate::tools::{Spawner, Tag};
 
@@ -21,9 +22,11 @@ mod counted;
 mod error;
 mod follow;
 mod history;
+mod holds;
 mod keeper;
 mod perform;
 mod prompt;
+mod record_follower;
 mod remote;
 mod request;
 mod session;
@@ -35,14 +38,16 @@ pub use advice::{Advice, Question};
 pub use error::SessionError;
 pub use follow::Follower;
 pub use prompt::{Prompt, PromptProblem};
+pub use record_follower::RecordFollower;
 pub use request::{NewSession, RestoreSession, Servers};
-pub use session::{Hold, Session, SessionStatus, TurnTicket};
+pub use session::{Hold, Session, SessionStatus, TurnTicket, Unclaimed};
 pub use settings::Settings;
 
 use agent::LiveIds;
 pub(crate) use counted::Counted;
 use follow::Tail;
-use keeper::{Keeper, Seed};
+use holds::Holds;
+use keeper::{Heir, Keeper, Seed};
 use task::{Place, SessionTask};
 
 /// How many commands may wait for a session's task.
@@ -56,6 +61,8 @@ struct Inner {
     shared: Shared,
     /// The sessions with a task; `None` once the engine was shut down.
     running: tokio::sync::Mutex<Option<HashMap<RecordId, Running>>>,
+    /// Changes whenever a session begins.
+    begun: watch::Sender<()>,
 }
 
 struct Running {
@@ -74,6 +81,7 @@ pub(crate) struct Shared {
     live_ids: LiveIds,
     /// How many sessions have an agent.
     live: Arc<watch::Sender<usize>>,
+    holds: Holds,
     spawner: Spawner,
 }
 
@@ -87,13 +95,28 @@ impl Engine {
             settings: Arc::new(settings),
             live_ids: LiveIds::default(),
             live: Arc::default(),
+            holds: Holds::default(),
             spawner,
         };
-        Self(Arc::new(Inner { shared, running: tokio::sync::Mutex::new(Some(HashMap::new())) }))
+        let running = tokio::sync::Mutex::new(Some(HashMap::new()));
+        Self(Arc::new(Inner { shared, running, begun: watch::Sender::default() }))
     }
 
-    /// Starts an agent and opens a session with it. The record exists once the agent has answered.
+    /// Starts an agent and opens a session with it. The record exists once the agent has answered. Dropping this
+    /// ends the agent, and closes the record if it was just made.
     pub async fn open(&self, new: NewSession) -> Result<Session, SessionError> {
+        let (session, unclaimed) = self.open_unless(new, std::future::pending()).await?;
+        unclaimed.claim();
+        Ok(session)
+    }
+
+    /// Opens a session likewise, unless it is unwanted before it is there: then nothing of it is left when this
+    /// returns, and the answer is [`SessionError::Closing`]. Whoever gets the session claims it, or lets it go.
+    pub async fn open_unless(
+        &self,
+        new: NewSession,
+        unwanted: impl Future<Output = ()>,
+    ) -> Result<(Session, Unclaimed), SessionError> {
         let record = RecordId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let real_cwd = new.real_cwd()?;
         let label = new.agent.label().to_owned();
@@ -122,8 +145,16 @@ impl Engine {
             running.insert(record.clone(), begun);
             session
         };
-        match session.wake(RestoreSession::default()).await {
-            Ok(_) => Ok(session),
+        let unclaimed = Unclaimed::new(session.clone());
+        let awake = tokio::select! {
+            awake = session.wake(RestoreSession::default()) => awake,
+            () = unwanted => {
+                unclaimed.close().await;
+                return Err(SessionError::Closing(record));
+            }
+        };
+        match awake {
+            Ok(_) => Ok((session, unclaimed)),
             Err(error) => {
                 // Without a record there is nothing to come back to; the task ends by itself.
                 let failed = self.0.running.lock().await.as_mut().and_then(|running| running.remove(&record));
@@ -131,6 +162,27 @@ impl Engine {
                     drop(failed.task.await);
                 }
                 Err(error)
+            }
+        }
+    }
+
+    /// Closes a record, and in the same step gives a scope of its directory to another's session. If the host is
+    /// killed meanwhile, the one or the other has it.
+    pub async fn hand_over(&self, old: &RecordId, new: &Session, scope: Scope) -> Result<(), SessionError> {
+        let writer = new.writer().await?.ok_or_else(|| SessionError::NoRecord(new.record_id().clone()))?;
+        loop {
+            let heir = Heir { writer: writer.clone(), scope: scope.clone() };
+            let closed = match self.attach(old, &RestoreSession::default()).await {
+                Ok(session) => session.close_for(heir).await,
+                Err(SessionError::ShutDown(record)) => return Err(SessionError::ShutDown(record)),
+                Err(error) => Err(error),
+            };
+            match closed {
+                // It ended before it heard of this; the next one begins anew.
+                Err(SessionError::ShutDown(_)) => {}
+                // It was deleted meanwhile, and has left its scope to whoever wants it.
+                Err(SessionError::NoRecord(_)) => return new.set_scope(scope).await,
+                closed => return closed,
             }
         }
     }
@@ -160,6 +212,7 @@ impl Engine {
                         let begun = self.begin(record, restore).await?;
                         let session = begun.session.clone();
                         running.insert(record.clone(), begun);
+                        self.0.begun.send_replace(());
                         return Ok(session);
                     }
                 }
@@ -167,6 +220,18 @@ impl Engine {
             // Its agent may still be on its way out, and its last lines on their way into the store.
             drop(going.wait_for(|done| *done).await);
         }
+    }
+
+    /// The session of a record, if it has one.
+    pub async fn running(&self, record: &RecordId) -> Result<Option<Session>, SessionError> {
+        let running = self.0.running.lock().await;
+        let running = running.as_ref().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
+        Ok(running.get(record).map(|known| known.session.clone()).filter(|session| !session.is_over()))
+    }
+
+    /// Every event of a record from `from` on: those that are kept, then those to come, whichever session has them.
+    pub fn follow(&self, record: &RecordId, from: Seq) -> RecordFollower {
+        RecordFollower::new(self.clone(), record.clone(), from)
     }
 
     async fn begin(&self, record: &RecordId, restore: &RestoreSession) -> Result<Running, SessionError> {
@@ -270,6 +335,8 @@ impl Engine {
     /// Stops every session and ends every agent, for good. What ran is interrupted; nothing kept is lost.
     pub async fn shutdown(&self) {
         let running = self.0.running.lock().await.take().unwrap_or_default();
+        // Whoever waits for a session to begin waits in vain.
+        self.0.begun.send_replace(());
         for known in running.values() {
             known.session.leave().await;
         }

@@ -7,10 +7,11 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::machine::{Asleep, Awakening, Refusal};
 use crate::model::{RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId};
-use crate::store::{Store, StoreError};
+use crate::store::{SessionWriter, Store, StoreError};
 
 use super::advice::Question;
 use super::follow::{Follower, Tail};
+use super::keeper::Heir;
 use super::task::Command;
 use super::waiters::PromptWaiter;
 use super::{Counted, Prompt, PromptProblem, RestoreSession, SessionError, Shared};
@@ -52,11 +53,15 @@ pub(super) struct Told {
     pub(super) fate: Fate,
 }
 
-/// A session somebody has in use. Dropped, its idle time begins anew.
+/// A record somebody has in use, whichever session it goes on in. Dropped, its idle time begins anew.
 #[derive(Debug)]
 pub struct Hold {
     _counted: Counted,
 }
+
+/// A session that was just made, for somebody who does not know of it yet. Dropped before it is claimed, it is
+/// closed, and its agent is ended.
+pub struct Unclaimed(Option<Session>);
 
 /// A prompt that was accepted: it is on the disk and will be sent.
 #[derive(Debug)]
@@ -79,7 +84,7 @@ impl Session {
     ) -> (Self, Told) {
         let (told, status) = watch::channel(SessionStatus::default());
         let fate = Fate::default();
-        let held = Arc::new(watch::Sender::new(0));
+        let held = shared.holds.of(&record);
         let told = Told { status: told, held: held.subscribe(), _holds: held.clone(), fate: fate.clone() };
         let store = Arc::clone(&shared.store);
         let longest_prompt = shared.settings.wire.line_bytes.saturating_sub(ENVELOPE_BYTES);
@@ -124,7 +129,7 @@ impl Session {
         self.ask(Command::Scope(scope, reply), answer).await
     }
 
-    /// Keeps the agent from being parked for idleness as long as the value lives.
+    /// Keeps the agent, and those who come after it, from being parked for idleness as long as the value lives.
     pub fn hold(&self) -> Hold {
         Hold { _counted: Counted::one(&self.held) }
     }
@@ -132,11 +137,6 @@ impl Session {
     /// Whether anybody holds it.
     pub fn is_held(&self) -> bool {
         *self.held.borrow() > 0
-    }
-
-    /// Whether both are holds on the same running session.
-    pub fn is_same(&self, other: &Self) -> bool {
-        self.commands.same_channel(&other.commands)
     }
 
     /// The number of the last event that followers can have.
@@ -207,7 +207,26 @@ impl Session {
     /// Closes the session: its turns are cancelled, its agent is told and ended, the record stays.
     pub async fn close(&self) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Close(reply), answer).await
+        self.ask(Command::Close(None, reply), answer).await
+    }
+
+    /// Closes the session likewise, and in the same step another record has its scope.
+    pub(super) async fn close_for(&self, heir: Heir) -> Result<(), SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::Close(Some(heir), reply), answer).await
+    }
+
+    /// The right to write to the record; only its own task has it otherwise.
+    pub(super) async fn writer(&self) -> Result<Option<SessionWriter>, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::Writer(reply), answer).await
+    }
+
+    /// Lets the session be closed, without waiting for it. One that has many commands waiting is in use by others,
+    /// and is left to them.
+    fn abandon(&self) {
+        let (reply, _) = oneshot::channel();
+        drop(self.commands.try_send(Command::Close(None, reply)));
     }
 
     /// Closes the session likewise, and takes the record out of every list for good.
@@ -241,6 +260,33 @@ impl Session {
     async fn ask<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, SessionError> {
         self.send(command).await?;
         answer.await.map_err(|_| gone(&self.fate, &self.record))
+    }
+}
+
+impl Unclaimed {
+    pub(super) fn new(session: Session) -> Self {
+        Self(Some(session))
+    }
+
+    /// Somebody has the session from here on.
+    pub fn claim(mut self) {
+        self.0 = None;
+    }
+
+    /// Closes the session, and waits until nothing of it is left.
+    pub async fn close(mut self) {
+        if let Some(session) = self.0.take() {
+            // One that ends in another way has ended all the same.
+            drop(session.close().await);
+        }
+    }
+}
+
+impl Drop for Unclaimed {
+    fn drop(&mut self) {
+        if let Some(session) = &self.0 {
+            session.abandon();
+        }
     }
 }
 

@@ -18,12 +18,12 @@ use crate::machine::{AskId, Asleep, Awakening, Deadline, Input, Refusal, Session
 use crate::model::{
     AbsolutePath, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, Scope, SessionIdentity, TurnId,
 };
-use crate::store::StoreError;
+use crate::store::{SessionWriter, StoreError};
 use crate::tools::{Ended, Environment};
 
 use super::advice::{Advice, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
-use super::keeper::Keeper;
+use super::keeper::{Heir, Keeper};
 use super::perform::Outward;
 use super::session::{End, SessionStatus, Told};
 use super::waiters::{PromptWaiter, Waiters, tell};
@@ -37,9 +37,14 @@ const BATCH_BYTES: usize = 1024 * 1024;
 pub(super) enum Command {
     Wake(Box<RestoreSession>, oneshot::Sender<Result<Awakening, Asleep>>),
     Prepare(Box<RestoreSession>),
-    Prompt { prompt: Prompt, waiter: PromptWaiter },
+    Prompt {
+        prompt: Prompt,
+        waiter: PromptWaiter,
+    },
     Cancel(Option<TurnId>),
-    Close(oneshot::Sender<()>),
+    /// With a record that is to have the scope from then on.
+    Close(Option<Heir>, oneshot::Sender<()>),
+    Writer(oneshot::Sender<Option<SessionWriter>>),
     Delete(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
     Idle(Option<Duration>),
@@ -262,10 +267,14 @@ impl SessionTask {
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });
             }
             Command::Cancel(turn) => self.step(Input::Cancel(turn)),
-            Command::Close(reply) => {
+            Command::Close(heir, reply) => {
+                if let Some(heir) = heir {
+                    self.keeper.leave_scope_to(heir);
+                }
                 self.waiters.closed.push(reply);
                 self.step(Input::Close);
             }
+            Command::Writer(reply) => tell(reply, self.keeper.writer()),
             Command::Delete(reply) => {
                 self.waiters.closed.push(reply);
                 self.step(Input::Delete);

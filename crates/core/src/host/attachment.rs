@@ -1,24 +1,28 @@
-//! What one client has of one session: a hold on it if it has it in use, and the streams it asked for.
+//! What one client has of one record: a hold on it if it has it in use, and the streams it asked for.
 //!
-//! A stream is a follower of the record and a position. Before a client gets the answer to its prompt, its
-//! streams have passed everything the turn said: the answer never overtakes an update.
+//! A stream is a follower of the record and a position, so it goes on when the record does, whichever session that is
+//! in. Before a client gets the answer to its prompt, its streams have passed everything the turn said: the answer
+//! never overtakes an update. Nor does an update overtake the answer that tells of its session.
 
+use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::acp::agent::ClientLink;
 use crate::acp::{pass_on_update, replayed_prompt};
-use crate::engine::{Follower, Hold, Session, SessionError};
+use crate::engine::{Follower, Hold, RecordFollower, RestoreSession, Session, SessionError};
 use crate::model::{AcpSessionId, Direction, Event, EventKind, RecordId, Seq};
 use crate::wire::WireError;
 
 use super::watched;
 
-/// A session that a client has in use, or watches.
+/// A record that a client has in use, or watches.
+#[derive(Default)]
 pub(super) struct Attachment {
-    pub(super) session: Session,
     /// Whoever only watches does not keep the agent from being parked.
     hold: Option<Hold>,
+    /// What the client would start the agent with.
+    pub(super) given: RestoreSession,
     streams: Vec<Stream>,
 }
 
@@ -31,57 +35,86 @@ pub(super) enum Form {
     Events,
 }
 
-struct Stream {
+/// What a stream waits for before it tells anything: the answer that comes first. Dropped, it is open.
+#[derive(Default)]
+pub(super) struct Gate(watch::Sender<()>);
+
+/// A stream's share of a gate.
+pub(super) struct Gated(Option<watch::Receiver<()>>);
+
+/// A stream to be begun.
+pub(super) struct Telling<'a> {
+    pub(super) form: Form,
+    pub(super) follower: RecordFollower,
+    pub(super) record: &'a RecordId,
+    pub(super) after: Gated,
+    pub(super) link: &'a ClientLink,
+}
+
+/// A stream that runs.
+pub(super) struct Stream {
     form: Form,
     passed: watch::Receiver<Seq>,
     task: JoinHandle<()>,
 }
 
+impl Gate {
+    pub(super) fn wait(&self) -> Gated {
+        Gated(Some(self.0.subscribe()))
+    }
+}
+
+impl Gated {
+    /// Nothing to wait for.
+    pub(super) fn by_nothing() -> Self {
+        Self(None)
+    }
+
+    async fn passed(self) {
+        let Some(mut gate) = self.0 else { return };
+        // Nothing is ever sent: the only news is that the gate is gone.
+        while gate.changed().await.is_ok() {}
+    }
+}
+
 impl Attachment {
-    pub(super) fn new(session: Session) -> Self {
-        Self { session, hold: None, streams: Vec::new() }
+    /// The client has the record in use from here on, and would start its agent with this.
+    pub(super) fn hold(&mut self, session: &Session, given: RestoreSession) {
+        self.hold.get_or_insert_with(|| session.hold());
+        self.given = given;
     }
 
-    /// The client has the session in use from here on.
-    pub(super) fn hold(&mut self) {
-        self.hold.get_or_insert_with(|| self.session.hold());
+    /// Whether the client has the record in use.
+    pub(super) fn is_in_use(&self) -> bool {
+        self.hold.is_some()
     }
 
-    /// Whether it is of this running session, and not of one that has ended since.
-    pub(super) fn is_of(&self, session: &Session) -> bool {
-        self.session.is_same(session)
-    }
-
-    /// Tells the client what happens from `from` on, unless a stream of this form does already.
-    pub(super) fn stream_on(&mut self, form: Form, from: Seq, link: &ClientLink) {
-        if !self.streams.iter().any(|stream| stream.form == form && !stream.task.is_finished()) {
-            self.stream(form, from, link);
+    /// Tells the client what happens, unless a stream of this form does already.
+    pub(super) fn stream_on(&mut self, telling: Telling<'_>) {
+        let is_told = |stream: &Stream| stream.form == telling.form && !stream.task.is_finished();
+        if !self.streams.iter().any(is_told) {
+            self.stream(telling);
         }
     }
 
-    /// Tells the client what happens from `from` on, in the place of a stream of this form that may run.
-    pub(super) fn stream(&mut self, form: Form, from: Seq, link: &ClientLink) {
+    /// Tells the client what happens, in the place of a stream of this form that may run.
+    pub(super) fn stream(&mut self, telling: Telling<'_>) {
         // What is not wanted counts as passed: nobody waits for it.
-        let (told, passed) = watch::channel(Seq(from.0.saturating_sub(1)));
-        let (session, link) = (self.session.clone(), link.clone());
+        let (told, passed) = watch::channel(Seq(telling.follower.position().0.saturating_sub(1)));
+        let (record, link) = (telling.record.clone(), telling.link.clone());
+        let Telling { form, follower, after, .. } = telling;
         let task = tokio::spawn(async move {
-            let mut follower = session.follow(from);
-            // A client that is gone, and a store that cannot be read, both end the stream; the client's next
-            // request hears of it.
-            while let Ok(Some(event)) = follower.next().await {
-                if tell(form, session.record_id(), &event, &link).await.is_err() {
-                    break;
-                }
-                // Whoever waits for an event waits for the last of those that were kept together.
-                if !follower.has_ready() {
-                    told.send_replace(event.seq);
-                }
-            }
+            after.passed().await;
+            run(form, follower, &record, &link, &told).await;
         });
-        for old in self.streams.extract_if(.., |stream| stream.form == form) {
-            old.task.abort();
-        }
+        self.take_stream(form);
         self.streams.push(Stream { form, passed, task });
+    }
+
+    /// Takes out the stream of this form, if one runs. It tells nothing more once it is dropped and has ended.
+    pub(super) fn take_stream(&mut self, form: Form) -> Option<Stream> {
+        let taken = self.streams.extract_if(.., |stream| stream.form == form).last();
+        taken.filter(|stream| !stream.task.is_finished())
     }
 
     /// The streams, until they have passed this event: it comes before the answer to what has just been done.
@@ -90,11 +123,43 @@ impl Attachment {
     }
 }
 
-impl Drop for Attachment {
+impl Stream {
+    /// Waits until it tells nothing more.
+    pub(super) async fn stop(mut self) {
+        self.task.abort();
+        // However it ended, it has.
+        drop((&mut self.task).await);
+    }
+}
+
+impl Drop for Stream {
     fn drop(&mut self) {
-        for stream in &self.streams {
-            stream.task.abort();
+        self.task.abort();
+    }
+}
+
+/// Tells events until there are none, or nobody to tell. A watch that ends says so.
+async fn run(
+    form: Form,
+    mut follower: RecordFollower,
+    record: &RecordId,
+    link: &ClientLink,
+    told: &watch::Sender<Seq>,
+) {
+    // A store that cannot be read ends the stream, too: the client's next request hears of it.
+    while let Ok(Some(event)) = follower.next().await {
+        if tell(form, record, &event, link).await.is_err() {
+            return;
         }
+        // Whoever waits for an event waits for the last of those that were kept together.
+        if !follower.has_ready() {
+            told.send_replace(event.seq);
+        }
+    }
+    if form == Form::Events {
+        let params = json!({ "sessionId": record, "from": follower.position().0 });
+        // A client that is gone does not miss it.
+        drop(link.notify(watched::ENDED, &params.to_string()).await);
     }
 }
 

@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 use tokio::net::UnixStream;
 
-use crate::model::TurnId;
+use crate::model::{Seq, TurnId};
 use crate::wire::{self, Inbound, Incoming, Message, Peer, RpcId, WireError};
 
 use super::fault::Refusal;
@@ -30,6 +30,11 @@ pub struct HostClient {
 pub enum FromHost {
     /// Something happened in a session that is watched.
     Event(WatchedEvent),
+    /// No more happens to a record that was watched: it is deleted, or cannot be read.
+    WatchEnded {
+        /// The number that its next event would have had.
+        from: Seq,
+    },
     /// A prompt of ours is on the disk.
     Accepted {
         /// Its turn.
@@ -174,6 +179,7 @@ fn notification(message: &Message) -> FromHost {
     let params = message.params().unwrap_or("null");
     let read = match message.method() {
         Some(watched::EVENT) => WatchedEvent::read(params).map(FromHost::Event),
+        Some(watched::ENDED) => watched::read_ended(params),
         Some(turns::ACCEPTED) => turns::read_accepted(params),
         _ => None,
     };

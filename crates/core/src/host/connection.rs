@@ -15,15 +15,14 @@ use crate::acp::agent::{
     AgentService, CallError, Cancellation, ClientLink, ExtensionCall, Feature, ListCall, Meta, NewCall,
     Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
 };
-use crate::engine::{Hold, NewSession, RestoreSession, Servers, Session, SessionError};
-use crate::machine::Awakening;
-use crate::model::{AbsolutePath, AcpSessionId, McpServer, Record, RecordId, Scope, Seq, SessionName};
-use crate::store::ScopeQuery;
+use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
+use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Seq};
 
-use super::attachment::{self, Attachment, Form};
+use super::attachment::{self, Attachment, Form, Gate, Gated, Telling};
 use super::fault;
 use super::list;
-use super::meta::{AgentMeta, HostMeta, NewMeta, PROTOCOL, RestoreMeta, SessionMeta, ShellMeta, StartMeta};
+use super::meta::{AgentMeta, HostMeta, NewMeta, PROTOCOL, RestoreMeta, StartMeta};
+use super::opening::Opened;
 use super::{Around, Host};
 
 /// One client's connection.
@@ -58,26 +57,30 @@ impl Connection {
         Self { host, confined, attached: Mutex::default() }
     }
 
-    /// The session of a record that this client has in use.
-    pub(super) fn attached(&self, record: &RecordId) -> Option<Session> {
-        self.attachments().get(record).map(|attachment| attachment.session.clone())
+    /// The session of a record that this client has in use, and what it would start its agent with. A record that was
+    /// closed meanwhile is brought back.
+    pub(super) async fn attached(&self, record: &RecordId) -> Result<(Session, RestoreSession), CallError> {
+        let known =
+            self.attachments().get(record).filter(|known| known.is_in_use()).map(|known| known.given.clone());
+        let given = known.ok_or_else(|| fault::unknown(record))?;
+        let session = self.host.engine.attach(record, &given).await;
+        session.map(|session| (session, given)).map_err(|error| self.refused(&error))
     }
 
-    /// What the client has of a session, made if it has nothing of it yet.
-    pub(super) fn with_attachment<T>(&self, session: &Session, act: impl FnOnce(&mut Attachment) -> T) -> T {
-        let mut attached = self.attachments();
-        let known = attached.remove(session.record_id()).filter(|known| known.is_of(session));
-        let attachment = known.unwrap_or_else(|| Attachment::new(session.clone()));
-        act(attached.entry(session.record_id().clone()).or_insert(attachment))
+    /// Tells this client what happens to a record, after the answer that comes first.
+    pub(super) fn telling<'a>(
+        &self,
+        form: Form,
+        record: &'a RecordId,
+        from: Seq,
+        after: Gated,
+        link: &'a ClientLink,
+    ) -> Telling<'a> {
+        Telling { form, follower: self.host.engine.follow(record, from), record, after, link }
     }
 
-    /// What a session answers instead. A host on its way out leaves whoever it can no longer serve without an
-    /// answer: the client finds the connection ended, and asks the next host.
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
-        match error {
-            SessionError::ShutDown(_) if self.host.is_leaving() => CallError::Unanswered,
-            other => fault::refused(other),
-        }
+        self.host.refused(error)
     }
 
     pub(super) fn attachments(&self) -> MutexGuard<'_, HashMap<RecordId, Attachment>> {
@@ -93,69 +96,11 @@ impl Connection {
         let environment = meta.start.take_environment();
         let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
         let opened = match meta.shell {
-            None => Opened::new(self.begin(new).await?),
-            Some(shell) => self.open_in_shell(new, shell).await?,
+            None => self.host.open(new).await?,
+            Some(shell) => self.host.open_in_shell(new, shell).await?,
         };
         self.set_idle_time(&opened.session, &meta.start).await?;
         Ok(Opened { updates: !meta.start.without_updates, ..opened })
-    }
-
-    async fn begin(&self, new: NewSession) -> Result<Session, CallError> {
-        self.host.engine.open(new).await.map_err(|error| self.refused(&error))
-    }
-
-    /// Makes a session that a shell can find, one at a time in one place: what is there is kept or closed.
-    async fn open_in_shell(&self, mut new: NewSession, shell: ShellMeta) -> Result<Opened, CallError> {
-        let name = shell.name.as_deref().map(SessionName::new).transpose();
-        let name = name.map_err(|error| problem("_meta.acpx.shell.name", error.to_string()))?;
-        let scope = Scope { agent: new.agent.key(), name };
-        let real_cwd = new.real_cwd().map_err(|error| self.refused(&error))?;
-        let _alone = self.host.scopes.alone(&scope, &real_cwd).await;
-        let directories = match &shell.unless_in {
-            Some(directories) => directories.iter().map(|path| AbsolutePath::new(path.as_str())).collect(),
-            None => Ok(vec![real_cwd]),
-        };
-        let directories =
-            directories.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;
-        let query =
-            ScopeQuery { agent: scope.agent.clone(), directories, name: scope.name.clone(), closed: false };
-        let there = self.host.store.find(query).await.map_err(fault::not_kept)?;
-        match there {
-            None => {
-                new.scope = Some(scope);
-                Ok(Opened::new(self.begin(new).await?))
-            }
-            Some(there) if shell.unless_in.is_some() => self.take_up(there, new).await,
-            Some(there) => self.replace(there.id, new, scope).await,
-        }
-    }
-
-    /// The session that is there, to be started, should it have to be, with what this client has given.
-    async fn take_up(&self, there: Record, new: NewSession) -> Result<Opened, CallError> {
-        let around = Around { cwd: there.cwd.as_path(), path: new.environment.get("PATH") };
-        let given = Some(new.mcp_servers).filter(|servers| !servers.list.is_empty());
-        let mcp_servers = given.or_else(|| self.host.recovered(there.mcp_servers, around));
-        let restore =
-            RestoreSession { environment: new.environment, mcp_servers, ..RestoreSession::default() };
-        let refused = |error: SessionError| self.refused(&error);
-        let session = self.host.engine.attach(&there.id, &restore).await.map_err(refused)?;
-        session.prepare(restore).await.map_err(refused)?;
-        Ok(Opened { created: false, ..Opened::new(session) })
-    }
-
-    /// Makes a session in the place of the one that is there, which goes only when the new one has come.
-    async fn replace(&self, old: RecordId, new: NewSession, scope: Scope) -> Result<Opened, CallError> {
-        let opened = Opened::new(self.begin(new).await?);
-        let take_over = async {
-            self.host.engine.attach(&old, &RestoreSession::default()).await?.close().await?;
-            opened.session.set_scope(scope).await
-        };
-        if let Err(error) = take_over.await {
-            // Nobody would find it.
-            drop(opened.session.close().await);
-            return Err(self.refused(&error));
-        }
-        Ok(Opened { replaced: Some(old), ..opened })
     }
 
     /// Brings a session back for this client.
@@ -164,16 +109,12 @@ impl Connection {
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
         let refused = |error: SessionError| self.refused(&error);
         let restore = self.restoring(&record, call.mcp_servers, &mut meta).await?;
-        let opened = Opened::new(self.host.engine.attach(&record, &restore).await.map_err(refused)?);
+        let session = self.host.engine.attach(&record, &restore).await.map_err(refused)?;
+        let opened = Opened::known(session, restore.clone());
         self.set_idle_time(&opened.session, &meta.start).await?;
-        let how = if meta.later {
-            opened.session.prepare(restore).await.map_err(refused)?;
-            None
-        } else {
-            Some(opened.session.wake(restore).await.map_err(refused)?)
-        };
-        let updates = !meta.start.without_updates;
-        Ok(Opened { created: false, how, updates, ..opened })
+        // Without it, the agent is started with this by a prompt that needs it.
+        let how = if meta.later { None } else { Some(opened.session.wake(restore).await.map_err(refused)?) };
+        Ok(Opened { how, updates: !meta.start.without_updates, ..opened })
     }
 
     /// What a session is restored with. Servers that this client does not name come from where they came from.
@@ -202,46 +143,41 @@ impl Connection {
         session.set_idle_time(limit).await.map_err(|error| self.refused(&error))
     }
 
-    /// The answer to new, load and resume; from here on the client has the session in use.
-    fn answer(&self, client: AcpSessionId, opened: &Opened, from: Seq, link: &ClientLink) -> SessionSetup {
-        self.with_attachment(&opened.session, |attachment| {
-            attachment.hold();
-            if opened.updates {
-                attachment.stream_on(Form::Updates, from, link);
-            }
-        });
+    /// The answer to new, load and resume; from here on the client has the session in use. It is told what follows
+    /// when it has the answer.
+    fn answer(&self, client: AcpSessionId, opened: Opened, gate: Gate, link: &ClientLink) -> SessionSetup {
         let mut setup = SessionSetup::new(client);
         if let Some(meta) = opened.meta() {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
         }
+        let Opened { session, hold: _hold, unclaimed, given, from, updates, .. } = opened;
+        let record = session.record_id();
+        let mut attachments = self.attachments();
+        let attachment = attachments.entry(record.clone()).or_default();
+        attachment.hold(&session, given);
+        if updates {
+            attachment.stream_on(self.telling(Form::Updates, record, from, gate.wait(), link));
+        }
+        setup.once_told = Some(Box::new(move || {
+            if let Some(unclaimed) = unclaimed {
+                unclaimed.claim();
+            }
+            drop(gate);
+        }));
         setup
     }
-}
 
-/// A session that was made or brought back.
-struct Opened {
-    session: Session,
-    /// It is in use before its client can have it in use itself.
-    _hold: Hold,
-    created: bool,
-    replaced: Option<RecordId>,
-    how: Option<Awakening>,
-    updates: bool,
-}
-
-impl Opened {
-    fn new(session: Session) -> Self {
-        Self { _hold: session.hold(), session, created: true, replaced: None, how: None, updates: true }
-    }
-
-    fn meta(&self) -> Option<SessionMeta> {
-        Some(SessionMeta {
-            ids: self.session.identity()?.into(),
-            created: self.created,
-            replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
-            awakening: self.how.map(Into::into),
-        })
+    /// Stops telling this client updates of a record that it loads again, so that none comes within the replay. They
+    /// go on after it.
+    async fn pause_updates(&self, record: &RecordId) -> bool {
+        let attachment = |attachment: &mut Attachment| attachment.take_stream(Form::Updates);
+        let stream = self.attachments().get_mut(record).and_then(attachment);
+        let was_told = stream.is_some();
+        if let Some(stream) = stream {
+            stream.stop().await;
+        }
+        was_told
     }
 }
 
@@ -249,15 +185,19 @@ impl AgentService for Connection {
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let opened = self.open(call).await?;
         let client = client_session(opened.session.record_id());
-        let from = opened.session.last_seq().map_or(Seq::FIRST, Seq::next);
-        Ok(self.answer(client, &opened, from, &link))
+        Ok(self.answer(client, opened, Gate::default(), &link))
     }
 
     async fn load_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let (client, record) = (call.session.clone(), record_of(&call.session));
         let refused = |error: SessionError| self.refused(&error);
+        let was_told = self.pause_updates(&record).await;
         let kept = self.host.engine.record(&record).await.map_err(refused)?;
         let until = kept.ok_or_else(|| fault::unknown(&record))?.last_seq;
+        let (gate, from) = (Gate::default(), until.map_or(Seq::FIRST, Seq::next));
+        if was_told && let Some(attachment) = self.attachments().get_mut(&record) {
+            attachment.stream(self.telling(Form::Updates, &record, from, gate.wait(), &link));
+        }
         let replay = self.host.engine.replay(&record, Seq::FIRST);
         let (replayed, opened) =
             tokio::join!(attachment::replay(replay, until, &client, &link), self.restore(call));
@@ -265,14 +205,13 @@ impl AgentService for Connection {
         replayed
             .map_err(refused)?
             .map_err(|source| CallError::NotTold { session: client.clone(), source })?;
-        Ok(self.answer(client, &opened, until.map_or(Seq::FIRST, Seq::next), &link))
+        Ok(self.answer(client, Opened { from, ..opened }, gate, &link))
     }
 
     async fn resume_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let client = call.session.clone();
         let opened = self.restore(call).await?;
-        let from = opened.session.last_seq().map_or(Seq::FIRST, Seq::next);
-        Ok(self.answer(client, &opened, from, &link))
+        Ok(self.answer(client, opened, Gate::default(), &link))
     }
 
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
@@ -290,11 +229,12 @@ impl AgentService for Connection {
 
     /// The client has its turns cancelled and lets go. The last one to do so frees the agent.
     async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
-        let attachment = self.attachments().remove(&record_of(&session));
-        if let Some(attachment) = attachment {
-            let session = attachment.session.clone();
-            drop(attachment);
-            if !session.is_held() {
+        let record = record_of(&session);
+        if self.attachments().remove(&record).is_some() {
+            let session = self.host.engine.running(&record).await;
+            if let Some(session) = session.map_err(|error| self.refused(&error))?
+                && !session.is_held()
+            {
                 // Somebody else's turn may have begun; then it is not the last one out.
                 drop(session.park().await);
             }

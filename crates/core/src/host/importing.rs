@@ -63,6 +63,9 @@ pub struct TakenMeta {
     pub acpx_record_id: String,
     /// Its ACP session.
     pub acpx_session_id: String,
+    /// The harness's own id of it, if it was recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agent_session_id: Option<String>,
     /// How many turns came.
     pub turns: u64,
     /// What a person should know of it.
@@ -122,6 +125,7 @@ impl From<ImportReport> for ImportMeta {
             file: taken.file,
             acpx_record_id: taken.record.to_string(),
             acpx_session_id: taken.session.to_string(),
+            agent_session_id: taken.agent_session.map(|inner| inner.as_str().to_owned()),
             turns: taken.turns,
             notes: taken.notes.iter().map(ImportNote::to_string).collect(),
         };

@@ -46,7 +46,10 @@ pub struct HostInfo {
 #[derive(Serialize, Deserialize)]
 struct Published {
     pid: u32,
+    /// A host that does not say which process it is can be asked, and is never signalled.
+    #[serde(default)]
     started: u64,
+    #[serde(default)]
     boot: String,
     socket: PathBuf,
     protocol: ProtocolRange,
@@ -132,4 +135,38 @@ pub fn published(place: &HostPlace) -> Option<HostInfo> {
     let mut text = String::new();
     File::open(place.lock()).ok()?.take(64 * 1024).read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_host_says_of_itself_is_read_as_it_was_said_and_is_gone_with_the_next_lock() {
+        let home = tempfile::tempdir().unwrap();
+        let place = HostPlace::new(home.path().to_owned(), None, home.path());
+        let mut lock = HostLock::try_take(&place).unwrap().unwrap();
+        let info = HostInfo {
+            process: ProcessIdentity { pid: 42, started: 1_178_657, boot: "ea83b2c4".to_owned() },
+            socket: "/run/acpx.sock".into(),
+            protocol: ProtocolRange { oldest: 1, newest: 2 },
+            version: "7.0".to_owned(),
+        };
+        lock.publish(&info).unwrap();
+        let text = std::fs::read_to_string(place.lock()).unwrap();
+        let expected = r#"{"pid":42,"started":1178657,"boot":"ea83b2c4","socket":"/run/acpx.sock","protocol":{"oldest":1,"newest":2},"version":"7.0"}"#;
+        assert_eq!((text.as_str(), published(&place)), (expected, Some(info)));
+        drop(lock);
+        let _lock = HostLock::try_take(&place).unwrap().unwrap();
+        assert_eq!(published(&place), None);
+    }
+
+    #[test]
+    fn a_pid_without_its_start_and_boot_is_not_believed() {
+        let home = tempfile::tempdir().unwrap();
+        let place = HostPlace::new(home.path().to_owned(), None, home.path());
+        let text = r#"{"pid":42,"socket":"/s","protocol":{"oldest":1,"newest":1},"version":"7.0"}"#;
+        std::fs::write(place.lock(), text).unwrap();
+        assert_eq!(published(&place), None);
+    }
 }

@@ -8,7 +8,7 @@ use crate::acp::agent::{CallError, ClientLink, ExtensionCall};
 use crate::engine::{RestoreSession, Session, SessionError};
 use crate::model::{RecordId, Seq};
 
-use super::attachment::Form;
+use super::attachment::{Form, Gated};
 use super::connection::{Connection, problem};
 use super::fault;
 use super::meta::{IdsMeta, PROTOCOL};
@@ -56,7 +56,9 @@ impl Connection {
         let session = self.session(&watch.session_id).await?;
         let next = session.last_seq().map_or(Seq::FIRST, Seq::next);
         let from = watch.from.map_or(next, Seq).max(Seq::FIRST);
-        self.with_attachment(&session, |attachment| attachment.stream(Form::Events, from, link));
+        let record = session.record_id();
+        let telling = self.telling(Form::Events, record, from, Gated::by_nothing(), link);
+        self.attachments().entry(record.clone()).or_default().stream(telling);
         Ok(json!({ "from": from.0 }).to_string())
     }
 

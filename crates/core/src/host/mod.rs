@@ -7,6 +7,7 @@
 mod attachment;
 mod client;
 mod connection;
+mod door;
 mod error;
 mod fault;
 mod importing;
@@ -15,12 +16,15 @@ mod list;
 mod lock;
 pub mod meta;
 mod methods;
+mod opening;
 mod place;
 mod run;
 mod scopes;
 mod serve;
+mod stopping;
 mod turns;
 mod watched;
+mod works;
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -36,14 +40,17 @@ pub use launch::{Launcher, READY, any_version, running};
 pub use lock::{HostInfo, HostLock, published};
 pub use place::HostPlace;
 pub use run::{HostSetup, RunError, run};
+pub use stopping::stop;
 pub use watched::WatchedEvent;
 
-use crate::engine::{Engine, Servers};
+use crate::acp::agent::CallError;
+use crate::engine::{Engine, Servers, SessionError};
 use crate::model::{KeptServer, McpServer, Timestamp};
 use crate::store::Store;
 
 use importing::Importer;
 use scopes::Scopes;
+use works::Works;
 
 /// Reads the MCP servers of a configuration file for a session; a reason in words if it cannot be read.
 pub type ServerFile = Arc<dyn Fn(&Path, Around<'_>) -> Result<Vec<McpServer>, String> + Send + Sync>;
@@ -62,6 +69,7 @@ pub struct Host {
     engine: Engine,
     store: Arc<dyn Store>,
     scopes: Scopes,
+    works: Works,
     server_file: ServerFile,
     /// Takes sessions of npm acpx over, if there is a file to take them into.
     importer: Option<Importer>,
@@ -96,6 +104,7 @@ impl Host {
             engine,
             store,
             scopes: Scopes::default(),
+            works: Works::default(),
             server_file,
             importer,
             version,
@@ -113,6 +122,16 @@ impl Host {
     pub async fn shut_down(&self) {
         self.stopping.send_replace(true);
         self.engine.shutdown().await;
+        self.works.done().await;
+    }
+
+    /// What a session answers instead. A host on its way out leaves whoever it can no longer serve without an
+    /// answer: the client finds the connection ended, and asks the next host.
+    fn refused(&self, error: &SessionError) -> CallError {
+        match error {
+            SessionError::ShutDown(_) if self.is_leaving() => CallError::Unanswered,
+            other => fault::refused(other),
+        }
     }
 
     /// Whether it is on its way out.

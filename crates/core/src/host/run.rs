@@ -1,22 +1,18 @@
 //! The life of a host's process: what it finds, what it serves, and what it leaves, which is nothing but its
 //! store.
 
-use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 use std::time::Duration;
-
-use tokio::net::UnixListener;
 
 use crate::engine::{Engine, Settings};
 use crate::model::{AgentEnd, AgentExit, AgentRun, HostId, ProcessIdentity};
 use crate::store::{Access, Change, Durability, SessionWriter, SqliteStore, Store, StoreError};
 use crate::tools::{Grace, Orphans, Swept, sweep};
 
+use super::door::Door;
 use super::importing::Importer;
-use super::meta::PROTOCOL;
-use super::place::remove_socket;
 use super::serve::serve;
-use super::{AgentNames, Host, HostError, HostInfo, HostLock, HostPlace, ServerFile};
+use super::{AgentNames, Host, HostError, HostLock, HostPlace, ServerFile};
 
 /// What a host is made of.
 pub struct HostSetup {
@@ -75,7 +71,7 @@ impl RunError {
 /// It takes hold of the whole process: orphans come to it, and whatever descends from it is taken for an agent's.
 pub async fn run(
     setup: HostSetup,
-    mut lock: HostLock,
+    lock: HostLock,
     ready: impl FnOnce(&Arc<Host>, &Swept),
 ) -> Result<(), RunError> {
     let HostSetup { place, version, linger, mut settings, server_file, name_of } = setup;
@@ -89,21 +85,10 @@ pub async fn run(
     let engine = Engine::new(Arc::clone(&store), id.clone(), settings);
     let importer = Importer { store: file, host: id, name_of };
     let host = Arc::new(Host::made_of(engine, store, server_file, Some(importer), version.clone()));
-    let socket = place.make_socket_path()?;
-    remove_socket(&socket)?;
-    let problem = |source| HostError::Socket { path: socket.clone(), source };
-    let listener = UnixListener::bind(&socket).map_err(problem)?;
-    std::fs::set_permissions(&socket, PermissionsExt::from_mode(0o600)).map_err(problem)?;
-    let process = ProcessIdentity::of_this_process();
-    let info = HostInfo { process, socket: socket.clone(), protocol: PROTOCOL, version };
-    lock.publish(&info)?;
+    let door = Door::open(place, lock, version)?;
     ready(&host, &swept);
-    serve(listener, &host, &home, linger, || {
-        // Nobody is to find a way to a host that is leaving.
-        drop(lock.retract());
-        drop(remove_socket(&socket));
-    })
-    .await;
+    // Until nothing is left of this host there is no other.
+    let _lock = serve(door, &host, &home, linger).await;
     orphans.release().await;
     Ok(())
 }

@@ -7,17 +7,18 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::net::{UnixListener, UnixStream};
+use tokio::net::UnixStream;
 use tokio::task::JoinSet;
-use tokio::time::{Instant, sleep_until};
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 
 use crate::acp::agent;
 use crate::engine::Counted;
 use crate::tools::is_inside;
 use crate::wire::{self, Incoming, Limits, Peer};
 
-use super::Host;
 use super::connection::{self, Connection};
+use super::door::Door;
+use super::{Host, HostLock};
 
 /// How long a client's requests may take to end once it is gone. Its turns are not among them: they go on.
 const GRACE: Duration = Duration::from_secs(2);
@@ -27,6 +28,8 @@ const FAREWELL: Duration = Duration::from_secs(2);
 const MAX_CLIENTS: usize = 512;
 /// How long nobody is let in after that has failed, which is for want of files or memory.
 const REST: Duration = Duration::from_millis(50);
+/// How often a host looks whether it can still be reached.
+const LOOK: Duration = Duration::from_secs(2);
 /// What an event's line has around the line it carries.
 const ENVELOPE: usize = 64 * 1024;
 
@@ -37,24 +40,20 @@ pub(super) fn limits() -> Limits {
 }
 
 /// Serves clients until the host is stopped, or until it has had no client and no live session for as long as
-/// `linger`. Then `leave` sees to it that nobody finds the way here any more.
-pub(super) async fn serve(
-    listener: UnixListener,
-    host: &Arc<Host>,
-    home: &str,
-    linger: Duration,
-    leave: impl FnOnce(),
-) {
+/// `linger`. Then nobody finds the way here any more, and its sessions end. What is left is the lock.
+pub(super) async fn serve(mut door: Door, host: &Arc<Host>, home: &str, linger: Duration) -> HostLock {
     let mut clients = JoinSet::new();
     let mut live = host.engine.live();
     let mut stopping = host.stopping.subscribe();
     let mut idle_since = Instant::now();
     let mut not_before = Instant::now();
+    let mut look = tokio::time::interval(LOOK);
+    look.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
         let is_idle = clients.is_empty() && *live.borrow_and_update() == 0;
         tokio::select! {
             _ = stopping.wait_for(|stopping| *stopping) => break,
-            accepted = accept(&listener, not_before), if clients.len() < MAX_CLIENTS => match accepted {
+            accepted = accept(&door, not_before), if clients.len() < MAX_CLIENTS => match accepted {
                 Ok(stream) => {
                     clients.spawn(serve_client(stream, Arc::clone(host), home.to_owned()));
                 }
@@ -63,19 +62,21 @@ pub(super) async fn serve(
             Some(_) = clients.join_next() => idle_since = Instant::now(),
             _ = live.changed() => idle_since = Instant::now(),
             () = sleep_until(idle_since + linger), if is_idle => break,
+            // What fails now is tried again.
+            _ = look.tick() => drop(door.keep_open()),
         }
     }
-    leave();
-    drop(listener);
+    let lock = door.close();
     host.shut_down().await;
     let farewell = async { while clients.join_next().await.is_some() {} };
     // Whoever does not read what it is told is told no more.
     drop(tokio::time::timeout(FAREWELL, farewell).await);
+    lock
 }
 
-async fn accept(listener: &UnixListener, not_before: Instant) -> io::Result<UnixStream> {
+async fn accept(door: &Door, not_before: Instant) -> io::Result<UnixStream> {
     sleep_until(not_before).await;
-    Ok(listener.accept().await?.0)
+    door.accept().await
 }
 
 async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String) {

@@ -52,7 +52,7 @@ impl Connection {
         link: &ClientLink,
     ) -> Result<PromptAnswer, CallError> {
         let record = record_of(&call.session);
-        let session = self.attached(&record).ok_or_else(|| fault::unknown(&record))?;
+        let (session, given) = self.attached(&record).await?;
         let meta: PromptMeta = read_meta(call.meta.as_deref())?;
         let prompt = self.prompt_of(&call, &meta)?;
         let (questions, asked) = mpsc::channel(QUESTIONS);
@@ -63,7 +63,8 @@ impl Connection {
                 waiting.until(turn, &request, ticket.over()).await
             }
             Err(SessionError::RequestExists { request, .. }) => {
-                waiting.again(&*self.host.store, request, meta.wishes.into()).await
+                let restore = RestoreSession { options: meta.wishes.into(), ..given };
+                waiting.again(&*self.host.store, request, restore).await
             }
             Err(error) => Err(error),
         };
@@ -125,7 +126,7 @@ impl Waiting<'_> {
         self,
         store: &dyn Store,
         request: RequestId,
-        options: WakeOptions,
+        restore: RestoreSession,
     ) -> Result<Option<Turn>, SessionError> {
         let session = self.session.clone();
         // Followed from before the turn is looked at, so that its end cannot slip through between.
@@ -143,7 +144,7 @@ impl Waiting<'_> {
         let over = async {
             if first.state == TurnState::Queued {
                 // If that fails, the turn fails with it, and says why.
-                drop(session.wake(RestoreSession { options, ..RestoreSession::default() }).await);
+                drop(session.wake(restore).await);
             }
             let mut turn = known().await?;
             while turn.is_open() {

@@ -9,8 +9,12 @@ use serde_json::value::RawValue;
 use crate::model::{Direction, Event, Seq, Timestamp, TurnId};
 use crate::wire::encode::json_string;
 
+use super::FromHost;
+
 /// The notification that carries one event.
 pub(super) const EVENT: &str = "_acpx/event";
+/// The notification that no more will come: the record is deleted, or cannot be read.
+pub(super) const ENDED: &str = "_acpx/watch_ended";
 
 /// More than an event has around the line it carries, but for the id of its record.
 const AROUND: usize = 192;
@@ -63,6 +67,16 @@ impl WatchedEvent {
         let turn = wire.turn.map(TurnId);
         Some(Self { seq: Seq(wire.seq), at, direction, turn, message: wire.message.to_owned() })
     }
+}
+
+/// Reads the notification that no more will come.
+pub(super) fn read_ended(params: &str) -> Option<FromHost> {
+    #[derive(Deserialize)]
+    struct Ended {
+        from: u64,
+    }
+    let Ended { from } = serde_json::from_str(params).ok()?;
+    Some(FromHost::WatchEnded { from: Seq(from) })
 }
 
 /// The params of the notification that carries an event. The body goes in as it is.

@@ -117,6 +117,7 @@ impl SessionMachine {
             reason: reset.reason.as_str().to_owned(),
             from_acpx_session_id: lineage.current().session.to_string(),
             acpx_session_id: session.to_string(),
+            agent_session_id: inner.as_ref().map(|inner| inner.as_str().to_owned()),
             announced: reset.announced,
         };
         lineage.replace(session, inner, reset.reason, now);

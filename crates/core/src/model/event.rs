@@ -91,6 +91,9 @@ pub enum Fact {
         from_acpx_session_id: String,
         /// The session in force now.
         acpx_session_id: String,
+        /// The harness's own id of it, if told.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        agent_session_id: Option<String>,
         /// Whether a person must be told: not when there was nothing to forget.
         announced: bool,
     },
@@ -142,6 +145,7 @@ mod tests {
             reason: "agent-lost".into(),
             from_acpx_session_id: "a".into(),
             acpx_session_id: "b".into(),
+            agent_session_id: None,
             announced: true,
         };
         let text = r#"{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"a","acpxSessionId":"b","announced":true}"#;

@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use self::draft::Draft;
 use super::page::Page;
-use super::{Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
+use super::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
 use crate::model::{
     AgentRun, Event, HostId, Lifecycle, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
 };
@@ -22,7 +22,7 @@ pub struct MemoryStore {
 
 type Records = BTreeMap<RecordId, Kept>;
 
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 struct Kept {
     record: Record,
     /// How many records there were before it.
@@ -91,18 +91,19 @@ impl Store for MemoryStore {
     }
 
     fn append(&self, lease: Lease, changes: Vec<Change>, _durability: Durability) -> StoreFuture<'_, ()> {
+        Box::pin(async move { append(&mut self.kept(), Append { lease, changes }) })
+    }
+
+    fn append_both(&self, one: Append, other: Append, _durability: Durability) -> StoreFuture<'_, ()> {
         Box::pin(async move {
-            let Lease { record, generation: ours } = lease;
             let mut kept = self.kept();
-            let Some(found) = kept.get(&record) else { return Err(StoreError::NoRecord(record)) };
-            if found.generation != ours {
-                return Err(StoreError::LeaseLost { record, ours, current: found.generation });
+            let before = kept.get(&one.lease.record).cloned();
+            append(&mut kept, one)?;
+            let written = append(&mut kept, other);
+            if let (Err(_), Some(before)) = (&written, before) {
+                kept.insert(before.record.id.clone(), before);
             }
-            let draft = Draft::check(&kept, found, changes)?;
-            if let Some(found) = kept.get_mut(&record) {
-                draft.write(found);
-            }
-            Ok(())
+            written
         })
     }
 
@@ -192,6 +193,19 @@ impl Store for MemoryStore {
     fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>> {
         Box::pin(async move { self.read(record, |found| found.turns.get(&turn).cloned()) })
     }
+}
+
+fn append(kept: &mut Records, append: Append) -> Result<(), StoreError> {
+    let Append { lease: Lease { record, generation: ours }, changes } = append;
+    let Some(found) = kept.get(&record) else { return Err(StoreError::NoRecord(record)) };
+    if found.generation != ours {
+        return Err(StoreError::LeaseLost { record, ours, current: found.generation });
+    }
+    let draft = Draft::check(kept, found, changes)?;
+    if let Some(found) = kept.get_mut(&record) {
+        draft.write(found);
+    }
+    Ok(())
 }
 
 /// Of the records with one scope in one directory, the one to find is the greatest by this: the open one, or

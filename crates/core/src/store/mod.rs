@@ -86,6 +86,15 @@ pub enum Change {
     },
 }
 
+/// What is to be written to one record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Append {
+    /// The right to write to it.
+    pub lease: Lease,
+    /// What, in this order.
+    pub changes: Vec<Change>,
+}
+
 /// What an append survives once it is acknowledged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Durability {
@@ -120,6 +129,10 @@ pub trait Store: Send + Sync {
     /// event it is the time of the change of lineage or lifecycle, if that is later. A turn by itself does not
     /// move it: a prompt that waits is not news from the agent. Nor does a scope, a run or a command line.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
+
+    /// Writes to two records as [`Store::append`] does, first to one and then to the other, all or none: what one
+    /// record gives up another can have, and nobody ever finds neither of them with it.
+    fn append_both(&self, one: Append, other: Append, durability: Durability) -> StoreFuture<'_, ()>;
 
     /// One record, or `None`. A deleted one is still told here, because its id is taken; it is in no list and no
     /// shell finds it.
@@ -188,5 +201,18 @@ impl SessionWriter {
     /// Writes changes, all or none.
     pub async fn append(&self, changes: Vec<Change>, durability: Durability) -> Result<(), StoreError> {
         self.store.append(self.lease.clone(), changes, durability).await
+    }
+
+    /// Writes to this record and then to another of the same store, all or none.
+    pub async fn append_with(
+        &self,
+        changes: Vec<Change>,
+        other: &Self,
+        other_changes: Vec<Change>,
+        durability: Durability,
+    ) -> Result<(), StoreError> {
+        let one = Append { lease: self.lease.clone(), changes };
+        let other = Append { lease: other.lease.clone(), changes: other_changes };
+        self.store.append_both(one, other, durability).await
     }
 }

@@ -19,6 +19,7 @@ mod stat;
 mod stderr;
 mod sweep;
 mod tag;
+mod telling;
 
 pub use ending::{Ended, Exit, Grace};
 pub use environment::Environment;
@@ -28,3 +29,4 @@ pub use process::{AgentProcess, Pipes};
 pub use spawner::Spawner;
 pub use sweep::{Swept, SweptProcess, sweep};
 pub use tag::{InvalidTag, Tag};
+pub(crate) use telling::tell;

@@ -26,7 +26,7 @@ where
 {
     let outbox = Arc::new(Outbox::new(limits));
     let inbox = Arc::new(Inbox::new(limits));
-    let (queue, received) = mpsc::channel(limits.message_permits());
+    let (queue, received) = mpsc::channel(limits.message_permits() as usize);
     let (done, writing_done) = watch::channel(false);
     let reader = Reader::new(source, Arc::clone(&inbox), Arc::clone(&outbox), queue);
     let tasks = Arc::new(Tasks {
@@ -111,6 +111,12 @@ impl Peer {
     /// Answers a request with an error.
     pub async fn respond_error(&self, id: &RpcId, error: &RpcError) -> Result<(), WireError> {
         self.send(encode::error_response(id, error)).await
+    }
+
+    /// Waits until everything sent so far has been handed to the system, for a peer that still takes it. An error
+    /// means that it never will be. Whoever sends meanwhile waits too.
+    pub async fn delivered(&self) -> Result<(), WireError> {
+        self.0.outbox.delivered().await
     }
 
     /// Withdraws a request of ours with `$/cancel_request`, after its own line and even when the queue is

@@ -2,15 +2,16 @@
 
 const MIB: usize = 1024 * 1024;
 
-/// Above this a queue is no queue any more.
+/// Above these a queue is no queue any more.
 const QUEUE_BYTES_AT_MOST: u32 = 256 << 20;
+const QUEUE_MESSAGES_AT_MOST: u32 = 256 << 20;
 
 /// The bounds of one connection. A queue bound of 0 counts as 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// The longest line, its end not counted. A longer one is dropped when read and refused when sent.
     pub line_bytes: usize,
-    /// Messages waiting in each direction.
+    /// Messages waiting in each direction, 256 Mi at most.
     pub queue_messages: usize,
     /// Bytes waiting in each direction, 256 MiB at most. A longer line may still pass, alone.
     pub queue_bytes: usize,
@@ -41,8 +42,8 @@ impl Default for Limits {
 
 impl Limits {
     /// Room for messages in one direction, as a semaphore counts it.
-    pub(super) fn message_permits(&self) -> usize {
-        self.queue_messages.clamp(1, tokio::sync::Semaphore::MAX_PERMITS)
+    pub(super) fn message_permits(&self) -> u32 {
+        u32::try_from(self.queue_messages).unwrap_or(u32::MAX).clamp(1, QUEUE_MESSAGES_AT_MOST)
     }
 
     /// Room for bytes in one direction, as a semaphore counts it on any machine.

@@ -88,7 +88,7 @@ impl Outbox {
     pub(super) fn new(limits: Limits) -> Self {
         Self {
             limits,
-            messages: Semaphore::new(limits.message_permits()),
+            messages: Semaphore::new(limits.message_permits() as usize),
             bytes: Semaphore::new(limits.byte_permits() as usize),
             wake: Notify::new(),
             state: Mutex::default(),
@@ -194,6 +194,13 @@ impl Outbox {
     pub(super) fn written(&self, batch: &Batch) {
         self.messages.add_permits(batch.messages);
         self.bytes.add_permits(batch.bytes);
+    }
+
+    /// Waits until everything that is queued by now has been written. An error means that it never will be.
+    pub(super) async fn delivered(&self) -> Result<(), WireError> {
+        // Every line that is not written yet holds a part of the room.
+        let all = self.messages.acquire_many(self.limits.message_permits()).await;
+        all.map(drop).map_err(|_| self.refusal())
     }
 
     /// Waits until there may be work.

@@ -16,7 +16,7 @@ const SIGNATURES: [&str; 4] = [
     "fn code(&self) -> &'static str {",
     "fn code(&self) -> &str {",
     "fn code(self) -> &'static str {",
-    "fn own_code(&self) -> &'static str {",
+    "fn code(&self) -> Cow<'static, str> {",
 ];
 
 /// The body of every such function in the sources, ended by its closing brace.

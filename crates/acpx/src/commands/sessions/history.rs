@@ -6,9 +6,10 @@ use std::process::ExitCode;
 use acpx_core::model::Seq;
 use acpx_core::store::Store;
 
-use crate::commands::kept::{Kept, wait_for};
+use crate::commands::kept::Kept;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, History, history};
+use crate::reach::block_on;
 use crate::settings::Settings;
 
 /// How many events are read at a time.
@@ -16,7 +17,7 @@ const PAGE: usize = 4096;
 
 /// Shows the last entries of the session that is meant.
 pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, CliError> {
-    wait_for(async {
+    block_on(async {
         let kept = Kept::open()?;
         let (record, store) = kept.need(settings).await?;
         let mut said = History::new(record.id.clone());

@@ -8,9 +8,10 @@ use acpx_core::model::{AbsolutePath, Record};
 use acpx_core::store::{RecordFilter, Store, real_path_or_written};
 
 use crate::cli::{AgentChoice, Options};
-use crate::commands::kept::{Kept, wait_for};
+use crate::commands::kept::Kept;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, ListRow, list};
+use crate::reach::block_on;
 use crate::settings::Settings;
 
 /// How many records are read at a time.
@@ -26,7 +27,7 @@ pub(crate) fn run(
         agent: (options.agent != AgentChoice::Default).then(|| settings.agent.key()),
         real_cwd: directory.map(|directory| real(settings.cwd.as_path(), directory)).transpose()?,
     };
-    let records = wait_for(all(&filter))?;
+    let records = block_on(all(&filter))?;
     let rows: Vec<ListRow<'_>> = records.iter().map(ListRow::Kept).collect();
     list(&rows, None, &mut Console::of_program(settings.mode))?;
     Ok(Exit::Success.into())

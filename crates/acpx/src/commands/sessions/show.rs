@@ -2,14 +2,15 @@
 
 use std::process::ExitCode;
 
-use crate::commands::kept::{Kept, wait_for};
+use crate::commands::kept::Kept;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, show};
+use crate::reach::block_on;
 use crate::settings::Settings;
 
 /// Shows the session that is meant.
 pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
-    wait_for(async {
+    block_on(async {
         let kept = Kept::open()?;
         let (record, _) = kept.need(settings).await?;
         let last_prompt = kept.last_prompt(&record).await?;

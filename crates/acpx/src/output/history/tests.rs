@@ -76,3 +76,26 @@ fn the_last_entries_are_shown_and_counted_among_all() {
     let json = r#"{"acpxRecordId":"r1","acpxSessionId":"s2","limit":5,"count":0,"total":0,"entries":[]}"#;
     assert_eq!(empty, ["No history\n".to_owned(), String::new(), format!("{json}\n")]);
 }
+
+#[test]
+fn an_entry_that_is_cut_says_so() {
+    let whole = "x".repeat(PREVIEW_CHARS);
+    let cases = [
+        (whole.clone(), (whole.clone(), false)),
+        (format!("  {whole}\n"), (whole.clone(), false)),
+        (format!("{whole}y"), (format!("{whole}…"), true)),
+        // What is cut before its blanks are folded has an end that is not shown.
+        (format!("a{}b", " ".repeat(PREVIEW_CHARS * 3)), ("a…".to_owned(), true)),
+    ];
+    for (text, expected) in cases {
+        assert_eq!(OneLine::of(&text).preview(), expected);
+    }
+    let mut gathered = Gathered { last: VecDeque::new(), limit: 5, total: 0 };
+    for text in [whole.as_str(), "more", "and more"] {
+        gathered.add(Role::Assistant, Some(TurnId(1)), at(1), text);
+    }
+    let json = serde_json::to_value(&gathered.last).unwrap();
+    let entry = serde_json::json!({"role": "assistant", "timestamp": at(1), "textPreview": format!("{whole}…"),
+        "truncated": true, "turn": 1});
+    assert_eq!(json, serde_json::json!([entry]));
+}

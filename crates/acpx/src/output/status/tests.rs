@@ -93,7 +93,7 @@ queued: 2, waiting since 2023-11-14T22:14:03.000Z
     assert_eq!(text, expected);
     let expected = concat!(
         r#"{"action":"status_snapshot","status":"alive","summary":"the agent works on a turn","acpxRecordId":"r1","#,
-        r#""acpxSessionId":"s2","agent":"claude","name":"api","cwd":"/w","pid":4242,"uptime":"01:02:03","#,
+        r#""acpxSessionId":"s2","agentName":"claude","agentCommand":"npx -y 'an agent'","name":"api","cwd":"/w","pid":4242,"uptime":"01:02:03","#,
         r#""lastPromptTime":"2023-11-14T22:14:04.000Z","turn":{"number":2,"requestId":"q2","since":"2023-11-14T22:14:05.000Z"},"#,
         r#""queued":2,"waitingSince":"2023-11-14T22:14:03.000Z"}"#,
         "\n"
@@ -123,7 +123,7 @@ lastExit: signal 9 at 2023-11-14T22:14:15.000Z
     assert_eq!(text, expected);
     let expected = concat!(
         r#"{"action":"status_snapshot","status":"dead","summary":"the agent ended unexpectedly; the next prompt restores the session","#,
-        r#""acpxRecordId":"r1","acpxSessionId":"s1","agent":"./mine --acp","cwd":"/w","queued":0,"#,
+        r#""acpxRecordId":"r1","acpxSessionId":"s1","agentCommand":"./mine --acp","cwd":"/w","queued":0,"#,
         r#""lastExit":"signal 9","lastExitAt":"2023-11-14T22:14:15.000Z"}"#,
         "\n"
     );
@@ -138,7 +138,7 @@ fn that_there_is_no_session_is_an_answer() {
         [
             "session: -\nagent: npx -y 'an agent'\npid: -\nstatus: no-session\nuptime: -\nlastPromptTime: -\n".to_owned(),
             "no-session\n".to_owned(),
-            "{\"action\":\"status_snapshot\",\"status\":\"no-session\",\"summary\":\"no session is open here\",\"agent\":\"claude\"}\n".to_owned(),
+            "{\"action\":\"status_snapshot\",\"status\":\"no-session\",\"summary\":\"no session is open here\",\"agentName\":\"claude\",\"agentCommand\":\"npx -y 'an agent'\"}\n".to_owned(),
         ]
     );
 }

@@ -10,12 +10,10 @@ mod tool;
 
 use std::io::{self, Write};
 
-use acpx_core::model::{Direction, Fact, RecordId};
+use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity};
 use serde::Serialize;
 
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
-
-pub(super) use self::text::cut;
 
 use self::quiet::QuietView;
 use self::text::TextView;
@@ -25,8 +23,8 @@ use crate::cli::Format;
 /// Shows one turn.
 #[derive(Debug)]
 pub(crate) struct TurnView {
-    /// The record it is in; `exec` has none.
-    record: Option<RecordId>,
+    /// The session it is in, as it stands; an `exec` has none to begin with.
+    session: Option<SessionIdentity>,
     view: View,
 }
 
@@ -39,13 +37,13 @@ enum View {
 
 impl TurnView {
     /// A view of a turn that has not begun.
-    pub(crate) fn new(format: Format, record: Option<RecordId>) -> Self {
+    pub(crate) fn new(format: Format, session: Option<SessionIdentity>) -> Self {
         let view = match format {
             Format::Text => View::Text(Box::default()),
             Format::Json => View::Json,
             Format::Quiet => View::Quiet(QuietView::default()),
         };
-        Self { record, view }
+        Self { session, view }
     }
 
     /// Shows the next event. Whoever calls this flushes the console when nothing more is waiting.
@@ -79,25 +77,21 @@ impl TurnView {
     /// A fact of ours is no line of the agent's. Those that change what a person may expect are said.
     fn fact(&mut self, event: &WatchedEvent, console: &mut Console<'_>) -> io::Result<()> {
         match Fact::from_body(event.message.get()) {
-            Some(Fact::SessionReset { reason, from_acpx_session_id, acpx_session_id, announced }) => {
+            Some(Fact::SessionReset {
+                reason,
+                from_acpx_session_id,
+                acpx_session_id,
+                agent_session_id,
+                announced,
+            }) => {
                 if announced {
                     console.flush()?;
                     console.say(&format!(
                         "the agent could not restore the session ({reason}); this is a fresh one, which does not remember what came before"
                     ));
                 }
-                if !matches!(self.view, View::Json) {
-                    return Ok(());
-                }
-                let reset = SessionReset {
-                    action: "session_reset",
-                    acpx_record_id: self.record.as_ref(),
-                    acpx_session_id,
-                    from_acpx_session_id,
-                    reason,
-                    announced,
-                };
-                json_line(&reset, &mut *console.out)
+                self.enter(&acpx_session_id, agent_session_id.as_deref());
+                self.tell(&News::SessionReset { from_acpx_session_id, reason, announced }, console)
             }
             Some(Fact::McpServersLeftOut { names }) => {
                 console.flush()?;
@@ -105,12 +99,31 @@ impl TurnView {
                     "left out, since their values are not known any more: the MCP servers {}",
                     names.join(", ")
                 ));
-                Ok(())
+                self.tell(&News::McpServersLeftOut { names }, console)
             }
             fact => {
                 fact.as_ref().and_then(detail).iter().for_each(|text| console.detail(text));
                 Ok(())
             }
+        }
+    }
+
+    /// The record goes on in another ACP session.
+    fn enter(&mut self, session: &str, inner: Option<&str>) {
+        if let (Some(identity), Ok(session)) = (&mut self.session, AcpSessionId::new(session)) {
+            identity.session = session;
+            identity.agent_session = inner.and_then(AgentSessionId::from_agent);
+        }
+    }
+
+    /// Tells programs of something beside the lines of the agent.
+    fn tell(&self, news: &News, console: &mut Console<'_>) -> io::Result<()> {
+        match self.view {
+            View::Json => {
+                let (action, session) = (news.action(), self.session.as_ref());
+                json_line(&Told { action, session, news }, &mut *console.out)
+            }
+            View::Text(_) | View::Quiet(_) => Ok(()),
         }
     }
 }
@@ -125,16 +138,33 @@ fn detail(fact: &Fact) -> Option<String> {
     }
 }
 
+/// What became of a session meanwhile.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct SessionReset<'a> {
+#[serde(untagged, rename_all_fields = "camelCase")]
+enum News {
+    /// A fresh ACP session took over.
+    SessionReset { from_acpx_session_id: String, reason: String, announced: bool },
+    /// The agent has not got these servers.
+    McpServersLeftOut { names: Vec<String> },
+}
+
+impl News {
+    fn action(&self) -> &'static str {
+        match self {
+            Self::SessionReset { .. } => "session_reset",
+            Self::McpServersLeftOut { .. } => "mcp_servers_left_out",
+        }
+    }
+}
+
+/// The same with the ids of its session.
+#[derive(Serialize)]
+struct Told<'a> {
     action: &'static str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    acpx_record_id: Option<&'a RecordId>,
-    acpx_session_id: String,
-    from_acpx_session_id: String,
-    reason: String,
-    announced: bool,
+    #[serde(flatten)]
+    session: Option<&'a SessionIdentity>,
+    #[serde(flatten)]
+    news: &'a News,
 }
 
 #[cfg(test)]

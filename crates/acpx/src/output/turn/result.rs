@@ -9,7 +9,7 @@ use acpx_core::model::{
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
-use crate::error::{ErrorClass, Exit, MORE_TIME, is_retryable};
+use crate::error::{ErrorClass, Exit, MORE_TIME, hint_here, is_retryable};
 
 /// How a turn ended.
 #[derive(Debug, Clone, Serialize)]
@@ -99,7 +99,7 @@ impl ResultError {
             code: code.to_owned(),
             acpx_code: ErrorClass::of(code).code(),
             message,
-            hint: hint.map(str::to_owned),
+            hint: hint_here(code, hint).map(str::to_owned),
             retryable: is_retryable(code),
             acp: acp.and_then(|json| serde_json::from_str(json).ok()),
         }

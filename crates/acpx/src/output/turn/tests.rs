@@ -41,7 +41,7 @@ fn completed() -> PromptResult {
 /// What is shown of a turn on stdout and on stderr.
 fn shown(mode: Mode, lines: &[(Direction, String)], result: &PromptResult) -> (String, String) {
     written(mode, |console| {
-        let mut view = TurnView::new(mode.format, Some(record().id));
+        let mut view = TurnView::new(mode.format, Some(record().identity()));
         for (seq, (direction, message)) in (1..).zip(lines) {
             view.event(&event(seq, *direction, message), console).unwrap();
         }
@@ -217,7 +217,7 @@ fn a_lost_session_is_said_in_every_format_and_one_with_nothing_to_forget_in_json
         [line(
             Ours,
             &format!(
-                r#"{{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"s1","acpxSessionId":"s2","announced":{announced}}}"#
+                r#"{{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"s2","acpxSessionId":"s3","agentSessionId":"i3","announced":{announced}}}"#
             ),
         )]
     };
@@ -228,7 +228,7 @@ fn a_lost_session_is_said_in_every_format_and_one_with_nothing_to_forget_in_json
     }
     let strict = Mode { format: Format::Json, strict: true, verbose: false };
     let (out, err) = shown(strict, &reset(true), &completed());
-    let first = r#"{"action":"session_reset","acpxRecordId":"r1","acpxSessionId":"s2","fromAcpxSessionId":"s1","reason":"agent-lost","announced":true}"#;
+    let first = r#"{"action":"session_reset","acpxRecordId":"r1","acpxSessionId":"s3","agentSessionId":"i3","fromAcpxSessionId":"s2","reason":"agent-lost","announced":true}"#;
     assert_eq!((out.lines().next(), err.as_str()), (Some(first), ""));
 }
 
@@ -237,6 +237,10 @@ fn servers_that_are_left_out_are_named() {
     let lines = [line(Ours, r#"{"fact":"mcp_servers_left_out","names":["a","b"]}"#)];
     let said = "[acpx] left out, since their values are not known any more: the MCP servers a, b\n";
     assert_eq!(shown(mode(Format::Quiet), &lines, &completed()), ("\n".to_owned(), said.to_owned()));
+    let (out, err) = shown(mode(Format::Json), &lines, &completed());
+    let first =
+        r#"{"action":"mcp_servers_left_out","acpxRecordId":"r1","acpxSessionId":"s2","names":["a","b"]}"#;
+    assert_eq!((out.lines().next(), err.as_str()), (Some(first), said));
 }
 
 #[test]

@@ -207,7 +207,7 @@ fn outcome(result: &str) -> String {
 }
 
 /// The first characters of a text, and a sign if that is not all.
-pub(in crate::output) fn cut(text: &str, characters: usize) -> String {
+pub(super) fn cut(text: &str, characters: usize) -> String {
     match text.char_indices().nth(characters) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
         None => text.to_owned(),

@@ -28,7 +28,7 @@ impl Other {
         let listener = UnixListener::bind(&socket).unwrap();
         let lock = place.acpx_home().join("host.lock");
         let info = json!({
-            "pid": NOBODY, "socket": text(&socket), "version": "7.7.7",
+            "pid": NOBODY, "started": 0, "boot": "none", "socket": text(&socket), "version": "7.7.7",
             "protocol": { "oldest": protocol, "newest": protocol },
         });
         std::fs::write(&lock, info.to_string()).unwrap();

@@ -71,7 +71,9 @@ fn fallback_keeps_the_record_id_and_changes_the_session_id() {
     std::fs::remove_dir_all(place.acpx_home().join("demo")).unwrap();
 
     let refused = place.acpx(&["--format", "json", "demo", "prompt", "--no-fallback", "recall"]);
-    assert_eq!(refused.failure().0, "SESSION_NOT_RESTORED");
+    let (code, hint, _) = refused.failure();
+    assert_eq!(code, "SESSION_NOT_RESTORED");
+    assert!(hint.contains("--no-fallback") && hint.contains("--carry-history"), "{hint}");
     assert_eq!(ids(&refused.lines().last().unwrap()["error"]["data"]), [&record, &lost, &lost_inner]);
     assert_eq!(refused.code, Some(1));
 
@@ -85,7 +87,7 @@ fn fallback_keeps_the_record_id_and_changes_the_session_id() {
     assert!(session != lost && inner != lost_inner, "{result}");
     let reset = lines.iter().find(|line| line["action"] == "session_reset").unwrap();
     let expected = json!({
-        "action": "session_reset", "acpxRecordId": record, "acpxSessionId": session,
+        "action": "session_reset", "acpxRecordId": record, "acpxSessionId": session, "agentSessionId": inner,
         "fromAcpxSessionId": lost, "reason": "agent-lost", "announced": true,
     });
     assert_eq!(*reset, expected);

@@ -72,7 +72,7 @@ fn a_directory_has_a_session_for_each_name_and_one_without() {
     assert_eq!(id(&place.json(&["demo", "-s", "api", "hello"])), api);
     assert_eq!(id(&place.json(&["demo", "prompt", "--session", "web", "hello"])), web);
     let unknown = place.acpx(&["--format", "json", "demo", "sessions", "close", "nope"]);
-    let hint = "create one: acpx demo sessions new --name nope".to_owned();
+    let hint = "acpx sessions list has those there are".to_owned();
     assert_eq!(unknown.failure(), ("NO_SESSION".to_owned(), hint, Some(4)));
     place.ok(&["demo", "sessions", "close", "api"]);
     assert_eq!(place.json(&["demo", "status", "-s", "api"])["status"], "no-session");
@@ -131,4 +131,40 @@ fn two_who_make_a_session_at_once_leave_one() {
     let rows = place.json(&["demo", "sessions", "list"]);
     let open = rows.as_array().unwrap().iter().filter(|row| row["name"] == "n" && row["closed"] == false);
     assert_eq!(open.count(), 1, "{rows}");
+}
+
+#[test]
+fn a_session_is_found_by_its_id_wherever_it_is_and_even_when_it_is_closed() {
+    let place = Place::new();
+    let elsewhere = place.beside("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let made = place.json(&["demo", "sessions", "new"]);
+    let record = made["acpxRecordId"].as_str().unwrap();
+    place.ok(&["demo", "one"]);
+    let away = |line: &[&str]| {
+        let done = place.acpx_in(&elsewhere, &[&["--format", "json"], line].concat());
+        assert_eq!(done.code, Some(0), "{line:?} {done:?}");
+        done.lines().pop().unwrap()
+    };
+    // The agent is the session's own, whichever is meant here.
+    let found: [&[&str]; 6] = [
+        &["demo", "status", "-s", record],
+        &["claude", "sessions", "show", record],
+        &["sessions", "history", record],
+        &["claude", "prompt", "-s", record, "two"],
+        &["demo", "cancel", "-s", record],
+        &["demo", "sessions", "close", record],
+    ];
+    for line in found {
+        assert_eq!(away(line)["acpxRecordId"], made["acpxRecordId"], "{line:?}");
+    }
+    let closed = away(&["sessions", "show", record]);
+    assert_eq!((&closed["closed"], &closed["agentName"]), (&json!(true), &json!("demo")));
+    // A prompt takes it up again, with all that was said.
+    let recalled = place.acpx_in(&elsewhere, &["--format", "quiet", "demo", "-s", record, "recall"]);
+    assert_eq!(recalled.out, "You said before:\n1. one\n2. two\n", "{recalled:?}");
+    let (code, hint, exit) =
+        place.acpx(&["--format", "json", "sessions", "show", "nothing like it"]).failure();
+    assert_eq!((code.as_str(), exit), ("NO_SESSION", Some(4)));
+    assert_eq!(hint, "acpx sessions list has those there are");
 }

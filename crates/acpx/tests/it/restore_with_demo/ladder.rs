@@ -84,6 +84,7 @@ async fn assert_end(flags: &str, end: Result<Awakening, &'static str>) {
             reason: reason.as_str().to_owned(),
             from_acpx_session_id: before,
             acpx_session_id: session_id(&session),
+            agent_session_id: None,
             announced: true,
         };
         assert!(bench.facts(&session).await.contains(&reset), "{flags}");

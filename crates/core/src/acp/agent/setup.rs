@@ -12,8 +12,10 @@ use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Times
 /// What a message says beside the protocol, by name.
 pub type Meta = serde_json::Map<String, serde_json::Value>;
 
+/// Something to be done once the client has the answer. It is dropped undone if the client never gets it.
+pub type OnceTold = Box<dyn FnOnce() + Send>;
+
 /// A session that is ready: the answer to new, load and resume.
-#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionSetup {
     /// The session.
     pub session: AcpSessionId,
@@ -25,6 +27,8 @@ pub struct SessionSetup {
     pub meta: Meta,
     /// Updates that go out right after the answer.
     pub afterwards: Vec<UpdateBody>,
+    /// What is done when these are out.
+    pub once_told: Option<OnceTold>,
 }
 
 /// The answer to a prompt.
@@ -81,7 +85,8 @@ pub struct SessionSummary {
 impl SessionSetup {
     /// A session of which there is nothing more to say.
     pub fn new(session: AcpSessionId) -> Self {
-        Self { session, agent_session: None, modes: None, meta: Meta::new(), afterwards: Vec::new() }
+        let (meta, afterwards) = (Meta::new(), Vec::new());
+        Self { session, agent_session: None, modes: None, meta, afterwards, once_told: None }
     }
 
     pub(super) fn new_answer(&self) -> String {

@@ -201,6 +201,11 @@ impl<S: AgentService> Worker<S> {
         for update in &setup.afterwards {
             self.link.update(&setup.session, update).await.ok();
         }
+        if let Some(once_told) = setup.once_told
+            && self.peer.delivered().await.is_ok()
+        {
+            once_told();
+        }
     }
 }
 

@@ -116,6 +116,7 @@ fn the_exchanges_begin_after_the_last_announced_reset() {
         reason: "agent-lost".into(),
         from_acpx_session_id: "a".into(),
         acpx_session_id: "b".into(),
+        agent_session_id: None,
         announced: true,
     };
     fold.apply(Content::Fact(reset));

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-use crate::model::{AcpSessionId, RecordId};
+use crate::model::{AcpSessionId, AgentSessionId, RecordId};
 use crate::store::StoreError;
 
 /// What became of the files of one directory.
@@ -32,6 +32,8 @@ pub struct Taken {
     pub record: RecordId,
     /// Its current ACP session.
     pub session: AcpSessionId,
+    /// The harness's own id of it, as it was recorded.
+    pub agent_session: Option<AgentSessionId>,
     /// How many turns came.
     pub turns: u64,
     /// How many events came.

@@ -122,9 +122,11 @@ impl Taker<'_> {
             return Err(gone_on());
         }
         notes.extend(source.notes());
-        let session = telling.lineage().current().session.clone();
-        let taken =
-            Taken { file: files.name.clone(), record: destination.id(), session, turns, events, notes };
+        let lineage = telling.lineage();
+        let current = lineage.current();
+        let (session, agent_session) = (current.session.clone(), current.agent_session.clone());
+        let (file, record) = (files.name.clone(), destination.id());
+        let taken = Taken { file, record, session, agent_session, turns, events, notes };
         Ok((taken, is_news))
     }
 

@@ -255,12 +255,14 @@ impl Transcript {
         let reason = if self.answered { LineageReason::LoadFailed } else { LineageReason::NotMaterialised };
         let made = self.made.take().filter(|(made, _)| made == session.as_str());
         let inner = made.and_then(|(_, inner)| inner);
+        let told = inner.as_ref().map(|inner| inner.as_str().to_owned());
         self.out.push(Step::Session { session: session.clone(), inner, reason });
         if let Some(before) = self.session.replace(session.clone()) {
             let fact = Fact::SessionReset {
                 reason: reason.as_str().to_owned(),
                 from_acpx_session_id: before.as_str().to_owned(),
                 acpx_session_id: session.as_str().to_owned(),
+                agent_session_id: told,
                 announced: self.answered,
             };
             self.fact(None, &fact);

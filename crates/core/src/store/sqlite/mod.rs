@@ -33,7 +33,7 @@ use self::file::Opening;
 pub use self::ledger::ImportedFile;
 use self::threads::{QUEUE, ReadRequest, WriteRequest, Writer};
 use self::write::Write;
-use super::{Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
+use super::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
 use crate::model::{AgentRun, Event, HostId, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId};
 
 /// What a store is opened for.
@@ -203,6 +203,11 @@ impl Store for SqliteStore {
 
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()> {
         Box::pin(async move { self.write(Write::Append { lease, changes, durability }).await.map(drop) })
+    }
+
+    fn append_both(&self, one: Append, other: Append, durability: Durability) -> StoreFuture<'_, ()> {
+        let appends = Box::new([one, other]);
+        Box::pin(async move { self.write(Write::AppendBoth { appends, durability }).await.map(drop) })
     }
 
     fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {

@@ -16,14 +16,15 @@ use super::target::{Target, write_lineage};
 use super::{ledger, scope};
 use crate::model::{HostId, Lifecycle, Record, RecordId};
 use crate::store::progress::Progress;
-use crate::store::{Change, Durability, Lease, StoreError};
+use crate::store::{Append, Change, Durability, Lease, StoreError};
 
-/// A request to write. What is written to a record ends with its lease in force.
+/// A request to write. What is written to one record ends with its lease in force.
 #[derive(Debug)]
 pub(super) enum Write {
     Create { record: Box<Record>, changes: Vec<Change>, host: HostId },
     Lease { record: RecordId, host: HostId },
     Append { lease: Lease, changes: Vec<Change>, durability: Durability },
+    AppendBoth { appends: Box<[Append; 2]>, durability: Durability },
     NoteImports { directory: PathBuf, files: Vec<ImportedFile> },
 }
 
@@ -34,7 +35,7 @@ impl Write {
             Self::Create { .. } => Durability::Machine,
             // A note that is lost has its file looked at once more.
             Self::Lease { .. } | Self::NoteImports { .. } => Durability::Process,
-            Self::Append { durability, .. } => *durability,
+            Self::Append { durability, .. } | Self::AppendBoth { durability, .. } => *durability,
         }
     }
 
@@ -44,6 +45,12 @@ impl Write {
             Self::Create { record, changes, host } => create(connection, record, changes, host).map(Some),
             Self::Lease { record, host } => take_lease(connection, record, host).map(Some),
             Self::Append { lease, changes, .. } => append(connection, lease, changes).map(Some),
+            Self::AppendBoth { appends, .. } => {
+                for Append { lease, changes } in appends.iter() {
+                    append(connection, lease, changes)?;
+                }
+                Ok(None)
+            }
             Self::NoteImports { directory, files } => {
                 ledger::note(connection, directory, files).map(|()| None)
             }

@@ -6,9 +6,7 @@ use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::time::{Duration, Instant};
 
-use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, Signal};
-use rustix::process::{geteuid, kill_process, pidfd_open, pidfd_send_signal};
+use rustix::process::{Signal, geteuid};
 
 use super::{Grace, ProcessIdentity, Swept, SweptProcess};
 use crate::tools::ending::LOOK_AGAIN;
@@ -16,6 +14,7 @@ use crate::tools::identity::boot;
 use crate::tools::namespace;
 use crate::tools::stat::Stat;
 use crate::tools::tag::Tag;
+use crate::tools::telling::tell;
 
 /// How much of an environment is read. The kernel lets a program start with less.
 const ENVIRONMENT_BYTES: u64 = 8 << 20;
@@ -154,27 +153,6 @@ fn tag_in(environment: &[u8]) -> Option<Tag> {
         std::str::from_utf8(value).ok()?.parse().ok()
     };
     environment.split(|byte| *byte == 0).find_map(value)
-}
-
-/// Signals this very process or nobody.
-fn tell(process: &ProcessIdentity, signal: Signal) {
-    let Some(pid) = i32::try_from(process.pid).ok().and_then(Pid::from_raw) else { return };
-    // In every case a process that has gone meanwhile needs no signal.
-    match pidfd_open(pid, PidfdFlags::empty()) {
-        // What is held now cannot become another process, so looking first and signalling after is safe.
-        Ok(held) => {
-            if process.is_alive() {
-                let _ = pidfd_send_signal(&held, signal);
-            }
-        }
-        Err(Errno::SRCH) => {}
-        // An old kernel, or no descriptor is free: the best that is left is to look right before.
-        Err(_) => {
-            if process.is_alive() {
-                let _ = kill_process(pid, signal);
-            }
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! How sessions and processes end: asked nicely, then not, and nothing is left.
 
-use acpx_core::model::Lifecycle;
+use acpx_core::model::{Lifecycle, Scope};
+use acpx_core::store::RecordFilter;
 use acpx_testkit::{Step, children_of};
 
 use super::*;
@@ -221,4 +222,68 @@ async fn what_an_agent_says_while_it_is_being_ended_is_kept() {
     while !follower.next().await.unwrap().unwrap().body.contains("busy") {}
     session.close().await.unwrap();
     assert!(bench.events(session.record_id()).await.iter().any(|event| event.body.contains("last words")));
+}
+
+#[tokio::test]
+async fn a_session_that_nobody_waits_for_any_more_ends_with_its_agent_and_leaves_no_record() {
+    let bench = Bench::new();
+    let (asked, never) = (bench.home.join("asked"), bench.home.join("never"));
+    let script =
+        Script::new().initialize(everything()).expect("session/new").touch(&asked).await_file(&never);
+    let (agent, command) = bench.agent(&script);
+    let mut live = bench.engine.live();
+    let opening = bench.engine.open(bench.new_session(agent, Vec::new()));
+    let reached = async {
+        while !asked.exists() {
+            tokio::task::yield_now().await;
+        }
+    };
+    tokio::select! {
+        _ = opening => panic!("the agent does not answer"),
+        () = reached => {}
+    }
+    live.wait_for(|live| *live == 0).await.unwrap();
+    let records = bench.store.records(RecordFilter::default(), None, 10).await.unwrap();
+    assert_eq!((records, methods(&command)), (vec![], vec!["initialize".into(), "session/new".into()]));
+}
+
+#[tokio::test]
+async fn a_session_that_is_made_and_not_claimed_is_closed() {
+    let bench = Bench::new();
+    let (agent, _) = bench.agent(&faithful(everything()));
+    let new = bench.new_session(agent, Vec::new());
+    let (session, unclaimed) = bench.engine.open_unless(new, std::future::pending()).await.unwrap();
+    let mut live = bench.engine.live();
+    drop(unclaimed);
+    live.wait_for(|live| *live == 0).await.unwrap();
+    let record = bench.engine.attach(session.record_id(), &restore()).await.unwrap();
+    let record = bench.engine.record(record.record_id()).await.unwrap().unwrap();
+    assert!(matches!(record.lifecycle, Lifecycle::Closed { .. }), "{record:?}");
+}
+
+#[tokio::test]
+async fn a_session_gives_its_scope_to_another_as_it_closes_or_keeps_both() {
+    let bench = Bench::new();
+    let (agent, _) = bench.agent(&faithful(everything()));
+    let scope = Scope { agent: agent.key(), name: None };
+    let (other_agent, _) = bench.agent(&faithful(everything()));
+    let mut new = bench.new_session(agent, Vec::new());
+    new.scope = Some(scope.clone());
+    let old = bench.engine.open(new).await.unwrap();
+    let new = bench.engine.open(bench.new_session(other_agent, Vec::new())).await.unwrap();
+    let kept = async |session: &Session| bench.engine.record(session.record_id()).await.unwrap().unwrap();
+
+    // Somebody else has taken the new one over, so it cannot be given anything.
+    bench.next_host().attach(new.record_id(), &restore()).await.unwrap();
+    let refused = bench.engine.hand_over(old.record_id(), &new, scope.clone()).await.unwrap_err();
+    assert_eq!(refused.code(), "LEASE_LOST");
+    let record = kept(&old).await;
+    assert_eq!((record.lifecycle, record.scope), (Lifecycle::Open, Some(scope.clone())));
+    assert_eq!(kept(&new).await.scope, None);
+
+    let (agent, _) = bench.agent(&faithful(everything()));
+    let new = bench.engine.open(bench.new_session(agent, Vec::new())).await.unwrap();
+    bench.engine.hand_over(old.record_id(), &new, scope.clone()).await.unwrap();
+    assert!(matches!(kept(&old).await.lifecycle, Lifecycle::Closed { .. }));
+    assert_eq!(kept(&new).await.scope, Some(scope));
 }

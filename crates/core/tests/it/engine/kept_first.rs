@@ -3,7 +3,7 @@
 use std::sync::Mutex;
 
 use acpx_core::model::{AgentRun, Record, RequestId, Timestamp, TurnId};
-use acpx_core::store::{Change, Durability, Lease, RecordFilter, ScopeQuery, StoreFuture};
+use acpx_core::store::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, StoreFuture};
 use tokio::sync::watch;
 
 use super::*;
@@ -41,6 +41,10 @@ impl Store for GatedStore {
             self.appended.lock().unwrap().push((changes.clone(), durability));
             self.inner.append(lease, changes, durability).await
         })
+    }
+
+    fn append_both(&self, one: Append, other: Append, durability: Durability) -> StoreFuture<'_, ()> {
+        self.inner.append_both(one, other, durability)
     }
 
     fn create(&self, record: Record, changes: Vec<Change>, host: HostId) -> StoreFuture<'_, Lease> {

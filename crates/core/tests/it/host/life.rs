@@ -4,11 +4,11 @@ use std::os::unix::fs::FileTypeExt;
 use std::time::Duration;
 
 use acpx_core::host::{FromHost, HostClient, HostLock, published};
-use acpx_core::model::{AgentEnd, ProcessIdentity};
+use acpx_core::model::{AgentEnd, Lifecycle, ProcessIdentity};
 use acpx_testkit::{Script, starts_of};
 use serde_json::{Value, json};
 
-use super::{Bench, Manner, PATIENT, eventually, prompt, prompt_params, refusal, until};
+use super::{Bench, Manner, PATIENT, eventually, prompt, prompt_params, until};
 use crate::engine::{everything, faithful, methods};
 
 const SHORT: Duration = Duration::from_millis(30);
@@ -177,20 +177,53 @@ async fn whoever_comes_as_the_last_one_goes_is_served_by_one_host_or_another() {
 }
 
 #[tokio::test]
-async fn a_closed_record_is_closed_for_everybody_and_can_be_closed_while_it_is_parked() {
+async fn a_closed_record_is_closed_for_everybody_until_one_who_has_it_in_use_prompts() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
     let (mut one, mut two) = (bench.client().await, bench.client().await);
     let record = bench.open(&mut one, &argv).await;
+    let agent = bench.agent_of(&record).await;
     let closed: Value = two.call("_acpx/close", &json!({ "sessionId": record })).await.unwrap();
     let ids = json!({ "acpxRecordId": record, "acpxSessionId": "s1" });
     assert_eq!(closed, ids);
-    let refused = refusal(&mut one, "session/prompt", &prompt_params(&record, "hello", json!({}))).await;
-    assert_eq!(refused.code(), "SHUT_DOWN");
-    bench.resume(&mut one, &record).await;
+    assert!(!agent.is_alive());
+    assert!(matches!(bench.record(&record).await.lifecycle, Lifecycle::Closed { .. }));
     assert_eq!(prompt(&mut one, &record, "hello").await["stopReason"], "end_turn");
+    assert_eq!((bench.record(&record).await.lifecycle, starts_of(&argv)), (Lifecycle::Open, 2));
+}
+
+#[tokio::test]
+async fn a_record_can_be_closed_while_it_is_parked() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
+    let ids = json!({ "acpxRecordId": record, "acpxSessionId": "s1" });
     bench.kill_host().await;
     let mut client = bench.client().await;
     let closed: Value = client.call("_acpx/close", &json!({ "sessionId": record })).await.unwrap();
     assert_eq!(closed, ids);
+}
+
+#[tokio::test]
+async fn a_host_whose_socket_goes_away_listens_anew_and_is_found() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &bench.agent(&faithful(everything()))).await;
+    let (host, socket) = (bench.host_process(), published(&bench.place).unwrap().socket);
+    // The directory goes, as with the last login of its user; and a file of another comes, as nobody should do.
+    std::fs::remove_dir_all(bench.sockets()).unwrap();
+    let mut found = bench.client().await;
+    bench.resume(&mut found, &record).await;
+    assert_eq!(prompt(&mut found, &record, "there?").await["stopReason"], "end_turn");
+    std::fs::remove_file(&socket).unwrap();
+    std::fs::write(&socket, "").unwrap();
+    let mut found = bench.client().await;
+    let status: Value = found.call("_acpx/host/status", &json!({})).await.unwrap();
+    assert_eq!((&status["pid"], &status["clients"]), (&json!(host.pid), &json!(3)));
+    assert_eq!(published(&bench.place).unwrap().socket, socket);
+    // Whoever was there before never noticed.
+    assert_eq!(prompt(&mut client, &record, "there?").await["stopReason"], "end_turn");
+    assert!(acpx_core::host::stop(&bench.place).await.unwrap());
+    assert!(!host.is_alive() && !socket.exists());
+    assert!(!acpx_core::host::stop(&bench.place).await.unwrap());
 }

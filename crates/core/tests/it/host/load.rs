@@ -34,9 +34,12 @@ async fn whoever_loads_in_mid_turn_hears_what_was_said_and_then_the_rest_once() 
     as_client(&bench, Answering::Never, async |mut talk| {
         let session = SessionId::new(record.as_str());
         let load = LoadSessionRequest::new(session.clone(), bench.home.path());
-        talk.connection.send_request(load).block_task().await?;
         let so_far = ["user: first", "agent: one", "agent: two", "user: second", "agent: three"];
-        assert_eq!(talk.heard.take(&session), so_far);
+        // Whoever loads it once more hears it once more, and the rest still once.
+        for _ in 0..2 {
+            talk.connection.send_request(load.clone()).block_task().await?;
+            assert_eq!(talk.heard.take(&session), so_far);
+        }
         while talk.news.try_recv().is_ok() {}
         std::fs::write(&go, "").unwrap();
         talk.news.recv().await;

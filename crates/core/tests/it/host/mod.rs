@@ -27,6 +27,8 @@ mod safety;
 mod sdk;
 mod servers;
 mod shell;
+mod unanswered;
+mod updates;
 mod versions;
 mod watch;
 

@@ -1,5 +1,7 @@
 //! Who may come in, and what they may do.
 
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -81,66 +83,92 @@ async fn a_home_with_a_path_of_any_length_has_a_host() {
     assert_eq!(status["clients"], 1);
 }
 
+/// An agent that asks for a permission in every turn.
+fn asking() -> Script {
+    Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().ask_permission("t1").end("end_turn")),
+    ])
+}
+
 #[tokio::test]
 async fn a_program_that_an_agent_started_may_not_decide_what_agents_may_do() {
     let bench = Bench::new();
-    let script = Script::new().initialize(everything()).serve([
-        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
-        ("session/prompt", Script::new().ask_permission("t1").end("end_turn")),
-    ]);
-    let argv = bench.agent(&script);
+    let argv = bench.agent(&asking());
     let mut client = bench.client().await;
     let record = bench.open(&mut client, &argv).await;
     let home = bench.place.name().unwrap();
     let tag = Tag { holder: bench.host_process(), ..Tag::of_this_process(home).unwrap() };
-
-    let line = |id: u64, method: &str, params: Value| {
-        json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
-    };
-    let said = inside(
-        &published(&bench.place).unwrap().socket,
-        &tag,
-        &[
-            line(0, "initialize", json!({ "protocolVersion": 1 })),
-            line(1, "session/resume", bench.resume_params(&record)),
-            line(2, "session/prompt", prompt_params(&record, "x", json!({ "policy": "approve-all" }))),
-            line(3, "session/prompt", prompt_params(&record, "x", json!({}))),
-        ],
-    );
-    let refused = said.iter().find(|message| message["id"] == 2).unwrap();
-    assert_eq!(refused["error"]["data"]["acpx"]["code"], "NOT_ALLOWED");
-    let answered = said.iter().find(|message| message["id"] == 3).unwrap();
-    let meta = &answered["result"]["_meta"]["acpx"];
-    assert_eq!((&meta["approved"], &meta["rejected"]), (&json!(0), &json!(1)));
-    assert!(!said.iter().any(|message| message["method"] == "session/request_permission"), "{said:?}");
-    let answers: Vec<_> = received(&argv).into_iter().filter(|(method, _)| method == "answer").collect();
-    let no = json!({ "outcome": { "outcome": "selected", "optionId": "no" } });
-    assert_eq!(answers, [("answer".to_owned(), no)]);
-}
-
-/// Speaks to a socket as a program with this tag in its environment does, one line after the other.
-fn inside(socket: &Path, tag: &Tag, lines: &[String]) -> Vec<Value> {
-    use std::io::{BufRead, BufReader, Write};
     let mut child = Command::new(crate::examples::program("holder"))
         .arg("connect")
-        .arg(socket)
+        .arg(published(&bench.place).unwrap().socket)
         .env(Tag::VARIABLE, tag.to_string())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let mut stdin = child.stdin.take().unwrap();
-    let mut stdout = BufReader::new(child.stdout.take().unwrap());
+    let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    bench.is_confined(&record, &argv, stdin, stdout);
+    child.wait().unwrap();
+}
+
+#[tokio::test]
+async fn a_program_that_lost_its_parent_and_cleaned_its_environment_is_still_its_agents() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let [to, from] = ["to", "from"].map(|name| bench.home.join(name));
+    assert!(Command::new("mkfifo").args([&to, &from]).status().unwrap().success());
+    // The subshell is gone before the agent is there, and its child waits for the pipe to be opened.
+    let script = "(setsid env -i \"$1\" connect \"$2\" <\"$3\" >\"$4\" &); shift 4; exec \"$@\"";
+    let asking = bench.agent(&asking());
+    let paths = [crate::examples::program("holder"), published(&bench.place).unwrap().socket, to, from];
+    let paths = paths.map(|path| path.into_os_string().into_string().unwrap());
+    let shell = ["sh", "-c", script, "sh"].map(str::to_owned);
+    let argv = [&shell[..], &paths, &asking].concat();
+    let record = bench.open(&mut client, &argv).await;
+    let [.., to, from] = &paths;
+    let target = OpenOptions::new().write(true).open(to).unwrap();
+    bench.is_confined(&record, &asking, target, File::open(from).unwrap());
+}
+
+impl Bench {
+    /// Speaks to the host of a session as a program that may not decide, and sees that it does not.
+    fn is_confined(&self, record: &str, agent: &[String], target: impl Write, source: impl Read) {
+        let line = |id: u64, method: &str, params: Value| {
+            json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+        };
+        let lines = [
+            line(0, "initialize", json!({ "protocolVersion": 1 })),
+            line(1, "session/resume", self.resume_params(record)),
+            line(2, "session/prompt", prompt_params(record, "x", json!({ "policy": "approve-all" }))),
+            line(3, "session/prompt", prompt_params(record, "x", json!({}))),
+        ];
+        let said = speak(target, source, &lines);
+        let refused = said.iter().find(|message| message["id"] == 2).unwrap();
+        assert_eq!(refused["error"]["data"]["acpx"]["code"], "NOT_ALLOWED");
+        let answered = said.iter().find(|message| message["id"] == 3).unwrap();
+        let meta = &answered["result"]["_meta"]["acpx"];
+        assert_eq!((&meta["approved"], &meta["rejected"]), (&json!(0), &json!(1)));
+        let answers: Vec<_> = received(agent).into_iter().filter(|(method, _)| method == "answer").collect();
+        let no = json!({ "outcome": { "outcome": "selected", "optionId": "no" } });
+        assert_eq!(answers, [("answer".to_owned(), no)]);
+    }
+}
+
+/// Says one line after the other, each when the one before is answered, and is asked nothing; everything that was
+/// heard.
+fn speak(mut target: impl Write, source: impl Read, lines: &[String]) -> Vec<Value> {
+    let mut source = BufReader::new(source);
     let mut said: Vec<Value> = Vec::new();
     for (id, line) in lines.iter().enumerate() {
-        writeln!(stdin, "{line}").unwrap();
+        writeln!(target, "{line}").unwrap();
         while said.last().is_none_or(|message| message["id"] != id || message.get("method").is_some()) {
             let mut text = String::new();
-            assert_ne!(stdout.read_line(&mut text).unwrap(), 0, "the host is gone");
-            said.push(serde_json::from_str(&text).unwrap());
+            assert_ne!(source.read_line(&mut text).unwrap(), 0, "the host is gone");
+            let message: Value = serde_json::from_str(&text).unwrap();
+            assert_ne!(message["method"], "session/request_permission", "it is asked");
+            said.push(message);
         }
     }
-    drop(stdin);
-    child.wait().unwrap();
     said
 }

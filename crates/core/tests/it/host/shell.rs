@@ -25,14 +25,14 @@ fn agent() -> Script {
 
 impl Bench {
     /// The params of `session/new` in a shell's scope.
-    fn shell_params(&self, argv: &[String], shell: Value) -> Value {
+    pub(super) fn shell_params(&self, argv: &[String], shell: Value) -> Value {
         let mut params = self.new_params(argv);
         params["_meta"]["acpx"]["shell"] = shell;
         params
     }
 
     /// The open records, each with its name.
-    async fn open_records(&self) -> Vec<(String, Option<String>)> {
+    pub(super) async fn open_records(&self) -> Vec<(String, Option<String>)> {
         let records = self.store().records(RecordFilter::default(), None, 100).await.unwrap();
         let open = records.into_iter().filter(|record| record.lifecycle == Lifecycle::Open);
         let name = |record: acpx_core::model::Record| {
@@ -43,7 +43,8 @@ impl Bench {
     }
 }
 
-async fn make(client: &mut HostClient, params: &Value) -> (String, Value) {
+/// Makes a session; its record, and what is said of it.
+pub(super) async fn make(client: &mut HostClient, params: &Value) -> (String, Value) {
     let answer: Value = client.call("session/new", params).await.unwrap();
     (answer["sessionId"].as_str().unwrap().to_owned(), answer["_meta"]["acpx"].clone())
 }

@@ -135,3 +135,31 @@ async fn whoever_watches_a_parked_record_starts_nothing() {
     let status: Value = client.call("_acpx/host/status", &json!({})).await.unwrap();
     assert_eq!(status["liveSessions"], 0);
 }
+
+#[tokio::test]
+async fn a_watch_goes_on_when_the_record_is_closed_and_restored_and_ends_when_it_is_deleted() {
+    let bench = Bench::new();
+    let (mut watcher, mut other) = (bench.client().await, bench.client().await);
+    let record = bench.open(&mut other, &bench.agent(&faithful(everything()))).await;
+    watch(&mut watcher, &record, json!(1)).await;
+    let of_record = json!({ "sessionId": record });
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        other.call::<Value>("_acpx/close", &of_record).await.unwrap();
+        bench.resume(&mut other, &record).await;
+        super::prompt(&mut other, &record, "and on").await;
+        let last = bench.record(&record).await.last_seq.unwrap();
+        seen.extend(until_seq(&mut watcher, last).await);
+        assert_eq!(seen, kept_from(&bench, &record, 1).await);
+    }
+    other.call::<Value>("session/delete", &of_record).await.unwrap();
+    let end = loop {
+        match watcher.next().await.expect("the host is there") {
+            FromHost::Event(event) => seen.push(watched(&event)),
+            FromHost::WatchEnded { from } => break from,
+            _ => {}
+        }
+    };
+    assert_eq!(seen, kept_from(&bench, &record, 1).await);
+    assert_eq!(end, seen.last().unwrap().0.next());
+}

@@ -187,6 +187,7 @@ async fn a_turn_that_was_cut_off_is_interrupted_and_grows_into_what_npm_acpx_mad
         file: format!("{KILLED}.json"),
         record: id(KILLED),
         session: session("01a1e15a-7220-763f-92d0-7b943bbff494"),
+        agent_session: None,
         turns: 1,
         events: 9,
         notes: Vec::new(),

@@ -3,9 +3,9 @@
 
 use acpx_core::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, Lifecycle, LineageReason,
-    PermissionCount, PermissionPolicy, ProcessIdentity, Record, Scope, SessionName, TurnId, TurnState,
+    PermissionCount, PermissionPolicy, ProcessIdentity, Record, Scope, Seq, SessionName, TurnId, TurnState,
 };
-use acpx_core::store::{Change, Durability, Lease, RecordFilter, ScopeQuery};
+use acpx_core::store::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery};
 
 use super::samples::{at, events, host, id, record, session, stopped, turn};
 use super::{AnyStore, create, kept, said};
@@ -124,6 +124,45 @@ pub(super) async fn two_open_records_of_a_directory_cannot_have_one_scope(store:
     let refused = write(&store, &first, Change::Lifecycle(Lifecycle::Open)).await;
     assert_eq!(said(refused), "the record closed has this agent, directory and name already");
     assert_eq!(found(&store, &["/a"], "", false).await, "closed");
+}
+
+pub(super) async fn a_record_hands_its_scope_over_in_one_step_or_not_at_all(store: AnyStore) {
+    let old = create(&store, scoped("old", "/a", "")).await;
+    let new = create(&store, Record { scope: None, ..scoped("new", "/a", "") }).await;
+    let closing = || {
+        let mut changes = events(1, 1);
+        changes.push(Change::Lifecycle(Lifecycle::Closed { at: at(60) }));
+        changes
+    };
+    let taking = || vec![Change::Scope(Some(scope("claude", "")))];
+    let both = async |one: &Lease, other: &Lease| {
+        let one = Append { lease: one.clone(), changes: closing() };
+        let other = Append { lease: other.clone(), changes: taking() };
+        store.append_both(one, other, Durability::Machine).await
+    };
+    // Whichever of the two cannot be written, the other is not either.
+    let before = [kept(&store, "old").await, kept(&store, "new").await];
+    let newer = store.lease(id("new"), host("h")).await.unwrap();
+    assert_eq!(
+        said(both(&old, &new).await),
+        "another host has taken over the record new (generation 2, ours was 1)"
+    );
+    assert_eq!([kept(&store, "old").await, kept(&store, "new").await], before);
+    assert_eq!(store.events(id("old"), Seq::FIRST, 10).await.unwrap(), []);
+    let void = old;
+    let old = store.lease(id("old"), host("h")).await.unwrap();
+    assert_eq!(
+        said(both(&void, &newer).await),
+        "another host has taken over the record old (generation 2, ours was 1)"
+    );
+    assert_eq!([kept(&store, "old").await, kept(&store, "new").await], before);
+    assert_eq!(found(&store, &["/a"], "", false).await, "old");
+
+    both(&old, &newer).await.unwrap();
+    assert_eq!(found(&store, &["/a"], "", false).await, "new");
+    let [old, new] = [kept(&store, "old").await, kept(&store, "new").await];
+    assert_eq!((old.lifecycle, old.last_seq), (Lifecycle::Closed { at: at(60) }, Some(Seq(1))));
+    assert_eq!(new, Record { scope: Some(scope("claude", "")), ..before[1].clone() });
 }
 
 pub(super) async fn a_scope_is_given_changed_and_taken_away(store: AnyStore) {

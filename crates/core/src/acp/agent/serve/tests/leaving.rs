@@ -60,3 +60,57 @@ async fn an_agent_that_leaves_answers_what_it_can_reads_nothing_more_and_ends_th
     assert!(client.incoming.recv().await.is_none());
     client.served.await.unwrap();
 }
+
+/// Says of its sessions when their clients know of them, and when they never will.
+#[derive(Clone)]
+struct Teller(watch::Sender<Vec<&'static str>>);
+
+struct Untold(Option<Teller>);
+
+impl Drop for Untold {
+    fn drop(&mut self) {
+        if let Some(Teller(words)) = &self.0 {
+            words.send_modify(|words| words.push("untold"));
+        }
+    }
+}
+
+impl AgentService for Teller {
+    async fn new_session(&self, call: NewCall, _: ClientLink) -> Result<SessionSetup, CallError> {
+        if call.cwd.as_str() == "/late" {
+            self.0.subscribe().wait_for(|words| words.contains(&"go")).await.unwrap();
+        }
+        let mut setup = SessionSetup::new(session("s1"));
+        let mut untold = Untold(Some(self.clone()));
+        setup.once_told = Some(Box::new(move || {
+            if let Some(Teller(words)) = untold.0.take() {
+                words.send_modify(|words| words.push("told"));
+            }
+        }));
+        Ok(setup)
+    }
+
+    async fn prompt(&self, _: PromptCall, _: Cancellation, _: ClientLink) -> Result<PromptAnswer, CallError> {
+        Ok(StopReason::new("end_turn").into())
+    }
+}
+
+#[tokio::test]
+async fn an_agent_learns_whether_its_client_ever_knew_of_a_session() {
+    let teller = Teller(watch::Sender::default());
+    let mut client = Client::of(Arc::new(teller.clone()));
+    client.call("initialize", json!({ "protocolVersion": 1 })).await;
+    client.call("session/new", json!({ "cwd": "/w", "mcpServers": [] })).await;
+    teller.0.subscribe().wait_for(|words| *words == ["told"]).await.unwrap();
+
+    client.send("session/new", json!({ "cwd": "/late", "mcpServers": [] })).await;
+    let Client { peer, incoming, served } = client;
+    while teller.0.receiver_count() < 1 {
+        tokio::task::yield_now().await;
+    }
+    peer.abort();
+    drop((peer, incoming));
+    teller.0.send_modify(|words| words.push("go"));
+    served.await.unwrap();
+    assert_eq!(*teller.0.borrow(), ["told", "go", "untold"]);
+}

@@ -1,0 +1,196 @@
+//! How sessions are made, and how a shell's old one gives way to its new one.
+//!
+//! A shell finds one session in one place. So whoever makes one there is alone meanwhile, and does it as a task of the
+//! host: a client that goes away takes back what it has begun, and what can no longer be taken back is seen through.
+
+use std::sync::Arc;
+
+use tokio::sync::oneshot;
+
+use crate::acp::agent::CallError;
+use crate::engine::{Hold, NewSession, RestoreSession, Session, SessionError, Unclaimed};
+use crate::machine::Awakening;
+use crate::model::{AbsolutePath, Record, RecordId, Scope, Seq, SessionName};
+use crate::store::ScopeQuery;
+
+use super::connection::problem;
+use super::fault;
+use super::meta::{SessionMeta, ShellMeta};
+use super::{Around, Host};
+
+/// A session that was made or brought back.
+pub(super) struct Opened {
+    pub(super) session: Session,
+    /// It is in use before its client can have it in use itself.
+    pub(super) hold: Hold,
+    /// A session that is new goes again if its client never hears of it.
+    pub(super) unclaimed: Option<Unclaimed>,
+    pub(super) created: bool,
+    pub(super) replaced: Option<RecordId>,
+    pub(super) how: Option<Awakening>,
+    /// What its client would start the agent with.
+    pub(super) given: RestoreSession,
+    /// The first event that its client cannot know of.
+    pub(super) from: Seq,
+    /// Whether its client wants to be told updates.
+    pub(super) updates: bool,
+}
+
+impl Opened {
+    /// A session that was made. Whatever its agent has said is news.
+    fn new((session, unclaimed): (Session, Unclaimed), given: RestoreSession) -> Self {
+        let known = Self::known(session, given);
+        Self { created: true, unclaimed: Some(unclaimed), from: Seq::FIRST, ..known }
+    }
+
+    /// A session that was there, as it is before anything is done with it.
+    pub(super) fn known(session: Session, given: RestoreSession) -> Self {
+        Self {
+            hold: session.hold(),
+            unclaimed: None,
+            created: false,
+            replaced: None,
+            how: None,
+            given,
+            from: session.last_seq().map_or(Seq::FIRST, Seq::next),
+            updates: true,
+            session,
+        }
+    }
+
+    /// Nobody will hear of it.
+    async fn let_go(self) {
+        drop(self.hold);
+        if let Some(unclaimed) = self.unclaimed {
+            unclaimed.close().await;
+        }
+    }
+
+    pub(super) fn meta(&self) -> Option<SessionMeta> {
+        Some(SessionMeta {
+            ids: self.session.identity()?.into(),
+            created: self.created,
+            replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
+            awakening: self.how.map(Into::into),
+        })
+    }
+}
+
+/// What a shell's session is to be found by.
+struct Wanted {
+    scope: Scope,
+    real_cwd: AbsolutePath,
+    /// Where one that is there is the answer; `None` if it is to give way.
+    unless_in: Option<Vec<AbsolutePath>>,
+}
+
+impl Host {
+    /// Makes a session that no shell finds.
+    pub(super) async fn open(&self, new: NewSession) -> Result<Opened, CallError> {
+        let given = given_again(&new);
+        let made = self.engine.open_unless(new, std::future::pending()).await;
+        made.map(|made| Opened::new(made, given)).map_err(|error| self.refused(&error))
+    }
+
+    /// Makes a session that a shell can find, one at a time in one place: what is there is kept or gives way.
+    pub(super) async fn open_in_shell(
+        self: &Arc<Self>,
+        new: NewSession,
+        shell: ShellMeta,
+    ) -> Result<Opened, CallError> {
+        let name = shell.name.as_deref().map(SessionName::new).transpose();
+        let name = name.map_err(|error| problem("_meta.acpx.shell.name", error.to_string()))?;
+        let scope = Scope { agent: new.agent.key(), name };
+        let real_cwd = new.real_cwd().map_err(|error| self.refused(&error))?;
+        let paths = |paths: Vec<String>| paths.into_iter().map(AbsolutePath::new).collect::<Result<_, _>>();
+        let unless_in = shell.unless_in.map(paths).transpose();
+        let unless_in = unless_in.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;
+        let wanted = Wanted { scope, real_cwd, unless_in };
+        let (answer, opened) = oneshot::channel();
+        let host = Arc::clone(self);
+        self.works.see_through(async move { host.make_in_shell(new, wanted, answer).await });
+        // A host that is shut down before it comes to this has made nothing.
+        opened.await.unwrap_or(Err(CallError::Unanswered))
+    }
+
+    async fn make_in_shell(
+        &self,
+        new: NewSession,
+        wanted: Wanted,
+        mut answer: oneshot::Sender<Result<Opened, CallError>>,
+    ) {
+        let _alone = tokio::select! {
+            alone = self.scopes.alone(&wanted.scope, &wanted.real_cwd) => alone,
+            () = answer.closed() => return,
+        };
+        let opened = self.make_alone(new, wanted, answer.closed()).await;
+        // Whoever comes next finds what is there, and nothing that is about to go.
+        if let Err(Ok(opened)) = answer.send(opened) {
+            opened.let_go().await;
+        }
+    }
+
+    /// Makes the session of a scope that nobody else is busy in, until it is unwanted.
+    async fn make_alone(
+        &self,
+        mut new: NewSession,
+        wanted: Wanted,
+        unwanted: impl Future<Output = ()>,
+    ) -> Result<Opened, CallError> {
+        let Wanted { scope, real_cwd, unless_in } = wanted;
+        let is_ensured = unless_in.is_some();
+        let directories = unless_in.unwrap_or_else(|| vec![real_cwd]);
+        let query =
+            ScopeQuery { agent: scope.agent.clone(), directories, name: scope.name.clone(), closed: false };
+        let there = self.store.find(query).await.map_err(fault::not_kept)?;
+        let refused = |error: SessionError| self.refused(&error);
+        match there {
+            Some(there) if is_ensured => self.take_up(there, new).await,
+            None => {
+                new.scope = Some(scope);
+                let given = given_again(&new);
+                let made = self.engine.open_unless(new, unwanted).await.map_err(refused)?;
+                Ok(Opened::new(made, given))
+            }
+            Some(there) => {
+                let given = given_again(&new);
+                let made = self.engine.open_unless(new, unwanted).await.map_err(refused)?;
+                self.replace(there.id, Opened::new(made, given), scope).await
+            }
+        }
+    }
+
+    /// The session that is there, to be started, should it have to be, with what this client has given.
+    async fn take_up(&self, there: Record, new: NewSession) -> Result<Opened, CallError> {
+        let around = Around { cwd: there.cwd.as_path(), path: new.environment.get("PATH") };
+        let named = Some(new.mcp_servers.clone()).filter(|servers| !servers.list.is_empty());
+        let mcp_servers = named.or_else(|| self.recovered(there.mcp_servers, around));
+        let given = RestoreSession { mcp_servers, ..given_again(&new) };
+        let session = self.engine.attach(&there.id, &given).await.map_err(|error| self.refused(&error))?;
+        Ok(Opened::known(session, given))
+    }
+
+    /// Puts a new session in the place of the one that is there. From here on it stays, even if its client never
+    /// hears of it: the old one is gone.
+    async fn replace(&self, old: RecordId, mut opened: Opened, scope: Scope) -> Result<Opened, CallError> {
+        if let Err(error) = self.engine.hand_over(&old, &opened.session, scope).await {
+            // Nobody would find it.
+            opened.let_go().await;
+            return Err(self.refused(&error));
+        }
+        if let Some(unclaimed) = opened.unclaimed.take() {
+            unclaimed.claim();
+        }
+        Ok(Opened { replaced: Some(old), ..opened })
+    }
+}
+
+/// What the agent of a session that is made now would be started with again.
+fn given_again(new: &NewSession) -> RestoreSession {
+    RestoreSession {
+        agent: Some(new.agent.clone()),
+        environment: new.environment.clone(),
+        mcp_servers: Some(new.mcp_servers.clone()),
+        ..RestoreSession::default()
+    }
+}

@@ -1,0 +1,113 @@
+//! Clients that go before `session/new` is answered: what they began is taken back, and nobody else meets it.
+
+use std::path::Path;
+
+use acpx_core::host::HostClient;
+use acpx_core::model::{Lifecycle, ProcessIdentity};
+use acpx_core::store::{RecordFilter, Store};
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use super::shell::make;
+use super::{Bench, eventually, prompt};
+use crate::engine::{everything, faithful};
+
+impl Bench {
+    /// Asks for a session in the shell's scope, and goes as soon as the agent has come this far.
+    async fn begin_and_go(&self, argv: &[String], so_far: &Path) {
+        let client = self.client().await;
+        client.ask("session/new", &self.shell_params(argv, json!({}))).await.unwrap();
+        eventually("the agent is on its way", || so_far.exists()).await;
+        client.close().await;
+    }
+
+    /// How all records stand.
+    async fn lifecycles(&self) -> Vec<Lifecycle> {
+        let records = self.store().records(RecordFilter::default(), None, 100).await.unwrap();
+        records.into_iter().map(|record| record.lifecycle).collect()
+    }
+}
+
+/// The first process that an agent was started as, if it is still there.
+fn first_start(argv: &[String]) -> Option<ProcessIdentity> {
+    let starts = std::fs::read_to_string(Path::new(argv.last()?).with_extension("starts")).ok()?;
+    ProcessIdentity::of(starts.lines().next()?.parse().ok()?)
+}
+
+async fn live_sessions(client: &mut HostClient) -> Value {
+    let status: Value = client.call("_acpx/host/status", &json!({})).await.unwrap();
+    status["liveSessions"].clone()
+}
+
+/// Waits until no session has an agent.
+async fn all_quiet(client: &mut HostClient) {
+    while live_sessions(client).await != 0 {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_before_session_new_is_answered_leaves_no_record_and_no_process() {
+    let bench = Bench::new();
+    let (asked, never) = (bench.home.join("asked"), bench.home.join("never"));
+    let starting = Script::new().expect("initialize").touch(&asked).await_file(&never);
+    let creating =
+        Script::new().initialize(everything()).expect("session/new").touch(&asked).await_file(&never);
+    for script in [starting, creating] {
+        let argv = bench.agent(&script);
+        bench.begin_and_go(&argv, &asked).await;
+        let mut client = bench.client().await;
+        all_quiet(&mut client).await;
+        eventually("the agent is gone", || first_start(&argv).is_none()).await;
+        assert_eq!(bench.lifecycles().await, []);
+        std::fs::remove_file(&asked).unwrap();
+    }
+}
+
+#[tokio::test]
+async fn a_session_that_is_made_when_its_client_has_gone_is_closed_again() {
+    let bench = Bench::new();
+    let (asked, go) = (bench.home.join("asked"), bench.home.join("go"));
+    let script = Script::new().initialize(everything()).expect("session/new").touch(&asked).await_file(&go);
+    let script =
+        script.reply(json!({ "sessionId": "s1" })).serve([("session/close", Script::new().reply(json!({})))]);
+    let argv = bench.agent(&script);
+    bench.begin_and_go(&argv, &asked).await;
+    std::fs::write(&go, "").unwrap();
+    let mut client = bench.client().await;
+    all_quiet(&mut client).await;
+    eventually("the agent is gone", || first_start(&argv).is_none()).await;
+    let closed = bench.lifecycles().await;
+    assert!(matches!(closed[..], [] | [Lifecycle::Closed { .. }]), "{closed:?}");
+}
+
+#[tokio::test]
+async fn whoever_makes_a_session_where_somebody_has_given_up_gets_one() {
+    let bench = Bench::new();
+    let (asked, never) = (bench.home.join("asked"), bench.home.join("never"));
+    let stuck = Script::new().initialize(everything()).expect("session/new").touch(&asked).await_file(&never);
+    bench.begin_and_go(&bench.agent(&stuck), &asked).await;
+    let mut client = bench.client().await;
+    let argv = bench.agent(&faithful(everything()));
+    let (record, meta) = make(&mut client, &bench.shell_params(&argv, json!({}))).await;
+    assert_eq!((&meta["created"], meta.get("replacedRecordId")), (&json!(true), None));
+    assert_eq!(bench.open_records().await, [(record, None)]);
+}
+
+#[tokio::test]
+async fn a_session_stays_where_it_is_if_the_client_goes_who_wanted_another_in_its_place() {
+    let bench = Bench::new();
+    let mut client = bench.client().await;
+    let argv = bench.agent(&faithful(everything()));
+    let (record, _) = make(&mut client, &bench.shell_params(&argv, json!({}))).await;
+    let (asked, never) = (bench.home.join("asked"), bench.home.join("never"));
+    let stuck = Script::new().initialize(everything()).expect("session/new").touch(&asked).await_file(&never);
+    let stuck = bench.agent(&stuck);
+    bench.begin_and_go(&stuck, &asked).await;
+    while live_sessions(&mut client).await != 1 {
+        tokio::task::yield_now().await;
+    }
+    eventually("the agent is gone", || first_start(&stuck).is_none()).await;
+    assert_eq!(bench.open_records().await, [(record.clone(), None)]);
+    assert_eq!(prompt(&mut client, &record, "still there?").await["stopReason"], "end_turn");
+}
