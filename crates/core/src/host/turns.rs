@@ -17,7 +17,6 @@ use crate::acp::pass_on_params;
 use crate::engine::{Advice, Prompt, Question, RestoreSession, Session, SessionError};
 use crate::model::{
     EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId, TurnOutcome, TurnState,
-    WakeOptions,
 };
 use crate::store::Store;
 

@@ -16,11 +16,14 @@ pub fn make_private_directory(directory: &Path) -> io::Result<()> {
 
 /// Syncs the entry that a file or a directory has in the directory above it.
 pub(super) fn sync_entry(path: &Path) -> io::Result<()> {
-    match path.parent() {
-        None => Ok(()),
-        // A path that is only a name is in the directory where we are.
-        Some(parent) if parent.as_os_str().is_empty() => File::open(".")?.sync_all(),
-        Some(parent) => File::open(parent)?.sync_all(),
+    let Some(parent) = path.parent() else { return Ok(()) };
+    // A path that is only a name is in the directory where we are.
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    match File::open(parent) {
+        // We may make entries there and not look at them. Syncing what we made is the best there is, and on most
+        // file systems as good.
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => File::open(path)?.sync_all(),
+        opened => opened?.sync_all(),
     }
 }
 
