@@ -3,7 +3,7 @@
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentEnd, AgentExit, AgentRun, AgentSessionId, AgentSpec, KeptServer,
     Lifecycle, Lineage, LineageReason, PermissionPolicy, ProcessIdentity, Record, RecordId, RequestId, Scope,
-    Seq, SessionName, Timestamp, Turn, TurnId, TurnState, WakeOptions,
+    Seq, SessionName, Timestamp, Turn, TurnId, TurnState,
 };
 
 use super::{Console, Mode};
@@ -70,7 +70,7 @@ pub(super) fn turn(id: u64, state: TurnState) -> Turn {
         request: RequestId::new(format!("q{id}")).unwrap(),
         prompt: "[]".into(),
         policy: PermissionPolicy::default(),
-        wishes: WakeOptions::default(),
+        wishes: acpx_core::model::WakeOptions::default(),
         queued_at: at(40 + i64::try_from(id).unwrap()),
         state,
         usage: None,

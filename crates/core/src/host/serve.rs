@@ -66,12 +66,12 @@ pub(super) async fn serve(mut door: Door, host: &Arc<Host>, home: &str, linger: 
             _ = look.tick() => drop(door.keep_open()),
         }
     }
-    let lock = door.close();
+    let given_up = door.close();
     host.shut_down().await;
     let farewell = async { while clients.join_next().await.is_some() {} };
     // Whoever does not read what it is told is told no more.
     drop(tokio::time::timeout(FAREWELL, farewell).await);
-    lock
+    given_up
 }
 
 async fn accept(door: &Door, not_before: Instant) -> io::Result<UnixStream> {

@@ -114,5 +114,6 @@ fn is_free(place: &HostPlace) -> Result<bool, HostError> {
     Ok(HostLock::try_take(place)?.is_some())
 }
 
-#[cfg(all(test, target_os = "linux"))]
+#[cfg(test)]
+#[cfg(target_os = "linux")]
 mod tests;
