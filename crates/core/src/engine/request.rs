@@ -1,6 +1,7 @@
 //! What a client asks an engine for: a session to be made, or one to be brought back.
 
 use crate::model::{AbsolutePath, AgentSpec, KeptServer, McpServer, Scope, WakeOptions};
+use crate::store::real_path;
 use crate::tools::Environment;
 
 use super::SessionError;
@@ -53,7 +54,7 @@ impl NewSession {
 
     /// Where it works, with every link followed.
     pub fn real_cwd(&self) -> Result<AbsolutePath, SessionError> {
-        real_path(&self.cwd)
+        real_directory(&self.cwd)
     }
 }
 
@@ -77,11 +78,8 @@ impl Servers {
 }
 
 /// A directory with every link followed.
-fn real_path(cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
+fn real_directory(cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
     let problem = |reason: String| SessionError::Directory { cwd: cwd.clone(), reason };
-    let real = cwd.as_path().canonicalize().map_err(|error| problem(error.to_string()))?;
-    if !real.is_dir() {
-        return Err(problem("it is not a directory".to_owned()));
-    }
-    AbsolutePath::from_path(&real).map_err(|error| problem(error.to_string()))
+    let real = real_path(cwd).map_err(|error| problem(error.to_string()))?;
+    if real.as_path().is_dir() { Ok(real) } else { Err(problem("it is not a directory".to_owned())) }
 }

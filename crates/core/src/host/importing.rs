@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::acp::agent::{CallError, ExtensionCall};
 use crate::engine::Engine;
-use crate::model::HostId;
+use crate::model::{HostId, ProcessIdentity};
 use crate::store::SqliteStore;
 use crate::store::import_acpx::{
     ImportError, ImportMode, ImportNote, ImportOptions, ImportReport, Taken, import,
@@ -87,7 +87,9 @@ impl Importer {
         let mode = if dry_run { ImportMode::DryRun } else { ImportMode::Keep };
         let report = engine
             .while_none_begins(async |in_use| {
-                let options = ImportOptions { host: &self.host, name_of: &self.name_of, in_use, mode };
+                let living = ProcessIdentity::living;
+                let options =
+                    ImportOptions { host: &self.host, name_of: &self.name_of, living, in_use, mode };
                 import(&self.store, &directory, options).await
             })
             .await
@@ -105,7 +107,8 @@ pub async fn import_alone(
 ) -> Result<ImportMeta, ImportError> {
     let host = HostId::new("import").expect("the name is not empty");
     let in_use = std::collections::HashSet::new();
-    let options = ImportOptions { host: &host, name_of: &name_of, in_use: &in_use, mode };
+    let living = ProcessIdentity::living;
+    let options = ImportOptions { host: &host, name_of: &name_of, living, in_use: &in_use, mode };
     Ok(import(store, directory, options).await?.into())
 }
 

@@ -2,8 +2,8 @@
 //! meanwhile move to the front, and none is left out.
 
 use crate::acp::agent::{CallError, ListCall, SessionPage, SessionSummary};
-use crate::model::{AbsolutePath, Record, RecordId, Timestamp};
-use crate::store::RecordFilter;
+use crate::model::{Record, RecordId, Timestamp};
+use crate::store::{RecordFilter, real_path_or_written};
 
 use super::Host;
 use super::connection::{client_session, problem};
@@ -14,7 +14,7 @@ const PAGE: usize = 100;
 
 pub(super) async fn page(host: &Host, call: ListCall) -> Result<SessionPage, CallError> {
     let after = call.cursor.as_deref().map(read_cursor).transpose()?;
-    let real_cwd = call.cwd.map(|cwd| real(&cwd));
+    let real_cwd = call.cwd.map(real_path_or_written);
     let filter = RecordFilter { agent: None, real_cwd };
     let records = host.store.records(filter, after, PAGE).await.map_err(fault::not_kept)?;
     let next_cursor = (records.len() == PAGE).then(|| records.last().map(cursor)).flatten();
@@ -28,12 +28,6 @@ fn row(record: &Record) -> SessionSummary {
         title: record.title.clone(),
         updated_at: Some(record.updated_at),
     }
-}
-
-/// A directory that is gone is looked for as it is written.
-fn real(cwd: &AbsolutePath) -> AbsolutePath {
-    let real = cwd.as_path().canonicalize().ok();
-    real.and_then(|real| AbsolutePath::from_path(&real).ok()).unwrap_or_else(|| cwd.clone())
 }
 
 fn cursor(record: &Record) -> String {
