@@ -1,9 +1,9 @@
 //! Where acpx keeps its files. Read from the environment here and passed on, so that nothing below reads it.
 
 use std::env;
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
+
+use acpx_core::store::make_private_directory;
 
 use crate::error::CliError;
 
@@ -16,9 +16,6 @@ pub(crate) fn acpx_home() -> Result<PathBuf, CliError> {
 
 /// Makes a directory that only its owner can look into, and those above it that are missing.
 pub(crate) fn make_private(directory: &Path) -> Result<(), CliError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
+    make_private_directory(directory)
         .map_err(|source| CliError::System { doing: format!("make {}", directory.display()), source })
 }

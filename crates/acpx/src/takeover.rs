@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use acpx_core::host::{HostError, HostLock, ImportMeta, ImportParams, import_alone};
+use acpx_core::model::ProcessIdentity;
 use acpx_core::store::import_acpx::{ImportMode, has_news};
 use acpx_core::store::{Access, SqliteStore};
 
@@ -41,7 +42,7 @@ pub(crate) fn first(settings: &Settings) -> Result<(), CliError> {
 
 async fn is_news(reach: &Reach, directory: &Path) -> Result<bool, CliError> {
     if let Some(store) = reach.kept()? {
-        return Ok(has_news(&store, directory).await?);
+        return Ok(has_news(&store, directory, ProcessIdentity::living).await?);
     }
     let is_record = |entry: std::io::Result<std::fs::DirEntry>| {
         entry.is_ok_and(|entry| entry.path().extension().is_some_and(|extension| extension == "json"))

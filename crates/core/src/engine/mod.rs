@@ -133,7 +133,7 @@ impl Engine {
         unwanted: impl Future<Output = ()>,
     ) -> Result<(Session, Unclaimed), SessionError> {
         let record = RecordId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-        let real_cwd = self.real_path(&new.cwd).await?;
+        let real_cwd = self.real_directory(&new.cwd).await?;
         let label = new.agent.label().to_owned();
         let seed = Seed {
             id: record.clone(),
@@ -304,9 +304,9 @@ impl Engine {
     }
 
     /// A directory with every link followed, unless its disk takes too long to say.
-    pub async fn real_path(&self, cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
+    pub async fn real_directory(&self, cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
         let path = cwd.clone();
-        let asked = self.disk().ask(move || request::real_path(&path)).await;
+        let asked = self.disk().ask(move || request::real_directory(&path)).await;
         asked.unwrap_or_else(|| {
             let reason = "its disk does not answer".to_owned();
             Err(SessionError::Directory { cwd: cwd.clone(), reason })

@@ -16,7 +16,7 @@ impl Engine {
         cwd: Option<&AbsolutePath>,
         cursor: Option<&str>,
     ) -> Result<Option<ListPage>, SessionError> {
-        self.real_path(&with.cwd).await?;
+        self.real_directory(&with.cwd).await?;
         let NewSession { agent, cwd: place, environment, mcp_servers, .. } = with;
         let place = Place { agent, cwd: place, environment, mcp_servers };
         let shared = self.0.shared.clone();

@@ -1,6 +1,7 @@
 //! What a client asks an engine for: a session to be made, or one to be brought back.
 
 use crate::model::{AbsolutePath, AgentSpec, KeptServer, McpServer, Scope, WakeOptions};
+use crate::store::real_path;
 use crate::tools::Environment;
 
 use super::SessionError;
@@ -74,11 +75,8 @@ impl Servers {
 }
 
 /// A directory with every link followed. It may hang with the disk that the directory is on.
-pub(super) fn real_path(cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
+pub(super) fn real_directory(cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
     let problem = |reason: String| SessionError::Directory { cwd: cwd.clone(), reason };
-    let real = cwd.as_path().canonicalize().map_err(|error| problem(error.to_string()))?;
-    if !real.is_dir() {
-        return Err(problem("it is not a directory".to_owned()));
-    }
-    AbsolutePath::from_path(&real).map_err(|error| problem(error.to_string()))
+    let real = real_path(cwd).map_err(|error| problem(error.to_string()))?;
+    if real.as_path().is_dir() { Ok(real) } else { Err(problem("it is not a directory".to_owned())) }
 }

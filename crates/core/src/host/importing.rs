@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::acp::agent::{CallError, ExtensionCall};
 use crate::engine::Engine;
-use crate::model::{HostId, RecordId};
+use crate::model::{HostId, ProcessIdentity, RecordId};
 use crate::store::SqliteStore;
 use crate::store::import_acpx::{
     ImportError, ImportMode, ImportNote, ImportOptions, ImportReport, Reserve, Reserved, Taken, import,
@@ -104,7 +104,8 @@ impl Importer {
         let mode = if dry_run { ImportMode::DryRun } else { ImportMode::Keep };
         let _alone = self.one_at_a_time.lock().await;
         let reserve = &InEngine(engine);
-        let options = ImportOptions { host: &self.host, name_of: &self.name_of, reserve, mode };
+        let living = ProcessIdentity::living;
+        let options = ImportOptions { host: &self.host, name_of: &self.name_of, living, reserve, mode };
         let report = import(&self.store, &directory, options).await.map_err(refused)?;
         Ok(serde_json::to_string(&ImportMeta::from(report)).expect("a report has only text and numbers"))
     }
@@ -118,8 +119,8 @@ pub async fn import_alone(
     mode: ImportMode,
 ) -> Result<ImportMeta, ImportError> {
     let host = HostId::new("import").expect("the name is not empty");
-    let nobody = HashSet::new();
-    let options = ImportOptions { host: &host, name_of: &name_of, reserve: &nobody, mode };
+    let (nobody, living) = (HashSet::new(), ProcessIdentity::living);
+    let options = ImportOptions { host: &host, name_of: &name_of, living, reserve: &nobody, mode };
     Ok(import(store, directory, options).await?.into())
 }
 

@@ -4,7 +4,7 @@
 
 use crate::acp::agent::{CallError, ListCall, SessionPage, SessionSummary};
 use crate::model::{AbsolutePath, Record, RecordId};
-use crate::store::RecordFilter;
+use crate::store::{RecordFilter, real_path_or_written};
 
 use super::Host;
 use super::connection::{client_session, problem};
@@ -41,8 +41,7 @@ fn row(record: &Record) -> SessionSummary {
 /// A directory that is gone, or whose disk does not answer, is looked for as it is written.
 async fn real(host: &Host, cwd: AbsolutePath) -> AbsolutePath {
     let path = cwd.clone();
-    let real = move || AbsolutePath::from_path(&path.as_path().canonicalize().ok()?).ok();
-    host.engine.disk().ask(real).await.flatten().unwrap_or(cwd)
+    host.engine.disk().ask(move || real_path_or_written(path)).await.unwrap_or(cwd)
 }
 
 /// A cursor is the record that the page before ended with. One that was deleted since still has its place.

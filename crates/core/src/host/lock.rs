@@ -163,11 +163,16 @@ mod tests {
     }
 
     #[test]
-    fn a_pid_without_its_start_and_boot_is_not_believed() {
+    #[cfg(target_os = "linux")]
+    fn a_pid_without_its_start_and_boot_says_where_its_host_is_and_is_no_process() {
         let home = tempfile::tempdir().unwrap();
         let place = HostPlace::new(home.path().to_owned(), None, home.path());
-        let text = r#"{"pid":42,"socket":"/s","protocol":{"oldest":1,"newest":1},"version":"7.0"}"#;
+        let pid = std::process::id();
+        let protocol = r#"{"oldest":1,"newest":1}"#;
+        let text = format!(r#"{{"pid":{pid},"socket":"/s","protocol":{protocol},"version":"7.0"}}"#);
         std::fs::write(place.lock(), text).unwrap();
-        assert_eq!(published(&place), None);
+        let info = published(&place).unwrap();
+        assert_eq!((info.socket.as_path(), info.process.pid), (std::path::Path::new("/s"), pid));
+        assert!(!info.process.is_alive());
     }
 }

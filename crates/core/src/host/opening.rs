@@ -101,7 +101,7 @@ impl Host {
         let name = shell.name.as_deref().map(SessionName::new).transpose();
         let name = name.map_err(|error| problem("_meta.acpx.shell.name", error.to_string()))?;
         let scope = Scope { agent: new.agent.key(), name };
-        let real_cwd = self.engine.real_path(&new.cwd).await.map_err(|error| self.refused(&error))?;
+        let real_cwd = self.engine.real_directory(&new.cwd).await.map_err(|error| self.refused(&error))?;
         let paths = |paths: Vec<String>| paths.into_iter().map(AbsolutePath::new).collect::<Result<_, _>>();
         let unless_in = shell.unless_in.map(paths).transpose();
         let unless_in = unless_in.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;

@@ -3,15 +3,16 @@
 //! The path of a socket is short by decree of the kernel, and a home may be anywhere, so the socket is not in
 //! the home: it is named after it, and the lock says where it is.
 
-use std::fs::{DirBuilder, Metadata};
+use std::fs::Metadata;
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use rustix::process::getuid;
 use sha2::{Digest, Sha256};
 
 use super::HostError;
+use crate::store::make_private_directory;
 
 /// The longest path a socket may have everywhere, the final zero left out.
 const SOCKET_PATH: usize = 103;
@@ -93,10 +94,7 @@ impl HostPlace {
 }
 
 fn make_private(directory: &Path) -> Result<(), HostError> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(directory)
+    make_private_directory(directory)
         .map_err(|source| HostError::Directory { path: directory.to_owned(), source })
 }
 

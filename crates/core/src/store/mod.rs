@@ -19,13 +19,17 @@ mod error;
 pub mod import_acpx;
 mod memory;
 mod page;
+mod private_directory;
 mod progress;
 mod query;
+mod real_path;
 mod sqlite;
 
 pub use error::StoreError;
 pub use memory::MemoryStore;
+pub use private_directory::make_private_directory;
 pub use query::{RecordFilter, ScopeQuery};
+pub use real_path::{real_path, real_path_or_written};
 pub use sqlite::{Access, ImportedFile, Reads, SqliteFailure, SqliteOptions, SqliteStore};
 
 /// What a store's methods return: a future, so that a store may live on another thread or machine.

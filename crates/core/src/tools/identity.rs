@@ -56,6 +56,11 @@ impl ProcessIdentity {
 }
 
 impl ProcessIdentity {
+    /// The process that has this pid now, if it runs.
+    pub fn living(pid: u32) -> Option<Self> {
+        Self::of(pid).filter(Self::is_alive)
+    }
+
     /// This process, as well as the system tells.
     pub fn of_this_process() -> Self {
         let pid = std::process::id();

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use acpx_core::model::{AbsolutePath, Record};
-use acpx_core::store::{RecordFilter, Store};
+use acpx_core::store::{RecordFilter, Store, real_path_or_written};
 
 use crate::cli::{AgentChoice, Options};
 use crate::commands::kept::Kept;
@@ -50,6 +50,5 @@ pub(super) async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> 
 
 /// The directory with its links followed. One that is gone is looked for by its name: its sessions may be kept.
 pub(super) fn real(cwd: &Path, directory: &Path) -> Result<AbsolutePath, CliError> {
-    let path = cwd.join(directory);
-    Ok(AbsolutePath::from_path(&path.canonicalize().unwrap_or(path))?)
+    Ok(real_path_or_written(AbsolutePath::from_path(&cwd.join(directory))?))
 }

@@ -5,21 +5,23 @@ use std::any::Any;
 use std::collections::{HashMap, HashSet};
 use std::future::Future;
 use std::hash::BuildHasher;
-use std::io::Read;
 use std::path::Path;
 use std::pin::Pin;
 
 use super::directory::{self, Ledger, RecordFile, Stamp};
 use super::owner;
 use super::record::{NpmRecord, file_stem};
+use super::regular_file;
 use super::report::{Damage, ImportError, ImportNote, ImportProblem, ImportReport, LeftAlone, LeftReason};
-use super::source::open_file;
 use super::taking::{Outcome, Taker};
-use crate::model::{HostId, RecordId, Timestamp};
+use crate::model::{HostId, ProcessIdentity, RecordId, Timestamp};
 use crate::store::{ImportedFile, SqliteStore};
 
 /// What an agent with this command line is called here, if it has a name.
 pub type NameOf<'a> = &'a (dyn Fn(&[String]) -> Option<String> + Sync);
+
+/// The process that has a pid now, if it runs: what the claims of npm acpx are held against.
+pub type LivingProcess = fn(u32) -> Option<ProcessIdentity>;
 
 /// How an import is done.
 #[derive(Clone, Copy)]
@@ -28,6 +30,8 @@ pub struct ImportOptions<'a> {
     pub host: &'a HostId,
     /// What agents are called.
     pub name_of: NameOf<'a>,
+    /// Which processes run.
+    pub living: LivingProcess,
     /// Keeps records to the import while it writes to them. Those that are in use are left alone until they are not.
     pub reserve: &'a dyn Reserve,
     /// Whether it writes.
@@ -78,7 +82,11 @@ const DAMAGED: &str = "damaged";
 ///
 /// It is cheap enough for every command: the directory is listed and compared with the ledger, and nothing else is
 /// read unless a file is news.
-pub async fn has_news(store: &SqliteStore, directory: &Path) -> Result<bool, ImportError> {
+pub async fn has_news(
+    store: &SqliteStore,
+    directory: &Path,
+    living: LivingProcess,
+) -> Result<bool, ImportError> {
     let Ok(directory) = directory.canonicalize() else { return Ok(false) };
     let records = list(&directory)?;
     if records.is_empty() {
@@ -87,7 +95,7 @@ pub async fn has_news(store: &SqliteStore, directory: &Path) -> Result<bool, Imp
     let ledger = ledger(store, &directory).await?;
     let is_held = |record: &RecordFile| {
         owner::id_of(record.stem())
-            .is_some_and(|id| owner::living_owner(&directory, record.stem(), &id).is_some())
+            .is_some_and(|id| owner::living_owner(&directory, record.stem(), &id, living).is_some())
     };
     Ok(records.iter().any(|record| record.is_news(&ledger) && !is_held(record)))
 }
@@ -138,20 +146,24 @@ struct Importing<'a> {
 
 impl Importing<'_> {
     async fn take_all(&mut self, records: Vec<RecordFile>) -> Result<(), ImportError> {
-        // A file that is not named after its record may be a copy: the record's own file comes first.
+        // A file that is not named after its record may be a copy: the record's own file comes first. It is read
+        // again then, since a record may be large, and such files many.
         let mut others = Vec::new();
         for files in records {
             if self.is_settled(&files) {
                 continue;
             }
             match self.read(&files).await {
-                Ok(npm) if npm.notes.contains(&ImportNote::FileName) => others.push((files, npm)),
+                Ok(npm) if npm.notes.contains(&ImportNote::FileName) => others.push(files),
                 Ok(npm) => self.take(files, npm).await?,
                 Err(damage) => self.note(&files, Outcome::Damaged(damage)),
             }
         }
-        for (files, npm) in others {
-            self.take(files, npm).await?;
+        for files in others {
+            match self.read(&files).await {
+                Ok(npm) => self.take(files, npm).await?,
+                Err(damage) => self.note(&files, Outcome::Damaged(damage)),
+            }
         }
         Ok(())
     }
@@ -187,7 +199,8 @@ impl Importing<'_> {
     }
 
     async fn take(&mut self, files: RecordFile, npm: NpmRecord) -> Result<(), ImportError> {
-        let owner = owner::living_owner(self.taker.directory, files.stem(), npm.id.as_str());
+        let living = self.taker.options.living;
+        let owner = owner::living_owner(self.taker.directory, files.stem(), npm.id.as_str(), living);
         let record = npm.id.clone();
         let outcome = if let Some(pid) = owner {
             Outcome::Left(LeftReason::OwnerAlive { pid })
@@ -249,13 +262,9 @@ impl Importing<'_> {
 }
 
 fn read_file(path: &Path) -> Result<Vec<u8>, Damage> {
-    let unreadable = |error: std::io::Error| Damage::Unreadable { why: error.to_string() };
-    let mut bytes = Vec::new();
-    let file = open_file(path).map_err(unreadable)?;
-    file.take(LARGEST_RECORD + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    match bytes.len() as u64 {
-        size if size > LARGEST_RECORD => Err(Damage::TooLarge { limit: LARGEST_RECORD }),
-        _ => Ok(bytes),
+    match regular_file::read(path, LARGEST_RECORD) {
+        Ok(bytes) => bytes.ok_or(Damage::TooLarge { limit: LARGEST_RECORD }),
+        Err(error) => Err(Damage::Unreadable { why: error.to_string() }),
     }
 }
 

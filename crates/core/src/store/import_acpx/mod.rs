@@ -15,13 +15,14 @@ mod messages;
 mod owner;
 mod permission;
 mod record;
+mod regular_file;
 mod report;
 mod source;
 mod taking;
 mod telling;
 mod transcript;
 
-pub use importing::{ImportMode, ImportOptions, NameOf, Reserve, Reserved, has_news, import};
+pub use importing::{ImportMode, ImportOptions, LivingProcess, NameOf, Reserve, Reserved, has_news, import};
 pub use report::{
     Damage, ImportError, ImportNote, ImportProblem, ImportReport, LeftAlone, LeftReason, Taken,
 };

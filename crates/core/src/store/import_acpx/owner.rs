@@ -1,11 +1,14 @@
 //! Whether an npm acpx holds a session right now. Its background process leaves a lease file, and whoever runs
 //! a turn a lock; both name a process, which is believed only if it still is the one that wrote the file.
 
-use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
 use sha2::{Digest, Sha256};
+
+use super::importing::LivingProcess;
+use super::regular_file;
+use crate::model::ProcessIdentity;
 
 /// A lease or a lock is a few hundred bytes; what is larger is neither.
 const LARGEST: u64 = 64 * 1024;
@@ -26,10 +29,10 @@ struct Identity {
 }
 
 /// The process that holds a session, if there is one. `stem` is the name of the record's files.
-pub(super) fn living_owner(directory: &Path, stem: &str, id: &str) -> Option<i32> {
+pub(super) fn living_owner(directory: &Path, stem: &str, id: &str, living: LivingProcess) -> Option<i32> {
     let lease = directory.parent().map(|home| home.join("queues").join(lease_name(id)));
     let lock = directory.join(format!("{stem}.stream.lock"));
-    lease.into_iter().chain([lock]).find_map(|path| living_process(&path))
+    lease.into_iter().chain([lock]).find_map(|path| living_process(&path, living))
 }
 
 /// The record id that a file's name stands for.
@@ -54,36 +57,22 @@ fn lease_name(id: &str) -> String {
     format!("{hex}.lock")
 }
 
-fn living_process(path: &Path) -> Option<i32> {
-    let found = fs::metadata(path).ok()?;
-    if !found.is_file() || found.len() > LARGEST {
-        return None;
-    }
-    let claim: Claim = serde_json::from_slice(&fs::read(path).ok()?).ok()?;
-    (is_alive(claim.pid) && claim.identity.is_none_or(|identity| identity.fits(claim.pid)))
-        .then_some(claim.pid)
-}
-
-fn is_alive(pid: i32) -> bool {
-    let Some(pid) = rustix::process::Pid::from_raw(pid).filter(|_| pid > 0) else { return false };
-    // A process that may not be signalled is there all the same.
-    !matches!(rustix::process::test_kill_process(pid), Err(rustix::io::Errno::SRCH))
+fn living_process(path: &Path, living: LivingProcess) -> Option<i32> {
+    let bytes = regular_file::read(path, LARGEST).ok()??;
+    let claim: Claim = serde_json::from_slice(&bytes).ok()?;
+    let process = living(u32::try_from(claim.pid).ok()?)?;
+    claim.identity.is_none_or(|identity| identity.fits(&process)).then_some(claim.pid)
 }
 
 impl Identity {
-    /// Whether a living process can be the one that is meant. What the system does not tell proves nothing.
-    fn fits(&self, pid: i32) -> bool {
-        let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok();
-        let same_boot = self.boot.as_deref().zip(boot.as_deref()).is_none_or(|(a, b)| a == b.trim());
-        let started = fs::read_to_string(format!("/proc/{pid}/stat")).ok();
-        let started = started.as_deref().and_then(start_ticks);
-        same_boot && self.started.as_deref().zip(started).is_none_or(|(a, b)| a == b)
+    /// Whether a living process can be the one that is meant. What neither the file nor the system tells proves
+    /// nothing.
+    fn fits(&self, process: &ProcessIdentity) -> bool {
+        let ProcessIdentity { started, boot, .. } = process;
+        let same_boot = self.boot.as_ref().is_none_or(|told| told == boot);
+        let same_start = self.started.as_ref().is_none_or(|told| *told == started.to_string());
+        boot.is_empty() || (same_boot && same_start)
     }
-}
-
-/// The 22nd field of a process's line; the second one is a name in brackets that may have blanks and brackets.
-fn start_ticks(stat: &str) -> Option<&str> {
-    stat.rsplit_once(')')?.1.split_whitespace().nth(19)
 }
 
 #[cfg(test)]
@@ -102,11 +91,36 @@ mod tests {
     }
 
     #[test]
-    fn a_process_is_told_by_when_it_began() {
-        assert_eq!(
-            start_ticks("7 (a) b) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 20"),
-            Some("777")
-        );
-        assert_eq!(start_ticks("7 (a"), None);
+    fn a_claim_holds_while_the_process_that_made_it_runs() {
+        let home = tempfile::tempdir().unwrap();
+        let path = home.path().join("lease");
+        let owner = |claim: &str| {
+            std::fs::write(&path, claim).unwrap();
+            living_process(&path, |pid| match pid {
+                7 => Some(ProcessIdentity { pid, started: 777, boot: "this boot".into() }),
+                // What a system tells of a process that tells nothing but the pid.
+                8 => Some(ProcessIdentity { pid, started: 0, boot: String::new() }),
+                _ => None,
+            })
+        };
+        let claim = |pid: i32, ticks: &str, boot: &str| {
+            format!(r#"{{"pid":{pid},"processIdentity":{{"startTicks":"{ticks}","bootId":"{boot}"}}}}"#)
+        };
+        let holds = [
+            (r#"{"pid":7}"#.to_owned(), Some(7)),
+            (r#"{"pid":7,"processIdentity":{}}"#.to_owned(), Some(7)),
+            (claim(7, "777", "this boot"), Some(7)),
+            (claim(7, "778", "this boot"), None),
+            (claim(7, "0777", "this boot"), None),
+            (claim(7, "777", "another"), None),
+            (claim(8, "777", "another"), Some(8)),
+            (claim(9, "777", "this boot"), None),
+            (r#"{"pid":-7}"#.to_owned(), None),
+            ("{".to_owned(), None),
+            (" ".repeat(70_000) + r#"{"pid":7}"#, None),
+        ];
+        for (claim, holder) in holds {
+            assert_eq!(owner(&claim), holder, "{}", claim.trim());
+        }
     }
 }

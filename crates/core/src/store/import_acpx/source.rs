@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::directory::{JournalFile, RecordFile};
 use super::messages;
 use super::record::NpmRecord;
+use super::regular_file;
 use super::report::{Damage, ImportNote};
 use super::transcript::{Step, Transcript};
 use crate::model::AcpSessionId;
@@ -146,7 +147,7 @@ impl Source {
 
 impl Segment {
     fn open(path: &Path, name: String) -> Result<Self, Damage> {
-        match open_file(path) {
+        match regular_file::open(path) {
             Ok(file) => Ok(Self { name, reader: BufReader::with_capacity(BUFFER, file) }),
             Err(error) => Err(unreadable(&name, &error)),
         }
@@ -155,14 +156,6 @@ impl Segment {
 
 fn unreadable(name: &str, error: &io::Error) -> Damage {
     Damage::Journal { file: name.to_owned(), why: error.to_string() }
-}
-
-/// Opens a regular file to be read. Anything else could make us wait for ever.
-pub(super) fn open_file(path: &Path) -> io::Result<File> {
-    if !std::fs::metadata(path)?.is_file() {
-        return Err(io::Error::other("it is not a regular file"));
-    }
-    File::open(path)
 }
 
 /// How a line ended.

@@ -15,7 +15,7 @@ use super::source::Source;
 use super::telling::Telling;
 use super::transcript::Step;
 use crate::model::{AbsolutePath, AgentSpec, Lifecycle, Lineage, LineageReason, Record, RecordId, Scope};
-use crate::store::{Durability, ScopeQuery, SqliteStore, Store, StoreError};
+use crate::store::{Durability, ScopeQuery, SqliteStore, Store, StoreError, real_path_or_written};
 
 /// What became of one record.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl Taker<'_> {
     async fn new_record(&mut self, npm: &NpmRecord, notes: &mut Vec<ImportNote>) -> Result<Record, Stop> {
         let agent = self.agent(npm);
         let cwd = npm.cwd.clone();
-        let real_cwd = blocking(move || Ok(real_path(cwd))).await.map_err(Stop::Damaged)?;
+        let real_cwd = blocking(move || Ok(real_path_or_written(cwd))).await.map_err(Stop::Damaged)?;
         let scope = match &npm.name {
             Ok(name) => {
                 let scope = Scope { agent: agent.key(), name: name.clone() };
@@ -205,12 +205,6 @@ impl Taker<'_> {
 
 fn was_imported(record: &Record) -> bool {
     record.lineage.rows().first().is_some_and(|row| row.reason == LineageReason::Imported)
-}
-
-/// The directory with every link followed, or as it was written if it is not there.
-fn real_path(cwd: AbsolutePath) -> AbsolutePath {
-    let real = cwd.as_path().canonicalize().ok();
-    real.and_then(|real| AbsolutePath::from_path(&real).ok()).unwrap_or(cwd)
 }
 
 /// Reads the next batch on a thread that may block.

@@ -5,9 +5,9 @@
 //! drops all its locks on it, SQLite's among them.
 
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File, Metadata, OpenOptions};
+use std::fs::{self, Metadata, OpenOptions};
 use std::io;
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -20,6 +20,7 @@ use super::fault::Fault;
 use super::schema::{self, Found, Migrations};
 use super::{SqliteOptions, filesystem};
 use crate::store::StoreError;
+use crate::store::private_directory::{make_private_directory, sync_entry};
 
 /// How many prepared statements a connection keeps; more than there are.
 const STATEMENTS: usize = 64;
@@ -159,24 +160,13 @@ fn make(path: &Path) -> io::Result<()> {
         Err(_) => {}
     }
     if let Some(directory) = path.parent() {
-        make_directory(directory)?;
+        make_private_directory(directory)?;
     }
     match OpenOptions::new().write(true).create_new(true).mode(0o600).open(path) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
-        Ok(_) | Err(_) => Ok(()),
+        Ok(_) => sync_entry(path),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(error) => Err(error),
     }
-}
-
-/// Makes a directory and what leads to it, and syncs their entries: what is in them is no safer than they are.
-fn make_directory(directory: &Path) -> io::Result<()> {
-    let missing: Vec<&Path> = directory.ancestors().take_while(|place| !place.exists()).collect();
-    DirBuilder::new().recursive(true).mode(0o700).create(directory)?;
-    for made in missing {
-        if let Some(parent) = made.parent() {
-            File::open(parent)?.sync_all()?;
-        }
-    }
-    Ok(())
 }
 
 /// A directory is no store, and to open a pipe would wait for ever.

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::process::{Command, Stdio};
 
-use acpx_core::model::{Direction, Event, EventKind, HostId, LineageIndex, Seq};
+use acpx_core::model::{Direction, Event, EventKind, HostId, LineageIndex, ProcessIdentity, Seq};
 use acpx_core::store::import_acpx::{ImportOptions, import};
 use sha2::{Digest, Sha256};
 
@@ -72,6 +72,8 @@ async fn a_damaged_file_is_named_with_its_reason_while_the_others_come() {
         home.write(file, text);
     }
     std::os::unix::fs::symlink("/nowhere", home.sessions().join("g-link.json")).unwrap();
+    let pipe = home.sessions().join("h-pipe.json");
+    assert!(Command::new("mkfifo").arg(pipe).status().unwrap().success());
     std::fs::create_dir(home.sessions().join("directory.json")).unwrap();
     home.write("index.json", "an index of another version");
     let report = home.import().await;
@@ -81,6 +83,8 @@ async fn a_damaged_file_is_named_with_its_reason_while_the_others_come() {
         cases.into_iter().map(|(file, _, damage)| problem(file, damage)).collect();
     let gone = Damage::Unreadable { why: "No such file or directory (os error 2)".into() };
     expected.push(problem("g-link.json", gone));
+    let odd = Damage::Unreadable { why: "it is not a regular file".into() };
+    expected.push(problem("h-pipe.json", odd));
     let mut damaged = report.damaged.clone();
     damaged.sort_by(|a, b| a.file.cmp(&b.file));
     assert_eq!(damaged, expected);
@@ -209,6 +213,23 @@ async fn a_copy_under_another_name_does_not_take_the_place_of_the_record() {
 }
 
 #[tokio::test]
+async fn records_under_other_names_come_after_all_others_and_of_two_that_are_one_the_first() {
+    let home = Home::with(&["legacy"]);
+    let text = home.read("7f1c.json");
+    std::fs::remove_file(home.sessions().join("7f1c.json")).unwrap();
+    for name in ["one.json", "other.json"] {
+        home.write(name, &text);
+    }
+    home.write("own.json", text.replace("\"7f1c\"", "\"own\""));
+    let report = home.import().await;
+    let taken: Vec<_> = report.taken.iter().map(|taken| (taken.record.as_str(), &*taken.notes)).collect();
+    let renamed = [ImportNote::FileName, ImportNote::ScopeTaken { by: id("own") }, ImportNote::FromMessages];
+    assert_eq!(taken, [("own", &[ImportNote::FromMessages][..]), ("7f1c", &renamed[..])]);
+    // The other one says what is kept already.
+    assert_eq!((report.unchanged, report.left.len(), report.damaged.len()), (1, 0, 0));
+}
+
+#[tokio::test]
 async fn an_import_that_was_broken_off_is_finished_by_the_next() {
     let whole = Home::with(&["turns"]);
     whole.import().await;
@@ -236,7 +257,8 @@ async fn without_a_directory_there_is_no_news_and_an_import_says_so() {
 }
 
 fn keeping<'a>(host: &'a HostId, in_use: &'a HashSet<RecordId>) -> ImportOptions<'a> {
-    ImportOptions { host, name_of: &|_| None, reserve: in_use, mode: ImportMode::Keep }
+    let living = ProcessIdentity::living;
+    ImportOptions { host, name_of: &|_| None, living, reserve: in_use, mode: ImportMode::Keep }
 }
 
 #[tokio::test]

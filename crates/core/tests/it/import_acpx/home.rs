@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
 use acpx_core::acp;
-use acpx_core::model::{Conversation, Entry, Message, MessageKind, Record, RecordId};
+use acpx_core::model::{Conversation, Entry, Message, MessageKind, ProcessIdentity, Record, RecordId};
 use acpx_core::store::import_acpx::{ImportMode, ImportOptions, ImportReport, has_news, import};
 use acpx_core::store::{Access, SqliteStore, Store};
 use tempfile::TempDir;
@@ -70,7 +70,9 @@ impl Home {
         let name_of = |argv: &[String]| {
             (argv.first().is_some_and(|program| program == "acpx")).then(|| "demo".to_owned())
         };
-        let options = ImportOptions { host: &host("h"), name_of: &name_of, reserve: &HashSet::new(), mode };
+        let living = ProcessIdentity::living;
+        let options =
+            ImportOptions { host: &host("h"), name_of: &name_of, living, reserve: &HashSet::new(), mode };
         import(&self.store, &self.sessions(), options).await.unwrap()
     }
 
@@ -79,7 +81,7 @@ impl Home {
     }
 
     pub(super) async fn has_news(&self) -> bool {
-        has_news(&self.store, &self.sessions()).await.unwrap()
+        has_news(&self.store, &self.sessions(), ProcessIdentity::living).await.unwrap()
     }
 
     pub(super) async fn record(&self, record: &str) -> Record {

@@ -1,0 +1,35 @@
+//! Real paths of directories: what a record is looked for by, however its directory was written.
+
+use std::io;
+
+use crate::model::AbsolutePath;
+
+/// A path with every link in it followed. It has to be there.
+pub fn real_path(path: &AbsolutePath) -> io::Result<AbsolutePath> {
+    let real = path.as_path().canonicalize()?;
+    AbsolutePath::from_path(&real).map_err(|problem| io::Error::new(io::ErrorKind::InvalidData, problem))
+}
+
+/// A path with every link in it followed, or as it is written if it is not there: what is kept of a directory that
+/// is gone is looked for by its name.
+pub fn real_path_or_written(path: AbsolutePath) -> AbsolutePath {
+    real_path(&path).unwrap_or(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn links_are_followed_and_what_is_not_there_stays_as_it_is_written() {
+        let home = tempfile::tempdir().unwrap();
+        let here = home.path().canonicalize().unwrap();
+        let path = |name: &str| AbsolutePath::from_path(&here.join(name)).unwrap();
+        std::fs::create_dir(here.join("real")).unwrap();
+        std::os::unix::fs::symlink("real", here.join("link")).unwrap();
+        assert_eq!(real_path(&path("link/../link")).unwrap(), path("real"));
+        assert_eq!(real_path_or_written(path("link/.")), path("real"));
+        assert_eq!(real_path(&path("gone")).unwrap_err().kind(), io::ErrorKind::NotFound);
+        assert_eq!(real_path_or_written(path("link/../gone")), path("link/../gone"));
+    }
+}
