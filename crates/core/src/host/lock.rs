@@ -46,7 +46,10 @@ pub struct HostInfo {
 #[derive(Serialize, Deserialize)]
 struct Published {
     pid: u32,
+    /// A host that does not say which process it is can be asked, and is never signalled.
+    #[serde(default)]
     started: u64,
+    #[serde(default)]
     boot: String,
     socket: PathBuf,
     protocol: ProtocolRange,

@@ -64,8 +64,10 @@ fn servers_are_given_had_again_from_their_file_and_their_secrets_are_never_kept_
     place.ok(&["host", "stop"]);
     std::fs::remove_file(&file).unwrap();
     let without = place.acpx(&["scripted", "hello"]);
-    let left_out = "left out, since their values are not known any more: the MCP servers files, web\n";
-    assert!(without.err.contains(left_out), "{}", without.err);
+    let why = format!("cannot read {}: No such file or directory (os error 2)", file.display());
+    let left_out =
+        format!("left out, since their values are not known any more ({why}): the MCP servers files, web\n");
+    assert!(without.err.contains(&left_out), "{}", without.err);
     assert_eq!(given(&agent, "session/resume"), (Vec::new(), false));
     shown.push(without);
     shown.push(place.acpx(&["--format", "json", "scripted", "sessions", "show"]));
