@@ -53,7 +53,7 @@ struct UpdateView<'a> {
 }
 
 /// Absent is `None`; `null` is a value like any other.
-fn even_null<'a, D: Deserializer<'a>>(source: D) -> Result<Option<&'a RawValue>, D::Error> {
+pub(super) fn even_null<'a, D: Deserializer<'a>>(source: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(source).map(Some)
 }
 
