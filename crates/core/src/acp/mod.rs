@@ -8,11 +8,15 @@ pub mod client;
 
 mod capabilities;
 mod content;
+mod cursor;
 mod passing;
 mod reading;
+pub(crate) mod render;
 
 pub use capabilities::{Capabilities, PromptContent};
 pub(crate) use content::carried_block;
 pub use content::{content, prompt_text, update};
-pub(crate) use passing::{pass_on_params, pass_on_update, replayed_prompt};
+pub use cursor::Cursor;
+pub(crate) use passing::pass_on_params;
 pub use reading::read as read_error;
+pub use render::ClientView;

@@ -74,6 +74,9 @@ pub struct StartMeta {
     /// The configuration file that the MCP servers come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_source: Option<String>,
+    /// Whether each update says which event it is.
+    #[serde(skip_serializing_if = "is_false")]
+    pub with_seq: bool,
     /// Whether the client leaves `session/update` to others: it watches, or does not care.
     #[serde(skip_serializing_if = "is_false")]
     pub without_updates: bool,
@@ -92,9 +95,26 @@ pub struct RestoreMeta {
     /// Whether the agent need not run yet: a prompt that follows starts it.
     #[serde(skip_serializing_if = "is_false")]
     pub later: bool,
+    /// Where the conversation is told from, as in `replayFrom` of version 2. `null` is nowhere.
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
+    pub replay_from: Option<serde_json::Value>,
+    /// How much of it.
+    pub replay: ReplayMeta,
     /// Everything a client says that may start an agent.
     #[serde(flatten)]
     pub start: StartMeta,
+}
+
+/// How much of a conversation a client wants to be told again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplayMeta {
+    /// Only so many turns, the last ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
+    /// No output of a tool that is longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_output_bytes: Option<u64>,
 }
 
 /// How a session is to be brought back.
@@ -202,6 +222,9 @@ pub struct SessionMeta {
     /// How the session came to be live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awakening: Option<AwakeningMeta>,
+    /// The last event that the client was told, or need not be told: whoever comes back goes on after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
 }
 
 /// How a session came to be live.
@@ -282,7 +305,7 @@ impl StartMeta {
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         // An idle time of none at all is a short one: 0 stands for no limit.
         let idle_ms = idle.map_or(0, |idle| u64::try_from(idle.as_millis()).unwrap_or(u64::MAX).max(1));
-        Self { environment, idle_ms: Some(idle_ms), mcp_source: None, without_updates: true }
+        Self { environment, idle_ms: Some(idle_ms), mcp_source: None, with_seq: false, without_updates: true }
     }
 
     /// The environment for the agent.
@@ -388,6 +411,11 @@ impl From<Awakening> for AwakeningMeta {
             }
         }
     }
+}
+
+/// Absent is `None`; `null` is a value like any other.
+fn even_null<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<serde_json::Value>, D::Error> {
+    serde_json::Value::deserialize(source).map(Some)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that a serializer's predicate has")]

@@ -18,6 +18,7 @@ pub mod meta;
 mod methods;
 mod opening;
 mod place;
+mod replaying;
 mod run;
 mod scopes;
 mod serve;
@@ -41,6 +42,7 @@ pub use importing::{AgentNames, FileMeta, ImportMeta, ImportParams, TakenMeta, i
 pub use launch::{Launcher, READY, any_version, running};
 pub use lock::{HostInfo, HostLock, listens, published};
 pub use place::HostPlace;
+pub use replaying::{CursorError, KeptEvents};
 pub use run::{HostSetup, RunError, run};
 pub use stopping::stop;
 pub use watched::WatchedEvent;

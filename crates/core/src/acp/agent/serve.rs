@@ -23,6 +23,8 @@ use super::sessions::Sessions;
 use super::setup::to_json;
 use super::turn::{CancelCause, CancelSignal};
 use super::worker::Worker;
+use crate::acp::ClientView;
+use crate::model::ProtocolVersion;
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcId};
 
 /// Requests under way at once on one connection. More are refused, so that a client cannot make us grow.
@@ -117,6 +119,8 @@ impl<S: AgentService> Server<S> {
         match call::check_initialize(params) {
             Ok(()) => {
                 self.initialized = true;
+                let said = ClientView::read(params.unwrap_or_default(), ProtocolVersion::V1);
+                self.worker.service.initialized(said);
                 self.worker.clone().answer(id, Ok(to_json(&self.offer.answer()))).await;
             }
             Err(problem) => self.worker.clone().refuse(id, problem.into()).await,

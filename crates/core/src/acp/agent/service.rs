@@ -7,6 +7,7 @@ use super::error::CallError;
 use super::link::ClientLink;
 use super::setup::{PromptAnswer, SessionPage, SessionSetup};
 use super::turn::Cancellation;
+use crate::acp::ClientView;
 use crate::model::AcpSessionId;
 
 /// An agent behind one connection. Every call has been checked. Calls run at the same time, but for two rules
@@ -20,6 +21,11 @@ use crate::model::AcpSessionId;
 /// A future is dropped when its request is cancelled (load, resume, list, a method of its own) or when the connection has been gone
 /// for a while.
 pub trait AgentService: Send + Sync + 'static {
+    /// The client has said who it is and what it can be told. It may say so again.
+    fn initialized(&self, client: ClientView) {
+        drop(client);
+    }
+
     /// Begins a session.
     fn new_session(
         &self,
