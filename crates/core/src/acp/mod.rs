@@ -15,7 +15,7 @@ pub(crate) mod render;
 
 pub use capabilities::{Capabilities, PromptContent};
 pub(crate) use content::carried_block;
-pub use content::{content, prompt_text, update};
+pub use content::{StateUpdate, content, prompt_text, state_update, update, update_v2};
 pub use cursor::Cursor;
 pub(crate) use passing::pass_on_params;
 pub use reading::read as read_error;
