@@ -110,6 +110,8 @@ pub(super) struct SessionTask {
     pub(super) asks: HashMap<AskId, Ask>,
     pub(super) consultations: Consultations,
     pub(super) waiters: Waiters,
+    /// What those whose prompts are open would start the agent with.
+    pub(super) given: HashMap<RequestId, RestoreSession>,
     pub(super) outward: Vec<Outward>,
     pub(super) live_id: Option<LiveId>,
     /// The conversation so far as text, while a fresh session may need it.
@@ -151,6 +153,7 @@ impl SessionTask {
             asks: HashMap::new(),
             consultations: Consultations::default(),
             waiters: Waiters::default(),
+            given: HashMap::new(),
             outward: Vec::new(),
             live_id: None,
             history: None,
@@ -256,7 +259,7 @@ impl SessionTask {
                 self.step(Input::Wake(options));
             }
             Command::Prompt { prompt, waiter } => {
-                let Prompt { blocks, policy, request, restore } = *prompt;
+                let Prompt { blocks, policy, request, restore, client } = *prompt;
                 if self.waiters.prompts.contains_key(&request)
                     || self.keeper.turn_of(&request).await?.is_some()
                 {
@@ -264,8 +267,9 @@ impl SessionTask {
                     return Ok(());
                 }
                 self.waiters.prompts.insert(request.clone(), waiter);
+                self.waiters.asked_by(&request, client);
                 let options = restore.options;
-                self.prepare(restore);
+                self.given.insert(request.clone(), restore);
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });
             }
             // The first may have been taken this moment: then it is kept before this is looked at.
@@ -321,7 +325,7 @@ impl SessionTask {
     }
 
     /// An agent that is there already keeps what it was started with.
-    fn prepare(&mut self, restore: RestoreSession) {
+    pub(super) fn prepare(&mut self, restore: RestoreSession) {
         let is_needed = self.agent.is_none() && self.coming.is_none();
         if is_needed && self.place.renew(restore) {
             self.keeper.keep_command(&self.place.agent);

@@ -21,6 +21,7 @@ mod methods;
 mod opening;
 mod passed;
 mod place;
+mod replaying;
 mod run;
 mod scopes;
 mod serve;
@@ -45,6 +46,7 @@ pub use importing::{AgentNames, FileMeta, ImportMeta, ImportParams, TakenMeta, i
 pub use launch::{Launcher, READY, any_version, running};
 pub use lock::{HostInfo, HostLock, listens, published};
 pub use place::HostPlace;
+pub use replaying::{CursorError, KeptEvents};
 pub use run::{HostSetup, RunError, run};
 pub use stopping::stop;
 pub use watched::WatchedEvent;
@@ -59,7 +61,7 @@ use scopes::Scopes;
 use works::Works;
 
 /// The MCP servers of a configuration file of this path and text, for a session; a reason in words if it has none to
-/// give.
+/// give. The reason is kept with the record and told to whoever watches it, so it must not repeat what the file says.
 pub type ServerFile = Arc<dyn Fn(&Path, &str, Around<'_>) -> Result<Vec<McpServer>, String> + Send + Sync>;
 
 /// What the programs of servers are looked for by.

@@ -236,7 +236,7 @@ fn why_not_an_envelope(line: &str) -> Malformed {
 }
 
 /// Where a part that was borrowed from a text lies in it.
-pub(super) fn range_in(text: &str, part: &str) -> Range<usize> {
+pub(crate) fn range_in(text: &str, part: &str) -> Range<usize> {
     let start = part.as_ptr().addr() - text.as_ptr().addr();
     start..start + part.len()
 }

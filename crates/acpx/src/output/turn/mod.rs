@@ -95,12 +95,12 @@ impl TurnView {
             }
             Some(Fact::McpServersLeftOut { names, reason }) => {
                 console.flush()?;
-                let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+                let why = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
                 console.say(&format!(
                     "left out, since their values are not known any more{why}: the MCP servers {}",
                     names.join(", ")
                 ));
-                self.tell(&News::McpServersLeftOut { names }, console)
+                self.tell(&News::McpServersLeftOut { names, reason }, console)
             }
             fact => {
                 fact.as_ref().and_then(detail).iter().for_each(|text| console.detail(text));
@@ -132,7 +132,9 @@ impl TurnView {
 /// A fact that is of interest only to those who want to know what is being done.
 fn detail(fact: &Fact) -> Option<String> {
     match fact {
-        Fact::TurnStarted { turn, request_id } => Some(format!("turn {turn} is sent (request {request_id})")),
+        Fact::TurnStarted { turn, request_id, .. } => {
+            Some(format!("turn {turn} is sent (request {request_id})"))
+        }
         Fact::Restored { by, .. } => Some(format!("the session is restored by {by}")),
         Fact::AgentEnded { how } => Some(format!("the agent ended: {how}")),
         _ => None,
@@ -146,7 +148,11 @@ enum News {
     /// A fresh ACP session took over.
     SessionReset { from_acpx_session_id: String, reason: String, announced: bool },
     /// The agent has not got these servers.
-    McpServersLeftOut { names: Vec<String> },
+    McpServersLeftOut {
+        names: Vec<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
 }
 
 impl News {
