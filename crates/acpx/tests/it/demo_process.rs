@@ -21,14 +21,14 @@ pub(crate) struct DemoProcess {
 impl DemoProcess {
     /// Starts one, and gives the two ends of its protocol.
     pub(crate) fn start(home: &TempHome, flags: &[&str]) -> (Self, pipe::Sender, pipe::Receiver) {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_acpx"))
-            .arg("demo-agent")
-            .args(flags)
-            .env("ACPX_HOME", home.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_acpx"));
+        command.arg("demo-agent").args(flags).env("ACPX_HOME", home.path());
+        Self::of(command)
+    }
+
+    /// The same of a command that speaks the protocol as an agent does.
+    pub(crate) fn of(mut command: Command) -> (Self, pipe::Sender, pipe::Receiver) {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdin = OwnedFd::from(child.stdin.take().unwrap());
         let stdout = OwnedFd::from(child.stdout.take().unwrap());
         let sender = pipe::Sender::from_owned_fd(stdin).unwrap();
