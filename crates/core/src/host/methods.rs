@@ -8,7 +8,7 @@ use crate::acp::agent::{CallError, ClientLink, ExtensionCall};
 use crate::engine::{RestoreSession, Session, SessionError};
 use crate::model::{RecordId, Seq};
 
-use super::attachment::{How, Gated};
+use super::attachment::{Gated, How};
 use super::connection::{Connection, problem};
 use super::fault;
 use super::meta::{IdsMeta, PROTOCOL};

@@ -55,7 +55,8 @@ impl Connection {
         let (session, given) = self.attached(&record).await?;
         let meta: PromptMeta = read_meta(call.meta.as_deref())?;
         let restore = RestoreSession { options: meta.wishes.into(), ..given };
-        let prompt = self.prompt_of(&call, &meta)?.with_restore(restore.clone()).with_client(self.client().name);
+        let prompt =
+            self.prompt_of(&call, &meta)?.with_restore(restore.clone()).with_client(self.client().name);
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
         let _own = own.map(|own| own.add(prompt.request()));
         let (advisor, asked) = mpsc::channel(QUESTIONS);

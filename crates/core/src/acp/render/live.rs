@@ -129,8 +129,7 @@ impl Rendering {
     /// seen all of it.
     pub(super) fn prompt_lines(&self, event: &Event, blocks: &[&RawValue], with_seq: bool) -> Vec<String> {
         let lines = blocks.iter().enumerate().map(|(index, block)| {
-            let update =
-                format!(r#"{{"sessionUpdate":"user_message_chunk","content":{}}}"#, block.get());
+            let update = format!(r#"{{"sessionUpdate":"user_message_chunk","content":{}}}"#, block.get());
             let seq = (with_seq && index + 1 == blocks.len()).then_some(event.seq.0);
             let at = with_seq.then_some(event.at);
             notification(&self.session, &update, &Beside { seq, at, asked: self.asked.as_ref() })

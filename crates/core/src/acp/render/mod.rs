@@ -19,3 +19,6 @@ pub(crate) use entities::KnownIds;
 pub(crate) use live::Rendering;
 pub(crate) use replay::{Bounds, Replay};
 pub(crate) use survey::Survey;
+
+#[cfg(test)]
+mod tests;

@@ -68,7 +68,8 @@ impl Tool {
             let is_long = |(name, value): &mut (Box<str>, Box<RawValue>)| {
                 OUTPUT.contains(&&**name) && value.get().len() > most
             };
-            let left_out: Vec<_> = self.fields.extract_if(.., is_long).map(|(name, _)| json_string(&name)).collect();
+            let left_out: Vec<_> =
+                self.fields.extract_if(.., is_long).map(|(name, _)| json_string(&name)).collect();
             if !left_out.is_empty() {
                 ours.push(format!(r#""leftOut":[{}]"#, left_out.join(",")));
             }
