@@ -11,12 +11,12 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::acp::Cursor;
 use crate::acp::agent::{
     AgentService, CallError, Cancellation, ClientLink, ExtensionCall, Feature, ListCall, Meta, NewCall,
-    Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
+    Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup, TurnLink,
 };
 use crate::acp::render::{Bounds, Rendering};
-use crate::acp::{ClientView, Cursor};
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Seq};
 use crate::wire::WireError;
@@ -36,8 +36,6 @@ pub(super) struct Connection {
     /// are allowed to do.
     pub(super) confined: bool,
     attached: Mutex<HashMap<RecordId, Attachment>>,
-    /// What the client said of itself.
-    client: Mutex<ClientView>,
 }
 
 /// Where a client of version 1 says from where it wants to be told a conversation.
@@ -63,7 +61,7 @@ pub(super) fn offer(version: &str) -> Offer {
 
 impl Connection {
     pub(super) fn new(host: Arc<Host>, confined: bool) -> Self {
-        Self { host, confined, attached: Mutex::default(), client: Mutex::default() }
+        Self { host, confined, attached: Mutex::default() }
     }
 
     /// The session of a record that this client has in use, and what it would start its agent with. A record that was
@@ -89,15 +87,10 @@ impl Connection {
     }
 
     /// How this client is told the updates of a record.
-    fn updates(&self, record: &RecordId, attachment: &Attachment, with_seq: bool) -> How {
-        let rendering = Rendering::new(record, self.client()).with_seq(with_seq);
+    fn updates(&self, record: &RecordId, attachment: &Attachment, link: &ClientLink, with_seq: bool) -> How {
+        let rendering = Rendering::new(record, link.client()).with_seq(with_seq);
         let (own, store) = (attachment.own.clone(), Arc::clone(&self.host.store));
         How::Updates(Box::new(Updates { rendering, own, store }))
-    }
-
-    /// What the client said of itself when it came.
-    pub(super) fn client(&self) -> ClientView {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
@@ -179,7 +172,7 @@ impl Connection {
         let attachment = attachments.entry(record.clone()).or_default();
         attachment.hold(&session, given);
         if updates {
-            let how = self.updates(record, attachment, with_seq);
+            let how = self.updates(record, attachment, link, with_seq);
             attachment.stream_on(self.telling(how, record, from, gate.wait(), link));
         }
         setup.once_told = Some(Box::new(move || {
@@ -201,9 +194,10 @@ impl Connection {
     ) -> Result<SessionSetup, CallError> {
         let client = call.session.clone();
         let meta: RestoreMeta = read_meta(call.meta.as_deref())?;
-        let cursor = match meta.replay_from {
-            None => usual,
-            Some(wanted) => Cursor::of_value(wanted, REPLAY_FROM)?,
+        let cursor = match (&call.replay_from, meta.replay_from) {
+            (Some(standard), _) => Cursor::read(standard, "replayFrom")?,
+            (None, Some(wanted)) => Cursor::of_value(wanted, REPLAY_FROM)?,
+            (None, None) => usual,
         };
         let Some(cursor) = cursor else {
             let opened = self.restore(call).await?;
@@ -215,7 +209,7 @@ impl Connection {
         let until = kept.ok_or_else(|| fault::unknown(&record))?.last_seq;
         let (gate, from) = (Gate::default(), until.map_or(Seq::FIRST, Seq::next));
         if was_told && let Some(attachment) = self.attachments().get_mut(&record) {
-            let how = self.updates(&record, attachment, meta.start.with_seq);
+            let how = self.updates(&record, attachment, link, meta.start.with_seq);
             attachment.stream(self.telling(how, &record, from, gate.wait(), link));
         }
         let kept = KeptEvents::new(Arc::clone(&self.host.store), record, until);
@@ -244,7 +238,7 @@ impl Connection {
         };
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let bounds = Bounds { tool_output_bytes: wanted.tool_output_bytes.map(bytes) };
-        let begun = Replaying::begin(kept, self.client(), start.max(bound), bounds).await;
+        let begun = Replaying::begin(kept, link.client(), start.max(bound), bounds).await;
         let mut replaying = begun.map_err(fault::not_kept)?;
         while let Some(lines) = replaying.page().await.map_err(fault::not_kept)? {
             if let Err(error) = attachment::pass_on(lines, link).await {
@@ -282,10 +276,6 @@ impl AgentService for Connection {
         self.bring_back(call, &link, None).await
     }
 
-    fn initialized(&self, client: ClientView) {
-        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client;
-    }
-
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
         list::page(&self.host, call).await
     }
@@ -294,7 +284,7 @@ impl AgentService for Connection {
         &self,
         call: PromptCall,
         cancellation: Cancellation,
-        link: ClientLink,
+        link: TurnLink,
     ) -> Result<PromptAnswer, CallError> {
         self.run_turn(call, cancellation, &link).await
     }

@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::acp::render::{Bounds, ClientView, KnownIds, Rendering, Replay, Survey};
+use crate::acp::agent::ClientFacts;
+use crate::acp::render::{Bounds, KnownIds, Rendering, Replay, Survey};
 use crate::acp::{Cursor, content};
 use crate::model::{
     Content, Event, EventKind, Fact, LineageIndex, OwnMessageId, RecordId, Seq, TurnId, Update,
@@ -219,7 +220,7 @@ impl Replaying {
     /// Looks through what is to be told, from an event on.
     pub(super) async fn begin(
         kept: KeptEvents,
-        client: ClientView,
+        client: Arc<ClientFacts>,
         from: Seq,
         bounds: Bounds,
     ) -> Result<Self, StoreError> {

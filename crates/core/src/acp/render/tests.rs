@@ -1,8 +1,11 @@
 //! What clients are told, line by line, and that whatever is told again is the same conversation.
 
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
-use super::{Bounds, ClientView, KnownIds, Rendering, Replay, Survey};
+use super::{Bounds, KnownIds, Rendering, Replay, Survey};
+use crate::acp::agent::ClientFacts;
 use crate::model::{
     ClientName, Direction, Event, EventKind, Fact, LineageIndex, RecordId, Seq, Timestamp, TurnId,
 };
@@ -67,7 +70,7 @@ impl Log {
             survey.take(event);
             known.take(event);
         }
-        let mut rendering = Rendering::new(&record(), ClientView::default());
+        let mut rendering = Rendering::new(&record(), Arc::default());
         if self.row > LineageIndex::FIRST {
             rendering.learn(known, self.row);
         }
@@ -82,7 +85,7 @@ impl Log {
     }
 
     /// Told as it came, to a client that asked none of it.
-    fn live(&self, client: ClientView) -> Vec<String> {
+    fn live(&self, client: Arc<ClientFacts>) -> Vec<String> {
         let mut rendering = Rendering::new(&record(), client);
         self.events.iter().flat_map(|event| rendering.tell(event, &|_| false)).collect()
     }
@@ -249,8 +252,8 @@ fn what_came_goes_on_byte_for_byte_with_the_session_renamed() {
     log.push(Direction::FromAgent, EventKind::Update, r#"{"params":{"update":{}}}"#);
     log.push(Direction::FromAgent, EventKind::Notification, line);
     let renamed = line.replacen(r#""sessionId" : "s1""#, r#""sessionId" : "r""#, 1);
-    assert_eq!(log.live(ClientView::default()), [renamed.as_str()]);
-    let mut with_seq = Rendering::new(&record(), ClientView::default()).with_seq(true);
+    assert_eq!(log.live(Arc::default()), [renamed.as_str()]);
+    let mut with_seq = Rendering::new(&record(), Arc::default()).with_seq(true);
     let said =
         renamed.replacen(r#""_meta":{}"#, r#""_meta":{"acpx":{"seq":1,"at":"1970-01-01T00:00:01.000Z"}}"#, 1);
     assert_eq!(with_seq.tell(&log.events[0], &|_| false), [said]);
@@ -270,11 +273,12 @@ fn a_client_is_told_what_it_negotiated_and_the_prompts_of_others() {
     };
     let asked = text("user_message_chunk", "theirs").to_string();
     let select = json!({ "sessionUpdate": "config_option_update", "configOptions": [{ "id": "a", "type": "select" }] });
-    assert_eq!(kinds(&log.live(ClientView::default())), [asked.clone(), select.to_string()]);
-    let all = ClientView { notices: true, compaction: true, boolean_options: true, ..ClientView::default() };
-    assert_eq!(log.live(all).len(), 4);
+    assert_eq!(kinds(&log.live(Arc::default())), [asked.clone(), select.to_string()]);
+    let all =
+        ClientFacts { notices: true, compaction: true, boolean_options: true, ..ClientFacts::default() };
+    assert_eq!(log.live(all.into()).len(), 4);
     // The one who asked is not told, and hears the agent's echo, as it would from the agent.
-    let mut own = Rendering::new(&record(), ClientView::default());
+    let mut own = Rendering::new(&record(), Arc::default());
     let told: Vec<_> =
         log.events.iter().flat_map(|event| own.tell(event, &|request| request == "q1")).collect();
     assert_eq!(kinds(&told), [select.to_string(), asked]);

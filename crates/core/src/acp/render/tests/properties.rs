@@ -1,13 +1,14 @@
 //! Any conversation, told again from any place, is the same conversation.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use proptest::prelude::*;
 use serde_json::{Map, Value};
 
 use super::{Log, updates};
 use crate::acp::content;
-use crate::acp::render::{Bounds, ClientView, Rendering};
+use crate::acp::render::{Bounds, Rendering};
 use crate::model::{Conversation, Entry, MessageKind};
 
 /// Something that happens.
@@ -170,7 +171,7 @@ proptest! {
         let log = log(&steps, is_over);
         let whole = Seen::of(&log.replay());
         for cut in 0..=log.events.len() {
-            let mut rendering = Rendering::new(&super::record(), ClientView::default()).with_seq(true);
+            let mut rendering = Rendering::new(&super::record(), Arc::default()).with_seq(true);
             let head = log.events[..cut].iter().flat_map(|event| rendering.tell(event, &|_| false));
             let mut lines: Vec<Value> = head.map(|line| serde_json::from_str(&line).unwrap()).collect();
             lines.extend(log.replay_from(cut as u64 + 1, Bounds::default()));
