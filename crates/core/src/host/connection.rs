@@ -11,13 +11,13 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::acp::Cursor;
 use crate::acp::agent::{
     AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ListCall, Meta,
     NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
     SetModeCall, SetOptionCall, TurnLink,
 };
 use crate::acp::render::{Bounds, Rendering};
-use crate::acp::{ClientView, Cursor};
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Seq};
 use crate::wire::WireError;
@@ -40,8 +40,6 @@ pub(super) struct Connection {
     pub(super) confined: bool,
     pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
-    /// What the client said of itself.
-    client: Mutex<ClientView>,
 }
 
 /// Where a client of version 1 says from where it wants to be told a conversation.
@@ -69,8 +67,7 @@ pub(super) fn offer(version: &str) -> Offer {
 
 impl Connection {
     pub(super) fn new(host: Arc<Host>, confined: bool) -> Self {
-        let (attached, client) = (Mutex::default(), Mutex::default());
-        Self { host, confined, defaults: Defaults::default(), attached, client }
+        Self { host, confined, defaults: Defaults::default(), attached: Mutex::default() }
     }
 
     /// The session of a record that this client has in use, and what it would start its agent with. A record that was
@@ -96,15 +93,10 @@ impl Connection {
     }
 
     /// How this client is told the updates of a record.
-    fn updates(&self, record: &RecordId, attachment: &Attachment, with_seq: bool) -> How {
-        let rendering = Rendering::new(record, self.client()).with_seq(with_seq);
+    fn updates(&self, record: &RecordId, attachment: &Attachment, link: &ClientLink, with_seq: bool) -> How {
+        let rendering = Rendering::new(record, link.client()).with_seq(with_seq);
         let (own, store) = (attachment.own.clone(), Arc::clone(&self.host.store));
         How::Updates(Box::new(Updates { rendering, own, store }))
-    }
-
-    /// What the client said of itself when it came.
-    pub(super) fn client(&self) -> ClientView {
-        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
@@ -189,7 +181,7 @@ impl Connection {
         let attachment = attachments.entry(record.clone()).or_default();
         attachment.hold(&session, given);
         if updates {
-            let how = self.updates(record, attachment, with_seq);
+            let how = self.updates(record, attachment, link, with_seq);
             attachment.stream_on(self.telling(how, record, from, gate.wait(), link));
         }
         setup.once_told = Some(Box::new(move || {
@@ -212,9 +204,9 @@ impl Connection {
         let client = call.session.clone();
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
-        let cursor = match (meta.replay_from.take(), &call.replay_from) {
-            (Some(wanted), _) => Cursor::of_value(wanted, REPLAY_FROM)?,
-            (None, Some(wanted)) => Cursor::read(wanted, "replayFrom")?,
+        let cursor = match (&call.replay_from, meta.replay_from.take()) {
+            (Some(standard), _) => Cursor::read(standard, "replayFrom")?,
+            (None, Some(wanted)) => Cursor::of_value(wanted, REPLAY_FROM)?,
             (None, None) => usual,
         };
         let Some(cursor) = cursor else {
@@ -227,7 +219,7 @@ impl Connection {
         let until = kept.ok_or_else(|| fault::unknown(&record))?.last_seq;
         let (gate, from) = (Gate::default(), until.map_or(Seq::FIRST, Seq::next));
         if was_told && let Some(attachment) = self.attachments().get_mut(&record) {
-            let how = self.updates(&record, attachment, meta.start.with_seq);
+            let how = self.updates(&record, attachment, link, meta.start.with_seq);
             attachment.stream(self.telling(how, &record, from, gate.wait(), link));
         }
         let kept = KeptEvents::new(Arc::clone(&self.host.store), record, until);
@@ -256,7 +248,7 @@ impl Connection {
         };
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let bounds = Bounds { tool_output_bytes: wanted.tool_output_bytes.map(bytes) };
-        let begun = Replaying::begin(kept, self.client(), start.max(bound), bounds).await;
+        let begun = Replaying::begin(kept, link.client(), start.max(bound), bounds).await;
         let mut replaying = begun.map_err(fault::not_kept)?;
         while let Some(lines) = replaying.page().await.map_err(fault::not_kept)? {
             if let Err(error) = attachment::pass_on(lines, link).await {
@@ -282,7 +274,6 @@ impl Connection {
 impl AgentService for Connection {
     async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
         self.defaults.take(client)?;
-        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client.view();
         Ok(to_everybody)
     }
 

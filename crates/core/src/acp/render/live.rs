@@ -1,13 +1,15 @@
 //! Telling events as they come. What an agent says goes on as it said it; what somebody else asked is told as the
 //! user's words, with who asked.
 
+use std::sync::Arc;
+
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::client_view::ClientView;
 use super::entities::{KnownIds, OpenMessage, Sort};
 use super::line::{Kind, State, UpdateLine, text_of};
 use super::outgoing::{Asked, Beside, PassedOn, notification};
+use crate::acp::agent::ClientFacts;
 use crate::acp::content::is_carried;
 use crate::model::{Direction, Event, EventKind, Fact, LineageIndex, MessageKind, RecordId};
 use crate::wire::encode::json_string;
@@ -20,7 +22,7 @@ pub(crate) struct Rendering {
     pub(super) record: RecordId,
     /// What the client calls the session, as JSON.
     pub(super) session: String,
-    pub(super) client: ClientView,
+    pub(super) client: Arc<ClientFacts>,
     /// Whether every update says which event it is.
     with_seq: bool,
     pub(super) known: KnownIds,
@@ -38,7 +40,7 @@ pub(crate) type IsOwn<'a> = &'a dyn Fn(&str) -> bool;
 
 impl Rendering {
     /// A client that is told a record from some event on.
-    pub(crate) fn new(record: &RecordId, client: ClientView) -> Self {
+    pub(crate) fn new(record: &RecordId, client: Arc<ClientFacts>) -> Self {
         Self {
             record: record.clone(),
             session: json_string(record.as_str()),

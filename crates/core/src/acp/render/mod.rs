@@ -4,7 +4,6 @@
 //! by its bytes, with the session id, and an id that an earlier ACP session of the record had used, replaced. A client
 //! that did not ask for a kind of update is not told it.
 
-mod client_view;
 mod entities;
 mod line;
 mod live;
@@ -14,8 +13,10 @@ mod run;
 mod survey;
 mod tool;
 
-pub use client_view::ClientView;
 pub(crate) use entities::KnownIds;
 pub(crate) use live::Rendering;
 pub(crate) use replay::{Bounds, Replay};
 pub(crate) use survey::Survey;
+
+#[cfg(test)]
+mod tests;

@@ -32,16 +32,13 @@ pub(crate) struct Replay {
     from: Seq,
     tools: HashMap<(LineageIndex, Box<str>), Tool>,
     run: Option<Run>,
-    /// What is told behind the run, unless the run goes on.
-    held: Vec<String>,
     out: Vec<String>,
 }
 
 impl Replay {
     /// A replay of what was surveyed, told from an event on.
     pub(crate) fn new(rendering: Rendering, survey: Survey, from: Seq, bounds: Bounds) -> Self {
-        let (tools, held, out) = (HashMap::new(), Vec::new(), Vec::new());
-        Self { rendering, survey, bounds, from, tools, run: None, held, out }
+        Self { rendering, survey, bounds, from, tools: HashMap::new(), run: None, out: Vec::new() }
     }
 
     /// Takes the next event; the lines that can be told by now.
@@ -81,8 +78,11 @@ impl Replay {
             Kind::Chunk(kind) => self.chunk(event, &line, kind),
             Kind::Tool | Kind::ToolContent => self.tool(event, &line),
             Kind::State(state) => {
+                // It does not end the message. But whoever has seen it goes on behind it, so what came before it is
+                // told before it.
                 if self.survey.is_last(state, event) {
-                    self.state(event, &line);
+                    self.flush();
+                    self.as_received(event, &line);
                 }
             }
             Kind::Notice | Kind::Running => {}
@@ -113,11 +113,7 @@ impl Replay {
             text: text.to_owned(),
         };
         match &mut self.run {
-            Some(run) if run.goes_on_with(&next) => {
-                run.join(&next);
-                // They came between two of its chunks.
-                self.out.append(&mut self.held);
-            }
+            Some(run) if run.goes_on_with(&next) => run.join(&next),
             _ => {
                 self.flush();
                 self.run = Some(next);
@@ -157,17 +153,6 @@ impl Replay {
         }
     }
 
-    fn state(&mut self, event: &Event, line: &UpdateLine<'_>) {
-        if event.seq < self.from {
-            return;
-        }
-        let told = self.rendering.pass_on(event, line, &Beside::of(event.seq, event.at));
-        match self.run {
-            Some(_) => self.held.push(told),
-            None => self.out.push(told),
-        }
-    }
-
     fn as_received(&mut self, event: &Event, line: &UpdateLine<'_>) {
         let told = self.rendering.pass_on(event, line, &Beside::of(event.seq, event.at));
         self.tell(event, vec![told]);
@@ -179,7 +164,7 @@ impl Replay {
         }
     }
 
-    /// Tells the chunks that were joined, and what waits behind them.
+    /// Tells the chunks that were joined.
     fn flush(&mut self) {
         if let Some(run) = self.run.take() {
             let id = run.given.as_deref().map(|given| {
@@ -189,7 +174,6 @@ impl Replay {
             let update = run.update(id.as_deref());
             self.out.push(notification(&self.rendering.session, &update, &Beside::of(run.last, run.at)));
         }
-        self.out.append(&mut self.held);
     }
 }
 
