@@ -46,8 +46,9 @@ async fn an_array_or_a_null_id_has_one_answer_under_the_id_null_before_and_after
 
 #[tokio::test]
 async fn other_garbage_is_passed_over_and_ids_come_back_as_they_came() {
-    let request =
-        |id: &str| format!("garbage\n7\n{{}}\n{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"session/new\"}}");
+    let request = |id: &str| {
+        format!("garbage\n7\n{{}}\n{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"session/new\"}}")
+    };
     for id in ["7", "\"7\"", "-1", "\"\\u0061\""] {
         let answers = answers(&[&request(id)]).await;
         let expected: Value = serde_json::from_str(id).unwrap();
