@@ -15,6 +15,8 @@ pub struct Capabilities {
     pub sessions: Advertised,
     /// `session/fork`.
     pub fork: bool,
+    /// `logout`.
+    pub logout: bool,
     /// MCP servers over HTTP.
     pub mcp_http: bool,
     /// MCP servers over server-sent events.
@@ -48,6 +50,7 @@ impl Capabilities {
                 delete: session("delete"),
             },
             fork: session("fork"),
+            logout: at("/agentCapabilities/auth/logout"),
             mcp_http: at("/agentCapabilities/mcpCapabilities/http"),
             mcp_sse: at("/agentCapabilities/mcpCapabilities/sse"),
             prompt: PromptContent {

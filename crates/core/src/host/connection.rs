@@ -13,9 +13,9 @@ use serde::de::DeserializeOwned;
 
 use crate::acp::Cursor;
 use crate::acp::agent::{
-    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ListCall, Meta,
-    NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
-    SetModeCall, SetOptionCall, TurnLink,
+    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ListCall,
+    LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage,
+    SessionSetup, SetModeCall, SetOptionCall, TurnLink,
 };
 use crate::acp::render::{Bounds, Rendering};
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
@@ -273,8 +273,16 @@ impl Connection {
 
 impl AgentService for Connection {
     async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
-        self.defaults.take(client)?;
-        Ok(to_everybody)
+        let meta = self.defaults.take(client)?;
+        self.offer_of_agent(&meta, client.protocol, to_everybody).await
+    }
+
+    async fn login(&self, call: LoginCall, _link: ClientLink) -> Result<(), CallError> {
+        self.log_in(&call).await
+    }
+
+    async fn logout(&self) -> Result<(), CallError> {
+        self.log_out().await
     }
 
     async fn set_mode(&self, call: SetModeCall) -> Result<(), CallError> {
