@@ -9,6 +9,7 @@ use serde_json::Value;
 use crate::machine::Advertised;
 
 /// What an agent advertised.
+#[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capabilities {
     /// `session/load`, `resume`, `list`, `close` and `delete`.
@@ -100,12 +101,14 @@ mod tests {
                 "loadSession": true,
                 "mcpCapabilities": {"http": true, "sse": false},
                 "promptCapabilities": {"image": true, "audio": false},
+                "auth": {"logout": {}},
                 "sessionCapabilities": {"list": {}, "delete": {}, "fork": {}, "resume": null, "close": {"_meta": {}}},
             },
         });
         let expected = Capabilities {
             sessions: Advertised { load: true, resume: false, list: true, close: true, delete: true },
             fork: true,
+            logout: true,
             mcp_http: true,
             mcp_sse: false,
             prompt: PromptContent { image: true, audio: false, embedded_context: false },
