@@ -104,6 +104,8 @@ pub(super) struct SessionTask {
     pub(super) asks: HashMap<AskId, Ask>,
     pub(super) consultations: Consultations,
     pub(super) waiters: Waiters,
+    /// What those whose prompts are open would start the agent with.
+    pub(super) given: HashMap<RequestId, RestoreSession>,
     pub(super) outward: Vec<Outward>,
     pub(super) live_id: Option<LiveId>,
     /// The conversation so far as text, while a fresh session may need it.
@@ -145,6 +147,7 @@ impl SessionTask {
             asks: HashMap::new(),
             consultations: Consultations::default(),
             waiters: Waiters::default(),
+            given: HashMap::new(),
             outward: Vec::new(),
             live_id: None,
             history: None,
@@ -259,7 +262,7 @@ impl SessionTask {
                 }
                 self.waiters.prompts.insert(request.clone(), waiter);
                 let options = restore.options;
-                self.prepare(restore);
+                self.given.insert(request.clone(), restore);
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });
             }
             // The first may have been taken this moment: then it is kept before this is looked at.
@@ -306,7 +309,7 @@ impl SessionTask {
     }
 
     /// An agent that is there already keeps what it was started with.
-    fn prepare(&mut self, restore: RestoreSession) {
+    pub(super) fn prepare(&mut self, restore: RestoreSession) {
         let is_needed = self.agent.is_none() && self.coming.is_none();
         if is_needed && self.place.renew(restore) {
             self.keeper.keep_command(&self.place.agent);

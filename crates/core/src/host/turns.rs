@@ -19,6 +19,7 @@ use crate::model::{
     EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId, TurnOutcome, TurnState,
 };
 use crate::store::Store;
+use crate::wire::WireError;
 
 use super::FromHost;
 use super::attachment::Attachment;
@@ -205,13 +206,20 @@ impl Waiting<'_> {
 
 /// Puts a question to the client and hands its answer back.
 async fn put(question: Question, record: String, link: ClientLink) {
-    let Some(params) = pass_on_params(question.params(), &record) else { return };
+    let Some(params) = pass_on_params(question.params(), &record) else {
+        return question.answer(Advice::Reject);
+    };
     match link.pass_on_question(&params).await {
         Ok(PermissionOutcome::Selected(option)) => question.answer(Advice::Choose(option.into())),
         Ok(PermissionOutcome::Cancelled) => question.answer(Advice::Cancel),
-        // It is there, and says nothing that can be understood.
-        Err(AskError::Refused(_) | AskError::Unreadable) => question.answer(Advice::Reject),
-        Err(AskError::NotSent(_) | AskError::Gone) => drop(question),
+        // Nobody is there.
+        Err(AskError::NotSent(WireError::Closed | WireError::WriteFailed { .. }) | AskError::Gone) => {
+            drop(question);
+        }
+        // Somebody is, and cannot be asked, or says nothing that can be understood.
+        Err(AskError::NotSent(_) | AskError::Refused(_) | AskError::Unreadable) => {
+            question.answer(Advice::Reject);
+        }
     }
 }
 
