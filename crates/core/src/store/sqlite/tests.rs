@@ -126,7 +126,7 @@ async fn an_older_file_is_brought_up_to_date_by_a_writer_and_keeps_everything() 
     store.append(lease, vec![event(2, "two")], Durability::Machine).await.unwrap();
     drop(store);
     sql(&path, "INSERT INTO moods VALUES ('good')");
-    assert_eq!(format(&path), 3);
+    assert_eq!(format(&path), 4);
     // Once it is up to date it is read as any other, and a new file gets all formats at once.
     assert_eq!(
         open(&path, Access::ReadOnly, WITH_MOODS).unwrap().events(id("r"), Seq(1), 9).await.unwrap().len(),
@@ -198,7 +198,7 @@ async fn what_a_newer_program_wrote_and_we_do_not_know_is_newer_and_not_damage()
         fill(&path, Migrations::OURS).await;
         // It may come before the file is opened, or later.
         let early = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
-        sql(&path, &format!("BEGIN; {change}; PRAGMA user_version = 3; COMMIT"));
+        sql(&path, &format!("BEGIN; {change}; PRAGMA user_version = 4; COMMIT"));
         let late = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
         for store in [early, late] {
             let read = async {
