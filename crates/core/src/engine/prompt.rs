@@ -16,6 +16,7 @@ pub struct Prompt {
     pub(super) policy: PermissionPolicy,
     pub(super) request: RequestId,
     pub(super) restore: RestoreSession,
+    pub(super) meta: Option<Arc<str>>,
 }
 
 /// Why something is no prompt.
@@ -60,7 +61,7 @@ impl Prompt {
         }
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let (policy, restore) = (PermissionPolicy::default(), RestoreSession::default());
-        Ok(Self { blocks, policy, request, restore })
+        Ok(Self { blocks, policy, request, restore, meta: None })
     }
 
     /// The same prompt under another permission policy.
@@ -75,6 +76,14 @@ impl Prompt {
     #[must_use]
     pub fn with_restore(mut self, restore: RestoreSession) -> Self {
         self.restore = restore;
+        self
+    }
+
+    /// The same prompt with the client's `_meta` for the agent: a JSON object, which goes out as it is. It lives in
+    /// memory: a prompt that has waited through the death of its host goes out without it.
+    #[must_use]
+    pub fn with_meta(mut self, meta: Option<Arc<str>>) -> Self {
+        self.meta = meta;
         self
     }
 

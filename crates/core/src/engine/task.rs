@@ -26,6 +26,7 @@ use crate::tools::Ended;
 use super::advice::{Advice, Advisor, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
 use super::keeper::{Heir, Keeper};
+use super::metas::Metas;
 use super::perform::Outward;
 use super::place::Place;
 use super::session::{End, Offers, SessionStatus, Told};
@@ -63,6 +64,8 @@ pub(super) enum Command {
 /// A request of the agent that waits for our answer.
 pub(super) enum Ask {
     Permission(PermissionRequest),
+    /// With its params.
+    Elicitation(Arc<str>),
     Other(Box<str>),
 }
 
@@ -110,6 +113,7 @@ pub(super) struct SessionTask {
     pub(super) asks: HashMap<AskId, Ask>,
     pub(super) consultations: Consultations,
     pub(super) waiters: Waiters,
+    pub(super) metas: Metas,
     pub(super) outward: Vec<Outward>,
     pub(super) live_id: Option<LiveId>,
     /// The conversation so far as text, while a fresh session may need it.
@@ -151,6 +155,7 @@ impl SessionTask {
             asks: HashMap::new(),
             consultations: Consultations::default(),
             waiters: Waiters::default(),
+            metas: Metas::default(),
             outward: Vec::new(),
             live_id: None,
             history: None,
@@ -256,7 +261,7 @@ impl SessionTask {
                 self.step(Input::Wake(options));
             }
             Command::Prompt { prompt, waiter } => {
-                let Prompt { blocks, policy, request, restore } = *prompt;
+                let Prompt { blocks, policy, request, restore, meta } = *prompt;
                 if self.waiters.prompts.contains_key(&request)
                     || self.keeper.turn_of(&request).await?.is_some()
                 {
@@ -264,6 +269,7 @@ impl SessionTask {
                     return Ok(());
                 }
                 self.waiters.prompts.insert(request.clone(), waiter);
+                self.metas.asked(&request, meta);
                 let options = restore.options;
                 self.prepare(restore);
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });
@@ -333,6 +339,7 @@ impl SessionTask {
         let run = AgentRun { process: agent.process.identity().clone(), since: self.now(), ended: None };
         self.keeper.keep_run(run.clone());
         self.run = Some(run);
+        self.keeper.set_protocol(agent.connection.version());
         self.agent = Some(agent);
         self.received = 0;
         self.keep_lines(lines);

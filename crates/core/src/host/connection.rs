@@ -133,7 +133,7 @@ impl Connection {
             self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await
         };
         let agent = meta.agent.take().and_then(AgentMeta::spec);
-        Ok(RestoreSession { options: meta.wishes.into(), agent, environment, mcp_servers })
+        Ok(RestoreSession { options: meta.wishes.into(), agent, environment, meta: None, mcp_servers })
     }
 
     async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {

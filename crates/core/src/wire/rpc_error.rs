@@ -40,6 +40,9 @@ impl RpcError {
     /// A session, file or other resource does not exist.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
 
+    /// The peer speaks no version of its protocol that was asked for.
+    pub const UNSUPPORTED_VERSION: i64 = -32022;
+
     /// An error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {
         Self { code, message: message.into(), data: None }
