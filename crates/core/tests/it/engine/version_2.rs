@@ -70,6 +70,26 @@ async fn an_idle_that_comes_before_the_prompts_answer_ends_the_turn_with_it() {
 }
 
 #[tokio::test]
+async fn an_idle_of_a_session_that_is_ready_ends_no_turn_that_has_not_begun() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize_v2(json!({}))
+        .expect("session/new")
+        .reply(json!({"sessionId": "s1"}))
+        .expect_as("session/prompt", "prompt")
+        .state("idle")
+        .reply_to("prompt", json!({"messageId": "m"}))
+        .state("idle")
+        .state("running")
+        .say_in("a", "hello")
+        .state("idle");
+    let (session, _) = bench.open_v2(&script).await;
+    assert_eq!(stop_reason(&prompt(&session, "one").await), "end_turn");
+    assert_eq!(bench.said(&session).await, ["> one", "< hello"]);
+    assert_eq!(bench.events(session.record_id()).await.last().map(brief).as_deref(), Some("# turn_ended"));
+}
+
+#[tokio::test]
 async fn an_agent_that_never_says_it_is_idle_has_its_turn_until_it_is_cancelled_or_dies() {
     let bench = Bench::new();
     let script = opened()
