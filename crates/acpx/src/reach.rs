@@ -107,5 +107,9 @@ pub(crate) fn for_agents() -> Vec<(OsString, OsString)> {
 /// Runs what a command does to its end.
 pub(crate) fn block_on<T>(work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.map_err(CliError::Runtime)?.block_on(work)
+    let runtime = runtime.map_err(CliError::Runtime)?;
+    let done = runtime.block_on(work);
+    // A thread that waits for a dead disk is not waited for.
+    runtime.shutdown_background();
+    done
 }

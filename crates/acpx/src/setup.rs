@@ -62,6 +62,11 @@ impl<'a> ResumeParams<'a> {
         let mcp_servers = given.map(|given| given.servers.iter().map(server).collect());
         Self { session_id: record.id.as_str(), cwd: &record.cwd, mcp_servers, meta: Under { acpx: meta } }
     }
+
+    /// The agent need not run yet.
+    pub(crate) fn start_later(&mut self) {
+        self.meta.acpx.later = true;
+    }
 }
 
 /// What the host says of a session that is ready.

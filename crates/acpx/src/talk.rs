@@ -46,6 +46,8 @@ pub(crate) struct Talk<'a> {
     silent_at: Instant,
     /// How many messages were taken without looking at anything else.
     burst: usize,
+    /// Why the prompt was cancelled, if it was. The next host has to be told so too.
+    stopped: Option<Stop>,
 }
 
 /// What is shown of a session.
@@ -116,7 +118,8 @@ impl<'a> Talk<'a> {
         patience: Patience,
         reach: Option<&'a Reach>,
     ) -> Self {
-        Self { console, patience, reach, shown: None, silent_at: Instant::now() + SILENCE, burst: 0 }
+        let silent_at = Instant::now() + SILENCE;
+        Self { console, patience, reach, shown: None, silent_at, burst: 0, stopped: None }
     }
 
     /// The same talk about one prompt; `next` is the first event of its record that is to be shown.
@@ -155,6 +158,11 @@ impl<'a> Talk<'a> {
         let done = self.patience.during(work).await.map_err(Trouble::Stopped)??;
         self.heard_something();
         Ok(done)
+    }
+
+    /// Whether the prompt was cancelled.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.stopped.is_some()
     }
 
     /// Asks to be told every event that was not seen yet.
@@ -220,8 +228,10 @@ impl<'a> Talk<'a> {
         wait: Wait,
     ) -> Result<Outcome, Trouble> {
         let asked = self.send(client, "session/prompt", params).await?;
-        let mut stopped = None;
         let mut until = None;
+        if self.stopped.is_some() {
+            until = Some(cancel(client, record).await?);
+        }
         loop {
             let heard = match self.hear(client, until).await {
                 Err(Trouble::Failed(error)) => {
@@ -233,9 +243,9 @@ impl<'a> Talk<'a> {
             match heard {
                 Heard::Said(FromHost::Answer { id, result }) if id == asked => {
                     return match result {
-                        Ok(answer) => Ok(Outcome::Answered(answer, stopped)),
+                        Ok(answer) => Ok(Outcome::Answered(answer, self.stopped)),
                         Err(refusal) if refusal.turn().is_some() => {
-                            Ok(Outcome::Failed(refusal.into(), stopped))
+                            Ok(Outcome::Failed(refusal.into(), self.stopped))
                         }
                         Err(refusal) => Err(HostError::Refused(refusal).into()),
                     };
@@ -246,13 +256,13 @@ impl<'a> Talk<'a> {
                     return Ok(Outcome::Queued);
                 }
                 Heard::Said(_) => {}
-                Heard::Stop(stop) if stopped.is_none() => {
-                    stopped = Some(stop);
-                    until = Some(Instant::now() + FAREWELL);
-                    client.tell("session/cancel", &json!({ "sessionId": record })).await?;
+                Heard::Stop(stop) if self.stopped.is_none() => {
+                    self.stopped = Some(stop);
+                    self.console.detail("cancelling the turn");
+                    until = Some(cancel(client, record).await?);
                 }
-                Heard::Stop(stop) => return Err(Trouble::Stopped(stopped.unwrap_or(stop))),
-                Heard::Waited => return Err(Trouble::Stopped(stopped.unwrap_or(Stop::Signalled))),
+                Heard::Stop(stop) => return Err(Trouble::Stopped(self.stopped.unwrap_or(stop))),
+                Heard::Waited => return Err(Trouble::Stopped(self.stopped.unwrap_or(Stop::Signalled))),
             }
         }
     }
@@ -322,6 +332,12 @@ impl<'a> Talk<'a> {
         }
         Ok(())
     }
+}
+
+/// Cancels a turn; until when its end is waited for.
+async fn cancel(client: &HostClient, record: &str) -> Result<Instant, Trouble> {
+    client.tell("session/cancel", &json!({ "sessionId": record })).await?;
+    Ok(Instant::now() + FAREWELL)
 }
 
 /// Cancels a turn that cannot be shown any more, and waits a moment for its end.

@@ -76,5 +76,6 @@ fn servers_of(_: &Path, text: &str, _: Around<'_>) -> Result<Vec<McpServer>, Str
         let transport = McpTransport::Stdio { command, args: Vec::new(), env: Vec::new() };
         Some(McpServer { name: name.to_owned(), transport })
     };
-    text.lines().map(|line| server(line).ok_or_else(|| format!("{line:?} is no server"))).collect()
+    let bad = |number: usize| format!("line {} is no server", number + 1);
+    text.lines().enumerate().map(|(number, line)| server(line).ok_or_else(|| bad(number))).collect()
 }

@@ -53,13 +53,14 @@ pub(super) fn run(
             later: asking.wait == Wait::JustQueue,
             start: StartMeta::watching(for_agents(), settings.ttl),
         };
-        let resume = ResumeParams::new(&record, given.as_ref(), meta);
+        let mut resume = ResumeParams::new(&record, given.as_ref(), meta);
         let mut view = TurnView::new(settings.mode.format, Some(record.identity()));
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::new(settings.timeout)?;
         let talk = Talk::new(&mut console, patience, Some(&reach));
         let mut talk = talk.showing(&mut view, asking.request.clone(), next);
-        let answered = talk.persist(async |talk| ask(&reach, &record, &resume, &asking, talk).await).await;
+        let answered =
+            talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
         let about = |error: CliError| error.about(record.identity());
         match answered.map_err(about)? {
             Answered::Queued => {
@@ -85,12 +86,16 @@ enum Answered {
 async fn ask(
     reach: &Reach,
     record: &Record,
-    resume: &ResumeParams<'_>,
+    resume: &mut ResumeParams<'_>,
     asking: &Asking,
     talk: &mut Talk<'_>,
 ) -> Result<Answered, Trouble> {
     let outcome = match attempt(reach, record, resume, asking, talk).await {
         Err(Trouble::Lost) => {
+            if talk.is_stopped() {
+                // No agent is started for a prompt that is to be cancelled.
+                resume.start_later();
+            }
             let ending = what_became(record, asking).await?;
             return ending.map(|ending| Answered::Over(ending.into())).ok_or(Trouble::Lost);
         }

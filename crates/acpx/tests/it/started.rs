@@ -3,7 +3,6 @@
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{Receiver, sync_channel};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -19,44 +18,33 @@ const LINES: usize = 1024;
 /// A command at work. Dropped, it is killed.
 pub(crate) struct Started {
     child: Child,
-    lines: Receiver<String>,
-    /// What was taken from the lines so far.
+    out: Lines,
+    err: Lines,
+}
+
+/// What it writes, line by line.
+struct Lines {
+    coming: Receiver<String>,
+    /// What was taken so far.
     seen: String,
-    err: Option<JoinHandle<String>>,
 }
 
 impl Started {
     pub(crate) fn new(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        let mut out = BufReader::new(child.stdout.take().unwrap());
-        let mut err = child.stderr.take().unwrap();
-        let (sender, lines) = sync_channel(LINES);
-        std::thread::spawn(move || {
-            let mut line = String::new();
-            while out.read_line(&mut line).is_ok_and(|size| size > 0) {
-                if sender.send(std::mem::take(&mut line)).is_err() {
-                    break;
-                }
-            }
-        });
-        let err = std::thread::spawn(move || {
-            let mut text = String::new();
-            err.read_to_string(&mut text).unwrap();
-            text
-        });
-        Self { child, lines, seen: String::new(), err: Some(err) }
+        let out = Lines::of(child.stdout.take().unwrap());
+        let err = Lines::of(child.stderr.take().unwrap());
+        Self { child, out, err }
     }
 
     /// Waits for a line of stdout with these words in it.
     pub(crate) fn wait_for(&mut self, words: &str) {
-        loop {
-            let line = self.lines.recv_timeout(PATIENCE);
-            let line = line.unwrap_or_else(|error| panic!("{words:?} never came, {error}: {}", self.seen));
-            self.seen.push_str(&line);
-            if line.contains(words) {
-                return;
-            }
-        }
+        self.out.wait_for(words);
+    }
+
+    /// Waits for a line of stderr with these words in it.
+    pub(crate) fn wait_for_word(&mut self, words: &str) {
+        self.err.wait_for(words);
     }
 
     /// Whether it listens to signals, and so has begun to wait for something.
@@ -76,10 +64,43 @@ impl Started {
 
     /// Waits for its end, and says all that it did.
     pub(crate) fn done(mut self) -> Done {
-        let code = self.child.wait().unwrap().code();
-        let mut out = std::mem::take(&mut self.seen);
-        out.extend(self.lines.iter());
-        Done { out, err: self.err.take().unwrap().join().unwrap(), code }
+        // One that writes more than fits waits until it is read.
+        let out = self.out.rest();
+        let err = self.err.rest();
+        Done { out, err, code: self.child.wait().unwrap().code() }
+    }
+}
+
+impl Lines {
+    fn of(from: impl Read + Send + 'static) -> Self {
+        let mut from = BufReader::new(from);
+        let (sender, coming) = sync_channel(LINES);
+        std::thread::spawn(move || {
+            let mut line = String::new();
+            while from.read_line(&mut line).is_ok_and(|size| size > 0) {
+                if sender.send(std::mem::take(&mut line)).is_err() {
+                    break;
+                }
+            }
+        });
+        Self { coming, seen: String::new() }
+    }
+
+    fn wait_for(&mut self, words: &str) {
+        loop {
+            let line = self.coming.recv_timeout(PATIENCE);
+            let line = line.unwrap_or_else(|error| panic!("{words:?} never came, {error}: {}", self.seen));
+            self.seen.push_str(&line);
+            if line.contains(words) {
+                return;
+            }
+        }
+    }
+
+    fn rest(&mut self) -> String {
+        let mut all = std::mem::take(&mut self.seen);
+        all.extend(self.coming.iter());
+        all
     }
 }
 

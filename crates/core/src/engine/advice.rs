@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
@@ -92,8 +93,12 @@ impl Consultations {
     pub(super) fn put(&mut self, ask: AskId, asked: Asked, advisor: Option<&Advisor>) {
         let (reply, answer) = oneshot::channel();
         if let Some(advisor) = advisor {
-            // A client that has too many questions already gets no more.
-            drop(advisor.try_send(Question { asked, reply }));
+            match advisor.try_send(Question { asked, reply }) {
+                // A client that has too many questions already gets no more, and what it is not asked it has not allowed.
+                Err(TrySendError::Full(question)) => question.answer(Advice::Reject),
+                // One that is gone leaves the answer to nobody.
+                Ok(()) | Err(TrySendError::Closed(_)) => {}
+            }
         }
         let name = ask.clone();
         let task = self.open.spawn(async move { (ask, answer.await.ok()) });
@@ -125,5 +130,30 @@ impl Consultations {
     /// question again.
     pub(super) fn forget(&mut self) {
         *self = Self::default();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn what_a_client_with_too_many_questions_is_not_asked_it_has_not_allowed() {
+        let (advisor, mut asked) = mpsc::channel(1);
+        let mut consultations = Consultations::default();
+        let ask = |number: &str| AskId(number.into());
+        let question =
+            || Asked { kind: QuestionKind::Permission, params: "{}".into(), version: ProtocolVersion::V1 };
+        consultations.put(ask("1"), question(), Some(&advisor));
+        consultations.put(ask("2"), question(), Some(&advisor));
+        assert_eq!(consultations.next().await, (ask("2"), Some(Advice::Reject)));
+        asked.recv().await.unwrap().answer(Advice::Cancel);
+        assert_eq!(consultations.next().await, (ask("1"), Some(Advice::Cancel)));
+        // Where nobody is there, the answer is nobody's.
+        drop(asked);
+        consultations.put(ask("3"), question(), Some(&advisor));
+        assert_eq!(consultations.next().await, (ask("3"), None));
+        consultations.put(ask("4"), question(), None);
+        assert_eq!(consultations.next().await, (ask("4"), None));
     }
 }

@@ -302,7 +302,8 @@ impl Engine {
     /// Reserves a record, so that no session of it begins meanwhile; `None` if it has one, or is reserved already.
     pub async fn reserve(&self, record: &RecordId) -> Option<Reservation> {
         let running = self.0.running.lock().await;
-        let known = running.as_ref().and_then(|running| running.get(record));
+        // While the engine shuts down its sessions still write.
+        let known = running.as_ref()?.get(record);
         let is_free = known.is_none_or(|known| *known.done.borrow());
         is_free.then(|| self.0.reservations.take(record)).flatten()
     }
@@ -310,10 +311,9 @@ impl Engine {
     /// A directory with every link followed, unless its disk takes too long to say.
     pub async fn real_directory(&self, cwd: &AbsolutePath) -> Result<AbsolutePath, SessionError> {
         let path = cwd.clone();
-        let asked = self.disk().ask(move || request::real_directory(&path)).await;
-        asked.unwrap_or_else(|| {
-            let reason = "its disk does not answer".to_owned();
-            Err(SessionError::Directory { cwd: cwd.clone(), reason })
+        let asked = self.disk().ask(cwd.as_path(), move || request::real_directory(&path)).await;
+        asked.unwrap_or_else(|no_answer| {
+            Err(SessionError::Directory { cwd: cwd.clone(), reason: no_answer.to_string() })
         })
     }
 

@@ -318,8 +318,14 @@ impl SessionTask {
                 self.over |= news.is_err() && !self.keeper.has_record();
             }
             Outward::Accepted(request, turn) => self.waiters.tell_accepted(&request, turn),
-            Outward::Refused(request, refusal) => self.waiters.tell_refused(&request, refusal),
-            Outward::Over(turn) => self.waiters.tell_over(turn),
+            Outward::Refused(request, refusal) => {
+                self.given.remove(&request);
+                self.waiters.tell_refused(&request, refusal);
+            }
+            Outward::Over(turn) => {
+                self.given.remove(&turn.request);
+                self.waiters.tell_over(turn);
+            }
             Outward::Passed(pass, answer) => self.waiters.tell_passed(pass, answer),
             Outward::Parked(parked) => self.waiters.tell_parked(parked),
             Outward::Scope(scope, reply) => match self.keeper.set_scope(scope).await {
@@ -376,6 +382,11 @@ impl SessionTask {
     }
 
     fn start_agent(&mut self) {
+        // Whoever waits first is the one it starts for; without a prompt, it is whoever woke it last.
+        let first = self.machine.next_queued().and_then(|turn| self.given.get(&turn.request)).cloned();
+        if let Some(given) = first {
+            self.prepare(given);
+        }
         if self.keeper.has_record() {
             let servers = &self.place.mcp_servers;
             if servers.left_out.is_empty() {

@@ -114,6 +114,8 @@ pub(super) struct SessionTask {
     pub(super) consultations: Consultations,
     pub(super) waiters: Waiters,
     pub(super) metas: Metas,
+    /// What those whose prompts are open would start the agent with.
+    pub(super) given: HashMap<RequestId, RestoreSession>,
     pub(super) outward: Vec<Outward>,
     pub(super) live_id: Option<LiveId>,
     /// The conversation so far as text, while a fresh session may need it.
@@ -156,6 +158,7 @@ impl SessionTask {
             consultations: Consultations::default(),
             waiters: Waiters::default(),
             metas: Metas::default(),
+            given: HashMap::new(),
             outward: Vec::new(),
             live_id: None,
             history: None,
@@ -271,7 +274,7 @@ impl SessionTask {
                 self.waiters.prompts.insert(request.clone(), waiter);
                 self.metas.asked(&request, meta);
                 let options = restore.options;
-                self.prepare(restore);
+                self.given.insert(request.clone(), restore);
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });
             }
             // The first may have been taken this moment: then it is kept before this is looked at.
@@ -327,7 +330,7 @@ impl SessionTask {
     }
 
     /// An agent that is there already keeps what it was started with.
-    fn prepare(&mut self, restore: RestoreSession) {
+    pub(super) fn prepare(&mut self, restore: RestoreSession) {
         let is_needed = self.agent.is_none() && self.coming.is_none();
         if is_needed && self.place.renew(restore) {
             self.keeper.keep_command(&self.place.agent);

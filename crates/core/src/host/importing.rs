@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::future::Future;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::sync::Arc;
@@ -102,6 +103,11 @@ impl Importer {
     pub(super) async fn answer(&self, engine: &Engine, call: &ExtensionCall) -> Result<String, CallError> {
         let ImportParams { directory, dry_run } = read(call)?;
         let mode = if dry_run { ImportMode::DryRun } else { ImportMode::Keep };
+        // A directory whose disk is dead keeps no other import waiting.
+        let path = directory.clone();
+        let asked = engine.disk().ask(&directory, move || path.metadata().map(drop)).await;
+        let there = asked.unwrap_or_else(|no_answer| Err(io::Error::other(no_answer)));
+        there.map_err(|source| refused(ImportError::Directory { path: directory.clone(), source }))?;
         let _alone = self.one_at_a_time.lock().await;
         let reserve = &InEngine(engine);
         let living = ProcessIdentity::living;

@@ -41,7 +41,7 @@ fn row(record: &Record) -> SessionSummary {
 /// A directory that is gone, or whose disk does not answer, is looked for as it is written.
 async fn real(host: &Host, cwd: AbsolutePath) -> AbsolutePath {
     let path = cwd.clone();
-    host.engine.disk().ask(move || real_path_or_written(path)).await.unwrap_or(cwd)
+    host.engine.disk().ask(cwd.as_path(), move || real_path_or_written(path)).await.unwrap_or(cwd.clone())
 }
 
 /// A cursor is the record that the page before ended with. One that was deleted since still has its place.

@@ -55,7 +55,7 @@ use scopes::Scopes;
 use works::Works;
 
 /// The MCP servers of a configuration file of this path and text, for a session; a reason in words if it has none to
-/// give.
+/// give. The reason is kept with the record and told to whoever watches it, so it must not repeat what the file says.
 pub type ServerFile = Arc<dyn Fn(&Path, &str, Around<'_>) -> Result<Vec<McpServer>, String> + Send + Sync>;
 
 /// What the programs of servers are looked for by.

@@ -71,8 +71,8 @@ pub(super) async fn serve(mut door: Door, host: &Arc<Host>, home: &str, linger: 
             Some(reply) = idle_stops.recv() => {
                 // Whoever asks is a client itself.
                 let goes = clients.len() <= 1 && *live.borrow() == 0;
-                reply.send(goes).ok();
-                if goes {
+                // One that is gone already may have left its place to another.
+                if reply.send(goes).is_ok() && goes {
                     break;
                 }
             }
@@ -80,6 +80,8 @@ pub(super) async fn serve(mut door: Door, host: &Arc<Host>, home: &str, linger: 
             _ = glances.tick() => drop(door.keep_open()),
         }
     }
+    // Whoever asks from here on is told that the host goes anyway.
+    drop(idle_stops);
     let given_up = door.close();
     host.shut_down().await;
     let farewell = async { while clients.join_next().await.is_some() {} };

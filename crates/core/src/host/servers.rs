@@ -4,16 +4,12 @@
 //! answer. Neither keeps the host from its other sessions.
 
 use std::ffi::OsStr;
-use std::fs::OpenOptions;
-use std::io::Read;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 
-use rustix::fs::OFlags;
-
 use crate::engine::Servers;
 use crate::model::{AbsolutePath, KeptServer};
+use crate::store::regular_file;
 
 use super::{Around, Host};
 
@@ -34,14 +30,14 @@ impl Host {
         let (cwd, path) = (cwd.clone(), path.map(OsStr::to_owned));
         // Where its programs are is looked for on disks, too.
         let read = move || {
-            let text = read_regular(file.as_path())?;
+            let text = read(file.as_path()).map_err(|why| format!("cannot read {file}: {why}"))?;
             server_file(file.as_path(), &text, Around { cwd: cwd.as_path(), path: path.as_deref() })
         };
-        let there = self.engine.disk().ask(read).await;
-        let there = there.unwrap_or_else(|| Err("its disk does not answer".to_owned()));
+        let asked = self.engine.disk().ask(source.as_path(), read).await;
+        let there = asked.unwrap_or_else(|no_answer| Err(format!("cannot read {source}: {no_answer}")));
         let mut servers = Servers { source: Some(source.clone()), ..Servers::default() };
         let there = there.unwrap_or_else(|why| {
-            servers.unread = Some(format!("cannot read {source}: {why}"));
+            servers.unread = Some(why);
             Vec::new()
         });
         for KeptServer { name, source: from } in kept {
@@ -55,19 +51,9 @@ impl Host {
     }
 }
 
-/// The text of a regular file. What is none is not waited for.
-fn read_regular(path: &Path) -> Result<String, String> {
-    let flags = i32::try_from(OFlags::NONBLOCK.bits()).unwrap_or_default();
-    let open = OpenOptions::new().read(true).custom_flags(flags).open(path);
-    let file = open.map_err(|error| error.to_string())?;
-    let facts = file.metadata().map_err(|error| error.to_string())?;
-    if !facts.is_file() {
-        return Err("it is not a regular file".to_owned());
-    }
-    if facts.len() > LARGEST {
-        return Err(format!("it has more than {LARGEST} bytes"));
-    }
-    let mut text = String::new();
-    file.take(LARGEST).read_to_string(&mut text).map_err(|error| error.to_string())?;
-    Ok(text)
+/// The text of a regular file.
+fn read(path: &Path) -> Result<String, String> {
+    let bytes = regular_file::read(path, LARGEST).map_err(|error| error.to_string())?;
+    let bytes = bytes.ok_or_else(|| format!("it has more than {LARGEST} bytes"))?;
+    String::from_utf8(bytes).map_err(|_| "it is not text".to_owned())
 }

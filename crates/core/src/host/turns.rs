@@ -19,6 +19,7 @@ use crate::model::{
     EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId, TurnOutcome, TurnState,
 };
 use crate::store::Store;
+use crate::wire::WireError;
 
 use super::FromHost;
 use super::attachment::Attachment;
@@ -209,7 +210,9 @@ async fn put(mut question: Question, record: String, link: ClientLink) {
     if question.kind() != QuestionKind::Permission {
         return;
     }
-    let Some(params) = pass_on_params(question.params(), &record) else { return };
+    let Some(params) = pass_on_params(question.params(), &record) else {
+        return question.answer(Advice::Reject);
+    };
     let answer = tokio::select! {
         answer = link.pass_on_question(&params) => answer,
         () = question.withdrawn() => return,
@@ -217,9 +220,14 @@ async fn put(mut question: Question, record: String, link: ClientLink) {
     match answer {
         Ok(PermissionOutcome::Selected(option)) => question.answer(Advice::Choose(option.into())),
         Ok(PermissionOutcome::Cancelled) => question.answer(Advice::Cancel),
-        // It is there, and says nothing that can be understood.
-        Err(AskError::Refused(_) | AskError::Unreadable) => question.answer(Advice::Reject),
-        Err(AskError::NotSent(_) | AskError::Gone) => drop(question),
+        // Nobody is there.
+        Err(AskError::NotSent(WireError::Closed | WireError::WriteFailed { .. }) | AskError::Gone) => {
+            drop(question);
+        }
+        // Somebody is, and cannot be asked, or says nothing that can be understood.
+        Err(AskError::NotSent(_) | AskError::Refused(_) | AskError::Unreadable) => {
+            question.answer(Advice::Reject);
+        }
     }
 }
 

@@ -204,6 +204,11 @@ impl SessionMachine {
         self.out.push(effect);
     }
 
+    /// The prompt that is sent next, if one waits.
+    pub fn next_queued(&self) -> Option<&Turn> {
+        self.queue.front()
+    }
+
     /// What the last host left: queued prompts stay queued, dispatched ones are never sent again.
     fn recover(&mut self, now: Timestamp, turns: Vec<Turn>) {
         for mut turn in turns {

@@ -23,6 +23,7 @@ mod private_directory;
 mod progress;
 mod query;
 mod real_path;
+pub(crate) mod regular_file;
 mod sqlite;
 
 pub use error::StoreError;

@@ -14,9 +14,6 @@ use crate::output::{Console, ListRow, list};
 use crate::reach::block_on;
 use crate::settings::Settings;
 
-/// How many records are read at a time.
-const PAGE: usize = 1024;
-
 /// Lists what is kept.
 pub(crate) fn run(
     settings: &Settings,
@@ -36,16 +33,8 @@ pub(crate) fn run(
 pub(super) async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> {
     let kept = Kept::open()?;
     let Some(store) = kept.store() else { return Ok(Vec::new()) };
-    let mut records: Vec<Record> = Vec::new();
-    loop {
-        let after = records.last().map(|record| (record.updated_at, record.id.clone()));
-        let page = store.records(filter.clone(), after, PAGE).await?;
-        let is_last = page.len() < PAGE;
-        records.extend(page);
-        if is_last {
-            return Ok(records);
-        }
-    }
+    // All of them at once: one that changes between two pages would be in neither.
+    Ok(store.records(filter.clone(), None, usize::MAX).await?)
 }
 
 /// The directory with its links followed. One that is gone is looked for by its name: its sessions may be kept.

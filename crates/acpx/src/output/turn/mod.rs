@@ -95,12 +95,12 @@ impl TurnView {
             }
             Some(Fact::McpServersLeftOut { names, reason }) => {
                 console.flush()?;
-                let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
+                let why = reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
                 console.say(&format!(
                     "left out, since their values are not known any more{why}: the MCP servers {}",
                     names.join(", ")
                 ));
-                self.tell(&News::McpServersLeftOut { names }, console)
+                self.tell(&News::McpServersLeftOut { names, reason }, console)
             }
             fact => {
                 fact.as_ref().and_then(detail).iter().for_each(|text| console.detail(text));
@@ -146,7 +146,11 @@ enum News {
     /// A fresh ACP session took over.
     SessionReset { from_acpx_session_id: String, reason: String, announced: bool },
     /// The agent has not got these servers.
-    McpServersLeftOut { names: Vec<String> },
+    McpServersLeftOut {
+        names: Vec<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        reason: Option<String>,
+    },
 }
 
 impl News {

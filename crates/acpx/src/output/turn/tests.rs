@@ -241,6 +241,12 @@ fn servers_that_are_left_out_are_named() {
     let first =
         r#"{"action":"mcp_servers_left_out","acpxRecordId":"r1","acpxSessionId":"s2","names":["a","b"]}"#;
     assert_eq!((out.lines().next(), err.as_str()), (Some(first), said));
+    let lines = [line(Ours, r#"{"fact":"mcp_servers_left_out","names":["a"],"reason":"cannot read f"}"#)];
+    let (out, err) = shown(mode(Format::Json), &lines, &completed());
+    let first = r#"{"action":"mcp_servers_left_out","acpxRecordId":"r1","acpxSessionId":"s2","names":["a"],"reason":"cannot read f"}"#;
+    let said =
+        "[acpx] left out, since their values are not known any more (cannot read f): the MCP servers a\n";
+    assert_eq!((out.lines().next(), err.as_str()), (Some(first), said));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use acpx_testkit::{Script, starts_of};
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::acpx::Place;
+use crate::acpx::{Place, kill_hard};
 
 fn begun() -> Place {
     let place = Place::new();
@@ -44,6 +44,27 @@ fn an_interrupt_cancels_a_prompt_that_still_waits_and_no_other() {
     assert_eq!((&status["status"], &status["queued"]), (&json!("alive"), &json!(0)), "{status}");
     first.signal(Signal::INT);
     assert_eq!(first.done().code, Some(130));
+    assert!(!place.ok(&["demo", "recall"]).contains("second"));
+}
+
+#[test]
+fn a_prompt_that_was_cancelled_is_not_run_by_the_next_host() {
+    let place = begun();
+    let mut first = place.start(&["demo", "first", "wait"]);
+    first.wait_for("Waiting until cancelled.");
+    let mut second = place.start(&["--verbose", "--format", "json", "demo", "second"]);
+    place.until("the second prompt waits", |status| status["queued"] == 1);
+    // The host hears nothing of the interrupt, and is gone before it could.
+    let host = place.host_pid();
+    let pid = rustix::process::Pid::from_raw(i32::try_from(host).unwrap()).unwrap();
+    rustix::process::kill_process(pid, Signal::STOP).unwrap();
+    second.signal(Signal::INT);
+    second.wait_for_word("cancelling the turn");
+    kill_hard(host);
+    let second = second.done();
+    let result = second.lines().pop().unwrap();
+    assert_eq!((&result["status"], second.code), (&json!("cancelled"), Some(130)), "{second:?}");
+    first.done();
     assert!(!place.ok(&["demo", "recall"]).contains("second"));
 }
 

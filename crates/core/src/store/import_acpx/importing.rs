@@ -11,10 +11,10 @@ use std::pin::Pin;
 use super::directory::{self, Ledger, RecordFile, Stamp};
 use super::owner;
 use super::record::{NpmRecord, file_stem};
-use super::regular_file;
 use super::report::{Damage, ImportError, ImportNote, ImportProblem, ImportReport, LeftAlone, LeftReason};
 use super::taking::{Outcome, Taker};
 use crate::model::{HostId, ProcessIdentity, RecordId, Timestamp};
+use crate::store::regular_file;
 use crate::store::{ImportedFile, SqliteStore};
 
 /// What an agent with this command line is called here, if it has a name.
@@ -200,8 +200,17 @@ impl Importing<'_> {
 
     async fn take(&mut self, files: RecordFile, npm: NpmRecord) -> Result<(), ImportError> {
         let living = self.taker.options.living;
-        let owner = owner::living_owner(self.taker.directory, files.stem(), npm.id.as_str(), living);
         let record = npm.id.clone();
+        let (directory, stem, id) =
+            (self.taker.directory.to_owned(), files.stem().to_owned(), record.clone());
+        let look = move || Ok(owner::living_owner(&directory, &stem, id.as_str(), living));
+        let owner = match blocking(look).await {
+            Ok(owner) => owner,
+            Err(damage) => {
+                self.note(&files, Outcome::Damaged(damage));
+                return Ok(());
+            }
+        };
         let outcome = if let Some(pid) = owner {
             Outcome::Left(LeftReason::OwnerAlive { pid })
         } else if let Some(_reserved) = self.taker.options.reserve.reserve(&record).await {

@@ -15,7 +15,6 @@ mod messages;
 mod owner;
 mod permission;
 mod record;
-mod regular_file;
 mod report;
 mod source;
 mod taking;

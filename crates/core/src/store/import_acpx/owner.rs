@@ -7,8 +7,8 @@ use serde::Deserialize;
 use sha2::{Digest, Sha256};
 
 use super::importing::LivingProcess;
-use super::regular_file;
 use crate::model::ProcessIdentity;
+use crate::store::regular_file;
 
 /// A lease or a lock is a few hundred bytes; what is larger is neither.
 const LARGEST: u64 = 64 * 1024;

@@ -10,10 +10,10 @@ use serde_json::Value;
 use super::directory::{JournalFile, RecordFile};
 use super::messages;
 use super::record::NpmRecord;
-use super::regular_file;
 use super::report::{Damage, ImportNote};
 use super::transcript::{Step, Transcript};
 use crate::model::AcpSessionId;
+use crate::store::regular_file;
 
 /// A batch ends with the line that makes it this large.
 const BATCH_BYTES: usize = 1024 * 1024;

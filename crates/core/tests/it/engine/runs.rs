@@ -126,3 +126,28 @@ async fn a_reserved_record_has_no_session_until_it_is_free_and_no_other_record_w
     assert_eq!(attaching.await.unwrap().record_id(), &one);
     assert!(next.reserve(&one).await.is_none() && next.reserve(&two).await.is_none());
 }
+
+#[tokio::test]
+#[cfg(target_os = "linux")]
+async fn an_agent_starts_for_whoever_waits_first_when_another_has_died() {
+    let bench = Bench::new();
+    let script = Script::new().initialize(json!({})).session_new("s1").hang().next_start();
+    let script = script.initialize(json!({})).session_new("s2").prompt(|turn| turn.end("end_turn")).hang();
+    let (session, _) = bench.open(&script).await;
+    let given_by = |name: &str| RestoreSession {
+        environment: [("GIVEN_BY".into(), name.into())].into_iter().collect(),
+        ..RestoreSession::default()
+    };
+    let dies = session.prompt(Prompt::text("one").unwrap().with_restore(given_by("one"))).await.unwrap();
+    let waits = session.prompt(Prompt::text("two").unwrap().with_restore(given_by("two"))).await.unwrap();
+    let last = session.prompt(Prompt::text("three").unwrap().with_restore(given_by("three"))).await.unwrap();
+    kill_agent(&session).await;
+    dies.over().await.unwrap();
+    assert_eq!(stop_reason(&waits.over().await.unwrap()), "end_turn");
+    let pid = session.status().agent_pid.unwrap();
+    let environment = std::fs::read_to_string(format!("/proc/{pid}/environ")).unwrap();
+    let given: Vec<&str> =
+        environment.split('\0').filter(|variable| variable.starts_with("GIVEN_BY")).collect();
+    assert_eq!(given, ["GIVEN_BY=two"]);
+    drop(last);
+}

@@ -54,7 +54,7 @@ async fn a_server_that_is_gone_from_its_file_is_left_out_and_named() {
     let unread = |why: &str| json!(format!("cannot read {}: {why}", file.display()));
     for (text, left_out, reason, rest) in [
         (Some("one /bin/one"), vec!["two"], Value::Null, json!([stdio("one", "/bin/one")])),
-        (Some("no"), vec!["one", "two"], unread("\"no\" is no server"), json!([])),
+        (Some("no"), vec!["one", "two"], json!("line 1 is no server"), json!([])),
         (None, vec!["one", "two"], unread("No such file or directory (os error 2)"), json!([])),
     ] {
         let (record, argv) = bench.with_servers(&faithful(everything())).await;

@@ -1,4 +1,4 @@
-//! The files of npm acpx, opened and read. A file is looked at once it is open, so that nothing can take its place
+//! Files of somebody else, opened and read. A file is looked at once it is open, so that nothing can take its place
 //! in between, and opening waits for nobody: a pipe under the name of a record would else hold an import up for ever.
 
 use std::fs::File;
@@ -8,14 +8,14 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags};
 
 /// Opens a regular file to be read, and refuses anything else.
-pub(super) fn open(path: &Path) -> io::Result<File> {
+pub(crate) fn open(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is not a regular file")) }
 }
 
 /// Reads a regular file; `None` if it has more than `limit` bytes.
-pub(super) fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
+pub(crate) fn read(path: &Path, limit: u64) -> io::Result<Option<Vec<u8>>> {
     let mut bytes = Vec::new();
     open(path)?.take(limit.saturating_add(1)).read_to_end(&mut bytes)?;
     Ok((bytes.len() as u64 <= limit).then_some(bytes))
