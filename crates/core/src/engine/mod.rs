@@ -36,6 +36,7 @@ mod reservations;
 mod session;
 mod settings;
 mod task;
+mod telling;
 mod waiters;
 
 pub use crate::acp::client::Offered;

@@ -12,6 +12,7 @@ use crate::model::{
 mod cases;
 mod deleting;
 mod table;
+mod version_2;
 mod wishes;
 
 fn at(millis: i64) -> Timestamp {
