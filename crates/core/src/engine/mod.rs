@@ -27,6 +27,7 @@ mod history;
 mod holds;
 mod keeper;
 mod login;
+mod metas;
 mod perform;
 mod place;
 mod prompt;
@@ -37,10 +38,11 @@ mod reservations;
 mod session;
 mod settings;
 mod task;
+mod telling;
 mod waiters;
 
 pub use crate::acp::client::Offered;
-pub use advice::{Advice, Question};
+pub use advice::{Advice, Question, QuestionKind};
 pub use error::SessionError;
 pub use follow::Follower;
 pub use prompt::{Prompt, PromptProblem};
@@ -153,6 +155,7 @@ impl Engine {
             cwd: new.cwd,
             environment: new.environment,
             mcp_servers: new.mcp_servers,
+            meta: new.meta.clone(),
         };
         let session = {
             let mut running = self.0.running.lock().await;
@@ -165,7 +168,7 @@ impl Engine {
         };
         let unclaimed = Unclaimed::new(session.clone());
         let awake = tokio::select! {
-            awake = session.wake(RestoreSession::default()) => awake,
+            awake = session.wake(RestoreSession { meta: new.meta, ..RestoreSession::default() }) => awake,
             () = unwanted => {
                 unclaimed.close().await;
                 return Err(SessionError::Closing(record));
@@ -275,6 +278,7 @@ impl Engine {
             cwd: kept.cwd,
             environment: restore.environment.clone(),
             mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
+            meta: restore.meta.clone(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))
     }

@@ -14,7 +14,7 @@ use crate::acp::agent::{
     AskError, CallError, CancelCause, Cancellation, ClientLink, PermissionOutcome, PromptAnswer, PromptCall,
 };
 use crate::acp::pass_on_params;
-use crate::engine::{Advice, Prompt, Question, RestoreSession, Session, SessionError};
+use crate::engine::{Advice, Prompt, Question, QuestionKind, RestoreSession, Session, SessionError};
 use crate::model::{
     ClientName, EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
     TurnOutcome, TurnState,
@@ -216,11 +216,19 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
 }
 
 /// Puts a question to the client and hands its answer back.
-async fn put(question: Question, record: String, link: ClientLink) {
+async fn put(mut question: Question, record: String, link: ClientLink) {
+    // A client of the host is asked for permissions alone; nobody's answer to anything else is a polite no.
+    if question.kind() != QuestionKind::Permission {
+        return;
+    }
     let Some(params) = pass_on_params(question.params(), &record) else {
         return question.answer(Advice::Reject);
     };
-    match link.pass_on_question(&params).await {
+    let answer = tokio::select! {
+        answer = link.pass_on_question(&params) => answer,
+        () = question.withdrawn() => return,
+    };
+    match answer {
         Ok(PermissionOutcome::Selected(option)) => question.answer(Advice::Choose(option.into())),
         Ok(PermissionOutcome::Cancelled) => question.answer(Advice::Cancel),
         // Nobody is there.
