@@ -12,18 +12,21 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use crate::acp::agent::{
-    AgentService, CallError, Cancellation, ClientLink, ExtensionCall, Feature, ListCall, Meta, NewCall,
-    Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup, TurnLink,
+    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ListCall, Meta,
+    NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
+    SetModeCall, SetOptionCall, TurnLink,
 };
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Seq};
 
 use super::Host;
 use super::attachment::{self, Attachment, Form, Gate, Gated, Telling};
+use super::defaults::Defaults;
 use super::fault;
 use super::list;
-use super::meta::{AgentMeta, HostMeta, NewMeta, PROTOCOL, RestoreMeta, StartMeta};
+use super::meta::{HostMeta, NewMeta, PROTOCOL, RestoreMeta, StartMeta};
 use super::opening::Opened;
+use super::passed;
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -31,6 +34,7 @@ pub(super) struct Connection {
     /// Whether the client is a program that one of our agents started. Such a one may not decide what agents
     /// are allowed to do.
     pub(super) confined: bool,
+    pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
 }
 
@@ -43,6 +47,8 @@ pub(super) fn offer(version: &str) -> Offer {
         Feature::Close,
         Feature::List,
         Feature::Delete,
+        Feature::Modes,
+        Feature::ConfigOptions,
         Feature::McpHttp,
         Feature::McpSse,
         Feature::Image,
@@ -54,7 +60,7 @@ pub(super) fn offer(version: &str) -> Offer {
 
 impl Connection {
     pub(super) fn new(host: Arc<Host>, confined: bool) -> Self {
-        Self { host, confined, attached: Mutex::default() }
+        Self { host, confined, defaults: Defaults::default(), attached: Mutex::default() }
     }
 
     /// The session of a record that this client has in use, and what it would start its agent with. A record that was
@@ -90,8 +96,9 @@ impl Connection {
 
     async fn open(&self, call: NewCall) -> Result<Opened, CallError> {
         let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
-        let agent = meta.agent.take().and_then(AgentMeta::spec);
+        let agent = self.defaults.agent(meta.agent.take());
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
+        self.defaults.complete(&mut meta.start);
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let environment = meta.start.take_environment();
         let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
@@ -107,6 +114,7 @@ impl Connection {
     async fn restore(&self, call: RestoreCall) -> Result<Opened, CallError> {
         let record = record_of(&call.session);
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
+        self.defaults.complete(&mut meta.start);
         let refused = |error: SessionError| self.refused(&error);
         let restore = self.restoring(&record, call.mcp_servers, &mut meta).await?;
         let session = self.host.engine.attach(&record, &restore).await.map_err(refused)?;
@@ -132,7 +140,7 @@ impl Connection {
             let kept = kept.ok_or_else(|| fault::unknown(record))?;
             self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await
         };
-        let agent = meta.agent.take().and_then(AgentMeta::spec);
+        let agent = self.defaults.agent(meta.agent.take());
         Ok(RestoreSession { options: meta.wishes.into(), agent, environment, mcp_servers })
     }
 
@@ -146,6 +154,7 @@ impl Connection {
     /// when it has the answer.
     fn answer(&self, client: AcpSessionId, opened: Opened, gate: Gate, link: &ClientLink) -> SessionSetup {
         let mut setup = SessionSetup::new(client);
+        setup.raw = passed::offered(&opened.session);
         if let Some(meta) = opened.meta() {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
@@ -181,6 +190,19 @@ impl Connection {
 }
 
 impl AgentService for Connection {
+    async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
+        self.defaults.take(client)?;
+        Ok(to_everybody)
+    }
+
+    async fn set_mode(&self, call: SetModeCall) -> Result<(), CallError> {
+        self.pass_mode(call).await
+    }
+
+    async fn set_option(&self, call: SetOptionCall) -> Result<String, CallError> {
+        self.pass_option(call).await
+    }
+
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let opened = self.open(call).await?;
         let client = client_session(opened.session.record_id());
@@ -214,7 +236,7 @@ impl AgentService for Connection {
     }
 
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
-        list::page(&self.host, call).await
+        list::page(&self.host, call, self.defaults.agent_key()).await
     }
 
     async fn prompt(

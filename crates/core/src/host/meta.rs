@@ -46,7 +46,19 @@ pub struct HostMeta {
     pub version: String,
 }
 
-/// In `initialize`: what holds for every request of a connection that says nothing else.
+/// In `initialize`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GreetingMeta {
+    /// What a bridge says of its client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientMeta>,
+    /// Whether a client that is joined by a bridge wants the number of its event with every update.
+    #[serde(skip_serializing_if = "is_false")]
+    pub seq: bool,
+}
+
+/// Under `client` in `initialize`: what holds for every request of a connection that says nothing else.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientMeta {
