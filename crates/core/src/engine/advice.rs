@@ -38,6 +38,11 @@ impl Question {
         &self.params
     }
 
+    /// Waits until nobody wants the answer any more: the turn is over, or the agent is gone.
+    pub async fn withdrawn(&mut self) {
+        self.reply.closed().await;
+    }
+
     /// Answers it. An answer that comes too late is nobody's.
     pub fn answer(self, advice: Advice) {
         drop(self.reply.send(advice));

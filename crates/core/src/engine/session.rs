@@ -238,6 +238,11 @@ impl Session {
         self.ask(Command::Join(request.clone(), advisor, reply), answer).await
     }
 
+    /// Whom to ask what the agent asks in a turn whose own client is not known any more.
+    pub async fn set_advisor(&self, advisor: mpsc::Sender<Question>) -> Result<(), SessionError> {
+        self.send(Command::Advise(advisor)).await
+    }
+
     /// Asks the agent something beside any turn, such as for another mode; the agent is woken if need be. `params` is a
     /// JSON object, which goes out as it is but for the session it is about; the answer is the result as the agent
     /// wrote it. Dropping this withdraws the request.

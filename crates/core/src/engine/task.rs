@@ -45,6 +45,8 @@ pub(super) enum Command {
     },
     /// Whoever asks for a prompt again is asked what its turn still asks.
     Join(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
+    /// Whoever is asked where a turn has nobody of its own.
+    Advise(Advisor),
     /// A request for the agent, beside any turn.
     Pass(Box<RestoreSession>, Pass, oneshot::Sender<Result<Arc<str>, Unpassed>>),
     /// Nobody waits for its answer any more.
@@ -275,6 +277,7 @@ impl SessionTask {
             Command::Join(request, advisor, reply) => {
                 self.outward.push(Outward::Joined(request, advisor, reply));
             }
+            Command::Advise(advisor) => self.waiters.stand_in(advisor),
             Command::Pass(restore, pass, reply) => {
                 self.waiters.passes.insert(pass.id, reply);
                 self.prepare(*restore);

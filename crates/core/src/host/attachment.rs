@@ -14,6 +14,7 @@ use crate::engine::{Follower, Hold, RecordFollower, RestoreSession, Session, Ses
 use crate::model::{AcpSessionId, Direction, Event, EventKind, RecordId, Seq};
 use crate::wire::WireError;
 
+use super::questions::Seat;
 use super::watched;
 
 /// A record that a client has in use, or watches.
@@ -23,6 +24,8 @@ pub(super) struct Attachment {
     hold: Option<Hold>,
     /// What the client would start the agent with.
     pub(super) given: RestoreSession,
+    /// Its place among those who are asked what the agent asks, if it can be asked.
+    pub(super) seat: Option<Seat>,
     streams: Vec<Stream>,
 }
 

@@ -27,10 +27,12 @@ use super::list;
 use super::meta::{HostMeta, NewMeta, PROTOCOL, RestoreMeta, StartMeta};
 use super::opening::Opened;
 use super::passed;
+use super::questions::{ConnectionId, Seat};
 
 /// One client's connection.
 pub(super) struct Connection {
     pub(super) host: Arc<Host>,
+    pub(super) number: ConnectionId,
     /// Whether the client is a program that one of our agents started. Such a one may not decide what agents
     /// are allowed to do.
     pub(super) confined: bool,
@@ -60,7 +62,8 @@ pub(super) fn offer(version: &str) -> Offer {
 
 impl Connection {
     pub(super) fn new(host: Arc<Host>, confined: bool) -> Self {
-        Self { host, confined, defaults: Defaults::default(), attached: Mutex::default() }
+        let number = host.next_connection();
+        Self { host, number, confined, defaults: Defaults::default(), attached: Mutex::default() }
     }
 
     /// The session of a record that this client has in use, and what it would start its agent with. A record that was
@@ -94,7 +97,7 @@ impl Connection {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn open(&self, call: NewCall) -> Result<Opened, CallError> {
+    async fn open(&self, call: NewCall, link: &ClientLink) -> Result<Opened, CallError> {
         let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
         let agent = self.defaults.agent(meta.agent.take());
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
@@ -107,22 +110,41 @@ impl Connection {
             Some(shell) => self.host.open_in_shell(new, shell).await?,
         };
         self.set_idle_time(&opened.session, &meta.start).await?;
-        Ok(Opened { updates: !meta.start.without_updates, ..opened })
+        let seat = self.seat(opened.session.record_id(), &meta.start, link);
+        Ok(Opened { seat, updates: !meta.start.without_updates, ..opened })
     }
 
     /// Brings a session back for this client.
-    async fn restore(&self, call: RestoreCall) -> Result<Opened, CallError> {
+    async fn restore(&self, call: RestoreCall, link: &ClientLink) -> Result<Opened, CallError> {
         let record = record_of(&call.session);
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
         let refused = |error: SessionError| self.refused(&error);
         let restore = self.restoring(&record, call.mcp_servers, &mut meta).await?;
         let session = self.host.engine.attach(&record, &restore).await.map_err(refused)?;
-        let opened = Opened::known(session, restore.clone());
+        let seat = self.seat(&record, &meta.start, link);
+        let opened = Opened { seat, ..Opened::known(session, restore.clone()) };
+        self.stand_in(&opened).await?;
         self.set_idle_time(&opened.session, &meta.start).await?;
         // Without it, the agent is started with this by a prompt that needs it.
         let how = if meta.later { None } else { Some(opened.session.wake(restore).await.map_err(refused)?) };
         Ok(Opened { how, updates: !meta.start.without_updates, ..opened })
+    }
+
+    /// A place among those who are asked, for a client that has a person before it: one that wants to be told
+    /// updates, and that no agent has started.
+    fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
+        let can_be_asked = !self.confined && !start.without_updates;
+        can_be_asked.then(|| self.host.askable.sit(record, self.number, link))
+    }
+
+    /// Whoever can be asked is also asked about turns whose own client has not come back.
+    async fn stand_in(&self, opened: &Opened) -> Result<(), CallError> {
+        if opened.seat.is_none() {
+            return Ok(());
+        }
+        let advisor = self.host.advisor(opened.session.record_id(), None);
+        opened.session.set_advisor(advisor).await.map_err(|error| self.refused(&error))
     }
 
     /// What a session is restored with. Servers that this client does not name come from where they came from.
@@ -159,11 +181,12 @@ impl Connection {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
         }
-        let Opened { session, hold: _hold, unclaimed, given, from, updates, .. } = opened;
+        let Opened { session, hold: _hold, seat, unclaimed, given, from, updates, .. } = opened;
         let record = session.record_id();
         let mut attachments = self.attachments();
         let attachment = attachments.entry(record.clone()).or_default();
         attachment.hold(&session, given);
+        attachment.seat = seat;
         if updates {
             attachment.stream_on(self.telling(Form::Updates, record, from, gate.wait(), link));
         }
@@ -204,7 +227,7 @@ impl AgentService for Connection {
     }
 
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
-        let opened = self.open(call).await?;
+        let opened = self.open(call, &link).await?;
         let client = client_session(opened.session.record_id());
         Ok(self.answer(client, opened, Gate::default(), &link))
     }
@@ -221,7 +244,7 @@ impl AgentService for Connection {
         }
         let replay = self.host.engine.replay(&record, Seq::FIRST);
         let (replayed, opened) =
-            tokio::join!(attachment::replay(replay, until, &client, &link), self.restore(call));
+            tokio::join!(attachment::replay(replay, until, &client, &link), self.restore(call, &link));
         let opened = opened?;
         replayed
             .map_err(refused)?
@@ -231,7 +254,7 @@ impl AgentService for Connection {
 
     async fn resume_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let client = call.session.clone();
-        let opened = self.restore(call).await?;
+        let opened = self.restore(call, &link).await?;
         Ok(self.answer(client, opened, Gate::default(), &link))
     }
 

@@ -21,6 +21,7 @@ mod methods;
 mod opening;
 mod passed;
 mod place;
+mod questions;
 mod run;
 mod scopes;
 mod serve;
@@ -32,6 +33,7 @@ mod works;
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -50,11 +52,12 @@ pub use stopping::stop;
 pub use watched::WatchedEvent;
 
 use crate::acp::agent::CallError;
-use crate::engine::{Engine, SessionError};
-use crate::model::{McpServer, Timestamp};
+use crate::engine::{Engine, Question, SessionError};
+use crate::model::{McpServer, RecordId, Timestamp};
 use crate::store::Store;
 
 use importing::Importer;
+use questions::{Askable, ConnectionId, TurnClient};
 use scopes::Scopes;
 use works::Works;
 
@@ -81,6 +84,9 @@ pub struct Host {
     store: Arc<dyn Store>,
     scopes: Scopes,
     works: Works,
+    askable: Arc<Askable>,
+    /// Numbers the connections.
+    connections: AtomicU64,
     server_file: ServerFile,
     /// Takes sessions of npm acpx over, if there is a file to take them into.
     importer: Option<Importer>,
@@ -121,6 +127,8 @@ impl Host {
             store,
             scopes: Scopes::default(),
             works: Works::default(),
+            askable: Arc::default(),
+            connections: AtomicU64::new(0),
             server_file,
             importer,
             version,
@@ -148,6 +156,18 @@ impl Host {
         self.stopping.send_replace(true);
         self.engine.shutdown().await;
         self.works.done_within(LAST_WORKS).await;
+    }
+
+    /// The number of a connection that begins.
+    fn next_connection(&self) -> ConnectionId {
+        ConnectionId(self.connections.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A way for questions about a record to those who can be asked, first of all to the client of the turn.
+    fn advisor(&self, record: &RecordId, own: Option<TurnClient>) -> mpsc::Sender<Question> {
+        let (advisor, routing) = questions::route(Arc::clone(&self.askable), record.clone(), own);
+        self.works.see_through(routing);
+        advisor
     }
 
     /// What a session answers instead. A host on its way out leaves whoever it can no longer serve without an

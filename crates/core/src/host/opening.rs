@@ -17,12 +17,15 @@ use super::Host;
 use super::connection::problem;
 use super::fault;
 use super::meta::{SessionMeta, ShellMeta};
+use super::questions::Seat;
 
 /// A session that was made or brought back.
 pub(super) struct Opened {
     pub(super) session: Session,
     /// It is in use before its client can have it in use itself.
     pub(super) hold: Hold,
+    /// Its client's place among those who are asked what the agent asks.
+    pub(super) seat: Option<Seat>,
     /// A session that is new goes again if its client never hears of it.
     pub(super) unclaimed: Option<Unclaimed>,
     pub(super) created: bool,
@@ -47,6 +50,7 @@ impl Opened {
     pub(super) fn known(session: Session, given: RestoreSession) -> Self {
         Self {
             hold: session.hold(),
+            seat: None,
             unclaimed: None,
             created: false,
             replaced: None,

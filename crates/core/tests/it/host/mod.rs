@@ -17,7 +17,9 @@ use serde_json::{Value, json};
 use crate::examples;
 
 mod abuse;
+mod asking;
 mod clients;
+mod editor;
 mod faults;
 mod killed;
 mod life;
