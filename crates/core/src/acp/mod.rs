@@ -8,11 +8,15 @@ pub mod client;
 
 mod capabilities;
 mod content;
+mod cursor;
 mod passing;
 mod reading;
+pub(crate) mod render;
 
 pub use capabilities::{Capabilities, PromptContent};
 pub(crate) use content::carried_block;
 pub use content::{StateUpdate, content, prompt_text, state_update, update, update_v2};
-pub(crate) use passing::{pass_on_params, pass_on_update, replayed_prompt};
+pub use cursor::Cursor;
+pub(crate) use passing::pass_on_params;
 pub use reading::read as read_error;
+pub use render::ClientView;

@@ -16,18 +16,22 @@ use crate::acp::agent::{
     NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
     SetModeCall, SetOptionCall, TurnLink,
 };
+use crate::acp::render::{Bounds, Rendering};
+use crate::acp::{ClientView, Cursor};
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Seq};
+use crate::wire::WireError;
 
 use super::Host;
-use super::attachment::{self, Attachment, Form, Gate, Gated, Telling};
+use super::attachment::{self, Attachment, Form, Gate, Gated, How, Telling, Updates};
 use super::defaults::Defaults;
 use super::fault;
 use super::list;
-use super::meta::{HostMeta, NewMeta, PROTOCOL, RestoreMeta, StartMeta};
+use super::meta::{HostMeta, NewMeta, PROTOCOL, ReplayMeta, RestoreMeta, StartMeta};
 use super::opening::Opened;
 use super::passed;
 use super::questions::{ConnectionId, Seat};
+use super::replaying::{CursorError, KeptEvents, Replaying};
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -38,7 +42,12 @@ pub(super) struct Connection {
     pub(super) confined: bool,
     pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
+    /// What the client said of itself.
+    client: Mutex<ClientView>,
 }
+
+/// Where a client of version 1 says from where it wants to be told a conversation.
+const REPLAY_FROM: &str = "_meta.acpx.replayFrom";
 
 /// What every host offers. What a given agent cannot take, the session says when it comes to it.
 pub(super) fn offer(version: &str) -> Offer {
@@ -63,7 +72,8 @@ pub(super) fn offer(version: &str) -> Offer {
 impl Connection {
     pub(super) fn new(host: Arc<Host>, confined: bool) -> Self {
         let number = host.next_connection();
-        Self { host, number, confined, defaults: Defaults::default(), attached: Mutex::default() }
+        let (attached, client) = (Mutex::default(), Mutex::default());
+        Self { host, number, confined, defaults: Defaults::default(), attached, client }
     }
 
     /// The session of a record that this client has in use, and what it would start its agent with. A record that was
@@ -79,13 +89,25 @@ impl Connection {
     /// Tells this client what happens to a record, after the answer that comes first.
     pub(super) fn telling<'a>(
         &self,
-        form: Form,
+        how: How,
         record: &'a RecordId,
         from: Seq,
         after: Gated,
         link: &'a ClientLink,
     ) -> Telling<'a> {
-        Telling { form, follower: self.host.engine.follow(record, from), record, after, link }
+        Telling { how, follower: self.host.engine.follow(record, from), record, after, link }
+    }
+
+    /// How this client is told the updates of a record.
+    fn updates(&self, record: &RecordId, attachment: &Attachment, with_seq: bool) -> How {
+        let rendering = Rendering::new(record, self.client()).with_seq(with_seq);
+        let (own, store) = (attachment.own.clone(), Arc::clone(&self.host.store));
+        How::Updates(Box::new(Updates { rendering, own, store }))
+    }
+
+    /// What the client said of itself when it came.
+    pub(super) fn client(&self) -> ClientView {
+        self.client.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
@@ -111,7 +133,8 @@ impl Connection {
         };
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);
-        Ok(Opened { seat, updates: !meta.start.without_updates, ..opened })
+        let with_seq = meta.start.with_seq;
+        Ok(Opened { seat, updates: !meta.start.without_updates, with_seq, ..opened })
     }
 
     /// Brings a session back for this client.
@@ -128,7 +151,8 @@ impl Connection {
         self.set_idle_time(&opened.session, &meta.start).await?;
         // Without it, the agent is started with this by a prompt that needs it.
         let how = if meta.later { None } else { Some(opened.session.wake(restore).await.map_err(refused)?) };
-        Ok(Opened { how, updates: !meta.start.without_updates, ..opened })
+        let with_seq = meta.start.with_seq;
+        Ok(Opened { how, updates: !meta.start.without_updates, with_seq, ..opened })
     }
 
     /// A place among those who are asked, for a client that has a person before it: one that wants to be told
@@ -181,14 +205,15 @@ impl Connection {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
         }
-        let Opened { session, hold: _hold, seat, unclaimed, given, from, updates, .. } = opened;
+        let Opened { session, hold: _hold, seat, unclaimed, given, from, updates, with_seq, .. } = opened;
         let record = session.record_id();
         let mut attachments = self.attachments();
         let attachment = attachments.entry(record.clone()).or_default();
         attachment.hold(&session, given);
         attachment.seat = seat;
         if updates {
-            attachment.stream_on(self.telling(Form::Updates, record, from, gate.wait(), link));
+            let how = self.updates(record, attachment, with_seq);
+            attachment.stream_on(self.telling(how, record, from, gate.wait(), link));
         }
         setup.once_told = Some(Box::new(move || {
             if let Some(unclaimed) = unclaimed {
@@ -197,6 +222,71 @@ impl Connection {
             drop(gate);
         }));
         setup
+    }
+
+    /// Brings a session back, and tells its conversation first if its client wants that: from where it says, or from
+    /// the usual place. The agent is restored meanwhile.
+    async fn bring_back(
+        &self,
+        call: RestoreCall,
+        link: &ClientLink,
+        usual: Option<Cursor>,
+    ) -> Result<SessionSetup, CallError> {
+        let client = call.session.clone();
+        let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
+        self.defaults.complete(&mut meta.start);
+        let cursor = match (meta.replay_from.take(), &call.replay_from) {
+            (Some(wanted), _) => Cursor::of_value(wanted, REPLAY_FROM)?,
+            (None, Some(wanted)) => Cursor::read(wanted, "replayFrom")?,
+            (None, None) => usual,
+        };
+        let Some(cursor) = cursor else {
+            let opened = self.restore(call, link).await?;
+            return Ok(self.answer(client, opened, Gate::default(), link));
+        };
+        let record = record_of(&call.session);
+        let was_told = self.pause_updates(&record).await;
+        let kept = self.host.engine.record(&record).await.map_err(|error| self.refused(&error))?;
+        let until = kept.ok_or_else(|| fault::unknown(&record))?.last_seq;
+        let (gate, from) = (Gate::default(), until.map_or(Seq::FIRST, Seq::next));
+        if was_told && let Some(attachment) = self.attachments().get_mut(&record) {
+            let how = self.updates(&record, attachment, meta.start.with_seq);
+            attachment.stream(self.telling(how, &record, from, gate.wait(), link));
+        }
+        let kept = KeptEvents::new(Arc::clone(&self.host.store), record, until);
+        let replay = self.replay(kept, &cursor, meta.replay, link);
+        let (replayed, opened) = tokio::join!(replay, self.restore(call, link));
+        let opened = opened?;
+        replayed?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
+        Ok(self.answer(client, Opened { from, ..opened }, gate, link))
+    }
+
+    /// Tells what is kept of a conversation.
+    async fn replay(
+        &self,
+        kept: KeptEvents,
+        cursor: &Cursor,
+        wanted: ReplayMeta,
+        link: &ClientLink,
+    ) -> Result<Result<(), WireError>, CallError> {
+        let start = kept.find(cursor).await.map_err(|error| match error {
+            CursorError::Store(error) => fault::not_kept(error),
+            missing => problem(REPLAY_FROM, format!("names a place that is not there: {missing}")),
+        })?;
+        let bound = match wanted.turns {
+            None => Seq::FIRST,
+            Some(turns) => kept.last_turns(turns).await.map_err(fault::not_kept)?,
+        };
+        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let bounds = Bounds { tool_output_bytes: wanted.tool_output_bytes.map(bytes) };
+        let begun = Replaying::begin(kept, self.client(), start.max(bound), bounds).await;
+        let mut replaying = begun.map_err(fault::not_kept)?;
+        while let Some(lines) = replaying.page().await.map_err(fault::not_kept)? {
+            if let Err(error) = attachment::pass_on(lines, link).await {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Stops telling this client updates of a record that it loads again, so that none comes within the replay. They
@@ -215,6 +305,7 @@ impl Connection {
 impl AgentService for Connection {
     async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
         self.defaults.take(client)?;
+        *self.client.lock().unwrap_or_else(PoisonError::into_inner) = client.view();
         Ok(to_everybody)
     }
 
@@ -233,29 +324,11 @@ impl AgentService for Connection {
     }
 
     async fn load_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
-        let (client, record) = (call.session.clone(), record_of(&call.session));
-        let refused = |error: SessionError| self.refused(&error);
-        let was_told = self.pause_updates(&record).await;
-        let kept = self.host.engine.record(&record).await.map_err(refused)?;
-        let until = kept.ok_or_else(|| fault::unknown(&record))?.last_seq;
-        let (gate, from) = (Gate::default(), until.map_or(Seq::FIRST, Seq::next));
-        if was_told && let Some(attachment) = self.attachments().get_mut(&record) {
-            attachment.stream(self.telling(Form::Updates, &record, from, gate.wait(), &link));
-        }
-        let replay = self.host.engine.replay(&record, Seq::FIRST);
-        let (replayed, opened) =
-            tokio::join!(attachment::replay(replay, until, &client, &link), self.restore(call, &link));
-        let opened = opened?;
-        replayed
-            .map_err(refused)?
-            .map_err(|source| CallError::NotTold { session: client.clone(), source })?;
-        Ok(self.answer(client, Opened { from, ..opened }, gate, &link))
+        self.bring_back(call, &link, Some(Cursor::Start)).await
     }
 
     async fn resume_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
-        let client = call.session.clone();
-        let opened = self.restore(call, &link).await?;
-        Ok(self.answer(client, opened, Gate::default(), &link))
+        self.bring_back(call, &link, None).await
     }
 
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {

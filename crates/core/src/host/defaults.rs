@@ -43,5 +43,6 @@ impl Defaults {
             start.environment.clone_from(&client.environment);
         }
         start.idle_ms = start.idle_ms.or(client.idle_ms);
+        start.with_seq |= client.seq;
     }
 }

@@ -22,6 +22,7 @@ mod opening;
 mod passed;
 mod place;
 mod questions;
+mod replaying;
 mod run;
 mod scopes;
 mod serve;
@@ -47,6 +48,7 @@ pub use importing::{AgentNames, FileMeta, ImportMeta, ImportParams, TakenMeta, i
 pub use launch::{Launcher, READY, any_version, running};
 pub use lock::{HostInfo, HostLock, listens, published};
 pub use place::HostPlace;
+pub use replaying::{CursorError, KeptEvents};
 pub use run::{HostSetup, RunError, run};
 pub use stopping::stop;
 pub use watched::WatchedEvent;

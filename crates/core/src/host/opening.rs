@@ -37,6 +37,8 @@ pub(super) struct Opened {
     pub(super) from: Seq,
     /// Whether its client wants to be told updates.
     pub(super) updates: bool,
+    /// Whether each of them says which event it is.
+    pub(super) with_seq: bool,
 }
 
 impl Opened {
@@ -58,6 +60,7 @@ impl Opened {
             given,
             from: session.last_seq().map_or(Seq::FIRST, Seq::next),
             updates: true,
+            with_seq: false,
             session,
         }
     }
@@ -76,6 +79,7 @@ impl Opened {
             created: self.created,
             replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
             awakening: self.how.map(Into::into),
+            seq: (self.from > Seq::FIRST).then(|| self.from.0 - 1),
         })
     }
 }

@@ -46,7 +46,10 @@ impl Connection {
         let (session, given) = self.attached(&record).await?;
         let meta: PromptMeta = read_meta(call.meta.as_deref())?;
         let restore = RestoreSession { options: meta.wishes.into(), ..given };
-        let prompt = self.prompt_of(&call, &meta)?.with_restore(restore.clone());
+        let prompt =
+            self.prompt_of(&call, &meta)?.with_restore(restore.clone()).with_client(self.client().name);
+        let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
+        let _own = own.map(|own| own.add(prompt.request()));
         let presence = Presence::default();
         let advisor = self.host.advisor(&record, Some(presence.of(self.number, link)));
         let waiting = Waiting { session: &session, link, cancellation };

@@ -7,6 +7,7 @@
 
 mod closing;
 mod leaving;
+mod malformed;
 
 use std::sync::Mutex;
 
