@@ -25,6 +25,7 @@ mod follow;
 mod history;
 mod holds;
 mod keeper;
+mod metas;
 mod perform;
 mod place;
 mod prompt;
@@ -38,7 +39,7 @@ mod task;
 mod waiters;
 
 pub use crate::acp::client::Offered;
-pub use advice::{Advice, Question};
+pub use advice::{Advice, Question, QuestionKind};
 pub use error::SessionError;
 pub use follow::Follower;
 pub use prompt::{Prompt, PromptProblem};
@@ -151,6 +152,7 @@ impl Engine {
             cwd: new.cwd,
             environment: new.environment,
             mcp_servers: new.mcp_servers,
+            meta: new.meta.clone(),
         };
         let session = {
             let mut running = self.0.running.lock().await;
@@ -163,7 +165,7 @@ impl Engine {
         };
         let unclaimed = Unclaimed::new(session.clone());
         let awake = tokio::select! {
-            awake = session.wake(RestoreSession::default()) => awake,
+            awake = session.wake(RestoreSession { meta: new.meta, ..RestoreSession::default() }) => awake,
             () = unwanted => {
                 unclaimed.close().await;
                 return Err(SessionError::Closing(record));
@@ -273,6 +275,7 @@ impl Engine {
             cwd: kept.cwd,
             environment: restore.environment.clone(),
             mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
+            meta: restore.meta.clone(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))
     }

@@ -26,6 +26,7 @@ use crate::tools::Ended;
 use super::advice::{Advice, Advisor, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
 use super::keeper::{Heir, Keeper};
+use super::metas::Metas;
 use super::perform::Outward;
 use super::place::Place;
 use super::session::{End, Offers, SessionStatus, Told};
@@ -65,6 +66,8 @@ pub(super) enum Command {
 /// A request of the agent that waits for our answer.
 pub(super) enum Ask {
     Permission(PermissionRequest),
+    /// With its params.
+    Elicitation(Arc<str>),
     Other(Box<str>),
 }
 
@@ -114,6 +117,7 @@ pub(super) struct SessionTask {
     pub(super) waiters: Waiters,
     /// What those whose prompts are open would start the agent with.
     pub(super) given: HashMap<RequestId, RestoreSession>,
+    pub(super) metas: Metas,
     pub(super) outward: Vec<Outward>,
     pub(super) live_id: Option<LiveId>,
     /// The conversation so far as text, while a fresh session may need it.
@@ -156,6 +160,7 @@ impl SessionTask {
             consultations: Consultations::default(),
             waiters: Waiters::default(),
             given: HashMap::new(),
+            metas: Metas::default(),
             outward: Vec::new(),
             live_id: None,
             history: None,
@@ -261,7 +266,7 @@ impl SessionTask {
                 self.step(Input::Wake(options));
             }
             Command::Prompt { prompt, waiter } => {
-                let Prompt { blocks, policy, request, restore, client } = *prompt;
+                let Prompt { blocks, policy, request, restore, client, meta } = *prompt;
                 if self.waiters.prompts.contains_key(&request)
                     || self.keeper.turn_of(&request).await?.is_some()
                 {
@@ -270,6 +275,7 @@ impl SessionTask {
                 }
                 self.waiters.prompts.insert(request.clone(), waiter);
                 self.waiters.asked_by(&request, client);
+                self.metas.asked(&request, meta);
                 let options = restore.options;
                 self.given.insert(request.clone(), restore);
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });
@@ -340,6 +346,7 @@ impl SessionTask {
         let run = AgentRun { process: agent.process.identity().clone(), since: self.now(), ended: None };
         self.keeper.keep_run(run.clone());
         self.run = Some(run);
+        self.keeper.set_protocol(agent.connection.version());
         self.agent = Some(agent);
         self.received = 0;
         self.keep_lines(lines);

@@ -187,7 +187,7 @@ impl Connection {
             self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await
         };
         let agent = self.defaults.agent(meta.agent.take());
-        Ok(RestoreSession { options: meta.wishes.into(), agent, environment, mcp_servers })
+        Ok(RestoreSession { options: meta.wishes.into(), agent, environment, meta: None, mcp_servers })
     }
 
     async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {

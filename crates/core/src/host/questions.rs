@@ -5,15 +5,17 @@
 //! back. Where nobody is left to ask, nobody's word decides. A question never outlives its turn: what is said after
 //! that grants nothing.
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::acp::agent::{AskError, ClientLink, PermissionOutcome};
 use crate::acp::pass_on_params;
-use crate::engine::{Advice, Question};
+use crate::engine::{Advice, Question, QuestionKind};
 use crate::model::RecordId;
 use crate::wire::WireError;
 
@@ -163,7 +165,8 @@ async fn settle(
     let Some(params) = pass_on_params(question.params(), record.as_str()) else {
         return question.answer(Advice::Reject);
     };
-    let params: Arc<str> = params.into();
+    let (kind, params) = (question.kind(), Arc::<str>::from(params));
+    own = own.filter(|own| can_be_asked(&own.link, kind, &params));
     let mut changed = askable.changed.subscribe();
     let mut put_to = HashSet::new();
     let mut asking = JoinSet::new();
@@ -175,9 +178,9 @@ async fn settle(
             None => askable.of(&record),
         };
         for (connection, link) in to_ask {
-            if put_to.insert(connection) {
+            if can_be_asked(&link, kind, &params) && put_to.insert(connection) {
                 let params = Arc::clone(&params);
-                asking.spawn(async move { (connection, put(&params, &link).await) });
+                asking.spawn(async move { (connection, put(kind, &params, &link).await) });
             }
         }
         if asking.is_empty() {
@@ -207,11 +210,36 @@ async fn settle(
     }
 }
 
+/// Whether a client takes questions of this kind. Every client takes permissions.
+fn can_be_asked(link: &ClientLink, kind: QuestionKind, params: &str) -> bool {
+    #[derive(Deserialize)]
+    struct Mode<'a> {
+        #[serde(borrow)]
+        mode: Option<Cow<'a, str>>,
+    }
+    let taken = link.client().elicitation;
+    match kind {
+        QuestionKind::Permission => true,
+        QuestionKind::Elicitation => match serde_json::from_str(params) {
+            Ok(Mode { mode: Some(mode) }) if mode == "url" => taken.url,
+            _ => taken.form,
+        },
+    }
+}
+
 /// Puts a question to one client. Dropping this takes it back.
-async fn put(params: &str, link: &ClientLink) -> Said {
-    match link.pass_on_question(params).await {
-        Ok(PermissionOutcome::Selected(option)) => Said::Answer(Advice::Choose(option.into())),
-        Ok(PermissionOutcome::Cancelled) => Said::Answer(Advice::Cancel),
+async fn put(kind: QuestionKind, params: &str, link: &ClientLink) -> Said {
+    let said = match kind {
+        QuestionKind::Permission => link.pass_on_question(params).await.map(|outcome| match outcome {
+            PermissionOutcome::Selected(option) => Advice::Choose(option.into()),
+            PermissionOutcome::Cancelled => Advice::Cancel,
+        }),
+        QuestionKind::Elicitation => {
+            link.ask("elicitation/create", params).await.map(|result| Advice::Say(result.into()))
+        }
+    };
+    match said {
+        Ok(advice) => Said::Answer(advice),
         Err(AskError::NotSent(WireError::Closed | WireError::WriteFailed { .. }) | AskError::Gone) => {
             Said::Gone
         }

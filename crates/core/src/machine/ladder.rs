@@ -33,7 +33,7 @@ impl SessionMachine {
             return self.create(advertised, Some(reset));
         }
         let ladder = Ladder { advertised, exchanges, tried_resume: false, tried_load: false, lost: false };
-        if advertised.resume && advertised.load && advertised.list {
+        if advertised.resume && (advertised.load || advertised.replay) && advertised.list {
             self.do_(Effect::Ask(Call::List));
             self.do_(Effect::Arm(Deadline::Setup));
             self.state = State::Looking(ladder);
@@ -55,20 +55,22 @@ impl SessionMachine {
     /// Takes the preferred rung if it is there and untried, else the other, else a fresh session.
     fn descend(&mut self, now: Timestamp, mut ladder: Ladder, preferred: Rung) {
         let resume = ladder.advertised.resume && !ladder.tried_resume;
-        let load = ladder.advertised.load && !ladder.tried_load;
+        let replaying = if ladder.advertised.load { Rung::Load } else { Rung::Replay };
+        let load = (ladder.advertised.load || ladder.advertised.replay) && !ladder.tried_load;
         let rung = match preferred {
-            Rung::Load if load => Rung::Load,
+            Rung::Load | Rung::Replay if load => replaying,
             _ if resume => Rung::Resume,
-            _ if load => Rung::Load,
+            _ if load => replaying,
             _ => return self.fresh(now, &ladder),
         };
         match rung {
             Rung::Resume => ladder.tried_resume = true,
-            Rung::Load => ladder.tried_load = true,
+            Rung::Load | Rung::Replay => ladder.tried_load = true,
         }
         self.do_(Effect::Ask(match rung {
             Rung::Resume => Call::Resume,
             Rung::Load => Call::Load,
+            Rung::Replay => Call::Replay,
         }));
         self.do_(Effect::Arm(Deadline::Setup));
         let alignment = Alignment::new(ladder.exchanges.clone());
@@ -144,7 +146,7 @@ impl SessionMachine {
         let replay = alignment.verdict();
         self.do_(Effect::Fact(Fact::Restored { by: rung.method().to_owned(), replay }));
         // An agent that resumes as the protocol says replays nothing and owes nothing.
-        let owes = alignment.is_owed() && (rung == Rung::Load || replay.is_some());
+        let owes = alignment.is_owed() && (rung != Rung::Resume || replay.is_some());
         let live = Live { advertised: ladder.advertised, owed: owes.then_some(alignment) };
         self.become_live(now, live, Awakening::Restored { rung, replay });
     }

@@ -21,9 +21,10 @@ mod ladder;
 mod passing;
 mod prompting;
 mod state;
+mod working;
 
 pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung, Unpassed};
-pub use input::{Advertised, AskId, Deadline, Input, Stopped};
+pub use input::{Advertised, AgentState, AskId, Deadline, Input, Stopped};
 pub use passing::{MAX_PASSES, Pass, PassId};
 
 use state::{Ends, Live, Prompting, State, Then};
@@ -51,6 +52,8 @@ pub struct SessionMachine {
     /// When something was last said, for comparison with the agent's list.
     spoken_at: Option<Timestamp>,
     lifecycle: Lifecycle,
+    /// The agent works, and has since before it had the session: the name of the turn that this is.
+    works: Option<RequestId>,
     /// What the record is once the session is over.
     ends: Ends,
     options: WakeOptions,
@@ -74,6 +77,7 @@ impl SessionMachine {
             remembers: false,
             spoken_at: None,
             lifecycle: Lifecycle::Open,
+            works: None,
             ends: Ends::Closed,
             options: WakeOptions::default(),
             carry: false,
@@ -125,9 +129,13 @@ impl SessionMachine {
             Input::SetupRefused { reading, error } => self.setup_refused(now, reading, &error),
             Input::SetupImpossible(error) => self.setup_impossible(now, &error),
             Input::PromptAnswered(answer) => self.prompt_answered(now, answer),
+            Input::PromptInserted => self.prompt_inserted(now),
             Input::CloseAnswered => self.close_answered(now),
             Input::DeleteAnswered => self.delete_answered(),
             Input::Update { update, body } => self.update(&update, body),
+            Input::State { state, body, own } => self.agent_state(now, state, body, own),
+            Input::Elicitation { ask } => self.elicitation(ask),
+            Input::Withdrawn { ask } => self.withdrawn(&ask),
             Input::Permission { ask, kind } => self.permission(ask, kind),
             Input::Advised { ask, permit } => self.advised(&ask, permit),
             Input::Request { ask } => self.request(ask),
@@ -314,6 +322,7 @@ impl SessionMachine {
         for options in wishes {
             self.wake_along(options);
         }
+        self.works = None;
         self.state = State::Starting;
         self.do_(Effect::StartAgent);
     }
@@ -363,7 +372,9 @@ impl SessionMachine {
         self.do_(Effect::Awake(Ok(how)));
         self.state = State::Idle(live);
         self.pass_waiting();
-        self.dispatch_next(now);
+        if !self.go_on_working(now) {
+            self.dispatch_next(now);
+        }
     }
 
     fn note_title(&mut self, update: &Update) {

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::model::{Alignment, Exchange, LineageReason, Turn};
+use crate::model::{AgentError, Alignment, Exchange, LineageReason, Turn};
 
-use super::{Advertised, AskId, Rung};
+use super::{Advertised, AskId, Rung, Stopped};
 
 /// Where a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +76,10 @@ pub(super) struct Prompting {
     pub(super) cancelling: bool,
     /// What the turn's client has been asked and has not answered.
     pub(super) asked: Vec<AskId>,
+    /// Whether the agent has the prompt, so that its being idle ends the turn. One of version 1 ends it otherwise.
+    pub(super) inserted: bool,
+    /// How the agent stopped, if that came before it had answered the prompt.
+    pub(super) stopped: Option<Option<Result<Stopped, AgentError>>>,
     /// Lines that look like the rest of a late replay. They are shown after all if they were not.
     pub(super) held: Vec<Arc<str>>,
     /// Whether the held lines are all that the replay owed.

@@ -11,8 +11,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::model::{
-    AgentRun, Event, HostId, KeptServer, Lifecycle, Lineage, Record, RecordId, RequestId, Scope, Seq,
-    Timestamp, Turn, TurnId,
+    AgentRun, Event, HostId, KeptServer, Lifecycle, Lineage, ProtocolVersion, Record, RecordId, RequestId,
+    Scope, Seq, Timestamp, Turn, TurnId,
 };
 
 mod error;
@@ -78,12 +78,14 @@ pub enum Change {
     Scope(Option<Scope>),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
-    /// The command line of the record's agent: one that has a name may move.
+    /// How the record's agent is started: one that has a name may move.
     AgentCommand {
         /// The program to run.
         program: String,
         /// Its arguments.
         args: Vec<String>,
+        /// The version of the protocol it is asked for.
+        protocol: ProtocolVersion,
     },
 }
 

@@ -11,8 +11,8 @@ use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Set
 use acpx_core::machine::{Advertised, Awakening, Permit, Rung};
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentError, AgentSessionId, AgentSpec, Entry, HostId, McpServer,
-    McpTransport, MessageKind, NamedValue, PermissionPolicy, Reading, Secrets, Seq, StopReason, ToolKind,
-    Turn, TurnOutcome, TurnState, Update, Verdict,
+    McpTransport, MessageKind, NamedValue, PermissionPolicy, ProtocolVersion, Reading, Secrets, Seq,
+    StopReason, ToolKind, Turn, TurnOutcome, TurnState, Update, Verdict,
 };
 use acpx_core::store::MemoryStore;
 use acpx_core::tools::Environment;
@@ -51,7 +51,9 @@ impl Pair {
         tokio::spawn(agent::serve(agent.clone(), ByteStreams::new(target.compat_write(), source.compat())));
         let (source, target) = tokio::io::split(ours);
         let (peer, incoming) = wire::connect(source, target, Limits::default());
-        let Ok(started) = AgentConnection::start("sdk", peer, incoming, Secrets::default()).await else {
+        let Ok(started) =
+            AgentConnection::start("sdk", ProtocolVersion::V1, peer, incoming, Secrets::default()).await
+        else {
             panic!("the agent did not answer initialize")
         };
         let connection = started.connection;
@@ -91,7 +93,7 @@ impl Pair {
     }
 
     async fn prompt(&mut self, session: &AcpSessionId, text: &str) -> (Vec<Update>, Answer) {
-        let prompt = self.connection.prompt(session, &blocks(text).to_string());
+        let prompt = self.connection.prompt(session, &blocks(text).to_string(), None);
         self.call(prompt.unwrap()).await
     }
 }
@@ -101,7 +103,7 @@ fn cwd() -> AbsolutePath {
 }
 
 fn place<'a>(cwd: &'a AbsolutePath, mcp_servers: &'a [McpServer]) -> SessionPlace<'a> {
-    SessionPlace { cwd, mcp_servers }
+    SessionPlace { cwd, mcp_servers, meta: None }
 }
 
 fn blocks(text: &str) -> Value {
@@ -124,12 +126,23 @@ async fn initialize_is_understood_both_ways() {
         "fs": { "readTextFile": false, "writeTextFile": false },
         "terminal": false,
         "auth": { "terminal": false },
+        "elicitation": { "form": {}, "url": {} },
     });
     let info = json!({ "name": "acpx", "version": env!("CARGO_PKG_VERSION") });
     let heard = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info });
     assert_eq!(pair.agent.take_heard(), [heard]);
     let read = Capabilities {
-        sessions: Advertised { load: true, resume: true, list: true, close: true, delete: true },
+        new: true,
+        sessions: Advertised {
+            load: true,
+            replay: false,
+            resume: true,
+            list: true,
+            close: true,
+            delete: true,
+        },
+        fork: false,
+        mcp_stdio: true,
         mcp_http: false,
         mcp_sse: false,
         prompt: PromptContent::default(),
@@ -187,7 +200,7 @@ async fn a_permission_is_read_and_each_answer_is_understood() {
 async fn a_cancel_ends_the_turn_that_waits() {
     let mut pair = Pair::start().await;
     let session = pair.open().await;
-    let prompt = pair.connection.prompt(&session, &blocks("wait").to_string());
+    let prompt = pair.connection.prompt(&session, &blocks("wait").to_string(), None);
     prompt.unwrap().send().await.unwrap();
     let first = pair.connection.recv(KNOWN).await.unwrap().meaning;
     assert!(matches!(first, Meaning::Update(update) if update == said("agent_message_chunk", "waiting")));
