@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::acp::client::Offered;
 use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
-use crate::model::{AgentError, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId};
+use crate::model::{AgentError, McpServer, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId};
 use crate::store::{SessionWriter, Store, StoreError};
 
 use super::advice::Question;
@@ -304,6 +304,12 @@ impl Session {
     pub(super) async fn delete(&self) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(Command::Delete(reply), answer).await
+    }
+
+    /// Whether these are the servers that the agent has; one that has yet to be started can still have them.
+    pub async fn has_servers(&self, servers: &[McpServer]) -> Result<bool, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::HasServers(servers.into(), reply), answer).await
     }
 
     /// Ends the agent and keeps the session, if nothing runs or waits. The next prompt brings it back.

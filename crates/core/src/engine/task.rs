@@ -18,7 +18,7 @@ use crate::machine::{
     AskId, Asleep, Awakening, Deadline, Input, Pass, PassId, Refusal, SessionMachine, Unpassed,
 };
 use crate::model::{
-    AgentEnd, AgentError, AgentExit, AgentRun, RequestId, Scope, SessionIdentity, Turn, TurnId,
+    AgentEnd, AgentError, AgentExit, AgentRun, McpServer, RequestId, Scope, SessionIdentity, Turn, TurnId,
 };
 use crate::store::{SessionWriter, StoreError};
 use crate::tools::Ended;
@@ -58,6 +58,7 @@ pub(super) enum Command {
     Writer(oneshot::Sender<Option<SessionWriter>>),
     Delete(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
+    HasServers(Vec<McpServer>, oneshot::Sender<bool>),
     Idle(Option<Duration>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Leave,
@@ -310,6 +311,10 @@ impl SessionTask {
             Command::Park(reply) => {
                 self.waiters.parked.push(reply);
                 self.step(Input::Park);
+            }
+            Command::HasServers(servers, reply) => {
+                let has_agent = self.agent.is_some() || self.coming.is_some();
+                tell(reply, !has_agent || self.place.mcp_servers.list == servers);
             }
             Command::Idle(limit) => {
                 self.idle = limit;

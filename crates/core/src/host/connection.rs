@@ -143,16 +143,24 @@ impl Connection {
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
         let refused = |error: SessionError| self.refused(&error);
+        let names_servers = call.mcp_servers.is_some();
         let restore = self.restoring(&record, call.mcp_servers, &mut meta).await?;
         let session = self.host.engine.attach(&record, &restore).await.map_err(refused)?;
         let seat = self.seat(&record, &meta.start, link);
         let opened = Opened { seat, ..Opened::known(session, restore.clone()) };
         self.stand_in(&opened).await?;
         self.set_idle_time(&opened.session, &meta.start).await?;
+        if names_servers {
+            self.renew_servers(&opened.session, &restore).await?;
+        }
         // Without it, the agent is started with this by a prompt that needs it.
-        let how = if meta.later { None } else { Some(opened.session.wake(restore).await.map_err(refused)?) };
+        let how = match meta.later {
+            true => None,
+            false => Some(opened.session.wake(restore.clone()).await.map_err(refused)?),
+        };
+        let servers_kept = names_servers && !self.has_servers(&opened.session, &restore).await?;
         let with_seq = meta.start.with_seq;
-        Ok(Opened { how, updates: !meta.start.without_updates, with_seq, ..opened })
+        Ok(Opened { how, servers_kept, updates: !meta.start.without_updates, with_seq, ..opened })
     }
 
     /// A place among those who are asked, for a client that has a person before it: one that wants to be told
@@ -232,6 +240,7 @@ impl Connection {
         link: &ClientLink,
         usual: Option<Cursor>,
     ) -> Result<SessionSetup, CallError> {
+        self.look_for(&call).await?;
         let client = call.session.clone();
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
@@ -332,7 +341,8 @@ impl AgentService for Connection {
     }
 
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
-        list::page(&self.host, call, self.defaults.agent_key()).await
+        let agent = self.listing(&call)?;
+        list::page(&self.host, call, agent).await
     }
 
     async fn prompt(
@@ -407,7 +417,7 @@ pub(super) fn problem(field: &str, problem: impl Into<String>) -> CallError {
     ParamProblem::new(field, problem).into()
 }
 
-fn source(start: &StartMeta) -> Result<Option<AbsolutePath>, CallError> {
+pub(super) fn source(start: &StartMeta) -> Result<Option<AbsolutePath>, CallError> {
     let path = start.mcp_source.as_deref().map(AbsolutePath::new).transpose();
     path.map_err(|error| problem("_meta.acpx.mcpSource", error.to_string()))
 }

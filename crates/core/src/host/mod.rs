@@ -7,6 +7,7 @@
 mod attachment;
 mod bridge;
 mod client;
+mod coming_back;
 mod connection;
 mod defaults;
 mod door;

@@ -34,7 +34,10 @@ pub use self::ledger::ImportedFile;
 use self::threads::{QUEUE, ReadRequest, WriteRequest, Writer};
 use self::write::Write;
 use super::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
-use crate::model::{AgentRun, Event, HostId, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId};
+use crate::model::{
+    AcpSessionId, AgentKey, AgentRun, Event, HostId, Record, RecordId, RequestId, Seq, Timestamp, Turn,
+    TurnId,
+};
 
 /// What a store is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -236,6 +239,14 @@ impl Store for SqliteStore {
 
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {
         Box::pin(self.read(move |connection| scope::find(connection, &query)))
+    }
+
+    fn owners(
+        &self,
+        agent: AgentKey,
+        sessions: Vec<AcpSessionId>,
+    ) -> StoreFuture<'_, Vec<(AcpSessionId, RecordId)>> {
+        Box::pin(self.read(move |connection| read::owners(connection, &agent, &sessions)))
     }
 
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>> {

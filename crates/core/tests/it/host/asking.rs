@@ -128,12 +128,11 @@ async fn a_prompt_that_outlived_its_host_asks_whoever_brings_the_record_back() {
         .session_resume()
         .prompt(|turn| turn.ask_permission("t1").end("end_turn"));
     let argv = bench.agent(&script);
-    let (mut one, two, record) = two_editors(&bench, &argv).await;
-    drop(two);
+    let (mut one, mut two, record) = two_editors(&bench, &argv).await;
     one.ask("session/prompt", prompt_params(&record, "runs", json!({}))).await;
     eventually("the first runs", || hold.exists()).await;
-    one.ask("session/prompt", prompt_params(&record, "waits", json!({}))).await;
-    one.until(|line| line["method"] == "_acpx/accepted" && line["params"]["turn"] == 2).await;
+    two.ask("session/prompt", prompt_params(&record, "waits", json!({}))).await;
+    two.until(|line| line["method"] == "_acpx/accepted").await;
     bench.kill_host().await;
 
     let mut two = bench.editor(&argv).await;

@@ -16,7 +16,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::acp::agent::{
-    Cancellation, ExtensionCall, Feature, ListCall, Modes, NewCall, ParamProblem, PermissionAsk,
+    Cancellation, ExtensionCall, Feature, ListCall, Meta, Modes, NewCall, ParamProblem, PermissionAsk,
     PermissionOption, PermissionOptionKind, PermissionOutcome, PromptAnswer, PromptCall, RestoreCall,
     SessionPage, SessionSetup, SessionSummary, SetModeCall, ToolReport, TurnLink, UpdateBody,
 };
@@ -77,8 +77,9 @@ impl AgentService for Toy {
             cwd: AbsolutePath::new("/w").unwrap(),
             title: Some("Kept".into()),
             updated_at: Some(Timestamp::from_millis(0).unwrap()),
+            meta: Meta::new(),
         };
-        Ok(SessionPage { sessions: vec![row], next_cursor: Some("more".into()) })
+        Ok(SessionPage { sessions: vec![row], next_cursor: Some("more".into()), meta: Meta::new() })
     }
 
     async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {
