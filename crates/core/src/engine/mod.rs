@@ -140,7 +140,8 @@ impl Engine {
         self.make(record, machine, new, unwanted).await
     }
 
-    /// Starts the session of a record that does not exist yet, and waits until it does.
+    /// Starts the session of a record that does not exist yet, and waits until it does. While another one of this id
+    /// is there, it is [`SessionError::Busy`].
     async fn make(
         &self,
         record: RecordId,
@@ -170,6 +171,9 @@ impl Engine {
             let mut running = self.0.running.lock().await;
             let running = running.as_mut().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
             running.retain(|_, known| !*known.done.borrow());
+            if running.contains_key(&record) {
+                return Err(SessionError::Busy(record));
+            }
             let begun = self.start(record.clone(), machine, keeper, place, tail);
             let session = begun.session.clone();
             running.insert(record.clone(), begun);
@@ -187,7 +191,13 @@ impl Engine {
             Ok(_) => Ok((session, unclaimed)),
             Err(error) => {
                 // Without a record there is nothing to come back to; the task ends by itself.
-                let failed = self.0.running.lock().await.as_mut().and_then(|running| running.remove(&record));
+                let failed = self.0.running.lock().await.as_mut().and_then(|running| {
+                    // Somebody else may have begun it again by now.
+                    running
+                        .get(&record)
+                        .is_some_and(|known| known.session.is_over())
+                        .then(|| running.remove(&record))?
+                });
                 if let Some(failed) = failed {
                     drop(failed.task.await);
                 }

@@ -18,19 +18,16 @@ pub(super) struct Editor {
 impl Bench {
     /// An editor whose agent has this command line.
     pub(super) async fn editor(&self, argv: &[String]) -> Editor {
-        let socket = match published(&self.place) {
-            Some(host) => host.socket,
-            None => {
-                self.client().await.close().await;
-                published(&self.place).expect("a host listens").socket
-            }
-        };
+        // Somebody has to start the host.
+        let first = self.client().await;
+        let socket = published(&self.place).expect("a host listens").socket;
         let (source, target) = UnixStream::connect(socket).await.unwrap().into_split();
         let mut editor = Editor { lines: BufReader::new(source).lines(), target, last_id: 0 };
         let agent = json!({ "name": "scripted", "argv": argv });
         let client = json!({ "agent": agent, "environment": environment(), "cwd": self.home.path() });
         let meta = json!({ "acpx": { "client": client } });
         editor.call("initialize", json!({ "protocolVersion": 1, "_meta": meta })).await.unwrap();
+        first.close().await;
         editor
     }
 

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use crate::examples;
 
 mod abuse;
+mod adopting;
 mod asking;
 mod clients;
 mod editor;
@@ -25,6 +26,7 @@ mod killed;
 mod life;
 mod listing;
 mod load;
+mod many;
 mod repeated;
 mod safety;
 mod sdk;
