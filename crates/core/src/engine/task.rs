@@ -116,9 +116,9 @@ pub(super) struct SessionTask {
     pub(super) asks: HashMap<AskId, Ask>,
     pub(super) consultations: Consultations,
     pub(super) waiters: Waiters,
+    pub(super) metas: Metas,
     /// What those whose prompts are open would start the agent with.
     pub(super) given: HashMap<RequestId, RestoreSession>,
-    pub(super) metas: Metas,
     pub(super) outward: Vec<Outward>,
     pub(super) live_id: Option<LiveId>,
     /// The conversation so far as text, while a fresh session may need it.
@@ -160,8 +160,8 @@ impl SessionTask {
             asks: HashMap::new(),
             consultations: Consultations::default(),
             waiters: Waiters::default(),
-            given: HashMap::new(),
             metas: Metas::default(),
+            given: HashMap::new(),
             outward: Vec::new(),
             live_id: None,
             history: None,

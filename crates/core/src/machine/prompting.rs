@@ -110,6 +110,7 @@ impl SessionMachine {
             Update::Chunk { kind: MessageKind::User | MessageKind::Agent, .. }
                 | Update::Message { kind: MessageKind::User | MessageKind::Agent, .. }
         );
+        prompting.worked |= update.is_history() && !update.is_users();
         let held_bytes: usize = prompting.held.iter().map(|line| line.len()).sum();
         if update.is_history() && (!is_message || held_bytes > MAX_HELD_BYTES) {
             prompting.live.owed = None;

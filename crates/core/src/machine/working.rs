@@ -25,6 +25,8 @@ impl SessionMachine {
             }
             (State::Prompting(prompting), state) => {
                 let ended = match state {
+                    // Agents also say that they are idle when a session is ready, and that may come late.
+                    AgentState::Idle(None) if !(prompting.worked || prompting.cancelling) => None,
                     AgentState::Idle(how) if prompting.inserted => Some(how),
                     // It may have been quicker with its work than with its answer.
                     AgentState::Idle(how) => {
@@ -32,6 +34,7 @@ impl SessionMachine {
                         None
                     }
                     AgentState::Working => {
+                        prompting.worked = true;
                         prompting.stopped = None;
                         None
                     }
@@ -109,7 +112,8 @@ impl SessionMachine {
         self.do_(Effect::SaveTurn(turn.clone()));
         let request_id = turn.request.to_string();
         self.do_(Effect::Fact(Fact::TurnStarted { turn: id.0, request_id, client: None }));
-        self.state = State::Prompting(Prompting { inserted: true, ..Prompting::begun(live, turn) });
+        self.state =
+            State::Prompting(Prompting { inserted: true, worked: true, ..Prompting::begun(live, turn) });
     }
 }
 
@@ -122,6 +126,7 @@ impl Prompting {
             cancelling: false,
             asked: Vec::new(),
             inserted: false,
+            worked: false,
             stopped: None,
             held: Vec::new(),
             rest_came: false,

@@ -303,13 +303,16 @@ async fn last_reply(engine: &Engine, session: &Session) -> String {
 
 #[tokio::test]
 async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
-    for flag in [None, Some("--no-resume")] {
+    let (first, second) = (ProtocolVersion::V1, ProtocolVersion::V2);
+    let agents = [(None, first), (Some("--no-resume"), first), (Some("--v2"), second), (None, second)];
+    for (flag, asked) in agents {
         let home = TempHome::new();
         let engine =
             Engine::new(Arc::new(MemoryStore::new()), HostId::new("host").unwrap(), Settings::default());
         let args = [home.path().to_str().unwrap()].into_iter().chain(flag);
         let cwd = AbsolutePath::from_path(home.path()).unwrap();
         let agent = AgentSpec::new(examples::program("sdk_agent").to_str().unwrap(), args);
+        let agent = agent.with_protocol(asked);
         let new = NewSession::new(agent, cwd, Environment::default());
         let session = engine.open(new).await.unwrap();
         let ids = session.identity();
@@ -324,7 +327,7 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
         kill(&session).await;
 
         let how = match flag {
-            None => Awakening::Restored { rung: Rung::Resume, replay: None },
+            None | Some("--v2") => Awakening::Restored { rung: Rung::Resume, replay: None },
             Some(_) => Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Same) },
         };
         assert_eq!(session.wake(RestoreSession::default()).await.unwrap(), how);
@@ -332,5 +335,8 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
         assert_eq!(last_reply(&engine, &session).await, "one, permission, wait");
         assert_eq!(session.identity(), ids);
         session.close().await.unwrap();
+        let spoken = if flag == Some("--v2") { second } else { first };
+        let mut events = engine.replay(session.record_id(), Seq::FIRST);
+        assert_eq!(events.next().await.unwrap().unwrap().protocol, spoken.number());
     }
 }

@@ -35,8 +35,12 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("prompting, the client asked", asking()),
         ("prompting, the agent has it", after(live(ALL), vec![prompt("p"), Input::PromptInserted])),
         (
+            "prompting, the agent works",
+            after(live(ALL), vec![prompt("p"), Input::PromptInserted, state(AgentState::Working)]),
+        ),
+        (
             "prompting, idle before its answer",
-            after(live(ALL), vec![prompt("p"), state(AgentState::Idle(None))]),
+            after(live(ALL), vec![prompt("p"), state(AgentState::Working), state(AgentState::Idle(None))]),
         ),
         ("a turn of the agent's own", after(live(ALL), vec![state(AgentState::Working)])),
         ("prompting, one queued", after(live(ALL), vec![prompt("p"), prompt("q")])),
