@@ -312,10 +312,7 @@ impl SessionTask {
                 self.waiters.parked.push(reply);
                 self.step(Input::Park);
             }
-            Command::HasServers(servers, reply) => {
-                let has_agent = self.agent.is_some() || self.coming.is_some();
-                tell(reply, !has_agent || self.place.mcp_servers.list == servers);
-            }
+            Command::HasServers(servers, reply) => tell(reply, self.has_servers(&servers)),
             Command::Idle(limit) => {
                 self.idle = limit;
                 self.renew_idle_time();
@@ -336,6 +333,12 @@ impl SessionTask {
         if is_dead && self.machine.current_turn().is_none() {
             self.take_end().await;
         }
+    }
+
+    /// Whether the agent has these servers, or none runs that could have others.
+    fn has_servers(&self, servers: &[McpServer]) -> bool {
+        let has_agent = self.agent.is_some() || self.coming.is_some();
+        !has_agent || self.place.mcp_servers.list == servers
     }
 
     /// An agent that is there already keeps what it was started with.

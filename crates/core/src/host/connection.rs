@@ -27,7 +27,7 @@ use super::attachment::{self, Attachment, Form, Gate, Gated, How, Telling, Updat
 use super::defaults::Defaults;
 use super::fault;
 use super::list;
-use super::meta::{HostMeta, NewMeta, PROTOCOL, ReplayMeta, RestoreMeta, StartMeta};
+use super::meta::{HostMeta, NewMeta, PROTOCOL, ReplayMeta, RestoreMeta, ServersMeta, StartMeta};
 use super::opening::Opened;
 use super::passed;
 use super::questions::{ConnectionId, Seat};
@@ -154,13 +154,15 @@ impl Connection {
             self.renew_servers(&opened.session, &restore).await?;
         }
         // Without it, the agent is started with this by a prompt that needs it.
-        let how = match meta.later {
-            true => None,
-            false => Some(opened.session.wake(restore.clone()).await.map_err(refused)?),
+        let how = if meta.later {
+            None
+        } else {
+            Some(opened.session.wake(restore.clone()).await.map_err(refused)?)
         };
-        let servers_kept = names_servers && !self.has_servers(&opened.session, &restore).await?;
+        let has_servers = !names_servers || self.has_servers(&opened.session, &restore).await?;
+        let servers = (!has_servers).then_some(ServersMeta::Kept);
         let with_seq = meta.start.with_seq;
-        Ok(Opened { how, servers_kept, updates: !meta.start.without_updates, with_seq, ..opened })
+        Ok(Opened { how, servers, updates: !meta.start.without_updates, with_seq, ..opened })
     }
 
     /// A place among those who are asked, for a client that has a person before it: one that wants to be told

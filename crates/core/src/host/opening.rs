@@ -31,8 +31,8 @@ pub(super) struct Opened {
     pub(super) created: bool,
     pub(super) replaced: Option<RecordId>,
     pub(super) how: Option<Awakening>,
-    /// Whether the agent has other servers than its client named.
-    pub(super) servers_kept: bool,
+    /// What became of the servers that its client named.
+    pub(super) servers: Option<ServersMeta>,
     /// What its client would start the agent with.
     pub(super) given: RestoreSession,
     /// The first event that its client cannot know of.
@@ -59,7 +59,7 @@ impl Opened {
             created: false,
             replaced: None,
             how: None,
-            servers_kept: false,
+            servers: None,
             given,
             from: session.last_seq().map_or(Seq::FIRST, Seq::next),
             updates: true,
@@ -82,7 +82,7 @@ impl Opened {
             created: self.created,
             replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
             awakening: self.how.map(Into::into),
-            mcp_servers: self.servers_kept.then_some(ServersMeta::Kept),
+            mcp_servers: self.servers,
             seq: (self.from > Seq::FIRST).then(|| self.from.0 - 1),
         })
     }
