@@ -17,7 +17,7 @@ use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
 use crate::machine::{
     AskId, Asleep, Awakening, Deadline, Input, Pass, PassId, Refusal, SessionMachine, Unpassed,
 };
-use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, RequestId, Scope, Turn, TurnId};
+use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
 use crate::store::{SessionWriter, StoreError};
 use crate::tools::Ended;
 
@@ -44,6 +44,8 @@ pub(super) enum Command {
     },
     /// Whoever asks for a prompt again is asked what its turn still asks.
     Join(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
+    /// Whoever is asked where a turn has nobody of its own.
+    Advise(Advisor),
     /// A request for the agent, beside any turn.
     Pass(Box<RestoreSession>, Pass, oneshot::Sender<Result<Arc<str>, Unpassed>>),
     /// Nobody waits for its answer any more.
@@ -54,6 +56,7 @@ pub(super) enum Command {
     Writer(oneshot::Sender<Option<SessionWriter>>),
     Delete(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
+    HasServers(Vec<McpServer>, oneshot::Sender<bool>),
     Idle(Option<Duration>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Leave,
@@ -280,6 +283,7 @@ impl SessionTask {
             Command::Join(request, advisor, reply) => {
                 self.outward.push(Outward::Joined(request, advisor, reply));
             }
+            Command::Advise(advisor) => self.waiters.stand_in(advisor),
             Command::Pass(restore, pass, reply) => {
                 self.waiters.passes.insert(pass.id, reply);
                 self.prepare(*restore);
@@ -306,6 +310,7 @@ impl SessionTask {
                 self.waiters.parked.push(reply);
                 self.step(Input::Park);
             }
+            Command::HasServers(servers, reply) => tell(reply, self.has_servers(&servers)),
             Command::Idle(limit) => {
                 self.idle = limit;
                 self.renew_idle_time();
@@ -326,6 +331,12 @@ impl SessionTask {
         if is_dead && self.machine.current_turn().is_none() {
             self.take_end().await;
         }
+    }
+
+    /// Whether the agent has these servers, or none runs that could have others.
+    fn has_servers(&self, servers: &[McpServer]) -> bool {
+        let has_agent = self.agent.is_some() || self.coming.is_some();
+        !has_agent || self.place.mcp_servers.list == servers
     }
 
     /// An agent that is there already keeps what it was started with.

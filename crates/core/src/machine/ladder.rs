@@ -33,6 +33,10 @@ impl SessionMachine {
             return self.create(advertised, Some(reset));
         }
         let ladder = Ladder { advertised, exchanges, tried_resume: false, tried_load: false, lost: false };
+        if self.is_adopting {
+            // Only a load brings what was said before.
+            return self.descend(now, ladder, Rung::Load);
+        }
         if advertised.resume && (advertised.load || advertised.replay) && advertised.list {
             self.do_(Effect::Ask(Call::List));
             self.do_(Effect::Arm(Deadline::Setup));
@@ -86,10 +90,10 @@ impl SessionMachine {
         } else {
             LineageReason::LoadFailed
         };
-        if self.remembers
-            && self.options.fallback == Fallback::Refuse
-            && let Some(lineage) = &self.lineage
-        {
+        // A fresh session would not be the one that was asked for.
+        let must_be_this_one =
+            self.is_adopting || (self.remembers && self.options.fallback == Fallback::Refuse);
+        if must_be_this_one && let Some(lineage) = &self.lineage {
             let error = AgentError::NotRestored {
                 agent: self.agent.clone(),
                 session: lineage.current().session.clone(),
@@ -137,8 +141,10 @@ impl SessionMachine {
             State::Restoring(restore) => restore,
             other => return self.state = other,
         };
+        let is_adopted = std::mem::take(&mut self.is_adopting);
+        self.remembers |= is_adopted;
         if let Some(lineage) = &mut self.lineage
-            && lineage.tell_inner_id(inner, now) != InnerIdChange::None
+            && (lineage.tell_inner_id(inner, now) != InnerIdChange::None || is_adopted)
         {
             let lineage = lineage.clone();
             self.do_(Effect::SaveLineage(lineage));
@@ -175,7 +181,8 @@ impl SessionMachine {
     /// Takes an update that arrives while the agent brings the session back.
     pub(super) fn replayed(&mut self, update: &Update, body: Arc<str>) {
         let State::Restoring(restore) = &mut self.state else { return };
-        let step = if update.is_history() { restore.alignment.step(update) } else { ReplayStep::Keep };
+        let is_compared = update.is_history() && !self.is_adopting;
+        let step = if is_compared { restore.alignment.step(update) } else { ReplayStep::Keep };
         if step == ReplayStep::Keep {
             self.do_(Effect::Keep(body));
         }

@@ -10,8 +10,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, PermissionCount, PermissionPolicy, Record,
-    RequestId, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, Update, WakeOptions,
+    AcpSessionId, AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, PermissionCount,
+    PermissionPolicy, Record, RequestId, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome,
+    TurnState, Update, WakeOptions,
 };
 
 mod effect;
@@ -44,6 +45,8 @@ pub struct SessionMachine {
     /// Those that the agent has not answered, with their methods.
     passed: Vec<(PassId, Box<str>)>,
     lineage: Option<Lineage>,
+    /// The session is the agent's, and no record of ours until the agent has given it to us.
+    is_adopting: bool,
     last_turn: Option<TurnId>,
     /// Whether an agent ever answered a prompt of this record.
     answered: bool,
@@ -72,6 +75,7 @@ impl SessionMachine {
             waiting: VecDeque::new(),
             passed: Vec::new(),
             lineage: None,
+            is_adopting: false,
             last_turn: None,
             answered: false,
             remembers: false,
@@ -83,6 +87,11 @@ impl SessionMachine {
             carry: false,
             out: Vec::new(),
         }
+    }
+
+    /// A session that the agent has and that we do not know. What the agent replays of it is its history.
+    pub fn adopting(agent: impl Into<String>, session: AcpSessionId, now: Timestamp) -> Self {
+        Self { lineage: Some(Lineage::adopted(session, now)), is_adopting: true, ..Self::new(agent) }
     }
 
     /// A session that was kept.

@@ -9,6 +9,7 @@ use crate::model::{
     RecordId, ToolKind, Verdict,
 };
 
+mod adopting;
 mod cases;
 mod deleting;
 mod table;
@@ -116,6 +117,11 @@ fn feed(machine: &mut SessionMachine, inputs: impl IntoIterator<Item = Input>) -
         effects = machine.handle(at(1000), input);
     }
     effects
+}
+
+/// A session that is to become a record.
+fn adopting() -> SessionMachine {
+    SessionMachine::adopting("a", session("theirs"), at(5))
 }
 
 /// A kept record, live again by resume.

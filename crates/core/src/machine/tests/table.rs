@@ -19,6 +19,7 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("starting, a request waits", after(kept(1), vec![pass(1)])),
         ("looking", restoring(listing)),
         ("creating", after(SessionMachine::new("a"), vec![wake(), ready(ALL)])),
+        ("adopting", after(adopting(), vec![wake(), ready(ALL)])),
         ("resuming", restoring(ALL)),
         ("loading", restoring(LOAD)),
         ("replaying", restoring(REPLAY)),
