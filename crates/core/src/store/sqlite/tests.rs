@@ -134,7 +134,7 @@ async fn an_older_file_is_brought_up_to_date_by_a_writer_and_keeps_everything() 
     );
     let (_home, new) = place();
     fill(&new, WITH_MOODS).await;
-    assert_eq!(format(&new), 3);
+    assert_eq!(format(&new), 4);
 }
 
 #[tokio::test]
