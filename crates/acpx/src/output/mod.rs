@@ -18,6 +18,7 @@ mod record;
 mod samples;
 mod show;
 mod status;
+pub(crate) mod stdio;
 mod turn;
 
 use std::io::{self, Write};

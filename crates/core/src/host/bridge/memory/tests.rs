@@ -64,7 +64,7 @@ fn resume(own: u64, from: &str) -> String {
 }
 
 fn from_seq(seq: u64) -> String {
-    format!(r#"{{"type":"_acpx/seq","seq":{seq}}}"#)
+    crate::acp::Cursor::json_from(crate::model::Seq(seq))
 }
 
 #[test]
