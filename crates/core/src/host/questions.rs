@@ -6,21 +6,27 @@
 //! that grants nothing.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::acp::agent::{AskError, ClientLink, PermissionOutcome};
 use crate::acp::pass_on_params;
+use crate::acp::translate::{
+    elicitation_answer_to_v1, elicitation_to_v2, permission_to_v1, permission_to_v2,
+};
 use crate::engine::{Advice, Question, QuestionKind};
-use crate::model::RecordId;
+use crate::model::{ProtocolVersion, RecordId};
 use crate::wire::WireError;
 
 /// How many questions of one turn may be open, and as many again may wait for that.
 const QUESTIONS: usize = 16;
+
+/// The tool call that a permission of version 2 about nothing in particular is asked for in version 1, which wants one.
+const UNNAMED_CALL: &str = "acpx.permission";
 
 /// The clients that can be asked about each record.
 #[derive(Debug, Default)]
@@ -52,6 +58,15 @@ pub(super) struct TurnClient {
     connection: ConnectionId,
     link: ClientLink,
     presence: watch::Receiver<()>,
+}
+
+/// What an agent asks, about the session as clients call it.
+#[derive(Debug)]
+struct Asked {
+    kind: QuestionKind,
+    /// The version that the params are in.
+    version: ProtocolVersion,
+    params: String,
 }
 
 /// What came of asking one client.
@@ -165,10 +180,10 @@ async fn settle(
     let Some(params) = pass_on_params(question.params(), record.as_str()) else {
         return question.answer(Advice::Reject);
     };
-    let (kind, params) = (question.kind(), Arc::<str>::from(params));
-    own = own.filter(|own| can_be_asked(&own.link, kind, &params));
+    let asked = Arc::new(Asked { kind: question.kind(), version: question.version(), params });
+    own = own.filter(|own| asked.can_be_put_to(&own.link));
     let mut changed = askable.changed.subscribe();
-    let mut put_to = HashSet::new();
+    let mut put_to = HashMap::<ConnectionId, AbortHandle>::new();
     let mut asking = JoinSet::new();
     let mut is_anybody_there = false;
     loop {
@@ -177,10 +192,14 @@ async fn settle(
             Some(own) => vec![(own.connection, own.link.clone())],
             None => askable.of(&record),
         };
+        // Whoever has closed the session hears no more of it.
+        let is_left = |known: &ConnectionId| to_ask.iter().all(|(connection, _)| connection != known);
+        put_to.iter().filter(|(known, _)| is_left(known)).for_each(|(_, task)| task.abort());
         for (connection, link) in to_ask {
-            if can_be_asked(&link, kind, &params) && put_to.insert(connection) {
-                let params = Arc::clone(&params);
-                asking.spawn(async move { (connection, put(kind, &params, &link).await) });
+            if asked.can_be_put_to(&link) && !put_to.contains_key(&connection) {
+                let asked = Arc::clone(&asked);
+                let task = asking.spawn(async move { (connection, asked.put_to(&link).await) });
+                put_to.insert(connection, task);
             }
         }
         if asking.is_empty() {
@@ -201,7 +220,7 @@ async fn settle(
                 Ok((connection, Said::Gone)) => {
                     own = own.filter(|own| own.connection != connection);
                 }
-                // Nothing ends it but ourselves.
+                // It was taken back.
                 Err(_) => {}
             },
             () = own_is_gone => {}
@@ -210,39 +229,59 @@ async fn settle(
     }
 }
 
-/// Whether a client takes questions of this kind. Every client takes permissions.
-fn can_be_asked(link: &ClientLink, kind: QuestionKind, params: &str) -> bool {
-    #[derive(Deserialize)]
-    struct Mode<'a> {
-        #[serde(borrow)]
-        mode: Option<Cow<'a, str>>,
+impl Asked {
+    /// Whether a client takes questions of this kind. Every client takes permissions.
+    fn can_be_put_to(&self, link: &ClientLink) -> bool {
+        #[derive(Deserialize)]
+        struct Mode<'a> {
+            #[serde(borrow)]
+            mode: Option<Cow<'a, str>>,
+        }
+        let taken = link.client().elicitation;
+        match self.kind {
+            QuestionKind::Permission => true,
+            QuestionKind::Elicitation => match serde_json::from_str(&self.params) {
+                Ok(Mode { mode: Some(mode) }) if mode == "url" => taken.url,
+                _ => taken.form,
+            },
+        }
     }
-    let taken = link.client().elicitation;
-    match kind {
-        QuestionKind::Permission => true,
-        QuestionKind::Elicitation => match serde_json::from_str(params) {
-            Ok(Mode { mode: Some(mode) }) if mode == "url" => taken.url,
-            _ => taken.form,
-        },
-    }
-}
 
-/// Puts a question to one client. Dropping this takes it back.
-async fn put(kind: QuestionKind, params: &str, link: &ClientLink) -> Said {
-    let said = match kind {
-        QuestionKind::Permission => link.pass_on_question(params).await.map(|outcome| match outcome {
-            PermissionOutcome::Selected(option) => Advice::Choose(option.into()),
-            PermissionOutcome::Cancelled => Advice::Cancel,
-        }),
-        QuestionKind::Elicitation => {
-            link.ask("elicitation/create", params).await.map(|result| Advice::Say(result.into()))
+    /// Puts the question to one client, in its own version of the protocol. Dropping this takes it back.
+    async fn put_to(&self, link: &ClientLink) -> Said {
+        let client = link.client().protocol;
+        let Some(params) = self.params_for(client) else { return Said::Nothing };
+        let said = match self.kind {
+            QuestionKind::Permission => link.pass_on_question(&params).await.map(|outcome| match outcome {
+                PermissionOutcome::Selected(option) => Advice::Choose(option.into()),
+                PermissionOutcome::Cancelled => Advice::Cancel,
+            }),
+            QuestionKind::Elicitation => link.ask("elicitation/create", &params).await.map(|result| {
+                let is_new = (self.version, client) == (ProtocolVersion::V1, ProtocolVersion::V2);
+                Advice::Say(if is_new { elicitation_answer_to_v1(&result).into() } else { result.into() })
+            }),
+        };
+        match said {
+            Ok(advice) => Said::Answer(advice),
+            Err(AskError::NotSent(WireError::Closed | WireError::WriteFailed { .. }) | AskError::Gone) => {
+                Said::Gone
+            }
+            Err(AskError::NotSent(_) | AskError::Refused(_) | AskError::Unreadable) => Said::Nothing,
         }
-    };
-    match said {
-        Ok(advice) => Said::Answer(advice),
-        Err(AskError::NotSent(WireError::Closed | WireError::WriteFailed { .. }) | AskError::Gone) => {
-            Said::Gone
-        }
-        Err(AskError::NotSent(_) | AskError::Refused(_) | AskError::Unreadable) => Said::Nothing,
+    }
+
+    /// The question in this version; `None` if it cannot be said there.
+    fn params_for(&self, client: ProtocolVersion) -> Option<Cow<'_, str>> {
+        use ProtocolVersion::{V1, V2};
+        let translated = match (self.kind, self.version, client) {
+            (QuestionKind::Permission, V1, V2) => permission_to_v2(&self.params)?,
+            (QuestionKind::Permission, V2, V1) => permission_to_v1(&self.params, UNNAMED_CALL)?,
+            (QuestionKind::Elicitation, V1, V2) => elicitation_to_v2(&self.params)?,
+            // A form of version 2 is read by version 1 as it is.
+            (QuestionKind::Elicitation, V2, V1) | (_, V1, V1) | (_, V2, V2) => {
+                return Some(Cow::Borrowed(&self.params));
+            }
+        };
+        Some(Cow::Owned(translated.into()))
     }
 }
