@@ -75,7 +75,14 @@ async fn ours_are_listed_first_and_then_what_the_agent_has_besides_each_once() {
 #[tokio::test]
 async fn an_agent_that_cannot_list_or_is_broken_costs_nobody_our_records() {
     let bench = Bench::new();
-    let broken = Script::new().initialize(capabilities()).session_new("s1").next_start().exit(3);
+    // Its first start is to ask it what it offers.
+    let broken = Script::new()
+        .initialize(capabilities())
+        .next_start()
+        .initialize(capabilities())
+        .session_new("s1")
+        .next_start()
+        .exit(3);
     let mut editor = bench.editor(&bench.agent(&broken)).await;
     let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
     let made = editor.call("session/new", new).await.unwrap();
@@ -130,7 +137,8 @@ async fn two_who_ask_for_one_session_at_once_get_one_record() {
     let second = two.ask("session/resume", bench.load_params("theirs")).await;
     one.answer(first).await.0.unwrap();
     two.answer(second).await.0.unwrap();
-    assert_eq!(methods(&argv), ["initialize", "session/load"]);
+    // The first start was to ask it what it offers.
+    assert_eq!(methods(&argv), ["initialize", "initialize", "session/load"]);
     assert_eq!(bench.record("theirs").await.lineage.rows().len(), 1);
 }
 
@@ -152,7 +160,8 @@ async fn a_session_that_the_agent_does_not_have_is_unknown_and_leaves_nothing() 
             assert_eq!((&error["code"], &error["data"]["sessionId"]), (&json!(-32002), &json!("nobodys")));
         }
         let methods = methods(&argv);
-        assert_eq!(methods, [asked, asked].concat());
+        // The first start was to ask it what it offers.
+        assert_eq!(methods, [&["initialize"], asked, asked].concat());
         // A command of ours has no agent of its own to ask.
         let mut client = bench.client().await;
         let refusal = super::refusal(&mut client, "session/resume", &bench.resume_params("nobodys")).await;

@@ -20,6 +20,7 @@ mod abuse;
 mod adopting;
 mod asking;
 mod clients;
+mod combinations;
 mod editor;
 mod faults;
 mod killed;
@@ -35,6 +36,7 @@ mod servers;
 mod shell;
 mod unanswered;
 mod updates;
+mod version_2;
 mod versions;
 mod watch;
 
