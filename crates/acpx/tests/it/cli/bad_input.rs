@@ -40,7 +40,7 @@ fn cases(place: &Place) -> Vec<Case> {
         case(
             played(&version),
             "AGENT_PROTOCOL_VERSION",
-            "answered protocol version 99, and this acpx speaks 1",
+            "answered protocol version 99, and was asked for 1",
         ),
         case(played(&ready().expect("session/new").reply(json!({}))), "AGENT_BAD_ANSWER", "session/new"),
         case(played(&ready().refuse("session/new", login)), "AUTH_REQUIRED", "Authentication required"),
