@@ -9,8 +9,9 @@ impl Script {
     /// Answers `initialize` with version 2 and this `capabilities.session`.
     #[must_use]
     pub fn initialize_v2(self, session: Value) -> Self {
-        let mut answer = json!({ "protocolVersion": 2, "info": { "name": "scripted", "version": "2" } });
-        answer["capabilities"] = json!({ "session": session });
+        let info = json!({ "name": "scripted", "version": "2" });
+        let capabilities = Value::from_iter([("session", session)]);
+        let answer = json!({ "protocolVersion": 2, "info": info, "capabilities": capabilities });
         self.expect("initialize").reply(answer)
     }
 

@@ -37,6 +37,7 @@ mod reservations;
 mod session;
 mod settings;
 mod task;
+mod telling;
 mod waiters;
 
 pub use crate::acp::client::Offered;

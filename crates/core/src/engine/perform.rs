@@ -9,7 +9,7 @@ use crate::acp::client::{
     Answer, FromAgent, ListPage, Meaning, Outgoing, SessionPlace, is_elicitation_answer,
 };
 use crate::machine::{
-    AskId, Asleep, Awakening, Call, Deadline, Effect, Input, PassId, Permit, Refusal, Unpassed,
+    AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
 };
 use crate::model::{
     AgentError, Decision, Fact, PermissionPolicy, Reading, RequestId, Scope, Timestamp, Turn, TurnId,
@@ -171,13 +171,15 @@ impl SessionTask {
                 let carried = history.map(|history| history::with_history(&prompt, &history));
                 Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), meta.as_deref()))
             }
-            Call::Pass(pass) => Some(match connection.passing(&pass.method) {
-                Some(passing) => passing.request(pass.id, session, &pass.params),
-                None => {
-                    let (agent, method) = (self.place.agent.label().to_owned(), pass.method.into_string());
-                    Err(AgentError::NotOffered { agent, method })
-                }
-            }),
+            Call::Pass(Pass { id, method, params, .. }) => Some(
+                connection
+                    .passing(&method)
+                    .ok_or_else(|| AgentError::NotOffered {
+                        agent: self.place.agent.label().to_owned(),
+                        method: method.into_string(),
+                    })
+                    .and_then(|passing| passing.request(id, session, &params)),
+            ),
             Call::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
             Call::Cancel => Some(Ok(connection.cancel(session))),
             Call::Close => Some(Ok(connection.close()?.request(session))),

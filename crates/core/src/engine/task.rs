@@ -17,9 +17,7 @@ use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
 use crate::machine::{
     AskId, Asleep, Awakening, Deadline, Input, Pass, PassId, Refusal, SessionMachine, Unpassed,
 };
-use crate::model::{
-    AgentEnd, AgentError, AgentExit, AgentRun, McpServer, RequestId, Scope, SessionIdentity, Turn, TurnId,
-};
+use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
 use crate::store::{SessionWriter, StoreError};
 use crate::tools::Ended;
 
@@ -29,7 +27,7 @@ use super::keeper::{Heir, Keeper};
 use super::metas::Metas;
 use super::perform::Outward;
 use super::place::Place;
-use super::session::{End, Offers, SessionStatus, Told};
+use super::session::{End, Told};
 use super::waiters::{PromptWaiter, Waiters, tell};
 use super::{Counted, Prompt, RestoreSession, Shared, history};
 
@@ -100,7 +98,7 @@ pub(super) struct SessionTask {
     /// How long an agent with nothing to do stays while nobody holds the session.
     idle: Option<Duration>,
     /// Counts this session among the live ones while it has an agent.
-    live: Option<Counted>,
+    pub(super) live: Option<Counted>,
     pub(super) agent: Option<LiveAgent>,
     pub(super) coming: Option<Coming>,
     /// The agent's process, until its end is kept.
@@ -456,44 +454,6 @@ impl SessionTask {
         if self.machine.is_live() && self.machine.is_idle() {
             self.arm(Deadline::Idle);
         }
-    }
-
-    fn tell_status(&mut self) {
-        let has_agent = self.agent.is_some() || self.coming.is_some() || self.going.is_some();
-        if has_agent != self.live.is_some() {
-            self.live = has_agent.then(|| Counted::one(&self.shared.live));
-        }
-        let identity =
-            self.machine.lineage().filter(|_| self.keeper.has_record()).map(|lineage| SessionIdentity {
-                record: self.keeper.record().clone(),
-                session: lineage.current().session.clone(),
-                agent_session: lineage.current().agent_session.clone(),
-            });
-        let status = SessionStatus {
-            identity,
-            agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()),
-            has_work: self.machine.has_work(),
-        };
-        self.tell_offers();
-        self.told.status.send_if_modified(|told| {
-            let changed = *told != status;
-            *told = status;
-            changed
-        });
-    }
-
-    /// What is offered by an agent that is gone stays until another has the session.
-    fn tell_offers(&mut self) {
-        let Some(agent) = self.agent.as_ref().filter(|_| self.machine.is_live()) else { return };
-        let (offered, answer) = (agent.connection.offered(), agent.connection.answer());
-        self.told.offers.send_if_modified(|told| {
-            let is_told = Arc::ptr_eq(&told.offered, offered)
-                && told.answer.as_ref().is_some_and(|told| Arc::ptr_eq(told, answer));
-            if !is_told {
-                *told = Offers { offered: offered.clone(), answer: Some(answer.clone()) };
-            }
-            !is_told
-        });
     }
 
     /// Leaves nothing behind, or tells what is left. It does not take longer than processes are given.

@@ -85,7 +85,7 @@ pub(super) struct Prompting {
     /// Whether the agent has said or done anything in it, or that it works.
     pub(super) worked: bool,
     /// How the agent stopped, if that came before it had answered the prompt.
-    pub(super) stopped: Option<Option<Result<Stopped, AgentError>>>,
+    pub(super) stopped: Option<Box<Result<Stopped, AgentError>>>,
     /// Lines that look like the rest of a late replay. They are shown after all if they were not.
     pub(super) held: Vec<Arc<str>>,
     /// Whether the held lines are all that the replay owed.

@@ -13,6 +13,7 @@ mod adopting;
 mod cases;
 mod deleting;
 mod table;
+mod version_2;
 mod wishes;
 
 fn at(millis: i64) -> Timestamp {

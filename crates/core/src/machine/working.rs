@@ -5,15 +5,12 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Fact, PermissionCount, PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnId,
-    TurnState, WakeOptions,
+    Fact, PermissionCount, PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnId, TurnState,
+    WakeOptions,
 };
 
 use super::state::{Live, Prompting, State};
-use super::{AgentState, Deadline, Effect, SessionMachine, Stopped};
-
-/// How an agent's work ended, if it says so.
-pub(super) type Ended = Option<Result<Stopped, AgentError>>;
+use super::{AgentState, Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
     pub(super) fn agent_state(&mut self, now: Timestamp, state: AgentState, body: Arc<str>, own: RequestId) {
@@ -23,31 +20,13 @@ impl SessionMachine {
                 self.begin_own_turn(now, own);
                 self.do_(Effect::Keep(body));
             }
-            (State::Prompting(prompting), state) => {
-                let ended = match state {
-                    // Agents also say that they are idle when a session is ready, and that may come late.
-                    AgentState::Idle(None) if !(prompting.worked || prompting.cancelling) => None,
-                    AgentState::Idle(how) if prompting.inserted => Some(how),
-                    // It may have been quicker with its work than with its answer.
-                    AgentState::Idle(how) => {
-                        prompting.stopped = Some(how);
-                        None
-                    }
-                    AgentState::Working => {
-                        prompting.worked = true;
-                        prompting.stopped = None;
-                        None
-                    }
-                    AgentState::Other => None,
-                };
+            (State::Prompting(_), state) => {
                 self.do_(Effect::Keep(body));
-                if let Some(how) = ended {
-                    self.work_ended(now, how);
-                }
+                self.state_in_a_turn(now, state);
             }
             (State::Closing(_, Some(_)), AgentState::Idle(how)) => {
                 self.do_(Effect::Keep(body));
-                self.work_ended(now, how);
+                self.prompt_answered(now, how.unwrap_or_else(|| Ok(StopReason::cancelled().into())));
             }
             (state, told) => {
                 let is_setup = matches!(state, State::Looking(_) | State::Creating(..) | State::Restoring(_));
@@ -64,19 +43,38 @@ impl SessionMachine {
         }
     }
 
+    fn state_in_a_turn(&mut self, now: Timestamp, state: AgentState) {
+        let State::Prompting(Prompting { cancelling, inserted, worked, stopped, .. }) = &mut self.state
+        else {
+            return;
+        };
+        let how = match state {
+            AgentState::Other => return,
+            AgentState::Working => {
+                *worked = true;
+                *stopped = None;
+                return;
+            }
+            // Agents also say that they are idle when a session is ready, and that may come late.
+            AgentState::Idle(None) if !(*worked || *cancelling) => return,
+            AgentState::Idle(None) if *cancelling => Ok(StopReason::cancelled().into()),
+            AgentState::Idle(None) => Ok(StopReason::new("end_turn").into()),
+            AgentState::Idle(Some(how)) => how,
+        };
+        // An agent may be quicker with its work than with its answer to the prompt.
+        if *inserted {
+            self.prompt_answered(now, how);
+        } else {
+            *stopped = Some(Box::new(how));
+        }
+    }
+
     pub(super) fn prompt_inserted(&mut self, now: Timestamp) {
         let State::Prompting(prompting) = &mut self.state else { return };
         prompting.inserted = true;
         if let Some(how) = prompting.stopped.take() {
-            self.work_ended(now, how);
+            self.prompt_answered(now, *how);
         }
-    }
-
-    fn work_ended(&mut self, now: Timestamp, how: Ended) {
-        let cancelling =
-            matches!(self.state, State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(..));
-        let unsaid = || if cancelling { StopReason::cancelled() } else { StopReason::new("end_turn") };
-        self.prompt_answered(now, how.unwrap_or_else(|| Ok(unsaid().into())));
     }
 
     /// The session is live, and its agent has been at work since before it was.
