@@ -17,7 +17,6 @@ mod reach;
 mod scope;
 mod settings;
 mod setup;
-mod stdio;
 mod takeover;
 mod talk;
 

@@ -1,8 +1,10 @@
 //! The verbs with their arguments and help texts, as clap reads them. What they mean is in `invocation`.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
+use acpx_core::acp::Cursor;
+use acpx_core::model::{Seq, TurnId};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
@@ -47,7 +49,7 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them.
-const UNUSED: [(&[&str], &[&str]); 10] = [
+const UNUSED: [(&[&str], &[&str]); 12] = [
     (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
     (&["exec"], &["ttl"]),
     (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
@@ -57,6 +59,8 @@ const UNUSED: [(&[&str], &[&str]); 10] = [
     (&["sessions", "list"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
+    (&["sessions", "replay"], READING),
+    (&["sessions", "watch"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
     (&["sessions", "close"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
 ];
 const READING: &[&str] = &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "mcp_config"];
@@ -197,7 +201,7 @@ pub(super) struct AcpArgs {
     pub(super) session: SessionArgs,
 }
 
-/// Make, list, show and close sessions; without more words, list them
+/// Make, list, show, follow and close sessions; without more words, list them
 #[derive(Debug, Subcommand)]
 #[command(
     override_usage = "acpx [AGENT] sessions [COMMAND] [FLAGS]",
@@ -213,6 +217,8 @@ pub(super) enum SessionsVerb {
     List(ListArgs),
     Show(ShowArgs),
     History(HistoryArgs),
+    Replay(ReplayArgs),
+    Watch(WatchArgs),
     Close(CloseArgs),
     Migrate(MigrateArgs),
 }
@@ -297,6 +303,54 @@ pub(super) struct HistoryArgs {
     pub(super) limit: NonZeroUsize,
     #[command(flatten)]
     pub(super) session: SessionArgs,
+}
+
+/// Show what was said again, from any place
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions replay [FLAGS] [NAME]")]
+pub(super) struct ReplayArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+    /// Only the last so many turns
+    #[arg(long, value_name = "N")]
+    pub(super) last: Option<NonZeroU64>,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Follow what happens in a session until interrupted; its agent is not started
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions watch [FLAGS] [NAME]")]
+pub(super) struct WatchArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// A place in a conversation.
+#[derive(Debug, Clone, Args)]
+pub(super) struct PlaceArgs {
+    /// Where to begin: start, turn:N, message:ID or seq:N
+    #[arg(long, value_name = "PLACE", value_parser = place)]
+    pub(super) from: Option<Cursor>,
+}
+
+/// Reads a place.
+fn place(text: &str) -> Result<Cursor, String> {
+    let number = |number: &str| number.parse().ok().filter(|number| *number > 0);
+    let read = match text.split_once(':') {
+        None if text == "start" => Some(Cursor::Start),
+        Some(("turn", turn)) => number(turn).map(|turn| Cursor::Turn(TurnId(turn))),
+        Some(("seq", seq)) => number(seq).map(|seq| Cursor::Seq(Seq(seq))),
+        Some(("message", id)) if !id.is_empty() => Some(Cursor::Message(id.into())),
+        _ => None,
+    };
+    read.ok_or_else(|| "a place is start, turn:N, message:ID or seq:N, counted from 1".to_owned())
 }
 
 /// Close a session: its agent is ended, what was said is kept

@@ -18,6 +18,7 @@ mod record;
 mod samples;
 mod show;
 mod status;
+pub(crate) mod stdio;
 mod turn;
 
 use std::io::{self, Write};
@@ -34,7 +35,7 @@ pub(crate) use self::list::{ListRow, RemoteSession, list};
 pub(crate) use self::migrate::migrated;
 pub(crate) use self::show::show;
 pub(crate) use self::status::{Snapshot, no_session, status};
-pub(crate) use self::turn::{PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
+pub(crate) use self::turn::{FollowView, PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
 
 use acpx_core::host::WatchedEvent;
 

@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::machine::Advertised;
 use crate::model::ProtocolVersion;
 
-#[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
 /// What an agent advertised.
+#[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capabilities {
     /// `session/new`.
@@ -19,6 +19,8 @@ pub struct Capabilities {
     pub sessions: Advertised,
     /// `session/fork`.
     pub fork: bool,
+    /// `logout`.
+    pub logout: bool,
     /// MCP servers that the agent starts.
     pub mcp_stdio: bool,
     /// MCP servers over HTTP.
@@ -63,6 +65,7 @@ impl Capabilities {
                 delete: session("delete"),
             },
             fork: session("fork"),
+            logout: at("/agentCapabilities/auth/logout"),
             mcp_stdio: true,
             mcp_http: at("/agentCapabilities/mcpCapabilities/http"),
             mcp_sse: at("/agentCapabilities/mcpCapabilities/sse"),
@@ -90,6 +93,8 @@ impl Capabilities {
                 delete: session("delete"),
             },
             fork: session("fork"),
+            // Whoever can be logged in to can be logged out of.
+            logout: result["authMethods"].as_array().is_some_and(|ways| !ways.is_empty()),
             mcp_stdio: session("mcp/stdio"),
             mcp_http: session("mcp/http"),
             mcp_sse: false,
@@ -143,6 +148,7 @@ mod tests {
                 "loadSession": true,
                 "mcpCapabilities": {"http": true, "sse": false},
                 "promptCapabilities": {"image": true, "audio": false},
+                "auth": {"logout": {}},
                 "sessionCapabilities": {"list": {}, "delete": {}, "fork": {}, "resume": null, "close": {"_meta": {}}},
             },
         });
@@ -157,6 +163,7 @@ mod tests {
                 delete: true,
             },
             fork: true,
+            logout: true,
             mcp_stdio: true,
             mcp_http: true,
             mcp_sse: false,
@@ -183,6 +190,7 @@ mod tests {
             new: true,
             sessions: Advertised { delete: true, ..all },
             fork: true,
+            logout: false,
             mcp_stdio: true,
             mcp_http: true,
             mcp_sse: false,

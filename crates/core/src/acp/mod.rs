@@ -21,4 +21,3 @@ pub use content::{StateUpdate, content, prompt_text, state_update, update, updat
 pub use cursor::Cursor;
 pub(crate) use passing::pass_on_params;
 pub use reading::read as read_error;
-pub use render::ClientView;

@@ -41,7 +41,7 @@ mod tests {
     #[test]
     fn params_are_passed_on_with_another_session_id_and_every_other_byte() {
         let params = r#"{"n":1.0e2, "sessionId" : "s","toolCall":{"sessionId":"s"} }"#;
-        let expected = params.replacen(r#""sessionId" : "s""#, r#""sessionId" : "r\""#, 1);
+        let expected = params.replacen(r#""sessionId" : "s""#, r#""sessionId" : "r\"""#, 1);
         assert_eq!(pass_on_params(params, "r\"").as_deref(), Some(expected.as_str()));
         assert_eq!(pass_on_params(r#"{"sessionId":7}"#, "r").as_deref(), Some(r#"{"sessionId":"r"}"#));
         assert_eq!(pass_on_params("{}", "r"), None);

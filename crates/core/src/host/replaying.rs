@@ -3,7 +3,8 @@
 
 use std::sync::Arc;
 
-use crate::acp::render::{Bounds, ClientView, KnownIds, Rendering, Replay, Survey};
+use crate::acp::agent::ClientFacts;
+use crate::acp::render::{Bounds, KnownIds, Rendering, Replay, Survey};
 use crate::acp::{Cursor, content};
 use crate::model::{
     Content, Event, EventKind, Fact, LineageIndex, OwnMessageId, RecordId, Seq, TurnId, Update,
@@ -137,6 +138,19 @@ impl KeptEvents {
         Pages { kept: self, next: from, until: self.until }
     }
 
+    /// What is to be told from an event on, and the last lineage row in it.
+    async fn survey(&self, from: Seq) -> Result<(Survey, LineageIndex), StoreError> {
+        let (mut survey, mut row) = (Survey::default(), LineageIndex::FIRST);
+        let mut pages = self.pages(from);
+        while let Some(page) = pages.next().await? {
+            for event in &page {
+                row = row.max(event.lineage);
+                survey.take(event);
+            }
+        }
+        Ok((survey, row))
+    }
+
     /// The ids that agents have used so far.
     async fn known_ids(&self) -> Result<KnownIds, StoreError> {
         let mut known = KnownIds::default();
@@ -206,18 +220,15 @@ impl Replaying {
     /// Looks through what is to be told, from an event on.
     pub(super) async fn begin(
         kept: KeptEvents,
-        client: ClientView,
+        client: Arc<ClientFacts>,
         from: Seq,
         bounds: Bounds,
     ) -> Result<Self, StoreError> {
-        let next = kept.context_of(from).await?;
-        let (mut survey, mut row) = (Survey::default(), LineageIndex::FIRST);
-        let mut pages = kept.pages(next);
-        while let Some(page) = pages.next().await? {
-            for event in &page {
-                row = row.max(event.lineage);
-                survey.take(event);
-            }
+        let mut next = kept.context_of(from).await?;
+        let (mut survey, mut row) = kept.survey(next).await?;
+        if survey.lacks_beginning() && next > Seq::FIRST {
+            next = Seq::FIRST;
+            (survey, row) = kept.survey(next).await?;
         }
         let mut rendering = Rendering::new(&kept.record, client);
         if row > LineageIndex::FIRST {
@@ -234,7 +245,7 @@ impl Replaying {
         self.next = pages.next;
         match page {
             Some(page) => Ok(Some(page.iter().flat_map(|event| replay.take(event)).collect())),
-            None => Ok(self.replay.take().map(|replay| replay.finish().0)),
+            None => Ok(self.replay.take().map(|replay| replay.finish())),
         }
     }
 }

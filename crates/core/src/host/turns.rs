@@ -6,13 +6,15 @@
 
 use std::pin::pin;
 
+use serde::Deserialize;
+
 use crate::acp::agent::{CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall};
 use crate::engine::{Prompt, RestoreSession, Session, SessionError};
 use crate::model::{
-    EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId, TurnOutcome, TurnState,
+    ClientName, EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
+    TurnOutcome, TurnState,
 };
 use crate::store::Store;
-use serde::Deserialize;
 
 use super::FromHost;
 use super::attachment::Attachment;
@@ -47,7 +49,7 @@ impl Connection {
         let meta: PromptMeta = read_meta(call.meta.as_deref())?;
         let restore = RestoreSession { options: meta.wishes.into(), ..given };
         let prompt =
-            self.prompt_of(&call, &meta)?.with_restore(restore.clone()).with_client(self.client().name);
+            self.prompt_of(&call, &meta)?.with_restore(restore.clone()).with_client(client_name(link));
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
         let _own = own.map(|own| own.add(prompt.request()));
         let presence = Presence::default();
@@ -190,6 +192,13 @@ impl Waiting<'_> {
         // A client that is gone does not miss it.
         drop(self.link.notify(ACCEPTED, &params.to_string()).await);
     }
+}
+
+/// Who asks, if it said so.
+fn client_name(link: &ClientLink) -> Option<ClientName> {
+    let client = link.client();
+    let name = client.name.clone()?;
+    Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
 fn answer(turn: &Turn, session: &Session, last: Option<Seq>) -> Result<PromptAnswer, CallError> {

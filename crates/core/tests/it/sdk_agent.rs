@@ -142,6 +142,7 @@ async fn initialize_is_understood_both_ways() {
             delete: true,
         },
         fork: false,
+        logout: false,
         mcp_stdio: true,
         mcp_http: false,
         mcp_sse: false,

@@ -7,9 +7,8 @@ use serde_json::Value;
 
 use super::error::CallError;
 use super::params::{Field, Member, ParamProblem};
-use crate::acp::ClientView;
 use crate::acp::capabilities::advertised;
-use crate::model::{ClientName, ProtocolVersion};
+use crate::model::ProtocolVersion;
 
 /// What a client said of itself.
 #[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
@@ -67,18 +66,6 @@ pub(super) fn negotiate(asked: u16, latest: ProtocolVersion) -> Result<ProtocolV
 }
 
 impl ClientFacts {
-    /// What it can be told of a conversation.
-    pub fn view(&self) -> ClientView {
-        let version = self.version.clone().unwrap_or_default();
-        ClientView {
-            protocol: self.protocol,
-            name: self.name.clone().map(|name| ClientName { name, version }),
-            notices: self.notices,
-            compaction: self.compaction,
-            boolean_options: self.boolean_options,
-        }
-    }
-
     /// Reads the params of `initialize`. Only the version must be there, and in version 2 the client's name;
     /// one that asks for more than we offer may have put it elsewhere, and goes unnamed.
     pub(super) fn read(params: Option<&str>, latest: ProtocolVersion) -> Result<Self, CallError> {

@@ -73,7 +73,7 @@ pub(super) struct Head<'a> {
     pub(super) message_id: Option<&'a RawValue>,
     pub(super) tool_call: Option<&'a RawValue>,
     pub(super) content: Option<&'a RawValue>,
-    pub(super) state: Option<&'a RawValue>,
+    pub(super) has_title: bool,
     /// Whether there is anything beside these.
     has_others: bool,
 }
@@ -110,7 +110,7 @@ impl<'a> Head<'a> {
             message_id: None,
             tool_call: None,
             content: None,
-            state: None,
+            has_title: false,
             has_others: true,
         })
     }
@@ -211,7 +211,7 @@ enum HeadMember {
     MessageId,
     ToolCallId,
     Content,
-    State,
+    Title,
     #[serde(other)]
     Other,
 }
@@ -226,14 +226,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Head<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Head<'a>, A::Error> {
                 let (mut what, mut message_id, mut tool_call) = (None, None, None);
-                let (mut content, mut state, mut has_others) = (None, None, false);
+                let (mut content, mut title) = (None, None);
+                let mut has_others = false;
                 while let Some(member) = map.next_key()? {
                     match member {
                         HeadMember::SessionUpdate => once(&mut what, &mut map)?,
                         HeadMember::MessageId => once(&mut message_id, &mut map)?,
                         HeadMember::ToolCallId => once(&mut tool_call, &mut map)?,
                         HeadMember::Content => once(&mut content, &mut map)?,
-                        HeadMember::State => once(&mut state, &mut map)?,
+                        HeadMember::Title => once(&mut title, &mut map)?,
                         HeadMember::Other => {
                             has_others = true;
                             map.next_value::<IgnoredAny>()?;
@@ -242,7 +243,15 @@ impl<'de: 'a, 'a> Deserialize<'de> for Head<'a> {
                 }
                 let kind = what.and_then(text_of).map_or(Kind::Other, |what| kind_of(&what));
                 let message_id = message_id.filter(|id: &&RawValue| id.get() != "null");
-                Ok(Head { kind, message_id, tool_call, content, state, has_others })
+                let has_title = title.is_some();
+                Ok(Head {
+                    kind,
+                    message_id,
+                    tool_call,
+                    content,
+                    has_title,
+                    has_others: has_others || has_title,
+                })
             }
         }
         source.deserialize_map(Members(std::marker::PhantomData))

@@ -4,18 +4,20 @@
 //! by its bytes, with the session id, and an id that an earlier ACP session of the record had used, replaced. A client
 //! that did not ask for a kind of update is not told it.
 
-mod client_view;
 mod entities;
 mod line;
 mod live;
 mod outgoing;
 mod replay;
 mod run;
+mod state;
 mod survey;
 mod tool;
 
-pub use client_view::ClientView;
 pub(crate) use entities::KnownIds;
 pub(crate) use live::Rendering;
 pub(crate) use replay::{Bounds, Replay};
 pub(crate) use survey::Survey;
+
+#[cfg(test)]
+mod tests;

@@ -13,6 +13,7 @@ pub(crate) struct Survey {
     states: HashMap<State, Seq>,
     plans: HashMap<Option<TurnId>, Seq>,
     running: Option<TurnId>,
+    lacks_beginning: bool,
 }
 
 impl Survey {
@@ -36,7 +37,9 @@ impl Survey {
         match head.kind {
             Kind::Tool | Kind::ToolContent => {
                 if let Some(call) = head.tool_call.and_then(text_of) {
-                    self.tools.insert((event.lineage, call.into()), event.seq);
+                    let before = self.tools.insert((event.lineage, call.into()), event.seq);
+                    // A call begins with its title. One that does not may have begun before what is looked at.
+                    self.lacks_beginning |= before.is_none() && !head.has_title;
                 }
             }
             Kind::State(State::Plan) => {
@@ -62,6 +65,11 @@ impl Survey {
             other => self.states.get(&other),
         };
         last.is_none_or(|last| *last <= event.seq)
+    }
+
+    /// Whether a tool call may have begun before what was looked at.
+    pub(crate) fn lacks_beginning(&self) -> bool {
+        self.lacks_beginning
     }
 
     /// The turn that runs when all has been looked at.

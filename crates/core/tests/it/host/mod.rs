@@ -28,6 +28,7 @@ mod listing;
 mod load;
 mod many;
 mod repeated;
+mod replay;
 mod safety;
 mod sdk;
 mod servers;

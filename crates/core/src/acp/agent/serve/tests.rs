@@ -8,6 +8,8 @@
 mod closing;
 mod leaving;
 mod malformed;
+mod own_states;
+mod version_2;
 
 use std::sync::Mutex;
 
@@ -64,7 +66,16 @@ impl AgentService for Toy {
         }
     }
 
-    async fn resume_session(&self, call: RestoreCall, _: ClientLink) -> Result<SessionSetup, CallError> {
+    async fn resume_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
+        if call.session.as_str() == "s1" {
+            if call.replay_from.is_some() {
+                for text in ["one", "two"] {
+                    let update = UpdateBody::agent_text(text).in_message("m");
+                    link.update(&call.session, &update).await.unwrap();
+                }
+            }
+            return Ok(SessionSetup::new(call.session));
+        }
         Err(CallError::PassedOn(RpcError::new(-31002, format!("Session {} is already open", call.session))))
     }
 
@@ -107,6 +118,14 @@ impl AgentService for Toy {
         mut cancellation: Cancellation,
         link: TurnLink,
     ) -> Result<PromptAnswer, CallError> {
+        if call.text == "fail before it is inserted" {
+            return Err(CallError::NotKept { session: call.session, source: "broken".into() });
+        }
+        if call.text == "wait before it is inserted" {
+            cancellation.requested().await;
+            return Ok(StopReason::cancelled().into());
+        }
+        link.inserted(&format!("user {}", call.text), &Meta::new()).await;
         let say = async |text: &str| link.update(&call.session, &UpdateBody::agent_text(text)).await.unwrap();
         match call.text.as_str() {
             "wait" => {
@@ -157,6 +176,11 @@ fn ask(session: &AcpSessionId) -> PermissionAsk {
     }
 }
 
+fn offer() -> Offer {
+    use Feature::{Close, Delete, List, Load, Modes, Resume};
+    Offer::new("toy", "0.1", [Load, Resume, Close, Delete, List, Modes])
+}
+
 fn session(text: &str) -> AcpSessionId {
     AcpSessionId::new(text).unwrap()
 }
@@ -174,9 +198,11 @@ impl Client {
     }
 
     fn of(service: Arc<impl AgentService>) -> Self {
-        use Feature::{Close, Delete, List, Load, Modes, Resume};
+        Self::offered(service, offer())
+    }
+
+    fn offered(service: Arc<impl AgentService>, offer: Offer) -> Self {
         let ((peer, incoming), (agent, requests)) = memory(Limits::default());
-        let offer = Offer::new("toy", "0.1", [Load, Resume, Close, Delete, List, Modes]);
         let served = tokio::spawn(serve(agent, requests, service, offer, GRACE));
         Self { peer, incoming, served }
     }
