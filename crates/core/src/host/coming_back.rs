@@ -2,13 +2,14 @@
 //! whether it is where the client thinks it is; and with which servers its agent runs.
 
 use crate::acp::agent::{CallError, RestoreCall};
-use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
+use crate::engine::{NewSession, Servers, SessionError};
 use crate::model::{AgentError, RecordId};
 
 use super::connection::{Connection, problem, read_meta, record_of, source};
 use super::fault;
 use super::list;
-use super::meta::RestoreMeta;
+use super::meta::{RestoreMeta, ServersMeta};
+use super::opening::Opened;
 
 impl Connection {
     /// Sees to it that the session is a record of ours and works in the client's directory. One that we do not know is
@@ -49,27 +50,19 @@ impl Connection {
 
     /// Lets the agent be started anew if it runs with other servers than this client has named, nothing runs, and
     /// nobody else is at the session.
-    pub(super) async fn renew_servers(
-        &self,
-        session: &Session,
-        given: &RestoreSession,
-    ) -> Result<(), CallError> {
-        if !self.has_servers(session, given).await?
-            && !self.host.askable.has_others(session.record_id(), self.number)
+    pub(super) async fn renew_servers(&self, opened: &Opened) -> Result<Option<ServersMeta>, CallError> {
+        let session = &opened.session;
+        if !self.has_servers(opened).await? && !self.host.askable.has_others(session.record_id(), self.number)
         {
             // A session that has something to do keeps its agent, and with it the servers in force.
             drop(session.park().await);
         }
-        Ok(())
+        Ok((!self.has_servers(opened).await?).then_some(ServersMeta::Kept))
     }
 
     /// Whether the agent has the servers that the client has named, if it has named any.
-    pub(super) async fn has_servers(
-        &self,
-        session: &Session,
-        given: &RestoreSession,
-    ) -> Result<bool, CallError> {
-        let Some(servers) = &given.mcp_servers else { return Ok(true) };
-        session.has_servers(&servers.list).await.map_err(|error| self.refused(&error))
+    async fn has_servers(&self, opened: &Opened) -> Result<bool, CallError> {
+        let Some(servers) = &opened.given.mcp_servers else { return Ok(true) };
+        opened.session.has_servers(&servers.list).await.map_err(|error| self.refused(&error))
     }
 }

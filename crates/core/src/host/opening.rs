@@ -31,8 +31,6 @@ pub(super) struct Opened {
     pub(super) created: bool,
     pub(super) replaced: Option<RecordId>,
     pub(super) how: Option<Awakening>,
-    /// Whether its client named servers, rather than leave them as they are.
-    pub(super) names_servers: bool,
     /// What became of the servers that its client named.
     pub(super) servers: Option<ServersMeta>,
     /// What its client would start the agent with.
@@ -61,7 +59,6 @@ impl Opened {
             created: false,
             replaced: None,
             how: None,
-            names_servers: false,
             servers: None,
             given,
             from: session.last_seq().map_or(Seq::FIRST, Seq::next),

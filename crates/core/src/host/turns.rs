@@ -6,6 +6,8 @@
 
 use std::pin::pin;
 
+use serde::Deserialize;
+
 use crate::acp::agent::{CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall};
 use crate::engine::{Prompt, RestoreSession, Session, SessionError};
 use crate::model::{
@@ -13,7 +15,6 @@ use crate::model::{
     TurnOutcome, TurnState,
 };
 use crate::store::Store;
-use serde::Deserialize;
 
 use super::FromHost;
 use super::attachment::Attachment;

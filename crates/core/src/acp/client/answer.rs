@@ -30,7 +30,7 @@ pub enum Answer {
     Closed(Result<(), AgentError>),
     /// To `session/delete`. A session the agent does not know counts as deleted.
     Deleted(Result<(), AgentError>),
-    /// To `authenticate` or `logout`.
+    /// To `authenticate` or `logout`, whatever they are called in the version that is spoken.
     Login(Result<(), AgentError>),
     /// To anything else.
     Other,
@@ -99,7 +99,7 @@ pub(super) fn read(
             let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             Ok(ListPage { sessions: rows.iter().filter_map(listed).collect(), next })
         })),
-        "authenticate" | "logout" => Answer::Login(result().map(drop)),
+        "authenticate" | "auth/login" | "logout" | "auth/logout" => Answer::Login(result().map(drop)),
         "session/close" => Answer::Closed(done(result().map(drop))),
         "session/delete" => Answer::Deleted(done(result().map(drop))),
         _ => Answer::Other,

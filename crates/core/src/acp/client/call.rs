@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{AbsolutePath, AcpSessionId, AgentError, Direction, EventKind};
+use crate::model::{AbsolutePath, AcpSessionId, AgentError, Direction, EventKind, ProtocolVersion};
 use crate::wire::{Peer, RpcId, WireError, encode};
 
 use super::{AgentConnection, Line};
@@ -42,18 +42,26 @@ impl AgentConnection {
         self.capabilities.sessions.list.then_some(List(self))
     }
 
-    /// `authenticate` by this way, if the agent has it. `meta` is an object of JSON.
+    /// `authenticate` by this way, or `auth/login` in version 2, if the agent has it. `meta` is an object of JSON.
     pub fn login(&self, way: &str, meta: Option<&str>) -> Option<Outgoing> {
+        let (method, key) = match self.version {
+            ProtocolVersion::V1 => ("authenticate", "id"),
+            ProtocolVersion::V2 => ("auth/login", "methodId"),
+        };
         let answer: serde_json::Value = serde_json::from_str(&self.answer).ok()?;
-        answer["authMethods"].as_array()?.iter().find(|known| known["id"] == way)?;
+        answer["authMethods"].as_array()?.iter().find(|known| known[key] == way)?;
         let meta = meta.map_or_else(String::new, |meta| format!(r#","_meta":{meta}"#));
         let params = format!(r#"{{"methodId":{}{meta}}}"#, json(&way));
-        Some(Outgoing::request(&self.peer, "authenticate", &params))
+        Some(Outgoing::request(&self.peer, method, &params))
     }
 
-    /// `logout`, if the agent has it.
+    /// `logout`, or `auth/logout` in version 2, if the agent has it.
     pub fn logout(&self) -> Option<Outgoing> {
-        self.capabilities.logout.then(|| Outgoing::request(&self.peer, "logout", "{}"))
+        let method = match self.version {
+            ProtocolVersion::V1 => "logout",
+            ProtocolVersion::V2 => "auth/logout",
+        };
+        self.capabilities.logout.then(|| Outgoing::request(&self.peer, method, "{}"))
     }
 
     /// `session/prompt`. The content blocks are a JSON array and go out as they are, if the agent takes
