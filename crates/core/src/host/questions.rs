@@ -14,13 +14,16 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use crate::acp::agent::{AskError, ClientLink, PermissionOutcome};
-use crate::acp::pass_on_params;
+use crate::acp::{pass_on_params, translate};
 use crate::engine::{Advice, Question, QuestionKind};
-use crate::model::RecordId;
+use crate::model::{ProtocolVersion, RecordId};
 use crate::wire::WireError;
 
 /// How many questions of one turn may be open, and as many again may wait for that.
 const QUESTIONS: usize = 16;
+
+/// The id of the tool call that a permission is about in version 1, if it is about none.
+const NO_CALL: &str = "permission";
 
 /// The clients that can be asked about each record.
 #[derive(Debug, Default)]
@@ -52,6 +55,14 @@ pub(super) struct TurnClient {
     connection: ConnectionId,
     link: ClientLink,
     presence: watch::Receiver<()>,
+}
+
+/// What an agent asks, as it is put to clients.
+struct Asked {
+    kind: QuestionKind,
+    params: String,
+    /// The version of the protocol that they are in.
+    version: ProtocolVersion,
 }
 
 /// What came of asking one client.
@@ -162,11 +173,9 @@ async fn settle(
     record: RecordId,
     mut own: Option<TurnClient>,
 ) {
-    let Some(params) = pass_on_params(question.params(), record.as_str()) else {
-        return question.answer(Advice::Reject);
-    };
-    let (kind, params) = (question.kind(), Arc::<str>::from(params));
-    own = own.filter(|own| can_be_asked(&own.link, kind, &params));
+    let Some(asked) = Asked::of(&question, &record) else { return question.answer(Advice::Reject) };
+    let asked = Arc::new(asked);
+    own = own.filter(|own| asked.is_for(&own.link));
     let mut changed = askable.changed.subscribe();
     let mut put_to = HashSet::new();
     let mut asking = JoinSet::new();
@@ -178,9 +187,9 @@ async fn settle(
             None => askable.of(&record),
         };
         for (connection, link) in to_ask {
-            if can_be_asked(&link, kind, &params) && put_to.insert(connection) {
-                let params = Arc::clone(&params);
-                asking.spawn(async move { (connection, put(kind, &params, &link).await) });
+            if asked.is_for(&link) && put_to.insert(connection) {
+                let asked = Arc::clone(&asked);
+                asking.spawn(async move { (connection, asked.put(&link).await) });
             }
         }
         if asking.is_empty() {
@@ -210,39 +219,68 @@ async fn settle(
     }
 }
 
-/// Whether a client takes questions of this kind. Every client takes permissions.
-fn can_be_asked(link: &ClientLink, kind: QuestionKind, params: &str) -> bool {
-    #[derive(Deserialize)]
-    struct Mode<'a> {
-        #[serde(borrow)]
-        mode: Option<Cow<'a, str>>,
+impl Asked {
+    /// A question about a record, as its clients call it; `None` if it is about no session.
+    fn of(question: &Question, record: &RecordId) -> Option<Self> {
+        let params = pass_on_params(question.params(), record.as_str())?;
+        Some(Self { kind: question.kind(), params, version: question.version() })
     }
-    let taken = link.client().elicitation;
-    match kind {
-        QuestionKind::Permission => true,
-        QuestionKind::Elicitation => match serde_json::from_str(params) {
-            Ok(Mode { mode: Some(mode) }) if mode == "url" => taken.url,
-            _ => taken.form,
-        },
-    }
-}
 
-/// Puts a question to one client. Dropping this takes it back.
-async fn put(kind: QuestionKind, params: &str, link: &ClientLink) -> Said {
-    let said = match kind {
-        QuestionKind::Permission => link.pass_on_question(params).await.map(|outcome| match outcome {
-            PermissionOutcome::Selected(option) => Advice::Choose(option.into()),
-            PermissionOutcome::Cancelled => Advice::Cancel,
-        }),
-        QuestionKind::Elicitation => {
-            link.ask("elicitation/create", params).await.map(|result| Advice::Say(result.into()))
+    /// Whether a client takes such a question. Every client takes permissions.
+    fn is_for(&self, link: &ClientLink) -> bool {
+        #[derive(Deserialize)]
+        struct Mode<'a> {
+            #[serde(borrow)]
+            mode: Option<Cow<'a, str>>,
         }
-    };
-    match said {
-        Ok(advice) => Said::Answer(advice),
-        Err(AskError::NotSent(WireError::Closed | WireError::WriteFailed { .. }) | AskError::Gone) => {
-            Said::Gone
+        let taken = link.client().elicitation;
+        match self.kind {
+            QuestionKind::Permission => true,
+            QuestionKind::Elicitation => match serde_json::from_str(&self.params) {
+                Ok(Mode { mode: Some(mode) }) if mode == "url" => taken.url,
+                _ => taken.form,
+            },
         }
-        Err(AskError::NotSent(_) | AskError::Refused(_) | AskError::Unreadable) => Said::Nothing,
+    }
+
+    /// The params in a client's version of the protocol; `None` if they cannot be said in it.
+    fn in_version(&self, version: ProtocolVersion) -> Option<Cow<'_, str>> {
+        let translated = match (self.kind, self.version, version) {
+            (QuestionKind::Permission, ProtocolVersion::V1, ProtocolVersion::V2) => {
+                translate::permission_to_v2(&self.params)
+            }
+            (QuestionKind::Permission, ProtocolVersion::V2, ProtocolVersion::V1) => {
+                translate::permission_to_v1(&self.params, NO_CALL)
+            }
+            (QuestionKind::Elicitation, ProtocolVersion::V1, ProtocolVersion::V2) => {
+                translate::elicitation_to_v2(&self.params)
+            }
+            _ => return Some(Cow::Borrowed(&self.params)),
+        };
+        translated.map(|params| Cow::Owned(params.into()))
+    }
+
+    /// Puts it to one client. Dropping this takes it back.
+    async fn put(&self, link: &ClientLink) -> Said {
+        let version = link.client().protocol;
+        let Some(params) = self.in_version(version) else { return Said::Nothing };
+        let said = match self.kind {
+            QuestionKind::Permission => link.pass_on_question(&params).await.map(|outcome| match outcome {
+                PermissionOutcome::Selected(option) => Advice::Choose(option.into()),
+                PermissionOutcome::Cancelled => Advice::Cancel,
+            }),
+            QuestionKind::Elicitation => link.ask("elicitation/create", &params).await.map(|result| {
+                let is_newer = (self.version, version) == (ProtocolVersion::V1, ProtocolVersion::V2);
+                let result = if is_newer { translate::elicitation_answer_to_v1(&result) } else { result };
+                Advice::Say(result.into())
+            }),
+        };
+        match said {
+            Ok(advice) => Said::Answer(advice),
+            Err(AskError::NotSent(WireError::Closed | WireError::WriteFailed { .. }) | AskError::Gone) => {
+                Said::Gone
+            }
+            Err(AskError::NotSent(_) | AskError::Refused(_) | AskError::Unreadable) => Said::Nothing,
+        }
     }
 }
