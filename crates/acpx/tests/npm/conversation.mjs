@@ -13,9 +13,12 @@ const SPEAKERS = {
   agent_thought: "thought",
 };
 
-/** The conversation that these updates tell: `{ user }`, `{ agent }` and `{ thought }` with a text, and `{ tool }`. */
-export function conversation(updates) {
-  const said = new Said();
+/**
+ * The conversation that these updates tell: `{ user }`, `{ agent }` and `{ thought }` with a text, and `{ tool }`.
+ * What the `null` of a tool call's field means depends on the version: it clears the field, or leaves it as it is.
+ */
+export function conversation(updates, { nullClears }) {
+  const said = new Said(nullClears);
   for (const update of updates) said.hear(update);
   return said.entries();
 }
@@ -32,9 +35,14 @@ export function userMessageIds(updates) {
 }
 
 class Said {
+  #nullClears;
   #parts = [];
   #messages = new Map();
   #tools = new Map();
+
+  constructor(nullClears) {
+    this.#nullClears = nullClears;
+  }
 
   hear(update) {
     const speaker = SPEAKERS[update.sessionUpdate];
@@ -71,11 +79,11 @@ class Said {
     return part;
   }
 
-  /** An absent field is unchanged; so is `null` in version 1, and in version 2 there is none here that we look at. */
   #tool({ sessionUpdate: _, _meta, ...fields }) {
     const tool = this.#toolOf(fields.toolCallId);
     for (const [name, value] of Object.entries(fields)) {
-      if (value !== null && value !== undefined) tool[name] = value;
+      if (value !== null) tool[name] = value;
+      else if (this.#nullClears) delete tool[name];
     }
   }
 

@@ -7,12 +7,14 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { Readable, Writable } from "node:stream";
 import assert from "node:assert/strict";
+import { answer, conversation } from "./conversation.mjs";
 
 /** How long anything that is waited for may take. Only a run that fails waits for so long. */
 const PATIENCE_MS = 60_000;
 
 /** A running agent and the connection to it. */
 export class Link {
+  #version;
   #child;
   #connection;
   #looking = new Set();
@@ -24,8 +26,9 @@ export class Link {
   /** What the agent asked permission for. */
   asked = [];
 
-  /** Starts the agent's `command`, which is to end on its own terms or by `kill`. */
-  constructor(acp, command) {
+  /** Starts the agent's `command`. It ends by `leave` or by `kill`. */
+  constructor(acp, version, command) {
+    this.#version = version;
     const [program, ...args] = command;
     this.#child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
     // A write to a process that was killed fails, and is no news.
@@ -46,6 +49,7 @@ export class Link {
       .onNotification(session.update, () => void (this.#taken += 1))
       .onRequest(session.requestPermission, ({ params }) => this.#allow(params));
     this.#connection = app.connect({ readable: readable.pipeThrough(tap), writable });
+    this.#child.on("error", (error) => this.#connection.close(error));
   }
 
   /** Asks the agent for something. */
@@ -66,7 +70,7 @@ export class Link {
     return this.#connection.agent.notify(method, params);
   }
 
-  /** Waits for an update that meets the condition among those after the first `from`; gives its place. */
+  /** Waits for an update that meets the condition, looked for from the place `from` on; gives its place. */
   async until(what, from, condition) {
     const found = () => this.updates.findIndex((update, place) => place >= from && condition(update));
     const { promise, resolve, reject } = Promise.withResolvers();
@@ -80,6 +84,12 @@ export class Link {
       this.#connection.signal.removeEventListener("abort", gone);
     });
     return found();
+  }
+
+  /** Waits until the agent has given this answer since the update at `from`. */
+  async untilAnswered(from, answers) {
+    const soFar = () => answer(conversation(this.updates.slice(from), this.#version));
+    await this.until(`an answer like ${answers}`, from, () => answers.test(soFar()));
   }
 
   /** Kills the agent without warning. */
@@ -114,7 +124,9 @@ export class Link {
   }
 
   async #ended() {
-    if (this.#child.exitCode === null && this.#child.signalCode === null) {
+    const { pid, exitCode, signalCode } = this.#child;
+    // One that could not be started has no pid, and no end.
+    if (pid !== undefined && exitCode === null && signalCode === null) {
       await within("the end of the agent", once(this.#child, "exit"));
     }
   }

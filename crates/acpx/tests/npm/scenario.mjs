@@ -6,9 +6,10 @@ import { answer, conversation } from "./conversation.mjs";
 
 /**
  * Lives the life and yields `{ step, … }` for each part of it. `open` starts the agent and greets it, `version` has the
- * moves of one version, `words` the prompts that this agent understands, and `cwd` is a directory with no sessions.
+ * moves of one version, `words` the prompts that this agent understands, `cancelledAs` is the stop reason of a turn
+ * that was cancelled, and `cwd` a directory with no sessions.
  */
-export async function* scenario({ open, version, words, cwd }) {
+export async function* scenario({ open, version, words, cancelledAs, cwd }) {
   let { link, agent } = await open();
   yield { step: "initialize", agent };
 
@@ -18,7 +19,7 @@ export async function* scenario({ open, version, words, cwd }) {
 
   yield { step: "prompt", heard: await life.prompt(link, words.hello) };
   yield { step: "permission", heard: await life.prompt(link, words.permission), asked: asked(link) };
-  yield { step: "cancel", heard: await life.promptAndCancel(link, words.slow) };
+  yield { step: "cancel", heard: await life.promptAndCancel(link, words.slow, cancelledAs) };
 
   await link.kill();
   yield { step: "kill" };
@@ -28,11 +29,11 @@ export async function* scenario({ open, version, words, cwd }) {
   yield { step: "prompt after replay", heard: await life.prompt(link, words.recall) };
 
   const closing = await link.exchange("session/close", { sessionId });
-  assert.deepEqual(conversation(closing.before), []);
+  assert.deepEqual(conversation(closing.before, version), []);
   yield { step: "close" };
 
   const resuming = await link.exchange("session/resume", { sessionId, cwd, mcpServers: [] });
-  assert.deepEqual(conversation(resuming.before), [], "nothing is replayed that nobody asked for");
+  assert.deepEqual(conversation(resuming.before, version), [], "nothing is replayed that nobody asked for");
   version.checkRestored(resuming.before);
   yield { step: "resume", heard: await life.prompt(link, words.again) };
 
@@ -70,13 +71,14 @@ class Life {
     return this.#keep(say, answers, "end_turn", await this.#version.prompt(link, this.#sessionId, say));
   }
 
-  async promptAndCancel(link, { say, answers }) {
-    return this.#keep(say, answers, "cancelled", await this.#version.promptAndCancel(link, this.#sessionId, say));
+  async promptAndCancel(link, { say, answers }, stopReason) {
+    const turn = await this.#version.promptAndCancel(link, this.#sessionId, say, answers);
+    return this.#keep(say, answers, stopReason, turn);
   }
 
   /** What is replayed is what was said, all of it and nothing else. */
   checkReplay(updates) {
-    const replayed = conversation(updates);
+    const replayed = conversation(updates, this.#version);
     assert.deepEqual(replayed, this.#said);
     this.#version.checkRestored(updates);
     this.#version.checkMessageIds(updates, this.#turns);
@@ -86,7 +88,7 @@ class Life {
   /** Whether an agent repeats the prompt while the turn runs depends on the version and on the agent. */
   #keep(say, answers, stopReason, turn) {
     assert.equal(turn.stopReason, stopReason);
-    const heard = conversation(turn.updates).filter((entry) => !("user" in entry));
+    const heard = conversation(turn.updates, this.#version).filter((entry) => !("user" in entry));
     assert.match(answer(heard), answers);
     this.#turns.push(turn);
     this.#said.push({ user: say }, ...heard);
@@ -98,7 +100,8 @@ class Life {
 function asked(link) {
   assert.equal(link.asked.length, 1, "permission was asked for once");
   const [{ request, chosen }] = link.asked;
-  return { for: request.title ?? request.toolCall.title, options: request.options.map(({ kind }) => kind), chosen: chosen.kind };
+  const options = request.options.map(({ kind }) => kind);
+  return { for: request.title ?? request.toolCall.title, options, chosen: chosen.kind };
 }
 
 /** Every row of every page. */

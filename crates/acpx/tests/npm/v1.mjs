@@ -5,6 +5,9 @@ import assert from "node:assert/strict";
 /** Where the SDK has this version. */
 export const entry = "@agentclientprotocol/sdk";
 
+/** In an update, `null` is as good as absent. */
+export const nullClears = false;
+
 /** Greets the agent; gives its name. Everything the scenario uses must be advertised. */
 export async function greet(link) {
   const answer = await link.request("initialize", {
@@ -27,13 +30,13 @@ export async function prompt(link, sessionId, text) {
   return { stopReason: result.stopReason, updates: before };
 }
 
-/** Runs a turn that is cancelled at its first words. */
-export async function promptAndCancel(link, sessionId, text) {
+/** Runs a turn that is cancelled when it has given this answer. */
+export async function promptAndCancel(link, sessionId, text, answers) {
   const from = link.updates.length;
   const turn = link.exchange("session/prompt", words(sessionId, text));
   // A turn that fails at once is told by the turn, not by what is waited for.
   await Promise.race([
-    link.until("the first words of the turn", from, isAnswer),
+    link.untilAnswered(from, answers),
     turn.then(() => assert.fail("the turn ended before it was cancelled")),
   ]);
   await link.notify("session/cancel", { sessionId });
@@ -55,8 +58,4 @@ export function checkMessageIds() {}
 
 function words(sessionId, text) {
   return { sessionId, prompt: [{ type: "text", text }] };
-}
-
-function isAnswer(update) {
-  return update.sessionUpdate === "agent_message_chunk";
 }

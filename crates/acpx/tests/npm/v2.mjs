@@ -7,6 +7,9 @@ import { userMessageIds } from "./conversation.mjs";
 /** Where the SDK has this version. */
 export const entry = "@agentclientprotocol/sdk/experimental/v2";
 
+/** In an update, `null` clears what was there. */
+export const nullClears = true;
+
 /** Greets the agent; gives its name. Everything the scenario uses must be advertised. */
 export async function greet(link) {
   const answer = await link.request("initialize", {
@@ -26,11 +29,11 @@ export async function prompt(link, sessionId, text) {
   return ended(link, from, messageId);
 }
 
-/** Runs a turn that is cancelled at its first words. */
-export async function promptAndCancel(link, sessionId, text) {
+/** Runs a turn that is cancelled when it has given this answer. */
+export async function promptAndCancel(link, sessionId, text, answers) {
   const from = link.updates.length;
   const { messageId } = await link.request("session/prompt", words(sessionId, text));
-  await link.until("the first words of the turn", from, isAnswer);
+  await link.untilAnswered(from, answers);
   await link.notify("session/cancel", { sessionId });
   return ended(link, from, messageId);
 }
@@ -69,8 +72,4 @@ function words(sessionId, text) {
 
 function isState(update, state) {
   return update.sessionUpdate === "state_update" && update.state === state;
-}
-
-function isAnswer({ sessionUpdate, content }) {
-  return sessionUpdate === "agent_message_chunk" || (sessionUpdate === "agent_message" && content?.length > 0);
 }

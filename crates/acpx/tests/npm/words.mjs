@@ -12,11 +12,11 @@ export const demo = {
   again: { say: "and again", answers: /^You said: and again$/ },
 };
 
-/** For an agent with the lab's model behind it. */
+/** For an agent with the lab's model behind it. Some say something of their own before they ask it. */
 export const model = {
-  hello: { say: "hello from the lab", answers: /^You said: hello from the lab$/ },
-  permission: { say: "please USE A TOOL", answers: /The tool said: made by a tool/ },
-  slow: { say: "please GO SLOWLY", answers: /^word 1 / },
+  hello: { say: "hello from the lab", answers: /You said: hello from the lab$/ },
+  permission: { say: "please USE A TOOL", answers: /The tool said: [^]*made by a tool/ },
+  slow: { say: "please GO SLOWLY", answers: /word 1 / },
   recall: { say: "please RECALL", answers: /You said before: hello from the lab; please USE A TOOL; please GO SLOWLY/ },
-  again: { say: "hello again from the lab", answers: /^You said: hello again from the lab$/ },
+  again: { say: "hello again from the lab", answers: /You said: hello again from the lab$/ },
 };
