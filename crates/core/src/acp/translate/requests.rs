@@ -1,0 +1,135 @@
+//! A client's requests for an agent of the other version: which method says the same there, and with what params.
+//! Setting a mode of version 1 needs to know the session, so it is asked of its translator, `UpdatesToV1`, instead.
+
+use super::blocks::prompt_blocks;
+use super::error::Untranslatable;
+use super::members::Members;
+use super::options::MODE_OPTION;
+use super::servers::{in_params, servers_to_v1, servers_to_v2};
+use crate::model::ProtocolVersion;
+
+/// A request, or a notification, as it is to be sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Call {
+    /// Its method.
+    pub method: &'static str,
+    /// Its params.
+    pub params: Box<str>,
+}
+
+/// What a client of version 1 asks, for an agent of version 2. Its `session/load` is a resume with a replay.
+pub fn request_to_v2(method: &str, params: &str) -> Result<Call, Untranslatable> {
+    let mut members = object(params)?;
+    let method = match method {
+        "authenticate" => "auth/login",
+        "logout" => "auth/logout",
+        "session/new" | "session/resume" | "session/fork" => {
+            in_params(&mut members, servers_to_v2, false)?;
+            known(method)?
+        }
+        "session/load" => {
+            in_params(&mut members, servers_to_v2, false)?;
+            members.set("replayFrom", r#"{"type":"start"}"#);
+            "session/resume"
+        }
+        "session/set_config_option" => {
+            if members.text("type").is_none() {
+                members.set_text("type", "id");
+            }
+            "session/set_config_option"
+        }
+        "session/prompt" => {
+            blocks(&members, ProtocolVersion::V2)?;
+            "session/prompt"
+        }
+        method => known(method)?,
+    };
+    Ok(Call { method, params: members.to_string().into() })
+}
+
+/// What a client of version 2 asks, for an agent of version 1. A resume with a replay from the start is a load; no
+/// other replay can be asked for there. Setting the option that stands for the modes is `session/set_mode`.
+pub fn request_to_v1(method: &str, params: &str) -> Result<Call, Untranslatable> {
+    let mut members = object(params)?;
+    let method = match method {
+        "auth/login" => "authenticate",
+        "auth/logout" => "logout",
+        "session/new" => {
+            in_params(&mut members, servers_to_v1, true)?;
+            "session/new"
+        }
+        "session/fork" => {
+            in_params(&mut members, servers_to_v1, false)?;
+            "session/fork"
+        }
+        "session/resume" => {
+            let cursor = members.take("replayFrom").filter(|cursor| cursor != "null");
+            let Some(cursor) = cursor else {
+                in_params(&mut members, servers_to_v1, false)?;
+                return Ok(Call { method: "session/resume", params: members.to_string().into() });
+            };
+            let start = Members::parse(&cursor).and_then(|cursor| cursor.text("type"));
+            if start.as_deref() != Some("start") {
+                return Err(Untranslatable::Cursor { cursor: (&*cursor).into() });
+            }
+            in_params(&mut members, servers_to_v1, true)?;
+            "session/load"
+        }
+        "session/prompt" => {
+            blocks(&members, ProtocolVersion::V1)?;
+            "session/prompt"
+        }
+        "session/set_config_option" => set_option_to_v1(&mut members)?,
+        method => known(method)?,
+    };
+    Ok(Call { method, params: members.to_string().into() })
+}
+
+fn set_option_to_v1(params: &mut Members<'_>) -> Result<&'static str, Untranslatable> {
+    let wrong = Untranslatable::shape;
+    let option = params.text("configId").ok_or_else(|| wrong("configId"))?;
+    let kind = params.text("type").ok_or_else(|| wrong("type"))?;
+    match &*kind {
+        "id" if &*option == MODE_OPTION => {
+            params.take("configId");
+            params.take("type");
+            params.rename("value", "modeId");
+            return Ok("session/set_mode");
+        }
+        "id" => {
+            params.take("type");
+        }
+        "boolean" => {}
+        kind => {
+            return Err(Untranslatable::OptionValue { option: (&*option).into(), kind: kind.into() });
+        }
+    }
+    Ok("session/set_config_option")
+}
+
+fn blocks(params: &Members<'_>, to: ProtocolVersion) -> Result<(), Untranslatable> {
+    prompt_blocks(params.get("prompt").unwrap_or("null"), to).map(drop)
+}
+
+/// A method that both versions have, under the same name.
+fn known(method: &str) -> Result<&'static str, Untranslatable> {
+    const SAME: [&str; 7] = [
+        "session/new",
+        "session/resume",
+        "session/fork",
+        "session/list",
+        "session/delete",
+        "session/close",
+        "session/cancel",
+    ];
+    let same = SAME.into_iter().find(|known| *known == method);
+    same.ok_or_else(|| Untranslatable::Method { method: method.into() })
+}
+
+/// Params that are absent are an object without members.
+fn object(params: &str) -> Result<Members<'_>, Untranslatable> {
+    if params == "null" {
+        return Ok(Members::new());
+    }
+    Members::parse(params).ok_or_else(|| Untranslatable::shape("params"))
+}
