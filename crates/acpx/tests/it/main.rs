@@ -9,6 +9,7 @@ mod demo;
 mod demo_process;
 mod demo_restore;
 mod demo_with_sdk;
+mod demo_with_sdk_v2;
 mod npm_sdk;
 mod performance;
 mod reading;

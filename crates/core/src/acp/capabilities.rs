@@ -56,7 +56,8 @@ impl Capabilities {
     }
 }
 
-fn advertised(value: &Value) -> bool {
+/// Whether a marker means that something is advertised.
+pub(super) fn advertised(value: &Value) -> bool {
     matches!(value, Value::Object(_) | Value::Bool(true))
 }
 

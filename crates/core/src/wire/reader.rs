@@ -91,7 +91,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         source: R,
         inbox: Arc<Inbox>,
         outbox: Arc<Outbox>,
-        queue: mpsc::Sender<Inbound>,
+        queue: mpsc::Sender<Result<Inbound, Malformed>>,
     ) -> Self {
         let limits = inbox.limits;
         Self {
@@ -139,7 +139,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 struct Sink {
     inbox: Arc<Inbox>,
     outbox: Arc<Outbox>,
-    queue: mpsc::Sender<Inbound>,
+    queue: mpsc::Sender<Result<Inbound, Malformed>>,
     /// Bytes of lines since the last one that was a message.
     since_message: u64,
 }
@@ -160,7 +160,13 @@ impl Sink {
                 self.since_message += bytes.len() as u64 + 1;
                 self.check_flood(0)
             }
-            Err(_) => self.garbage(bytes, bytes.len() as u64),
+            Err(problem) => {
+                self.garbage(bytes, bytes.len() as u64)?;
+                if problem.wants_an_answer() {
+                    self.queue.send(Err(problem)).await.map_err(|_| End::Aborted)?;
+                }
+                Ok(())
+            }
         }
     }
 
@@ -168,7 +174,7 @@ impl Sink {
         let cost = self.inbox.limits.cost(message.line());
         let Ok(room) = self.inbox.bytes.acquire_many(cost).await else { return Err(End::Aborted) };
         room.forget();
-        self.queue.send(self.sort(message)).await.map_err(|_| End::Aborted)
+        self.queue.send(Ok(self.sort(message))).await.map_err(|_| End::Aborted)
     }
 
     fn sort(&self, message: Message) -> Inbound {

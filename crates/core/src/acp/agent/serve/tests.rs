@@ -7,6 +7,9 @@
 
 mod closing;
 mod leaving;
+mod malformed;
+mod own_states;
+mod version_2;
 
 use std::sync::Mutex;
 
@@ -15,9 +18,9 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::acp::agent::{
-    Cancellation, ExtensionCall, Feature, ListCall, Modes, NewCall, ParamProblem, PermissionAsk,
+    Cancellation, ExtensionCall, Feature, ListCall, Meta, Modes, NewCall, ParamProblem, PermissionAsk,
     PermissionOption, PermissionOptionKind, PermissionOutcome, PromptAnswer, PromptCall, RestoreCall,
-    SessionPage, SessionSetup, SessionSummary, SetModeCall, ToolReport, UpdateBody,
+    SessionPage, SessionSetup, SessionSummary, SetModeCall, ToolReport, TurnLink, UpdateBody,
 };
 use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use crate::wire::{Limits, RpcError, memory};
@@ -63,7 +66,16 @@ impl AgentService for Toy {
         }
     }
 
-    async fn resume_session(&self, call: RestoreCall, _: ClientLink) -> Result<SessionSetup, CallError> {
+    async fn resume_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
+        if call.session.as_str() == "s1" {
+            if call.replay_from.is_some() {
+                for text in ["one", "two"] {
+                    let update = UpdateBody::agent_text(text).in_message("m");
+                    link.update(&call.session, &update).await.unwrap();
+                }
+            }
+            return Ok(SessionSetup::new(call.session));
+        }
         Err(CallError::PassedOn(RpcError::new(-31002, format!("Session {} is already open", call.session))))
     }
 
@@ -103,8 +115,16 @@ impl AgentService for Toy {
         &self,
         call: PromptCall,
         mut cancellation: Cancellation,
-        link: ClientLink,
+        link: TurnLink,
     ) -> Result<PromptAnswer, CallError> {
+        if call.text == "fail before it is inserted" {
+            return Err(CallError::NotKept { session: call.session, source: "broken".into() });
+        }
+        if call.text == "wait before it is inserted" {
+            cancellation.requested().await;
+            return Ok(StopReason::cancelled().into());
+        }
+        link.inserted(&format!("user {}", call.text), &Meta::new()).await;
         let say = async |text: &str| link.update(&call.session, &UpdateBody::agent_text(text)).await.unwrap();
         match call.text.as_str() {
             "wait" => {
@@ -155,6 +175,11 @@ fn ask(session: &AcpSessionId) -> PermissionAsk {
     }
 }
 
+fn offer() -> Offer {
+    use Feature::{Close, Delete, List, Load, Modes, Resume};
+    Offer::new("toy", "0.1", [Load, Resume, Close, Delete, List, Modes])
+}
+
 fn session(text: &str) -> AcpSessionId {
     AcpSessionId::new(text).unwrap()
 }
@@ -172,9 +197,11 @@ impl Client {
     }
 
     fn of(service: Arc<impl AgentService>) -> Self {
-        use Feature::{Close, Delete, List, Load, Modes, Resume};
+        Self::offered(service, offer())
+    }
+
+    fn offered(service: Arc<impl AgentService>, offer: Offer) -> Self {
         let ((peer, incoming), (agent, requests)) = memory(Limits::default());
-        let offer = Offer::new("toy", "0.1", [Load, Resume, Close, Delete, List, Modes]);
         let served = tokio::spawn(serve(agent, requests, service, offer, GRACE));
         Self { peer, incoming, served }
     }
@@ -407,20 +434,32 @@ async fn a_cancelled_load_is_dropped_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_second_prompt_in_a_running_turn_is_refused_by_name() {
+async fn prompts_that_are_sent_at_once_have_their_turns_in_order() {
     let mut client = Client::with_session().await;
     let first = client.prompt("s1", "wait").await;
+    let second = client.prompt("s1", "second").await;
+    let third = client.prompt("s1", "third").await;
     assert_eq!(client.next().await, said("s1", "waiting"));
-    let second = client.prompt("s1", "hello").await;
-    let data = json!({ "sessionId": "s1", "reason": "turn_running" });
-    let message = "Invalid request: the session s1 has a running turn";
-    assert_eq!(client.next().await, failure(&second, -32600, message, data));
-    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    client.peer.cancel(&first);
     assert_eq!(client.next().await, said("s1", "stopping"));
     assert_eq!(client.next().await, result(&first, json!({ "stopReason": "cancelled" })));
-    let third = client.prompt("s1", "hello").await;
-    assert_eq!(client.next().await, said("s1", "hello"));
-    assert_eq!(client.next().await, result(&third, json!({ "stopReason": "end_turn" })));
+    for (id, text) in [(second, "second"), (third, "third")] {
+        assert_eq!(client.next().await, said("s1", text));
+        assert_eq!(client.next().await, result(&id, json!({ "stopReason": "end_turn" })));
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_stops_the_turn_that_runs_and_those_that_wait() {
+    let mut client = Client::with_session().await;
+    let ids = [client.prompt("s1", "wait").await, client.prompt("s1", "wait").await];
+    assert_eq!(client.next().await, said("s1", "waiting"));
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    assert_eq!(client.next().await, said("s1", "stopping"));
+    assert_eq!(client.next().await, result(&ids[0], json!({ "stopReason": "cancelled" })));
+    assert_eq!(client.next().await, said("s1", "waiting"));
+    assert_eq!(client.next().await, said("s1", "stopping"));
+    assert_eq!(client.next().await, result(&ids[1], json!({ "stopReason": "cancelled" })));
 }
 
 #[tokio::test]
