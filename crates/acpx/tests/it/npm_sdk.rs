@@ -101,9 +101,30 @@ fn diff_of_version_1(place: &Place) -> Value {
     })
 }
 
+/// An edit as version 2 shows it.
+fn diff_of_version_2(place: &Place) -> Value {
+    let file = text(place.work().join("notes.txt"));
+    let shown = format!(
+        "diff --git a{file} b{file}\n--- a{file}\n+++ b{file}\n@@ -1,1 +1,2 @@\n \
+         one note: all is well\n+another note: it was edited\n"
+    );
+    json!({
+        "type": "diff",
+        "changes": [{ "operation": "modify", "path": file, "fileType": "text" }],
+        "patch": { "format": "git_patch", "text": shown },
+    })
+}
+
 #[test]
 fn a_client_of_version_1_lives_a_whole_session_with_the_demo_agent() {
     let place = Place::new();
     let steps = scenario(&place, "1", &["demo-agent"]);
     assert_eq!(steps, whole_life("acpx-demo", "think tool hello", &diff_of_version_1(&place)));
+}
+
+#[test]
+fn a_client_of_version_2_lives_a_whole_session_with_the_demo_agent() {
+    let place = Place::new();
+    let steps = scenario(&place, "2", &["demo-agent"]);
+    assert_eq!(steps, whole_life("acpx-demo", "think tool hello", &diff_of_version_2(&place)));
 }
