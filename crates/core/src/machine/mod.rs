@@ -34,7 +34,10 @@ use state::{Ends, Live, Prompting, State, Then};
 pub const MAX_QUEUED: usize = 256;
 
 /// One session.
-#[expect(clippy::struct_excessive_bools, reason = "facts of a record that have nothing to do with each other")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts of a record that have nothing to do with each other"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionMachine {
     agent: String,

@@ -90,7 +90,7 @@ async fn a_session_is_forked_where_the_agent_can_and_nothing_runs_in_it() {
     assert_eq!(editor.answer(prompt).await.0.unwrap()["stopReason"], "end_turn");
     // The agent says no, and nothing is left of it.
     let error = editor.call("session/fork", bench.load_params(&record)).await.unwrap_err();
-    assert_eq!(error["data"]["acpx"]["code"], "AGENT_DIED");
+    assert_eq!(error["data"]["acpx"]["code"], "AGENT_REFUSED");
     let rows = editor.call("session/list", json!({})).await.unwrap()["sessions"].as_array().unwrap().len();
     assert_eq!(rows, 1);
 }
