@@ -13,9 +13,9 @@ use serde::de::DeserializeOwned;
 
 use crate::acp::Cursor;
 use crate::acp::agent::{
-    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ListCall,
-    LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage,
-    SessionSetup, SetModeCall, SetOptionCall, TurnLink,
+    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
+    ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
+    SessionPage, SessionSetup, SetModeCall, SetOptionCall, TurnLink,
 };
 use crate::acp::render::{Bounds, Rendering};
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
@@ -154,7 +154,7 @@ impl Connection {
 
     /// A place among those who are asked, for a client that has a person before it: one that wants to be told
     /// updates, and that no agent has started.
-    fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
+    pub(super) fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
         let can_be_asked = !self.confined && !start.without_updates;
         can_be_asked.then(|| self.host.askable.sit(record, self.number, link))
     }
@@ -196,7 +196,7 @@ impl Connection {
         Ok(RestoreSession { options: meta.wishes.into(), agent, environment, meta: None, mcp_servers })
     }
 
-    async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {
+    pub(super) async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {
         let Some(millis) = start.idle_ms else { return Ok(()) };
         let limit = (millis > 0).then(|| Duration::from_millis(millis));
         session.set_idle_time(limit).await.map_err(|error| self.refused(&error))
@@ -359,6 +359,12 @@ impl AgentService for Connection {
 
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let opened = self.open(call, &link).await?;
+        let client = client_session(opened.session.record_id());
+        Ok(self.answer(client, opened, Gate::default(), &link))
+    }
+
+    async fn fork_session(&self, call: ForkCall, link: ClientLink) -> Result<SessionSetup, CallError> {
+        let opened = self.fork(call, &link).await?;
         let client = client_session(opened.session.record_id());
         Ok(self.answer(client, opened, Gate::default(), &link))
     }
