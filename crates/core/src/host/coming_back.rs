@@ -5,7 +5,7 @@ use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
 use crate::engine::{NewSession, Servers, SessionError};
 use crate::model::{AgentError, RecordId};
 
-use super::connection::{Connection, problem, read_meta, record_of, source};
+use super::connection::{Connection, for_agent, problem, read_meta, record_of, source};
 use super::fault;
 use super::list;
 use super::meta::{NewMeta, RestoreMeta, ServersMeta};
@@ -40,7 +40,11 @@ impl Connection {
         let list = call.mcp_servers.clone().unwrap_or_default();
         let mcp_servers = Servers { source: source(&meta.start)?, ..list.into() };
         let environment = meta.start.take_environment();
-        let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd.clone(), environment) };
+        let new = NewSession {
+            mcp_servers,
+            meta: for_agent(call.meta.as_deref()),
+            ..NewSession::new(agent, call.cwd.clone(), environment)
+        };
         match self.host.engine.adopt(new, call.session.clone()).await {
             Ok(_) => Ok(()),
             Err(SessionError::Agent(AgentError::NotRestored { .. })) => Err(fault::unknown(record)),

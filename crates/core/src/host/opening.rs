@@ -188,7 +188,10 @@ impl Host {
         } else {
             Some(new.mcp_servers.clone())
         };
-        let given = RestoreSession { mcp_servers, ..given_again(&new) };
+        // It goes on in the version that it has been spoken in, unless a newer one is asked for.
+        let protocol = there.agent.protocol.max(new.agent.protocol);
+        let agent = Some(new.agent.clone().with_protocol(protocol));
+        let given = RestoreSession { agent, mcp_servers, ..given_again(&new) };
         let session = self.engine.attach(&there.id, &given).await.map_err(|error| self.refused(&error))?;
         Ok(Opened::known(session, given))
     }
