@@ -17,6 +17,7 @@ mod reach;
 mod scope;
 mod settings;
 mod setup;
+mod stdio;
 mod takeover;
 mod talk;
 

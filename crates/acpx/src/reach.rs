@@ -6,7 +6,8 @@ use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 
-use acpx_core::host::{HostClient, HostError, HostLock, HostPlace, Launcher, published, running};
+use acpx_core::host::meta::ClientMeta;
+use acpx_core::host::{Bridge, HostClient, HostError, HostLock, HostPlace, Launcher, published, running};
 use acpx_core::store::{Access, Reads, SqliteOptions, SqliteStore, StoreError};
 use acpx_core::tools::Tag;
 
@@ -61,6 +62,11 @@ impl Reach {
         let client = self.launcher.reach(&self.place).await?;
         console.detail(&format!("the host is there{}", self.pid()));
         Ok(client)
+    }
+
+    /// A bridge to the host for a client of its own.
+    pub(crate) fn bridge(&self, client: ClientMeta) -> Bridge {
+        Bridge::new(self.launcher.clone(), self.place.clone(), client)
     }
 
     fn pid(&self) -> String {

@@ -72,6 +72,7 @@ pub(crate) enum Command {
     Cancel,
     Status,
     Sessions(SessionsCommand),
+    Acp,
     Host(HostCommand),
     Tour(TourArgs),
     DemoAgent(DemoAgentArgs),
@@ -188,6 +189,7 @@ fn read(verb: Verb) -> (Command, Shared) {
             let (command, shared) = read_sessions(verb);
             (Command::Sessions(command), shared)
         }
+        Verb::Acp(args) => (Command::Acp, session(args.session, None)),
         Verb::Host(verb) => {
             let (command, args) = match verb {
                 HostVerb::Status(args) => (HostCommand::Status, args),

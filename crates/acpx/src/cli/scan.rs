@@ -12,7 +12,7 @@ use crate::agents;
 use crate::error::CliError;
 
 /// Verbs that stand behind an agent's name too.
-const AGENT_VERBS: [&str; 5] = ["prompt", "exec", "cancel", "status", "sessions"];
+const AGENT_VERBS: [&str; 6] = ["prompt", "exec", "cancel", "status", "sessions", "acp"];
 /// Verbs that stand alone.
 const ROOT_VERBS: [&str; 4] = ["host", "tour", "demo-agent", "help"];
 const SESSIONS_VERBS: [&str; 8] = ["new", "ensure", "list", "show", "history", "close", "migrate", "help"];

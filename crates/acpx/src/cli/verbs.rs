@@ -35,6 +35,7 @@ Examples:
   acpx claude 'fix the tests'          go on with it
   acpx claude -s api 'add a route'     the session named api
   acpx claude --no-wait 'and then…'    queue a prompt behind the one that runs
+  acpx claude acp                      be claude for an editor, with sessions that last
   acpx exec 'what is this?'            one prompt to the default agent, nothing kept
   acpx --agent './mine --acp' status   an agent of your own
   acpx --format json sessions list     every session, for a program
@@ -46,7 +47,8 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them.
-const UNUSED: [(&[&str], &[&str]); 9] = [
+const UNUSED: [(&[&str], &[&str]); 10] = [
+    (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
     (&["exec"], &["ttl"]),
     (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
     (&["status"], READING),
@@ -102,6 +104,7 @@ pub(super) enum Verb {
     Status(StatusArgs),
     #[command(subcommand)]
     Sessions(SessionsVerb),
+    Acp(AcpArgs),
     #[command(subcommand)]
     Host(HostVerb),
     Tour(TourArgs),
@@ -173,6 +176,23 @@ pub(super) struct CancelArgs {
 pub(super) struct StatusArgs {
     #[command(flatten)]
     pub(super) name: SessionNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Be an agent for an editor: its sessions last, and every agent can load and resume them
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The editor starts this instead of the agent, and speaks the Agent Client Protocol with it on stdin and stdout.
+A session goes on when the editor is closed, and is open in the shell at the same time: what the editor's
+agent may do, the editor is asked.
+
+Zed, in settings.json:
+  \"agent_servers\": {
+    \"claude\": { \"type\": \"custom\", \"command\": \"acpx\", \"args\": [\"claude\", \"acp\"] }
+  }")]
+#[command(override_usage = "acpx [AGENT] acp [FLAGS]")]
+pub(super) struct AcpArgs {
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }

@@ -1,5 +1,6 @@
 //! The commands, one file each. Their arguments and help texts are the grammar's, in `cli`.
 
+mod acp;
 mod cancel;
 mod demo_agent;
 mod exec;
@@ -41,6 +42,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         Command::Exec(words) => {
             exec::run(&words, &Settings::new(&options, config.get()?)?, &options, config.get()?)
         }
+        Command::Acp => Ok(acp::run(settings())),
         Command::Cancel => cancel::run(&settings()?),
         Command::Sessions(SessionsCommand::New) => sessions::new::new(&settings()?, &options, config.get()?),
         Command::Sessions(SessionsCommand::Ensure) => {

@@ -11,7 +11,7 @@ use std::time::SystemTime;
 
 use acpx_core::acp::agent::{
     AgentService, CallError, Cancellation, ClientLink, Command, ListCall, Mode, Modes, NewCall, ParamProblem,
-    PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup, SetModeCall, UpdateBody,
+    PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup, SetModeCall, TurnLink, UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use serde_json::value::RawValue;
@@ -188,7 +188,7 @@ impl AgentService for DemoAgent {
         &self,
         call: PromptCall,
         cancellation: Cancellation,
-        link: ClientLink,
+        link: TurnLink,
     ) -> Result<PromptAnswer, CallError> {
         let live = self.known(&call.session)?;
         let turns = self.read(&call.session)?.map(|kept| kept.turns).unwrap_or_default();

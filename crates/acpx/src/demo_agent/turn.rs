@@ -4,8 +4,8 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use acpx_core::acp::agent::{
-    CallError, CancelCause, Cancellation, ClientLink, PermissionAsk, PermissionOption, PermissionOptionKind,
-    PermissionOutcome, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport,
+    CallError, CancelCause, Cancellation, PermissionAsk, PermissionOption, PermissionOptionKind,
+    PermissionOutcome, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport, TurnLink,
     UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, StopReason};
@@ -27,7 +27,7 @@ pub(super) struct Turn {
     pub(super) text: String,
     /// The prompts before this one.
     pub(super) earlier: Vec<String>,
-    pub(super) link: ClientLink,
+    pub(super) link: TurnLink,
     pub(super) cancellation: Cancellation,
     /// What has been said, to be kept.
     pub(super) said: Vec<UpdateBody>,

@@ -13,6 +13,8 @@ use crate::machine::Advertised;
 pub struct Capabilities {
     /// `session/load`, `resume`, `list`, `close` and `delete`.
     pub sessions: Advertised,
+    /// `session/fork`.
+    pub fork: bool,
     /// MCP servers over HTTP.
     pub mcp_http: bool,
     /// MCP servers over server-sent events.
@@ -45,6 +47,7 @@ impl Capabilities {
                 close: session("close"),
                 delete: session("delete"),
             },
+            fork: session("fork"),
             mcp_http: at("/agentCapabilities/mcpCapabilities/http"),
             mcp_sse: at("/agentCapabilities/mcpCapabilities/sse"),
             prompt: PromptContent {
@@ -56,7 +59,8 @@ impl Capabilities {
     }
 }
 
-fn advertised(value: &Value) -> bool {
+/// Whether a marker means that something is advertised.
+pub(super) fn advertised(value: &Value) -> bool {
     matches!(value, Value::Object(_) | Value::Bool(true))
 }
 
@@ -93,11 +97,12 @@ mod tests {
                 "loadSession": true,
                 "mcpCapabilities": {"http": true, "sse": false},
                 "promptCapabilities": {"image": true, "audio": false},
-                "sessionCapabilities": {"list": {}, "delete": {}, "resume": null, "close": {"_meta": {}}},
+                "sessionCapabilities": {"list": {}, "delete": {}, "fork": {}, "resume": null, "close": {"_meta": {}}},
             },
         });
         let expected = Capabilities {
             sessions: Advertised { load: true, resume: false, list: true, close: true, delete: true },
+            fork: true,
             mcp_http: true,
             mcp_sse: false,
             prompt: PromptContent { image: true, audio: false, embedded_context: false },

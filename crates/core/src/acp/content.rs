@@ -1,6 +1,9 @@
 //! What a kept line says, in the model's words. The one place that reads `session/update` for the fold.
 //!
-//! Reading never fails: a line of a shape we do not know is kept and passed on, and says nothing to us.
+//! A line is read as the version of the protocol it was spoken in. Reading never fails: a line of a shape we do
+//! not know is kept and passed on, and says nothing to us.
+
+mod v2;
 
 use std::borrow::Cow;
 
@@ -8,16 +11,26 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::model::{
-    AcpSessionId, ChunkContent, Content, Direction, Event, EventKind, Fact, MessageKind, ToolKind, Update,
+    AcpSessionId, ChunkContent, Content, Direction, Event, EventKind, Fact, MessageKind, ProtocolVersion,
+    ToolKind, Update,
 };
 use crate::wire::Message;
+
+pub use v2::{StateUpdate, state_update, update_v2};
 
 /// What an event contributes to its conversation.
 pub fn content(event: &Event) -> Content {
     match (event.direction, event.kind) {
         (Direction::Ours, _) => Fact::from_body(&event.body).map_or(Content::Nothing, Content::Fact),
         (Direction::FromAgent, EventKind::Update) => match Message::parse(event.body.clone()) {
-            Ok(message) => Content::Update(update(message.params().unwrap_or("null"))),
+            Ok(message) => {
+                let params = message.params().unwrap_or("null");
+                match ProtocolVersion::from_number(event.protocol) {
+                    Some(ProtocolVersion::V2) => Content::Update(update_v2(params)),
+                    // What is older than the number was spoken in the first version.
+                    Some(ProtocolVersion::V1) | None => Content::Update(update(params)),
+                }
+            }
             Err(_) => Content::Nothing,
         },
         (Direction::ToAgent, EventKind::Request) => match Message::parse(event.body.clone()) {
@@ -53,7 +66,7 @@ struct UpdateView<'a> {
 }
 
 /// Absent is `None`; `null` is a value like any other.
-fn even_null<'a, D: Deserializer<'a>>(source: D) -> Result<Option<&'a RawValue>, D::Error> {
+pub(super) fn even_null<'a, D: Deserializer<'a>>(source: D) -> Result<Option<&'a RawValue>, D::Error> {
     <&RawValue>::deserialize(source).map(Some)
 }
 
@@ -63,7 +76,7 @@ struct RawUpdate<'a> {
     update: &'a RawValue,
 }
 
-/// Reads the params of a `session/update`.
+/// Reads the params of a `session/update` of version 1.
 pub fn update(params: &str) -> Update {
     let Ok(UpdateParams { update: view }) = serde_json::from_str(params) else { return Update::Unknown };
     let chunk = |kind| match view.content {

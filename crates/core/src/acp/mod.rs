@@ -13,6 +13,6 @@ mod reading;
 
 pub use capabilities::{Capabilities, PromptContent};
 pub(crate) use content::carried_block;
-pub use content::{content, prompt_text, update};
+pub use content::{StateUpdate, content, prompt_text, state_update, update, update_v2};
 pub(crate) use passing::{pass_on_params, pass_on_update, replayed_prompt};
 pub use reading::read as read_error;

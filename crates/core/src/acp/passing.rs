@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use crate::wire::encode::{self, json_string};
 use crate::wire::splice::{Splice, Step, locate};
 
-use super::content::is_carried;
+use super::content::{even_null, is_carried};
 
 /// A `session/update` line for a client that calls the session so; `None` for a line that names no session.
 pub(crate) fn pass_on_update(line: &str, session: &str) -> Option<String> {
@@ -17,6 +17,24 @@ pub(crate) fn pass_on_update(line: &str, session: &str) -> Option<String> {
 /// The params of a request about a session, likewise.
 pub(crate) fn pass_on_params(params: &str, session: &str) -> Option<String> {
     renamed(params, &[Step::Key("sessionId")], session)
+}
+
+/// The params of a client's request, about the session that the agent calls so; `None` if they are no object, or one
+/// that names two sessions.
+pub(super) fn with_session(params: &str, session: &str) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Named<'a> {
+        #[serde(borrow, default, rename = "sessionId", deserialize_with = "even_null")]
+        session: Option<&'a RawValue>,
+    }
+    let params = params.trim_ascii();
+    let inside = params.strip_prefix('{')?;
+    let Named { session: named } = serde_json::from_str(params).ok()?;
+    if named.is_some() {
+        return pass_on_params(params, session);
+    }
+    let comma = if inside.trim_ascii_start() == "}" { "" } else { "," };
+    Some(format!(r#"{{"sessionId":{}{comma}{inside}"#, json_string(session)))
 }
 
 fn renamed(text: &str, place: &[Step<'_>], session: &str) -> Option<String> {
@@ -67,6 +85,24 @@ mod tests {
         assert_eq!(pass_on_update(r#"{"params":{}}"#, "r"), None);
         assert_eq!(pass_on_update("no JSON", "r"), None);
         assert_eq!(pass_on_params(r#"{"sessionId":7}"#, "r").as_deref(), Some(r#"{"sessionId":"r"}"#));
+    }
+
+    #[test]
+    fn a_request_is_about_the_session_it_is_passed_on_for() {
+        let cases = [
+            ("{}", Some(r#"{"sessionId":"r"}"#)),
+            ("{ }", Some(r#"{"sessionId":"r" }"#)),
+            (r#" {"modeId":"m" } "#, Some(r#"{"sessionId":"r","modeId":"m" }"#)),
+            (r#"{"modeId":"m","sessionId": "s"}"#, Some(r#"{"modeId":"m","sessionId": "r"}"#)),
+            (r#"{"sessionId":"s","sessionId":"t"}"#, None),
+            ("[]", None),
+            ("null", None),
+            ("{", None),
+        ];
+        for (params, expected) in cases {
+            assert_eq!(with_session(params, "r").as_deref(), expected, "{params}");
+        }
+        assert_eq!(with_session(r#"{"sessionId":null}"#, "r").as_deref(), Some(r#"{"sessionId":"r"}"#));
     }
 
     #[test]

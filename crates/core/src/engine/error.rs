@@ -39,8 +39,8 @@ pub enum SessionError {
         /// The name.
         request: RequestId,
     },
-    /// Too many prompts wait already.
-    #[error("too many prompts wait for the record {0}")]
+    /// Too many prompts wait already, or too many requests are under way.
+    #[error("too many prompts or requests wait for the record {0}")]
     QueueFull(RecordId),
     /// The session is being closed.
     #[error("the record {0} is being closed")]

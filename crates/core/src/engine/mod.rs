@@ -37,6 +37,7 @@ mod settings;
 mod task;
 mod waiters;
 
+pub use crate::acp::client::Offered;
 pub use advice::{Advice, Question};
 pub use error::SessionError;
 pub use follow::Follower;

@@ -1,10 +1,14 @@
 //! How a session's inputs become effects, and effects become deeds: kept first, done after the commit.
 
+use std::sync::Arc;
+
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::client::{Answer, FromAgent, ListPage, Meaning, Outgoing, SessionPlace};
-use crate::machine::{AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Permit, Refusal};
+use crate::machine::{
+    AskId, Asleep, Awakening, Call, Deadline, Effect, Input, PassId, Permit, Refusal, Unpassed,
+};
 use crate::model::{
     AgentError, Decision, Fact, PermissionPolicy, Reading, RequestId, Scope, Timestamp, Turn, TurnId,
 };
@@ -33,6 +37,7 @@ pub(super) enum Outward {
     Accepted(RequestId, TurnId),
     Refused(RequestId, Refusal),
     Over(Turn),
+    Passed(PassId, Result<Arc<str>, Unpassed>),
     Parked(bool),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Joined(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
@@ -81,6 +86,7 @@ impl SessionTask {
                 }
                 self.outward.push(Outward::Over(over));
             }
+            Effect::Passed(pass, answer) => self.outward.push(Outward::Passed(pass, answer)),
             Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
             Effect::Closed => self.outward.push(Outward::Closed),
             Effect::Fact(_)
@@ -105,6 +111,7 @@ impl SessionTask {
 
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
         let prompted = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { None };
+        let passed = if let Call::Pass(pass) = &call { Some(pass.id) } else { None };
         if prompted.is_some() {
             self.received = 0;
         }
@@ -113,7 +120,10 @@ impl SessionTask {
             Some(Err(error)) if prompted.is_some() => {
                 self.inputs.push_back(Input::PromptAnswered(Err(error)));
             }
-            Some(Err(error)) => self.inputs.push_back(Input::SetupImpossible(error)),
+            Some(Err(error)) => self.inputs.push_back(match passed {
+                Some(pass) => Input::PassAnswered { pass, answer: Err(error) },
+                None => Input::SetupImpossible(error),
+            }),
             // The machine asks only for what was advertised, and only while an agent runs.
             None => {}
         }
@@ -121,7 +131,7 @@ impl SessionTask {
 
     /// The line of a call; `None` if there is no agent or it has no such method.
     fn outgoing(&mut self, call: Call) -> Option<Result<Outgoing, AgentError>> {
-        let connection = &self.agent.as_ref()?.connection;
+        let connection = &mut self.agent.as_mut()?.connection;
         let place = SessionPlace { cwd: &self.place.cwd, mcp_servers: &self.place.mcp_servers.list };
         if call == Call::New {
             return Some(connection.new_session(place));
@@ -140,6 +150,14 @@ impl SessionTask {
                 let carried = history.map(|history| history::with_history(&prompt, &history));
                 Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt)))
             }
+            Call::Pass(pass) => Some(match connection.passing(&pass.method) {
+                Some(passing) => passing.request(pass.id, session, &pass.params),
+                None => {
+                    let (agent, method) = (self.place.agent.label().to_owned(), pass.method.into_string());
+                    Err(AgentError::NotOffered { agent, method })
+                }
+            }),
+            Call::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
             Call::Cancel => Some(Ok(connection.cancel(session))),
             Call::Close => Some(Ok(connection.close()?.request(session))),
             Call::Delete => Some(Ok(connection.delete()?.request(session))),
@@ -214,6 +232,7 @@ impl SessionTask {
                 self.step(Input::SetupRefused { reading: error.reading(), error });
             }
             Answer::Prompted(answer) => self.step(Input::PromptAnswered(answer)),
+            Answer::Passed(pass, answer) => self.step(Input::PassAnswered { pass, answer }),
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),
             Answer::Deleted(_) => self.step(Input::DeleteAnswered),
@@ -274,6 +293,7 @@ impl SessionTask {
                 self.given.remove(&turn.request);
                 self.waiters.tell_over(turn);
             }
+            Outward::Passed(pass, answer) => self.waiters.tell_passed(pass, answer),
             Outward::Parked(parked) => self.waiters.tell_parked(parked),
             Outward::Scope(scope, reply) => match self.keeper.set_scope(scope).await {
                 Err(error) if !matches!(error, StoreError::ScopeTaken { .. }) => return Err(error),

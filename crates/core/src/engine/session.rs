@@ -1,12 +1,14 @@
 //! A client's hold on a session. Any number of them may hold one; dropping them all leaves it running.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
-use crate::machine::{Asleep, Awakening, Refusal};
-use crate::model::{RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId};
+use crate::acp::client::Offered;
+use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
+use crate::model::{AgentError, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId};
 use crate::store::{SessionWriter, Store, StoreError};
 
 use super::advice::Question;
@@ -25,6 +27,9 @@ pub struct Session {
     record: RecordId,
     commands: mpsc::Sender<Command>,
     status: watch::Receiver<SessionStatus>,
+    offers: watch::Receiver<Offers>,
+    /// Numbers the requests for the agent.
+    passes: Arc<AtomicU64>,
     held: Arc<watch::Sender<usize>>,
     tail: Arc<Tail>,
     store: Arc<dyn Store>,
@@ -43,9 +48,17 @@ pub struct SessionStatus {
     pub has_work: bool,
 }
 
+/// What the session's agent has said of itself and offers.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Offers {
+    pub(super) offered: Arc<Offered>,
+    pub(super) answer: Option<Arc<str>>,
+}
+
 /// What a session's task tells its holders.
 pub(super) struct Told {
     pub(super) status: watch::Sender<SessionStatus>,
+    pub(super) offers: watch::Sender<Offers>,
     /// How many hold the session.
     pub(super) held: watch::Receiver<usize>,
     /// Without it the number would end with the last holder of the session.
@@ -83,12 +96,20 @@ impl Session {
         shared: &Shared,
     ) -> (Self, Told) {
         let (told, status) = watch::channel(SessionStatus::default());
+        let (telling, offers) = watch::channel(Offers::default());
         let fate = Fate::default();
         let held = shared.holds.of(&record);
-        let told = Told { status: told, held: held.subscribe(), _holds: held.clone(), fate: fate.clone() };
+        let told = Told {
+            status: told,
+            offers: telling,
+            held: held.subscribe(),
+            _holds: held.clone(),
+            fate: fate.clone(),
+        };
         let store = Arc::clone(&shared.store);
         let longest_prompt = shared.settings.wire.line_bytes.saturating_sub(ENVELOPE_BYTES);
-        (Self { record, commands, status, held, tail, store, fate, longest_prompt }, told)
+        let passes = Arc::default();
+        (Self { record, commands, status, offers, passes, held, tail, store, fate, longest_prompt }, told)
     }
 
     /// Whether the session's task takes no more commands.
@@ -115,6 +136,17 @@ impl Session {
     /// The three ids as they stand. `None` only while the first `session/new` is under way.
     pub fn identity(&self) -> Option<SessionIdentity> {
         self.status.borrow().identity.clone()
+    }
+
+    /// What the session offers: modes, options and commands as the agent last told them. Nothing before the agent
+    /// had the session for the first time in this process.
+    pub fn offered(&self) -> Arc<Offered> {
+        self.offers.borrow().offered.clone()
+    }
+
+    /// The result of the agent's `initialize` as it wrote it, likewise: capabilities, ways to log in, its name.
+    pub fn agent_answer(&self) -> Option<Arc<str>> {
+        self.offers.borrow().answer.clone()
     }
 
     /// How long the agent may have nothing to do before it is parked; `None` for ever.
@@ -206,6 +238,33 @@ impl Session {
         self.ask(Command::Join(request.clone(), advisor, reply), answer).await
     }
 
+    /// Asks the agent something beside any turn, such as for another mode; the agent is woken if need be. `params` is a
+    /// JSON object, which goes out as it is but for the session it is about; the answer is the result as the agent
+    /// wrote it. Dropping this withdraws the request.
+    pub async fn request(
+        &self,
+        method: &str,
+        params: &str,
+        restore: RestoreSession,
+    ) -> Result<Arc<str>, SessionError> {
+        if params.len() > self.longest_prompt {
+            let (method, problem) = (method.to_owned(), format!("it is longer than {}", self.longest_prompt));
+            return Err(AgentError::BadRequest { method, problem }.into());
+        }
+        let id = PassId(self.passes.fetch_add(1, Ordering::Relaxed));
+        let pass = Pass { id, method: method.into(), params: params.into(), options: restore.options };
+        let (reply, answer) = oneshot::channel();
+        self.send(Command::Pass(Box::new(restore), pass, reply)).await?;
+        let mut asked = Asked { session: self, pass: Some(id) };
+        let answer = answer.await.map_err(|_| gone(&self.fate, &self.record))?;
+        asked.pass = None;
+        answer.map_err(|unpassed| match unpassed {
+            Unpassed::Agent(error) => SessionError::Agent(error),
+            Unpassed::Closing => SessionError::Closing(self.record.clone()),
+            Unpassed::TooMany => SessionError::QueueFull(self.record.clone()),
+        })
+    }
+
     /// Cancels the running turn, or a given one. A turn that is over stays as it is.
     pub async fn cancel(&self, turn: Option<TurnId>) -> Result<(), SessionError> {
         self.send(Command::Cancel(turn)).await
@@ -267,6 +326,21 @@ impl Session {
     async fn ask<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, SessionError> {
         self.send(command).await?;
         answer.await.map_err(|_| gone(&self.fate, &self.record))
+    }
+}
+
+/// A request of a client, withdrawn if the client stops waiting for it.
+struct Asked<'a> {
+    session: &'a Session,
+    pass: Option<PassId>,
+}
+
+impl Drop for Asked<'_> {
+    fn drop(&mut self) {
+        if let Some(pass) = self.pass {
+            // A session that has no room for this answers a request that nobody waits for, and that is all.
+            drop(self.session.commands.try_send(Command::Withdraw(pass)));
+        }
     }
 }
 

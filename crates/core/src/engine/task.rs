@@ -14,7 +14,9 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
 use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
-use crate::machine::{AskId, Asleep, Awakening, Deadline, Input, Refusal, SessionMachine};
+use crate::machine::{
+    AskId, Asleep, Awakening, Deadline, Input, Pass, PassId, Refusal, SessionMachine, Unpassed,
+};
 use crate::model::{
     AgentEnd, AgentError, AgentExit, AgentRun, RequestId, Scope, SessionIdentity, Turn, TurnId,
 };
@@ -26,7 +28,7 @@ use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
 use super::keeper::{Heir, Keeper};
 use super::perform::Outward;
 use super::place::Place;
-use super::session::{End, SessionStatus, Told};
+use super::session::{End, Offers, SessionStatus, Told};
 use super::waiters::{PromptWaiter, Waiters, tell};
 use super::{Counted, Prompt, RestoreSession, Shared, history};
 
@@ -43,6 +45,10 @@ pub(super) enum Command {
     },
     /// Whoever asks for a prompt again is asked what its turn still asks.
     Join(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
+    /// A request for the agent, beside any turn.
+    Pass(Box<RestoreSession>, Pass, oneshot::Sender<Result<Arc<str>, Unpassed>>),
+    /// Nobody waits for its answer any more.
+    Withdraw(PassId),
     Cancel(Option<TurnId>),
     /// With a record that is to have the scope from then on.
     Close(Option<Heir>, oneshot::Sender<()>),
@@ -242,7 +248,7 @@ impl SessionTask {
     }
 
     async fn take_command(&mut self, command: Command) -> Result<(), StoreError> {
-        if matches!(command, Command::Wake(..) | Command::Prompt { .. }) {
+        if matches!(command, Command::Wake(..) | Command::Prompt { .. } | Command::Pass(..)) {
             self.look_after_agent().await;
         }
         match command {
@@ -268,6 +274,15 @@ impl SessionTask {
             // The first may have been taken this moment: then it is kept before this is looked at.
             Command::Join(request, advisor, reply) => {
                 self.outward.push(Outward::Joined(request, advisor, reply));
+            }
+            Command::Pass(restore, pass, reply) => {
+                self.waiters.passes.insert(pass.id, reply);
+                self.prepare(*restore);
+                self.step(Input::Pass(pass));
+            }
+            Command::Withdraw(pass) => {
+                self.waiters.passes.remove(&pass);
+                self.step(Input::PassWithdrawn(pass));
             }
             Command::Cancel(turn) => self.step(Input::Cancel(turn)),
             Command::Close(heir, reply) => {
@@ -440,10 +455,25 @@ impl SessionTask {
             agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()),
             has_work: self.machine.has_work(),
         };
+        self.tell_offers();
         self.told.status.send_if_modified(|told| {
             let changed = *told != status;
             *told = status;
             changed
+        });
+    }
+
+    /// What is offered by an agent that is gone stays until another has the session.
+    fn tell_offers(&mut self) {
+        let Some(agent) = self.agent.as_ref().filter(|_| self.machine.is_live()) else { return };
+        let (offered, answer) = (agent.connection.offered(), agent.connection.answer());
+        self.told.offers.send_if_modified(|told| {
+            let is_told = Arc::ptr_eq(&told.offered, offered)
+                && told.answer.as_ref().is_some_and(|told| Arc::ptr_eq(told, answer));
+            if !is_told {
+                *told = Offers { offered: offered.clone(), answer: Some(answer.clone()) };
+            }
+            !is_told
         });
     }
 

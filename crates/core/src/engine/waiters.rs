@@ -1,10 +1,11 @@
 //! Those who wait for a session to do something, and how they are told.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tokio::sync::oneshot;
 
-use crate::machine::{Asleep, Awakening, Refusal};
+use crate::machine::{Asleep, Awakening, PassId, Refusal, Unpassed};
 use crate::model::{RequestId, Turn, TurnId};
 
 use super::advice::Advisor;
@@ -28,6 +29,8 @@ pub(super) struct Waiters {
     pub(super) parked: Vec<oneshot::Sender<bool>>,
     pub(super) closed: Vec<oneshot::Sender<()>>,
     pub(super) prompts: HashMap<RequestId, PromptWaiter>,
+    /// Those whose request went to the agent.
+    pub(super) passes: HashMap<PassId, oneshot::Sender<Result<Arc<str>, Unpassed>>>,
     over: HashMap<TurnId, oneshot::Sender<Turn>>,
     /// Whom to ask what the agent asks in a turn.
     advisors: HashMap<TurnId, Advisor>,
@@ -37,6 +40,12 @@ impl Waiters {
     pub(super) fn tell_awake(&mut self, news: &Result<Awakening, Asleep>) {
         for waiter in self.awake.drain(..) {
             tell(waiter, news.clone());
+        }
+    }
+
+    pub(super) fn tell_passed(&mut self, pass: PassId, answer: Result<Arc<str>, Unpassed>) {
+        if let Some(waiter) = self.passes.remove(&pass) {
+            tell(waiter, answer);
         }
     }
 

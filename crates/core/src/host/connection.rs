@@ -13,7 +13,7 @@ use serde::de::DeserializeOwned;
 
 use crate::acp::agent::{
     AgentService, CallError, Cancellation, ClientLink, ExtensionCall, Feature, ListCall, Meta, NewCall,
-    Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
+    Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup, TurnLink,
 };
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Seq};
@@ -221,7 +221,7 @@ impl AgentService for Connection {
         &self,
         call: PromptCall,
         cancellation: Cancellation,
-        link: ClientLink,
+        link: TurnLink,
     ) -> Result<PromptAnswer, CallError> {
         self.run_turn(call, cancellation, &link).await
     }

@@ -11,6 +11,7 @@ use crate::store::StoreError;
 use crate::store::import_acpx::ImportError;
 use crate::wire::RpcError;
 
+use super::HostError;
 use super::connection::client_session;
 use super::meta::TurnMeta;
 
@@ -86,6 +87,25 @@ pub fn last_words(code: &str, message: &str, hint: Option<&str>) -> String {
     let fault = FaultMeta { code: code.to_owned(), hint: hint.map(str::to_owned), ..FaultMeta::default() };
     let error = rpc_error(RpcError::INTERNAL, message.to_owned(), fault);
     serde_json::to_string(&error).expect("an error has only text, numbers and raw JSON")
+}
+
+/// What a client hears of a host that it cannot be joined to.
+pub(super) fn no_host(error: &HostError) -> RpcError {
+    let number = match error {
+        HostError::Refused(refusal) => refusal.number,
+        HostError::TooLong { .. } => RpcError::INVALID_REQUEST,
+        _ => RpcError::INTERNAL,
+    };
+    let hint = error.hint().map(str::to_owned);
+    let fault = FaultMeta { code: error.code().to_owned(), hint, ..FaultMeta::default() };
+    rpc_error(number, with_causes(error), fault)
+}
+
+/// The answer to a request whose host went away, and which another host is not asked.
+pub(super) fn unanswered(method: &str) -> RpcError {
+    let hint = "ask again: another host is there, and what was kept is there".to_owned();
+    let fault = FaultMeta { code: "HOST_LOST".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    rpc_error(RpcError::INTERNAL, format!("the host went away before it answered {method}"), fault)
 }
 
 /// The code of an error that says none: one of the dispatcher's own.

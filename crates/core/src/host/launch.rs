@@ -49,6 +49,14 @@ pub const READY: &str = "ready\n";
 
 /// Connects to the host of a home, if one listens.
 pub async fn running(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
+    match listening(place).await? {
+        Some(stream) => begin(stream, place).await,
+        None => Ok(None),
+    }
+}
+
+/// A stream to the host of a home, if one listens that we can talk to.
+async fn listening(place: &HostPlace) -> Result<Option<UnixStream>, HostError> {
     let Some(info) = published(place) else { return Ok(None) };
     let Some(stream) = connect(&info).await? else { return Ok(None) };
     if !PROTOCOL.meets(info.protocol) {
@@ -56,7 +64,7 @@ pub async fn running(place: &HostPlace) -> Result<Option<HostClient>, HostError>
         let newer = info.protocol.oldest > PROTOCOL.newest;
         return Err(if newer { HostError::Newer { version } } else { HostError::Older { version } });
     }
-    begin(stream, place).await
+    Ok(Some(stream))
 }
 
 /// Begins a conversation, with a host that may be stuck.
@@ -107,10 +115,25 @@ async fn knock(socket: &Path) -> io::Result<UnixStream> {
 impl Launcher {
     /// Connects to the host of a home, and starts one if there is none.
     pub async fn reach(&self, place: &HostPlace) -> Result<HostClient, HostError> {
+        self.until_there(place, async || running(place).await).await
+    }
+
+    /// The same for whoever says the first word itself. A host that is just leaving may still let it in: then the
+    /// stream ends, and nothing has happened.
+    pub(super) async fn reach_stream(&self, place: &HostPlace) -> Result<UnixStream, HostError> {
+        self.until_there(place, async || listening(place).await).await
+    }
+
+    /// Looks for a host, and starts one as long as there is none.
+    async fn until_there<T>(
+        &self,
+        place: &HostPlace,
+        look: impl AsyncFn() -> Result<Option<T>, HostError>,
+    ) -> Result<T, HostError> {
         let deadline = Instant::now() + PATIENCE;
         loop {
-            match running(place).await {
-                Ok(Some(client)) => return Ok(client),
+            match look().await {
+                Ok(Some(there)) => return Ok(there),
                 Ok(None) => {}
                 Err(HostError::Older { version }) => {
                     if !leave_if_idle(place).await? {

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Awakening;
 use crate::model::{
-    AcpSessionId, AgentSessionId, AgentSpec, Fallback, PermissionPolicy, RecordId, SessionIdentity,
-    WakeOptions,
+    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, PermissionPolicy, RecordId,
+    SessionIdentity, WakeOptions,
 };
 use crate::tools::Environment;
 
@@ -44,6 +44,27 @@ pub struct HostMeta {
     pub protocol: ProtocolRange,
     /// The program's version.
     pub version: String,
+}
+
+/// In `initialize`: what holds for every request of a connection that says nothing else.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ClientMeta {
+    /// The agent that its sessions are made with.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub agent: Option<AgentMeta>,
+    /// The agents' whole environment. It is never stored.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub environment: Vec<(OsText, OsText)>,
+    /// How long an agent may have nothing to do before it is parked; 0 for ever.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_ms: Option<u64>,
+    /// The directory that the client was started in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cwd: Option<String>,
+    /// Whether every update is to tell the number of its event.
+    #[serde(skip_serializing_if = "is_false")]
+    pub seq: bool,
 }
 
 /// In `session/new`.
@@ -273,6 +294,29 @@ impl std::fmt::Debug for OsText {
     }
 }
 
+impl ClientMeta {
+    /// What a bridge says of its client: the agent that is meant, and what it is started with.
+    pub fn bridged(
+        agent: &AgentSpec,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        idle: Option<Duration>,
+        cwd: &AbsolutePath,
+    ) -> Self {
+        Self {
+            agent: Some(agent.into()),
+            environment: environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            idle_ms: Some(idle_millis(idle)),
+            cwd: Some(cwd.as_str().to_owned()),
+            seq: true,
+        }
+    }
+}
+
+/// An idle time of none at all is a short one: 0 stands for no limit.
+fn idle_millis(idle: Option<Duration>) -> u64 {
+    idle.map_or(0, |idle| u64::try_from(idle.as_millis()).unwrap_or(u64::MAX).max(1))
+}
+
 impl StartMeta {
     /// What a client says of itself that leaves updates to its watch.
     pub fn watching(
@@ -280,9 +324,8 @@ impl StartMeta {
         idle: Option<Duration>,
     ) -> Self {
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        // An idle time of none at all is a short one: 0 stands for no limit.
-        let idle_ms = idle.map_or(0, |idle| u64::try_from(idle.as_millis()).unwrap_or(u64::MAX).max(1));
-        Self { environment, idle_ms: Some(idle_ms), mcp_source: None, without_updates: true }
+        let idle_ms = Some(idle_millis(idle));
+        Self { environment, idle_ms, mcp_source: None, without_updates: true }
     }
 
     /// The environment for the agent.

@@ -5,6 +5,7 @@
 //! when it is needed and goes when nobody needs it; what it leaves behind is in the store and nowhere else.
 
 mod attachment;
+mod bridge;
 mod client;
 mod connection;
 mod door;
@@ -34,6 +35,7 @@ use std::time::Duration;
 
 use tokio::sync::{mpsc, oneshot, watch};
 
+pub use bridge::{Bridge, Bridged};
 pub use client::{FromHost, HostClient};
 pub use error::HostError;
 pub use fault::{Refusal, last_words};

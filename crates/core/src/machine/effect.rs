@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{AgentError, Fact, Lifecycle, Lineage, LineageReason, RequestId, Turn, TurnId, Verdict};
 
-use super::{AskId, Deadline};
+use super::{AskId, Deadline, Pass, PassId};
 
 /// One thing to do.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -47,6 +47,8 @@ pub enum Effect {
     TurnRefused(RequestId, Refusal),
     /// Tell the client its turn is over.
     TurnOver(Turn),
+    /// Tell the client what became of its request.
+    Passed(PassId, Result<Arc<str>, Unpassed>),
     /// Tell whoever waits for the session to be parked; false if it has work.
     Parked(bool),
     /// Tell whoever waits for the session to be closed.
@@ -73,6 +75,10 @@ pub enum Call {
         /// Whether to tell the conversation so far before it.
         carry_history: bool,
     },
+    /// A request of a client, as it is but for the session id.
+    Pass(Pass),
+    /// `$/cancel_request`, for a request of a client that is out.
+    Withdraw(PassId),
     /// `session/cancel`.
     Cancel,
     /// `session/close`.
@@ -108,6 +114,17 @@ pub enum Refusal {
     QueueFull,
     /// The record has had a prompt of this name.
     RequestExists,
+}
+
+/// Why a client's request has no result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Unpassed {
+    /// The agent refused it, does not offer it, or is in the way.
+    Agent(AgentError),
+    /// The session is closing or closed.
+    Closing,
+    /// Too many requests are under way.
+    TooMany,
 }
 
 /// Why a session is not live, though somebody wants it to be.

@@ -9,7 +9,7 @@ impl SessionMachine {
     pub(super) fn park(&mut self) {
         match &self.state {
             State::Parked => self.do_(Effect::Parked(true)),
-            State::Idle(_) => self.end_process(Then::Park),
+            State::Idle(_) if self.passed.is_empty() => self.end_process(Then::Park),
             // It is told when the agent has gone.
             State::Ending(Then::Park | Then::Wake) => {}
             _ => self.do_(Effect::Parked(false)),
@@ -34,6 +34,7 @@ impl SessionMachine {
 
     pub(super) fn close(&mut self, now: Timestamp) {
         self.cancel_all_queued(now);
+        self.passes_closed();
         match self.take_state() {
             State::Parked => self.closed(now),
             State::Idle(live) => self.close_live(now, &live, None),
@@ -119,6 +120,7 @@ impl SessionMachine {
     }
 
     pub(super) fn agent_gone(&mut self, now: Timestamp, error: &AgentError) {
+        self.passes_lost(error);
         match self.take_state() {
             State::Starting | State::Looking(_) | State::Creating(..) | State::Restoring(_) => {
                 self.do_(Effect::Disarm);
@@ -177,7 +179,7 @@ impl SessionMachine {
             }
             (Deadline::Cancel, State::Prompting(_)) => self.cancel_unanswered(now),
             (Deadline::Close, State::Closing(..) | State::Deleting) => self.close_unanswered(now),
-            (Deadline::Idle, State::Idle(_)) => self.park(),
+            (Deadline::Idle, State::Idle(_)) => self.end_process(Then::Park),
             _ => {}
         }
     }
@@ -198,12 +200,13 @@ impl SessionMachine {
     }
 
     fn start_if_needed(&mut self) {
-        if !self.queue.is_empty() {
+        if !(self.queue.is_empty() && self.waiting.is_empty()) {
             self.start_for_queue();
         }
     }
 
     pub(super) fn end_process(&mut self, then: Then) {
+        self.passes_unanswered();
         self.do_(Effect::Disarm);
         self.do_(Effect::EndAgent);
         self.state = State::Ending(then);

@@ -7,7 +7,7 @@ use crate::model::{
     Timestamp, ToolKind, Turn, TurnId, Update, WakeOptions,
 };
 
-use super::Permit;
+use super::{Pass, PassId, Permit};
 
 /// One thing that happened. Time comes beside it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,6 +27,10 @@ pub enum Input {
         /// How the session is to be brought back for it, should that be needed.
         options: WakeOptions,
     },
+    /// A client has a request for the agent, beside any turn.
+    Pass(Pass),
+    /// The client no longer waits for its answer.
+    PassWithdrawn(PassId),
     /// A client cancels the running turn, or a given one.
     Cancel(Option<TurnId>),
     /// A client closes the session.
@@ -77,6 +81,13 @@ pub enum Input {
     SetupImpossible(AgentError),
     /// `session/prompt` was answered.
     PromptAnswered(Result<Stopped, AgentError>),
+    /// A request of a client was answered, or could not even be sent.
+    PassAnswered {
+        /// Which.
+        pass: PassId,
+        /// The agent's result, JSON as it wrote it.
+        answer: Result<Arc<str>, AgentError>,
+    },
     /// `session/close` was answered, well or badly.
     CloseAnswered,
     /// `session/delete` was answered, well or badly.

@@ -18,11 +18,13 @@ mod effect;
 mod ending;
 mod input;
 mod ladder;
+mod passing;
 mod prompting;
 mod state;
 
-pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung};
+pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung, Unpassed};
 pub use input::{Advertised, AskId, Deadline, Input, Stopped};
+pub use passing::{MAX_PASSES, Pass, PassId};
 
 use state::{Ends, Live, Prompting, State, Then};
 
@@ -36,6 +38,10 @@ pub struct SessionMachine {
     state: State,
     /// The prompts that wait.
     queue: VecDeque<Turn>,
+    /// The requests of clients that wait for the agent.
+    waiting: VecDeque<Pass>,
+    /// Those that the agent has not answered, with their methods.
+    passed: Vec<(PassId, Box<str>)>,
     lineage: Option<Lineage>,
     last_turn: Option<TurnId>,
     /// Whether an agent ever answered a prompt of this record.
@@ -60,6 +66,8 @@ impl SessionMachine {
             agent: agent.into(),
             state: State::Parked,
             queue: VecDeque::new(),
+            waiting: VecDeque::new(),
+            passed: Vec::new(),
             lineage: None,
             last_turn: None,
             answered: false,
@@ -93,6 +101,9 @@ impl SessionMachine {
             Input::Prompt { request, prompt, policy, options } => {
                 self.accept(now, request, prompt, policy, options);
             }
+            Input::Pass(pass) => self.pass(pass),
+            Input::PassWithdrawn(pass) => self.pass_withdrawn(pass),
+            Input::PassAnswered { pass, answer } => self.pass_answered(pass, answer),
             Input::Cancel(turn) => self.cancel(now, turn),
             Input::Close => self.close(now),
             Input::Delete => {
@@ -160,7 +171,9 @@ impl SessionMachine {
 
     /// Whether nothing runs, waits or is under way.
     pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle(_) | State::Parked) && self.queue.is_empty()
+        matches!(self.state, State::Idle(_) | State::Parked)
+            && self.queue.is_empty()
+            && self.passed.is_empty()
     }
 
     /// Whether the record is deleted.
@@ -309,6 +322,7 @@ impl SessionMachine {
     fn fail_waiters(&mut self, now: Timestamp, error: &AgentError) {
         self.options = WakeOptions::default();
         self.do_(Effect::Awake(Err(Asleep::Agent(error.clone()))));
+        self.passes_in_vain(&Unpassed::Agent(error.clone()));
         for turn in std::mem::take(&mut self.queue) {
             self.end_turn(now, turn, TurnOutcome::Failed(error.into()));
         }
@@ -348,6 +362,7 @@ impl SessionMachine {
         self.options = WakeOptions::default();
         self.do_(Effect::Awake(Ok(how)));
         self.state = State::Idle(live);
+        self.pass_waiting();
         self.dispatch_next(now);
     }
 

@@ -111,7 +111,11 @@ impl SessionMachine {
     /// even then it is kept, aside. Thoughts, plans and tool calls are the turn's own: they end the doubt.
     fn said_in_a_turn(&mut self, update: &Update, body: Arc<str>) {
         let State::Prompting(prompting) = &mut self.state else { return };
-        let is_message = matches!(update, Update::Chunk { kind: MessageKind::User | MessageKind::Agent, .. });
+        let is_message = matches!(
+            update,
+            Update::Chunk { kind: MessageKind::User | MessageKind::Agent, .. }
+                | Update::Message { kind: MessageKind::User | MessageKind::Agent, .. }
+        );
         let held_bytes: usize = prompting.held.iter().map(|line| line.len()).sum();
         if update.is_history() && (!is_message || held_bytes > MAX_HELD_BYTES) {
             prompting.live.owed = None;

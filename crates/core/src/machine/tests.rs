@@ -52,6 +52,12 @@ fn chunk(kind: MessageKind, text: &str) -> Input {
     Input::Update { update, body: Arc::from(text) }
 }
 
+/// A client's request.
+fn pass(id: u64) -> Input {
+    let (method, params) = ("session/set_mode".into(), Arc::from("{}"));
+    Input::Pass(Pass { id: PassId(id), method, params, options: WakeOptions::default() })
+}
+
 fn ask() -> AskId {
     AskId("7".into())
 }

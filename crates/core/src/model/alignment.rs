@@ -136,18 +136,26 @@ impl Alignment {
             Place::Beyond => return ReplayStep::Keep,
             Place::Within => {}
         }
-        match update {
+        let (id, pieces) = match update {
             Update::Chunk { kind: MessageKind::User, message_id, content } => {
-                if let Piece::Beyond = self.user(message_id.as_deref(), content) {
-                    self.place = Place::Beyond;
-                    return ReplayStep::Keep;
-                }
+                (message_id.as_deref(), std::slice::from_ref(content))
             }
-            Update::Chunk { kind: MessageKind::Agent, content, .. } => {
+            Update::Message { kind: MessageKind::User, message_id, content } => {
+                (Some(&**message_id), content.as_deref().unwrap_or_default())
+            }
+            _ => {
                 self.end_message();
-                self.reply(content);
+                for piece in reply_of(update) {
+                    self.reply(piece);
+                }
+                return ReplayStep::Drop;
             }
-            _ => self.end_message(),
+        };
+        for piece in pieces {
+            if let Piece::Beyond = self.user(id, piece) {
+                self.place = Place::Beyond;
+                return ReplayStep::Keep;
+            }
         }
         ReplayStep::Drop
     }
@@ -184,12 +192,21 @@ impl Alignment {
             Update::Chunk { kind: MessageKind::User, message_id, content } => {
                 matches!(self.user(message_id.as_deref(), content), Piece::Ours)
             }
-            Update::Chunk { kind: MessageKind::Agent, content, .. } => {
-                self.message_is_whole() && self.owes_reply() && self.reply(content)
+            Update::Message { kind: MessageKind::User, message_id, content } => content
+                .iter()
+                .flatten()
+                .all(|piece| matches!(self.user(Some(message_id), piece), Piece::Ours)),
+            Update::Chunk { kind: MessageKind::Agent, .. }
+            | Update::Message { kind: MessageKind::Agent, .. } => {
+                self.message_is_whole()
+                    && self.owes_reply()
+                    && reply_of(update).iter().all(|piece| self.reply(piece))
             }
-            Update::Chunk { kind: MessageKind::Thought, .. } | Update::Tool { .. } | Update::Plan { .. } => {
-                self.message_is_whole() && self.seen && self.passed > 0
-            }
+            Update::Chunk { kind: MessageKind::Thought, .. }
+            | Update::Message { kind: MessageKind::Thought, .. }
+            | Update::Tool { .. }
+            | Update::ToolContent { .. }
+            | Update::Plan { .. } => self.message_is_whole() && self.seen && self.passed > 0,
             Update::Title(_) | Update::State | Update::Unknown => return LateStep::New,
         };
         if owed {
@@ -333,6 +350,15 @@ impl Exchange {
     /// without text cannot be told.
     fn must_come(&self) -> bool {
         self.answered && !self.prompt.is_empty()
+    }
+}
+
+/// The pieces of the agent's answer that an update brings.
+fn reply_of(update: &Update) -> &[ChunkContent] {
+    match update {
+        Update::Chunk { kind: MessageKind::Agent, content, .. } => std::slice::from_ref(content),
+        Update::Message { kind: MessageKind::Agent, content, .. } => content.as_deref().unwrap_or_default(),
+        _ => &[],
     }
 }
 

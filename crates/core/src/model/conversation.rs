@@ -88,6 +88,15 @@ pub struct ToolCall {
     pub fields: serde_json::Map<String, serde_json::Value>,
 }
 
+impl Message {
+    fn append(&mut self, piece: ChunkContent) {
+        match piece {
+            ChunkContent::Text(text) => self.text.push_str(&text),
+            ChunkContent::Block(block) => self.blocks.push(block),
+        }
+    }
+}
+
 impl Conversation {
     /// The conversation of a record before its first event.
     pub fn new(record: RecordId) -> Self {
@@ -130,9 +139,16 @@ impl Conversation {
     fn update(&mut self, event: &Event, update: Update) {
         match update {
             // Within a turn of ours the user has spoken already: agents echo the prompt.
-            Update::Chunk { kind: MessageKind::User, .. } if event.turn.is_some() => self.open = None,
+            Update::Chunk { kind: MessageKind::User, .. }
+            | Update::Message { kind: MessageKind::User, .. }
+                if event.turn.is_some() =>
+            {
+                self.open = None;
+            }
             Update::Chunk { kind, message_id, content } => self.chunk(event, kind, message_id, content),
+            Update::Message { kind, message_id, content } => self.whole(event, kind, message_id, content),
             Update::Tool { call, fields, .. } => self.tool(event, call, &fields),
+            Update::ToolContent { call, item } => self.tool_content(event, &call, &item),
             Update::Plan { fields } => self.plan(event, fields),
             Update::Title(_) | Update::State | Update::Unknown => {}
         }
@@ -167,9 +183,22 @@ impl Conversation {
         self.open = Some(index);
         let Some(Entry::Message(message)) = self.entries.get_mut(index) else { return };
         message.last = event.seq;
-        match content {
-            ChunkContent::Text(text) => message.text.push_str(&text),
-            ChunkContent::Block(block) => message.blocks.push(block),
+        message.append(content);
+    }
+
+    /// A message that is told whole stays where it first appeared.
+    fn whole(&mut self, event: &Event, kind: MessageKind, id: Box<str>, content: Option<Vec<ChunkContent>>) {
+        self.open = None;
+        let index = match self.continued(event, kind, Some(&id)) {
+            Some(index) => index,
+            None => self.begin_message(event, kind, Some(id)),
+        };
+        let Some(Entry::Message(message)) = self.entries.get_mut(index) else { return };
+        message.last = event.seq;
+        if let Some(content) = content {
+            message.text.clear();
+            message.blocks.clear();
+            content.into_iter().for_each(|piece| message.append(piece));
         }
     }
 
@@ -221,6 +250,21 @@ impl Conversation {
         self.tools.insert(key, self.entries.len());
         let tool = ToolCall { id: call, turn: event.turn, first: event.seq, last: event.seq, fields: told };
         self.entries.push(Entry::Tool(tool));
+    }
+
+    /// A piece for a call that was never told of has nowhere to go.
+    fn tool_content(&mut self, event: &Event, call: &str, item: &str) {
+        self.open = None;
+        let key = (event.lineage, call.into());
+        let entry = self.tools.get(&key).and_then(|&index| self.entries.get_mut(index));
+        let (Some(Entry::Tool(tool)), Ok(item)) = (entry, serde_json::from_str(item)) else { return };
+        tool.last = event.seq;
+        match tool.fields.get_mut("content") {
+            Some(serde_json::Value::Array(content)) => content.push(item),
+            _ => {
+                tool.fields.insert("content".to_owned(), vec![item].into());
+            }
+        }
     }
 
     /// A plan is told whole each time, so the last telling in a turn stands for all.

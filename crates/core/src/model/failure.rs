@@ -150,6 +150,22 @@ pub enum AgentError {
         /// The capability it lacks.
         capability: &'static str,
     },
+    /// It has no such method, or not in this session. Nothing was sent.
+    #[error("the agent {agent:?} does not offer {method}")]
+    NotOffered {
+        /// The agent.
+        agent: String,
+        /// The method.
+        method: String,
+    },
+    /// A request that cannot be sent to any agent. Nothing was sent.
+    #[error("the request {method} cannot be sent: {problem}")]
+    BadRequest {
+        /// Its method.
+        method: String,
+        /// What is wrong with it.
+        problem: String,
+    },
     /// A prompt that cannot be sent to any agent. Nothing was sent.
     #[error("the prompt cannot be sent: {problem}")]
     BadPrompt {
@@ -208,6 +224,8 @@ impl AgentError {
             Self::Refused { .. } => "AGENT_REFUSED",
             Self::NotRestored { .. } => "SESSION_NOT_RESTORED",
             Self::McpUnsupported { .. } => "MCP_UNSUPPORTED",
+            Self::NotOffered { .. } => "NOT_OFFERED",
+            Self::BadRequest { .. } => "BAD_REQUEST",
             Self::BadPrompt { .. } => "BAD_PROMPT",
             Self::ContentUnsupported { .. } => "CONTENT_UNSUPPORTED",
         }

@@ -32,6 +32,15 @@ pub enum Update {
         /// The piece.
         content: ChunkContent,
     },
+    /// A message, whole: it takes the place of what was told of it before.
+    Message {
+        /// Whose message.
+        kind: MessageKind,
+        /// The agent's id for the message.
+        message_id: Box<str>,
+        /// All of its pieces; `None` leaves them as they are.
+        content: Option<Vec<ChunkContent>>,
+    },
     /// A tool call, new or changed.
     Tool {
         /// The agent's id for the call.
@@ -40,6 +49,13 @@ pub enum Update {
         kind: Option<ToolKind>,
         /// The whole update object, as received.
         fields: Box<str>,
+    },
+    /// A piece of a tool call's content, which comes after what it has.
+    ToolContent {
+        /// The agent's id for the call.
+        call: Box<str>,
+        /// The piece: JSON as received.
+        item: Box<str>,
     },
     /// The agent's plan, whole.
     Plan {
@@ -78,7 +94,11 @@ impl Update {
     /// Whether this belongs to the conversation itself, so that a replay would bring it again.
     pub fn is_history(&self) -> bool {
         match self {
-            Self::Chunk { .. } | Self::Tool { .. } | Self::Plan { .. } => true,
+            Self::Chunk { .. }
+            | Self::Message { .. }
+            | Self::Tool { .. }
+            | Self::ToolContent { .. }
+            | Self::Plan { .. } => true,
             Self::Title(_) | Self::State | Self::Unknown => false,
         }
     }

@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::outbox::Outbox;
-use super::reader::{Inbox, Reader};
+use super::reader::{Batches, Inbox, Reader};
 use super::{GarbageReport, Limits, Message, RpcError, RpcId, WireError, encode, writer};
 
 /// How much the in-memory pipe of [`memory`] holds in each direction.
@@ -24,11 +24,29 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
+    join(source, target, limits, Batches::Ignored)
+}
+
+/// The same for the side that serves: an array is still garbage, and its sender is told that batches are not part of
+/// the protocol. Whoever starts an agent does not do this, because agents print anything.
+pub fn accept<R, W>(source: R, target: W, limits: Limits) -> (Peer, Incoming)
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
+    join(source, target, limits, Batches::Refused)
+}
+
+fn join<R, W>(source: R, target: W, limits: Limits, batches: Batches) -> (Peer, Incoming)
+where
+    R: AsyncRead + Unpin + Send + 'static,
+    W: AsyncWrite + Unpin + Send + 'static,
+{
     let outbox = Arc::new(Outbox::new(limits));
     let inbox = Arc::new(Inbox::new(limits));
     let (queue, received) = mpsc::channel(limits.message_permits() as usize);
     let (done, writing_done) = watch::channel(false);
-    let reader = Reader::new(source, Arc::clone(&inbox), Arc::clone(&outbox), queue);
+    let reader = Reader::new(source, Arc::clone(&inbox), Arc::clone(&outbox), queue, batches);
     let tasks = Arc::new(Tasks {
         reader: tokio::spawn(reader.run()),
         writer: tokio::spawn(writer::run(target, Arc::clone(&outbox), done)),

@@ -24,7 +24,7 @@ mod reader;
 mod rpc_error;
 mod writer;
 
-pub use connection::{End, Inbound, Incoming, Peer, connect, memory};
+pub use connection::{End, Inbound, Incoming, Peer, accept, connect, memory};
 pub use error::WireError;
 pub use garbage::GarbageReport;
 pub use id::RpcId;

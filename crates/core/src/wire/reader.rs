@@ -76,6 +76,15 @@ impl Inbox {
     }
 }
 
+/// What becomes of an array, which is garbage in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Batches {
+    /// Nothing: only its count goes up.
+    Ignored,
+    /// Its sender is told so.
+    Refused,
+}
+
 /// The reading task of one connection.
 pub(super) struct Reader<R> {
     /// First, so that it is dropped before the queue is: whoever sees the queue end finds the reason there,
@@ -92,13 +101,14 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         inbox: Arc<Inbox>,
         outbox: Arc<Outbox>,
         queue: mpsc::Sender<Inbound>,
+        batches: Batches,
     ) -> Self {
         let limits = inbox.limits;
         Self {
             ending: Ending { inbox: Arc::clone(&inbox), outbox: Arc::clone(&outbox) },
             source,
             lines: Lines::new(limits.line_bytes, limits.garbage_line_bytes),
-            sink: Sink { inbox, outbox, queue, since_message: 0 },
+            sink: Sink { inbox, outbox, queue, batches, since_message: 0 },
         }
     }
 
@@ -140,6 +150,7 @@ struct Sink {
     inbox: Arc<Inbox>,
     outbox: Arc<Outbox>,
     queue: mpsc::Sender<Inbound>,
+    batches: Batches,
     /// Bytes of lines since the last one that was a message.
     since_message: u64,
 }
@@ -160,7 +171,12 @@ impl Sink {
                 self.since_message += bytes.len() as u64 + 1;
                 self.check_flood(0)
             }
-            Err(_) => self.garbage(bytes, bytes.len() as u64),
+            Err(problem) => {
+                if problem == Malformed::Batch && self.batches == Batches::Refused {
+                    self.outbox.refuse_batch();
+                }
+                self.garbage(bytes, bytes.len() as u64)
+            }
         }
     }
 

@@ -39,6 +39,8 @@ impl RpcError {
     pub const AUTH_REQUIRED: i64 = -32000;
     /// A session, file or other resource does not exist.
     pub const RESOURCE_NOT_FOUND: i64 = -32002;
+    /// The agent speaks no version of the protocol that the client can speak.
+    pub const UNSUPPORTED_VERSION: i64 = -32022;
 
     /// An error without data.
     pub fn new(code: i64, message: impl Into<String>) -> Self {

@@ -11,6 +11,10 @@ use serde_json::value::RawValue;
 
 use super::message::range_in;
 
+mod members;
+
+pub use members::{put, without};
+
 /// Replacements in one text, collected and then made at once.
 #[derive(Debug, Clone)]
 pub struct Splice<'a> {

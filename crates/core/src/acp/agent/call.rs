@@ -3,8 +3,11 @@
 use super::error::CallError;
 use super::offer::{Feature, Offer};
 use super::params::{Field, Member, ParamProblem};
-use crate::model::{AbsolutePath, AcpSessionId, McpServer, McpTransport, NamedValue};
+use crate::model::{AbsolutePath, AcpSessionId, McpServer, ProtocolVersion};
 use crate::wire::RpcId;
+
+mod blocks;
+mod servers;
 
 /// `session/new`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -28,8 +31,11 @@ pub struct RestoreCall {
     pub cwd: AbsolutePath,
     /// Further roots; only where offered.
     pub additional_directories: Vec<AbsolutePath>,
-    /// The servers to connect to; only transports that are offered. A resume need not say.
+    /// The servers to connect to; only transports that are offered. In version 1 a resume need not say.
     pub mcp_servers: Option<Vec<McpServer>>,
+    /// From where on a resume replays: an object with a `type`, as received. Only version 2 says it, and what
+    /// it means is for the service to judge. Without it nothing is replayed.
+    pub replay_from: Option<Box<str>>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
 }
@@ -52,6 +58,54 @@ pub struct SetModeCall {
     pub session: AcpSessionId,
     /// The mode wanted.
     pub mode: String,
+    /// The request's `_meta` object, as received.
+    pub meta: Option<Box<str>>,
+}
+
+/// `session/set_config_option`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetOptionCall {
+    /// Whose option.
+    pub session: AcpSessionId,
+    /// The option's id.
+    pub option: String,
+    /// The value wanted.
+    pub value: OptionValue,
+    /// The whole params, as received, for a service that passes them on.
+    pub params: Box<str>,
+}
+
+/// What an option shall be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum OptionValue {
+    /// The choice with this id.
+    Id(String),
+    /// On or off.
+    Boolean(bool),
+    /// A value of a type that we do not know, which is in the params.
+    Other,
+}
+
+/// `authenticate`, or `auth/login` in version 2.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LoginCall {
+    /// The way to log in.
+    pub method: String,
+    /// The request's `_meta` object, as received.
+    pub meta: Option<Box<str>>,
+}
+
+/// `session/fork`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForkCall {
+    /// The session to begin another from.
+    pub session: AcpSessionId,
+    /// Where the new one works.
+    pub cwd: AbsolutePath,
+    /// Further roots; only where offered.
+    pub additional_directories: Vec<AbsolutePath>,
+    /// The servers to connect to; only transports that are offered.
+    pub mcp_servers: Vec<McpServer>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
 }
@@ -84,52 +138,127 @@ pub(super) enum Call {
     New(NewCall),
     Load(RestoreCall),
     Resume(RestoreCall),
+    Fork(ForkCall),
     List(ListCall),
     Close(AcpSessionId),
     Delete(AcpSessionId),
     SetMode(SetModeCall),
+    SetOption(SetOptionCall),
     Prompt(PromptCall),
+    Login(LoginCall),
+    Logout,
     Extension(ExtensionCall),
 }
 
+/// What was agreed on with the client: what it may ask for, and in which version.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Terms<'a> {
+    pub(super) offer: &'a Offer,
+    pub(super) version: ProtocolVersion,
+}
+
+type Reader = fn(&Field<'_>, Terms<'_>) -> Result<Call, ParamProblem>;
+
+impl Terms<'_> {
+    fn is_v2(self) -> bool {
+        self.version == ProtocolVersion::V2
+    }
+
+    /// What is wrong with a value whose feature is not offered.
+    fn not_offered(self, given: &str, feature: Feature) -> String {
+        format!("{given}, and this agent does not advertise {}", feature.capability(self.version))
+    }
+}
+
 impl Call {
-    /// Reads a request, or says why it cannot be one of an agent with this offer.
-    pub(super) fn read(method: &str, params: Option<&str>, offer: &Offer) -> Result<Self, CallError> {
+    /// Reads a request, or says why it cannot be one on these terms.
+    pub(super) fn read(method: &str, params: Option<&str>, terms: Terms<'_>) -> Result<Self, CallError> {
         if method.starts_with('_') {
             return Ok(Self::Extension(ExtensionCall {
                 method: method.into(),
                 params: params.map(Into::into),
             }));
         }
-        let read = Self::reader(method, offer).ok_or_else(|| CallError::UnknownMethod(method.into()))?;
-        Ok(read(&Field::params(params), offer)?)
+        let read = Self::reader(method, terms).ok_or_else(|| CallError::UnknownMethod(method.into()))?;
+        Ok(read(&Field::params(params), terms)?)
     }
 
-    fn reader(method: &str, offer: &Offer) -> Option<Reader> {
-        let (feature, read): (Option<Feature>, Reader) = match method {
-            "session/new" => (None, |params, offer| Ok(Self::New(new(params, offer)?))),
-            "session/prompt" => (None, |params, offer| Ok(Self::Prompt(prompt(params, offer)?))),
-            "session/load" => (Some(Feature::Load), |params, offer| Ok(Self::Load(load(params, offer)?))),
-            "session/resume" => {
-                (Some(Feature::Resume), |params, offer| Ok(Self::Resume(resume(params, offer)?)))
+    fn reader(method: &str, terms: Terms<'_>) -> Option<Reader> {
+        match terms.version {
+            ProtocolVersion::V1 => Self::reader_v1(method, terms.offer),
+            ProtocolVersion::V2 => Self::reader_v2(method, terms.offer),
+        }
+    }
+
+    fn reader_v1(method: &str, offer: &Offer) -> Option<Reader> {
+        let (is_offered, read): (bool, Reader) = match method {
+            "session/load" => {
+                (offer.has(Feature::Load), |params, terms| Ok(Self::Load(load(params, terms)?)))
             }
-            "session/list" => (Some(Feature::List), |params, _| Ok(Self::List(list(params)?))),
-            "session/close" => (Some(Feature::Close), |params, _| Ok(Self::Close(only_session(params)?))),
-            "session/delete" => (Some(Feature::Delete), |params, _| Ok(Self::Delete(only_session(params)?))),
-            "session/set_mode" => (Some(Feature::Modes), |params, _| Ok(Self::SetMode(set_mode(params)?))),
+            "session/resume" => (offer.has(Feature::Resume), read_resume),
+            "session/list" => (offer.has(Feature::List), read_list),
+            "session/close" => (offer.has(Feature::Close), read_close),
+            "session/set_mode" => {
+                (offer.has(Feature::Modes), |params, _| Ok(Self::SetMode(set_mode(params)?)))
+            }
+            "session/set_config_option" => (offer.has(Feature::ConfigOptions), read_set_option),
+            "authenticate" => (offer.has_login(), read_login),
+            "logout" => (offer.has(Feature::Logout), |_, _| Ok(Self::Logout)),
+            _ => return Self::reader_of_both(method, offer),
+        };
+        is_offered.then_some(read)
+    }
+
+    /// To offer sessions at all is to offer resume, list and close.
+    fn reader_v2(method: &str, offer: &Offer) -> Option<Reader> {
+        let has_options = offer.has(Feature::ConfigOptions) || offer.has(Feature::Modes);
+        let (is_offered, read): (bool, Reader) = match method {
+            "session/resume" => (true, read_resume),
+            "session/list" => (true, read_list),
+            "session/close" => (true, read_close),
+            "session/set_config_option" => (has_options, read_set_option),
+            "auth/login" => (offer.has_login(), read_login),
+            "auth/logout" => (offer.has_login(), |_, _| Ok(Self::Logout)),
+            _ => return Self::reader_of_both(method, offer),
+        };
+        is_offered.then_some(read)
+    }
+
+    fn reader_of_both(method: &str, offer: &Offer) -> Option<Reader> {
+        let (is_offered, read): (bool, Reader) = match method {
+            "session/new" => (true, |params, terms| Ok(Self::New(new(params, terms)?))),
+            "session/prompt" => (true, |params, terms| Ok(Self::Prompt(prompt(params, terms)?))),
+            "session/delete" => {
+                (offer.has(Feature::Delete), |params, _| Ok(Self::Delete(only_session(params)?)))
+            }
+            "session/fork" => {
+                (offer.has(Feature::Fork), |params, terms| Ok(Self::Fork(fork(params, terms)?)))
+            }
             _ => return None,
         };
-        feature.is_none_or(|feature| offer.has(feature)).then_some(read)
+        is_offered.then_some(read)
     }
 }
 
-type Reader = fn(&Field<'_>, &Offer) -> Result<Call, ParamProblem>;
+fn read_resume(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamProblem> {
+    resume(params, terms).map(Call::Resume)
+}
 
-/// Checks the params of `initialize`. Only the version must be there; the rest is tolerated in any shape.
-pub(super) fn check_initialize(params: Option<&str>) -> Result<(), ParamProblem> {
-    let params = Field::params(params);
-    let [version] = params.members(["protocolVersion"])?;
-    version.required()?.version().map(drop)
+fn read_list(params: &Field<'_>, _: Terms<'_>) -> Result<Call, ParamProblem> {
+    list(params).map(Call::List)
+}
+
+fn read_close(params: &Field<'_>, _: Terms<'_>) -> Result<Call, ParamProblem> {
+    only_session(params).map(Call::Close)
+}
+
+fn read_set_option(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamProblem> {
+    set_option(params, terms).map(Call::SetOption)
+}
+
+fn read_login(params: &Field<'_>, _: Terms<'_>) -> Result<Call, ParamProblem> {
+    let [method, meta] = params.members(["methodId", "_meta"])?;
+    Ok(Call::Login(LoginCall { method: method.required()?.string()?, meta: meta.object() }))
 }
 
 /// The session that `session/cancel` names.
@@ -144,32 +273,56 @@ pub(super) fn withdrawn_request(params: Option<&str>) -> Option<RpcId> {
     RpcId::from_raw(request.required().ok()?.json())
 }
 
-fn new(params: &Field<'_>, offer: &Offer) -> Result<NewCall, ParamProblem> {
+/// In version 1 a session is begun with a list of servers, even if it is empty.
+fn new(params: &Field<'_>, terms: Terms<'_>) -> Result<NewCall, ParamProblem> {
     let [cwd, servers, directories, meta] =
         params.members(["cwd", "mcpServers", "additionalDirectories", "_meta"])?;
     let cwd = cwd.required()?.absolute_path()?;
-    let mcp_servers = mcp_servers(&servers.required()?, offer)?;
-    let additional_directories = additional_directories(&directories, offer)?;
-    Ok(NewCall { cwd, additional_directories, mcp_servers, meta: meta.object() })
+    if !terms.is_v2() {
+        servers.required()?.array()?;
+    }
+    Ok(NewCall {
+        cwd,
+        mcp_servers: servers::list(&servers, terms)?.unwrap_or_default(),
+        additional_directories: servers::additional_directories(&directories, terms)?,
+        meta: meta.object(),
+    })
 }
 
 /// Unlike `session/resume`, a load must say which servers there are.
-fn load(params: &Field<'_>, offer: &Offer) -> Result<RestoreCall, ParamProblem> {
+fn load(params: &Field<'_>, terms: Terms<'_>) -> Result<RestoreCall, ParamProblem> {
     let [servers] = params.members(["mcpServers"])?;
-    servers.required()?;
-    resume(params, offer)
+    servers.required()?.array()?;
+    resume(params, terms)
 }
 
-fn resume(params: &Field<'_>, offer: &Offer) -> Result<RestoreCall, ParamProblem> {
+/// In version 2 no list of servers is an empty one.
+fn resume(params: &Field<'_>, terms: Terms<'_>) -> Result<RestoreCall, ParamProblem> {
     let [session, cwd, servers, directories, meta] =
         params.members(["sessionId", "cwd", "mcpServers", "additionalDirectories", "_meta"])?;
     Ok(RestoreCall {
         session: session_id(&session)?,
         cwd: cwd.required()?.absolute_path()?,
-        additional_directories: additional_directories(&directories, offer)?,
-        mcp_servers: optional(&servers, |servers| mcp_servers(servers, offer))?,
+        additional_directories: servers::additional_directories(&directories, terms)?,
+        mcp_servers: servers::list(&servers, terms)?.or_else(|| terms.is_v2().then(Vec::new)),
+        replay_from: if terms.is_v2() { replay_from(params)? } else { None },
         meta: meta.object(),
     })
+}
+
+fn replay_from(params: &Field<'_>) -> Result<Option<Box<str>>, ParamProblem> {
+    let [cursor] = params.members(["replayFrom"])?;
+    optional(&cursor, |cursor| {
+        let [kind] = cursor.members(["type"])?;
+        kind.required()?.string()?;
+        Ok(cursor.json().into())
+    })
+}
+
+fn fork(params: &Field<'_>, terms: Terms<'_>) -> Result<ForkCall, ParamProblem> {
+    let RestoreCall { session, cwd, additional_directories, mcp_servers, meta, .. } = resume(params, terms)?;
+    let mcp_servers = mcp_servers.unwrap_or_default();
+    Ok(ForkCall { session, cwd, additional_directories, mcp_servers, meta })
 }
 
 fn list(params: &Field<'_>) -> Result<ListCall, ParamProblem> {
@@ -184,14 +337,35 @@ fn set_mode(params: &Field<'_>) -> Result<SetModeCall, ParamProblem> {
     Ok(SetModeCall { session, mode: mode.required()?.string()?, meta: meta.object() })
 }
 
-fn prompt(params: &Field<'_>, offer: &Offer) -> Result<PromptCall, ParamProblem> {
+/// In version 1 a value without a type is the id of a choice.
+fn set_option(params: &Field<'_>, terms: Terms<'_>) -> Result<SetOptionCall, ParamProblem> {
+    let [session, option, kind, value] = params.members(["sessionId", "configId", "type", "value"])?;
+    let session = session_id(&session)?;
+    let option = option.required()?.string()?;
+    let kind = if terms.is_v2() { Some(kind.required()?) } else { kind.optional() };
+    let kind = kind.map(|kind| kind.string()).transpose()?;
+    let value = value.required()?;
+    let value = match kind.as_deref() {
+        None | Some("id") => OptionValue::Id(value.string()?),
+        Some("boolean") => OptionValue::Boolean(value.boolean()?),
+        Some(_) => OptionValue::Other,
+    };
+    Ok(SetOptionCall { session, option, value, params: params.json().into() })
+}
+
+/// A prompt of version 2 says something.
+fn prompt(params: &Field<'_>, terms: Terms<'_>) -> Result<PromptCall, ParamProblem> {
     let [session, prompt, meta] = params.members(["sessionId", "prompt", "_meta"])?;
     let session = session_id(&session)?;
+    let prompt = prompt.required()?;
     let mut texts = Vec::new();
-    let blocks = prompt.required()?.items(|block| {
-        texts.extend(block_text(&block, offer)?);
+    let blocks = prompt.items(|block| {
+        texts.extend(blocks::text(&block, terms)?);
         Ok(block.json().into())
     })?;
+    if terms.is_v2() && blocks.is_empty() {
+        return Err(prompt.problem("must not be empty"));
+    }
     Ok(PromptCall { session, blocks, text: texts.join("\n"), meta: meta.object() })
 }
 
@@ -210,109 +384,6 @@ fn optional<'a, T>(
     read: impl FnOnce(&Field<'a>) -> Result<T, ParamProblem>,
 ) -> Result<Option<T>, ParamProblem> {
     member.optional().map(|field| read(&field)).transpose()
-}
-
-/// Extra roots that were not offered are refused: dropping them would silently narrow what the user chose.
-fn additional_directories(member: &Member<'_>, offer: &Offer) -> Result<Vec<AbsolutePath>, ParamProblem> {
-    let Some(field) = member.optional() else { return Ok(Vec::new()) };
-    field.items(|directory| {
-        if !offer.has(Feature::AdditionalDirectories) {
-            return Err(field.problem(not_offered("is given", Feature::AdditionalDirectories)));
-        }
-        directory.absolute_path()
-    })
-}
-
-fn mcp_servers(field: &Field<'_>, offer: &Offer) -> Result<Vec<McpServer>, ParamProblem> {
-    field.items(|server| mcp_server(&server, offer))
-}
-
-/// In version 1 a server without a `type` is a program to start.
-fn mcp_server(field: &Field<'_>, offer: &Offer) -> Result<McpServer, ParamProblem> {
-    let [name, kind] = field.members(["name", "type"])?;
-    let name = name.required()?.string()?;
-    let Some(kind) = kind.optional() else {
-        return Ok(McpServer { name, transport: stdio(field)? });
-    };
-    let feature = match kind.string()?.as_str() {
-        "stdio" => return Ok(McpServer { name, transport: stdio(field)? }),
-        "http" => Feature::McpHttp,
-        "sse" => Feature::McpSse,
-        other => return Err(kind.problem(format!("is {other:?}, which is no transport of ACP v1"))),
-    };
-    if !offer.has(feature) {
-        let given = format!("is {} for the server {name:?}", kind.json());
-        return Err(kind.problem(not_offered(&given, feature)));
-    }
-    let [url, headers] = field.members(["url", "headers"])?;
-    let url = url.required()?.string()?;
-    let headers = named_values(&headers.required()?)?;
-    let transport = match feature {
-        Feature::McpHttp => McpTransport::Http { url, headers },
-        _ => McpTransport::Sse { url, headers },
-    };
-    Ok(McpServer { name, transport })
-}
-
-/// `args` and `env` are required by the schema, and the protocol's own page shows servers without `env`: an
-/// absent list is an empty one.
-fn stdio(field: &Field<'_>) -> Result<McpTransport, ParamProblem> {
-    let [command, args, env] = field.members(["command", "args", "env"])?;
-    let command = command.required()?.absolute_path()?;
-    let args = optional(&args, |args| args.items(|arg| arg.string()))?.unwrap_or_default();
-    let env = optional(&env, named_values)?.unwrap_or_default();
-    Ok(McpTransport::Stdio { command, args, env })
-}
-
-fn named_values(field: &Field<'_>) -> Result<Vec<NamedValue>, ParamProblem> {
-    field.items(|item| {
-        let [name, value] = item.members(["name", "value"])?;
-        Ok(NamedValue { name: name.required()?.string()?, value: value.required()?.string()? })
-    })
-}
-
-/// Checks a content block; the text of a text block is what comes back.
-fn block_text(block: &Field<'_>, offer: &Offer) -> Result<Option<String>, ParamProblem> {
-    let [kind] = block.members(["type"])?;
-    let kind = kind.required()?;
-    let offered = |feature| {
-        if offer.has(feature) {
-            return Ok(());
-        }
-        Err(kind.problem(not_offered(&format!("is {}", kind.json()), feature)))
-    };
-    match kind.string()?.as_str() {
-        "text" => {
-            let [text] = block.members(["text"])?;
-            return Ok(Some(text.required()?.string()?));
-        }
-        "resource_link" => strings(block, ["name", "uri"])?,
-        "image" => offered(Feature::Image).and_then(|()| strings(block, ["data", "mimeType"]))?,
-        "audio" => offered(Feature::Audio).and_then(|()| strings(block, ["data", "mimeType"]))?,
-        "resource" => offered(Feature::EmbeddedContext).and_then(|()| embedded(block))?,
-        other => return Err(kind.problem(format!("is {other:?}, which is no content type of ACP v1"))),
-    }
-    Ok(None)
-}
-
-fn strings(object: &Field<'_>, names: [&'static str; 2]) -> Result<(), ParamProblem> {
-    let members = object.members(names)?;
-    members.iter().try_for_each(|member| member.required()?.string().map(drop))
-}
-
-fn embedded(block: &Field<'_>) -> Result<(), ParamProblem> {
-    let [resource] = block.members(["resource"])?;
-    let resource = resource.required()?;
-    let [uri, text, blob] = resource.members(["uri", "text", "blob"])?;
-    uri.required()?.string()?;
-    match text.optional().or_else(|| blob.optional()) {
-        Some(content) => content.string().map(drop),
-        None => Err(resource.problem("must have a text or a blob")),
-    }
-}
-
-fn not_offered(given: &str, feature: Feature) -> String {
-    format!("{given}, and this agent does not advertise {}", feature.capability())
 }
 
 #[cfg(test)]

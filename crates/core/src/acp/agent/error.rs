@@ -5,7 +5,7 @@ use std::error::Error;
 use serde_json::{Value, json};
 
 use super::params::ParamProblem;
-use crate::model::AcpSessionId;
+use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{RpcError, WireError};
 
 /// Why a call was refused.
@@ -24,10 +24,20 @@ pub enum CallError {
     /// Something other than `initialize` came first.
     #[error("{0} came before initialize")]
     NotInitialized(String),
-    /// The session's turn has not ended. A second prompt is refused rather than queued: version 1 has no way
-    /// to say that a prompt waits, and a client that cancels could not say which of the two it means.
-    #[error("the session {0} has a running turn")]
-    TurnRunning(AcpSessionId),
+    /// The client speaks only versions of the protocol that are older than all of ours.
+    #[error("version {requested} of the protocol is not supported")]
+    UnsupportedVersion {
+        /// The version it asked for.
+        requested: u16,
+        /// The latest one that is spoken here.
+        latest: ProtocolVersion,
+    },
+    /// The client asks for another version of the protocol than the one it has been speaking.
+    #[error("version {0} of the protocol is spoken already")]
+    VersionSettled(u16),
+    /// An array, or a request whose id is null: neither is a request of the protocol.
+    #[error("{0} is no request")]
+    NoRequest(&'static str),
     /// The client has more requests under way than one connection may have.
     #[error("{0} requests are under way already")]
     TooManyRequests(usize),
@@ -103,11 +113,22 @@ impl CallError {
                 "Invalid request: initialize comes first",
                 json!({ "method": method }),
             ),
-            Self::TurnRunning(session) => error(
+            Self::UnsupportedVersion { requested, latest } => {
+                let supported: Vec<u16> = (1..=latest.number()).collect();
+                error(
+                    RpcError::UNSUPPORTED_VERSION,
+                    "Unsupported protocol version",
+                    json!({ "requested": requested, "supported": supported }),
+                )
+            }
+            Self::VersionSettled(version) => error(
                 RpcError::INVALID_REQUEST,
-                &format!("Invalid request: the session {session} has a running turn"),
-                json!({ "sessionId": session, "reason": "turn_running" }),
+                &format!("Invalid request: version {version} of the protocol is spoken already"),
+                json!({ "protocolVersion": version }),
             ),
+            Self::NoRequest(what) => {
+                RpcError::new(RpcError::INVALID_REQUEST, format!("Invalid request: {what} is no request"))
+            }
             Self::TooManyRequests(limit) => error(
                 RpcError::INVALID_REQUEST,
                 &format!("Invalid request: {limit} requests are under way already"),

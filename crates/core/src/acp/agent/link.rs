@@ -5,11 +5,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::oneshot;
 
+use super::client::ClientFacts;
 use super::permission::{PermissionAsk, PermissionOutcome};
 use super::setup::to_json;
+use super::states;
 use super::turn::Cancellation;
 use super::update::UpdateBody;
-use crate::model::AcpSessionId;
+use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Message, Peer, RpcError, RpcId, WireError, encode};
 
 /// The client at the other end of a connection. Clones speak to the same one.
@@ -20,6 +22,9 @@ use crate::wire::{Message, Peer, RpcError, RpcId, WireError, encode};
 pub struct ClientLink {
     peer: Peer,
     questions: Arc<Mutex<Questions>>,
+    client: Arc<ClientFacts>,
+    /// Whether the service leaves it to us to tell a client of version 2 which state a session is in.
+    tells_states: bool,
 }
 
 /// Why a question has no answer.
@@ -49,14 +54,38 @@ enum Questions {
 
 impl ClientLink {
     pub(super) fn new(peer: Peer) -> Self {
-        Self { peer, questions: Arc::new(Mutex::new(Questions::Open(HashMap::new()))) }
+        let questions = Arc::new(Mutex::new(Questions::Open(HashMap::new())));
+        Self { peer, questions, client: Arc::default(), tells_states: false }
+    }
+
+    /// The same link to a client of whom this is known.
+    pub(super) fn to(&self, client: ClientFacts, tells_states: bool) -> Self {
+        Self { client: Arc::new(client), tells_states, ..self.clone() }
+    }
+
+    pub(super) fn tells_states(&self) -> bool {
+        self.tells_states
+    }
+
+    /// What the client said of itself.
+    pub fn client(&self) -> Arc<ClientFacts> {
+        Arc::clone(&self.client)
     }
 
     /// Sends a `session/update`. Waits while the client does not read.
     pub async fn update(&self, session: &AcpSessionId, update: &UpdateBody) -> Result<(), WireError> {
-        let session = to_json(session);
-        let params = format!(r#"{{"sessionId":{session},"update":{}}}"#, update.as_json());
+        self.tell(session, update.as_json()).await
+    }
+
+    /// Sends a `session/update` whose `update` object is in the client's version already.
+    pub(super) async fn tell(&self, session: &AcpSessionId, update: &str) -> Result<(), WireError> {
+        let params = format!(r#"{{"sessionId":{},"update":{update}}}"#, to_json(session));
         self.peer.notify("session/update", &params).await
+    }
+
+    /// Answers a request of the client's.
+    pub(super) async fn respond(&self, request: &RpcId, result: &str) -> Result<(), WireError> {
+        self.peer.respond(request, result).await
     }
 
     /// Sends a notification.
@@ -69,16 +98,40 @@ impl ClientLink {
         self.peer.send(line).await
     }
 
+    /// Asks the client what somebody else asks: a request with these params, as they are. Its result comes
+    /// back as the client gave it. Dropping this withdraws the question with `$/cancel_request`.
+    pub async fn ask(&self, method: &str, params: &str) -> Result<Box<str>, AskError> {
+        let question = Question { link: self, id: self.peer.mint_id() };
+        let answer = question.answer(method, params).await?;
+        result(&answer).map(Into::into)
+    }
+
     /// Asks the user what somebody else asks: the params of a `session/request_permission`, as they are.
     /// Dropping this withdraws the question.
     pub async fn pass_on_question(&self, params: &str) -> Result<PermissionOutcome, AskError> {
-        let question = Question { link: self, id: self.peer.mint_id() };
-        chosen(&question.answer("session/request_permission", params).await?)
+        chosen(&self.ask("session/request_permission", params).await?)
     }
 
     /// Asks the user. Once the turn is cancelled the question is withdrawn and counts as cancelled, whether or
     /// not the client says so too.
     pub async fn request_permission(
+        &self,
+        ask: &PermissionAsk,
+        cancellation: &mut Cancellation,
+    ) -> Result<PermissionOutcome, AskError> {
+        let says_states = self.client.protocol == ProtocolVersion::V2 && self.tells_states;
+        if says_states {
+            self.tell(&ask.session, states::REQUIRES_ACTION).await.map_err(AskError::NotSent)?;
+        }
+        let outcome = self.outcome(ask, cancellation).await;
+        // A turn that is cancelled ends without going on.
+        if says_states && !matches!(outcome, Ok(PermissionOutcome::Cancelled)) {
+            self.tell(&ask.session, states::RUNNING).await.map_err(AskError::NotSent)?;
+        }
+        outcome
+    }
+
+    async fn outcome(
         &self,
         ask: &PermissionAsk,
         cancellation: &mut Cancellation,
@@ -89,7 +142,7 @@ impl ClientLink {
         tokio::select! {
             biased;
             _ = cancellation.requested() => Ok(PermissionOutcome::Cancelled),
-            answer = answer => chosen(&answer?),
+            answer = answer => chosen(result(&answer?)?),
         }
     }
 
@@ -121,12 +174,17 @@ impl ClientLink {
     }
 }
 
-/// What the user chose.
-fn chosen(answer: &Message) -> Result<PermissionOutcome, AskError> {
-    if let Some(error) = answer.error() {
-        return Err(AskError::Refused(RpcError::read(error)));
+/// The client's answer, unless it is an error.
+fn result(answer: &Message) -> Result<&str, AskError> {
+    match answer.error() {
+        Some(error) => Err(AskError::Refused(RpcError::read(error))),
+        None => answer.result().ok_or(AskError::Unreadable),
     }
-    answer.result().and_then(PermissionOutcome::read).ok_or(AskError::Unreadable)
+}
+
+/// What the user chose.
+fn chosen(result: &str) -> Result<PermissionOutcome, AskError> {
+    PermissionOutcome::read(result).ok_or(AskError::Unreadable)
 }
 
 /// One open question. Dropped without its answer, it is withdrawn from the client.

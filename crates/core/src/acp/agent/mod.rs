@@ -1,4 +1,4 @@
-//! The agent side of ACP v1: a dispatcher that turns a connection's messages into calls of a service.
+//! The agent side of ACP, versions 1 and 2: a dispatcher that turns a connection's messages into calls of a service.
 //!
 //! [`serve`] owns what every agent must get right and no agent should write twice: `initialize` comes first,
 //! parameters are checked before any handler runs, a turn runs beside other requests and ends exactly once,
@@ -6,30 +6,41 @@
 //! is an [`AgentService`]; it sees plain values and never the protocol's own types.
 
 mod call;
+mod client;
 mod ended;
 mod error;
+mod insertion;
 mod link;
 mod offer;
 mod order;
 mod params;
 mod permission;
+mod prompting;
 mod serve;
 mod service;
 mod sessions;
 mod setup;
+mod states;
 mod turn;
 mod update;
 mod worker;
 
-pub use call::{ExtensionCall, ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
+pub use call::{
+    ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, PromptCall, RestoreCall, SetModeCall,
+    SetOptionCall,
+};
+pub use client::{ClientFacts, Elicitation, FileAccess};
 pub use error::CallError;
+pub use insertion::TurnLink;
 pub use link::{AskError, ClientLink};
 pub use offer::{Feature, Offer};
 pub use params::ParamProblem;
 pub use permission::{PermissionAsk, PermissionOption, PermissionOptionKind, PermissionOutcome};
 pub use serve::serve;
 pub use service::AgentService;
-pub use setup::{Meta, Mode, Modes, OnceTold, PromptAnswer, SessionPage, SessionSetup, SessionSummary};
+pub use setup::{
+    Meta, Mode, Modes, OnceTold, PromptAnswer, RawSetup, SessionPage, SessionSetup, SessionSummary,
+};
 pub use turn::{CancelCause, Cancellation};
 pub use update::{
     Command, NotAnUpdate, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport,

@@ -1,11 +1,18 @@
 //! What an agent offers in its answer to `initialize`. A method that is not offered cannot be called.
+//!
+//! An agent that speaks for another passes on what that one says of itself, as it says it; what may be sent is
+//! then read from those values, so that what is told and what is allowed are the same.
 
 use std::collections::BTreeSet;
 
-use agent_client_protocol_schema::ProtocolVersion;
-use agent_client_protocol_schema::v1 as acp;
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::setup::Meta;
+use crate::acp::capabilities::advertised;
+use crate::model::ProtocolVersion;
+
+mod answer;
 
 /// Something an agent may offer beyond what every agent must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -20,13 +27,21 @@ pub enum Feature {
     List,
     /// `session/delete`.
     Delete,
-    /// `session/set_mode`; clients learn of it from the modes in a setup answer.
+    /// `session/set_mode`; clients learn of it from the modes in a setup answer. In version 2 modes are an option.
     Modes,
+    /// `session/set_config_option`; clients learn of it from the options in a setup answer.
+    ConfigOptions,
+    /// `session/fork`.
+    Fork,
+    /// `logout`. In version 2 whoever lets its user log in lets it log out.
+    Logout,
     /// Roots beside the working directory.
     AdditionalDirectories,
+    /// MCP servers that are programs. In version 1 every agent takes them.
+    McpStdio,
     /// MCP servers over HTTP.
     McpHttp,
-    /// MCP servers over server-sent events.
+    /// MCP servers over server-sent events. Version 2 has none.
     McpSse,
     /// Images in prompts.
     Image,
@@ -37,8 +52,15 @@ pub enum Feature {
 }
 
 impl Feature {
-    /// The capability that says it, as the protocol names it.
-    pub fn capability(self) -> &'static str {
+    /// The capability that says it, as this version of the protocol names it.
+    pub fn capability(self, version: ProtocolVersion) -> &'static str {
+        match version {
+            ProtocolVersion::V1 => self.capability_v1(),
+            ProtocolVersion::V2 => self.capability_v2(),
+        }
+    }
+
+    fn capability_v1(self) -> &'static str {
         match self {
             Self::Load => "loadSession",
             Self::Resume => "sessionCapabilities.resume",
@@ -46,12 +68,33 @@ impl Feature {
             Self::List => "sessionCapabilities.list",
             Self::Delete => "sessionCapabilities.delete",
             Self::Modes => "modes",
+            Self::ConfigOptions => "configOptions",
+            Self::Fork => "sessionCapabilities.fork",
+            Self::Logout => "auth.logout",
             Self::AdditionalDirectories => "sessionCapabilities.additionalDirectories",
+            Self::McpStdio => "mcpCapabilities",
             Self::McpHttp => "mcpCapabilities.http",
             Self::McpSse => "mcpCapabilities.sse",
             Self::Image => "promptCapabilities.image",
             Self::Audio => "promptCapabilities.audio",
             Self::EmbeddedContext => "promptCapabilities.embeddedContext",
+        }
+    }
+
+    fn capability_v2(self) -> &'static str {
+        match self {
+            Self::Load | Self::Resume | Self::Close | Self::List => "session",
+            Self::Delete => "session.delete",
+            Self::Modes | Self::ConfigOptions => "configOptions",
+            Self::Fork => "session.fork",
+            Self::Logout => "authMethods",
+            Self::AdditionalDirectories => "session.additionalDirectories",
+            Self::McpStdio => "session.mcp.stdio",
+            Self::McpHttp => "session.mcp.http",
+            Self::McpSse => "session.mcp.sse",
+            Self::Image => "session.prompt.image",
+            Self::Audio => "session.prompt.audio",
+            Self::EmbeddedContext => "session.prompt.embeddedContext",
         }
     }
 }
@@ -63,10 +106,22 @@ pub struct Offer {
     version: String,
     features: BTreeSet<Feature>,
     meta: Meta,
+    latest: ProtocolVersion,
+    tells_states: bool,
+    passed_on: PassedOn,
+}
+
+/// What another agent says of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+struct PassedOn {
+    info: Option<Box<str>>,
+    prompt: Option<Box<str>>,
+    mcp: Option<Box<str>>,
+    auth_methods: Option<Box<str>>,
 }
 
 impl Offer {
-    /// An agent that offers these features.
+    /// An agent that speaks version 1 and offers these features, and MCP servers that are programs.
     pub fn new(
         name: impl Into<String>,
         version: impl Into<String>,
@@ -75,8 +130,11 @@ impl Offer {
         Self {
             name: name.into(),
             version: version.into(),
-            features: features.into_iter().collect(),
+            features: features.into_iter().chain([Feature::McpStdio]).collect(),
             meta: Meta::new(),
+            latest: ProtocolVersion::V1,
+            tells_states: false,
+            passed_on: PassedOn::default(),
         }
     }
 
@@ -87,35 +145,96 @@ impl Offer {
         self
     }
 
+    /// The same offer up to this version of the protocol. What is said of a client's version in
+    /// [`AgentService::offer`](super::AgentService::offer) comes too late: it is agreed on by then.
+    #[must_use]
+    pub fn up_to(mut self, latest: ProtocolVersion) -> Self {
+        self.latest = latest;
+        self
+    }
+
+    /// The same offer by a service that queues prompts itself and tells its clients of version 2 what they say
+    /// and which state a session is in. Its prompts come one after the other, each as soon as the one before is
+    /// [inserted](super::TurnLink::inserted), and the dispatcher only answers them.
+    #[must_use]
+    pub fn tells_states(mut self) -> Self {
+        self.tells_states = true;
+        self
+    }
+
+    /// The same offer with the name and version of an agent behind this one: the object `agentInfo` (version 1)
+    /// or `info` (version 2), as that one gave it.
+    #[must_use]
+    pub fn with_info(mut self, info: &RawValue) -> Self {
+        self.passed_on.info = Some(info.get().into());
+        self
+    }
+
+    /// The same offer with what an agent behind this one takes in prompts: the object `promptCapabilities`
+    /// (version 1) or `capabilities.session.prompt` (version 2).
+    #[must_use]
+    pub fn with_prompt_capabilities(mut self, capabilities: &RawValue) -> Self {
+        self.read(
+            capabilities,
+            &[
+                ("image", Feature::Image),
+                ("audio", Feature::Audio),
+                ("embeddedContext", Feature::EmbeddedContext),
+            ],
+        );
+        self.passed_on.prompt = Some(capabilities.get().into());
+        self
+    }
+
+    /// The same offer with the MCP servers that an agent behind this one takes: the object `mcpCapabilities`
+    /// (version 1, where programs are always taken) or `capabilities.session.mcp` (version 2).
+    #[must_use]
+    pub fn with_mcp_capabilities(mut self, capabilities: &RawValue) -> Self {
+        self.read(
+            capabilities,
+            &[("stdio", Feature::McpStdio), ("http", Feature::McpHttp), ("sse", Feature::McpSse)],
+        );
+        self.passed_on.mcp = Some(capabilities.get().into());
+        self
+    }
+
+    /// The same offer with ways to log in: the list `authMethods`, as an agent behind this one gave it. One
+    /// that is not empty offers `authenticate` (version 1), or `auth/login` and `auth/logout` (version 2).
+    #[must_use]
+    pub fn with_auth_methods(mut self, methods: &RawValue) -> Self {
+        self.passed_on.auth_methods = Some(methods.get().into());
+        self
+    }
+
     /// Whether the feature is offered.
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)
     }
 
-    /// The answer to `initialize`: version 1, whatever was asked, because it is the latest spoken here.
-    pub(super) fn answer(&self) -> acp::InitializeResponse {
-        let prompt = acp::PromptCapabilities::new()
-            .image(self.has(Feature::Image))
-            .audio(self.has(Feature::Audio))
-            .embedded_context(self.has(Feature::EmbeddedContext));
-        let mcp = acp::McpCapabilities::new().http(self.has(Feature::McpHttp)).sse(self.has(Feature::McpSse));
-        let session = acp::SessionCapabilities::new()
-            .resume(self.has(Feature::Resume).then(acp::SessionResumeCapabilities::new))
-            .close(self.has(Feature::Close).then(acp::SessionCloseCapabilities::new))
-            .list(self.has(Feature::List).then(acp::SessionListCapabilities::new))
-            .delete(self.has(Feature::Delete).then(acp::SessionDeleteCapabilities::new))
-            .additional_directories(
-                self.has(Feature::AdditionalDirectories)
-                    .then(acp::SessionAdditionalDirectoriesCapabilities::new),
-            );
-        let capabilities = acp::AgentCapabilities::new()
-            .load_session(self.has(Feature::Load))
-            .prompt_capabilities(prompt)
-            .mcp_capabilities(mcp)
-            .session_capabilities(session);
-        acp::InitializeResponse::new(ProtocolVersion::V1)
-            .agent_capabilities(capabilities)
-            .agent_info(acp::Implementation::new(self.name.clone(), self.version.clone()))
-            .meta((!self.meta.is_empty()).then(|| self.meta.clone()))
+    /// Whether there is a way to log in.
+    pub fn has_login(&self) -> bool {
+        let methods = self.passed_on.auth_methods.as_deref();
+        let methods = methods.and_then(|methods| serde_json::from_str::<Vec<&RawValue>>(methods).ok());
+        methods.is_some_and(|methods| !methods.is_empty())
+    }
+
+    /// The latest version of the protocol that is spoken.
+    pub fn latest(&self) -> ProtocolVersion {
+        self.latest
+    }
+
+    /// Whether the service tells states itself.
+    pub(super) fn service_tells_states(&self) -> bool {
+        self.tells_states
+    }
+
+    fn read(&mut self, capabilities: &RawValue, places: &[(&str, Feature)]) {
+        let value: Value = serde_json::from_str(capabilities.get()).unwrap_or_default();
+        for (name, feature) in places {
+            self.features.remove(feature);
+            if value.get(name).is_some_and(advertised) {
+                self.features.insert(*feature);
+            }
+        }
     }
 }

@@ -112,6 +112,16 @@ impl<'a> Field<'a> {
         serde_json::from_str(self.json).map_err(|_| self.must_be("a whole number from 0 to 65535"))
     }
 
+    /// The value as yes or no.
+    pub(super) fn boolean(&self) -> Result<bool, ParamProblem> {
+        serde_json::from_str(self.json).map_err(|_| self.must_be("a boolean"))
+    }
+
+    /// Nothing, if the value is an array.
+    pub(super) fn array(&self) -> Result<(), ParamProblem> {
+        if self.json.starts_with('[') { Ok(()) } else { Err(self.must_be("an array")) }
+    }
+
     /// The value as an absolute path.
     pub(super) fn absolute_path(&self) -> Result<AbsolutePath, ParamProblem> {
         let text = self.string()?;

@@ -13,22 +13,25 @@ use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::timeout;
 
-use super::call::{self, Call};
+use super::call::{self, Call, PromptCall, Terms};
+use super::client::ClientFacts;
 use super::error::CallError;
+use super::insertion::Insertion;
 use super::link::ClientLink;
 use super::offer::Offer;
 use super::order::Order;
 use super::service::AgentService;
 use super::sessions::Sessions;
-use super::setup::to_json;
 use super::turn::{CancelCause, CancelSignal};
-use super::worker::Worker;
+use super::worker::{Worker, caught};
+use crate::model::ProtocolVersion;
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcId};
 
 /// Requests under way at once on one connection. More are refused, so that a client cannot make us grow.
 const MAX_REQUESTS: usize = 1024;
 
-/// Serves one client until it is gone. Requests under way then have `grace` to end, turns being told so; what
+/// Serves one client until it is gone. It is offered what every client is, or what the service
+/// [makes of that](AgentService::offer) for it. Requests under way then have `grace` to end, turns being told so; what
 /// they answered is still written, within another `grace`.
 ///
 /// A service that [leaves](AgentService::leaving) ends by itself what is under way; nothing more is read
@@ -56,8 +59,11 @@ pub async fn serve<S: AgentService>(
 
 struct Server<S> {
     worker: Worker<S>,
-    offer: Offer,
-    initialized: bool,
+    to_everybody: Offer,
+    /// What this client is offered; nothing before it is initialized.
+    offer: Option<Offer>,
+    /// Whether it has asked for anything else since.
+    in_use: bool,
     tasks: JoinSet<()>,
     requests: HashMap<Id, UnderWay>,
 }
@@ -74,16 +80,28 @@ enum Withdrawal {
     No,
     /// It is dropped and answered with -32800.
     Drop(oneshot::Sender<()>),
-    /// It is cancelled as by `session/cancel`, and ends as a turn does.
-    Turn(Arc<CancelSignal>),
+    /// It is cancelled as by `session/cancel`, and ends as a turn does. In version 2 it is answered at its
+    /// insertion, and then there is nothing to withdraw.
+    Turn(Arc<CancelSignal>, Arc<Insertion>),
+}
+
+impl UnderWay {
+    /// Whether the client has its answer, though the work goes on.
+    fn is_answered(&self, version: ProtocolVersion) -> bool {
+        match &self.withdrawal {
+            Withdrawal::Turn(_, insertion) => version == ProtocolVersion::V2 && insertion.is_inserted(),
+            Withdrawal::No | Withdrawal::Drop(_) => false,
+        }
+    }
 }
 
 impl<S: AgentService> Server<S> {
-    fn new(peer: Peer, service: Arc<S>, offer: Offer) -> Self {
+    fn new(peer: Peer, service: Arc<S>, to_everybody: Offer) -> Self {
         let link = ClientLink::new(peer.clone());
         let worker =
             Worker { peer, link, service, sessions: Arc::new(Sessions::default()), order: Order::default() };
-        Self { worker, offer, initialized: false, tasks: JoinSet::new(), requests: HashMap::new() }
+        let (tasks, requests) = (JoinSet::new(), HashMap::new());
+        Self { worker, to_everybody, offer: None, in_use: false, tasks, requests }
     }
 
     async fn take(&mut self, inbound: Inbound) {
@@ -101,8 +119,9 @@ impl<S: AgentService> Server<S> {
             self.worker.clone().refuse(id, CallError::TooManyRequests(MAX_REQUESTS)).await;
         } else if method == "initialize" {
             self.initialize(id, message.params()).await;
-        } else if self.initialized {
-            match Call::read(method, message.params(), &self.offer) {
+        } else if let Some(offer) = &self.offer {
+            self.in_use = true;
+            match Call::read(method, message.params(), Terms { offer, version: self.worker.version() }) {
                 Ok(call) => self.start(id, call),
                 Err(error) => self.refuse(id, error),
             }
@@ -112,15 +131,28 @@ impl<S: AgentService> Server<S> {
     }
 
     /// Answered before anything else is read, so whatever follows comes after the answer. A client may ask
-    /// again; the answer is the same.
+    /// again; once it has begun to speak a version, it goes on in that one.
     async fn initialize(&mut self, id: RpcId, params: Option<&str>) {
-        match call::check_initialize(params) {
-            Ok(()) => {
-                self.initialized = true;
-                self.worker.clone().answer(id, Ok(to_json(&self.offer.answer()))).await;
-            }
-            Err(problem) => self.worker.clone().refuse(id, problem.into()).await,
+        let worker = self.worker.clone();
+        match self.agree(params).await {
+            Ok(answer) => worker.answer(id, Ok(answer)).await,
+            Err(error) => worker.refuse(id, error).await,
         }
+    }
+
+    async fn agree(&mut self, params: Option<&str>) -> Result<String, CallError> {
+        let client = ClientFacts::read(params, self.to_everybody.latest())?;
+        let (version, spoken) = (client.protocol, self.worker.version());
+        if self.in_use && version != spoken {
+            return Err(CallError::VersionSettled(spoken.number()));
+        }
+        let service = Arc::clone(&self.worker.service);
+        let offer = async { service.offer(&client, self.to_everybody.clone()).await };
+        let offer = caught("initialize", offer).await?;
+        let answer = offer.answer(version);
+        self.worker.link = self.worker.link.to(client, !offer.service_tells_states());
+        self.offer = Some(offer);
+        Ok(answer)
     }
 
     fn notification(&mut self, message: &Message) {
@@ -140,13 +172,15 @@ impl<S: AgentService> Server<S> {
     }
 
     fn withdraw(&mut self, request: &RpcId) {
-        let under_way = self.requests.values_mut().find(|under_way| under_way.request == *request);
-        let Some(under_way) = under_way else { return };
+        let version = self.worker.version();
+        let is_meant =
+            |under_way: &&mut UnderWay| under_way.request == *request && !under_way.is_answered(version);
+        let Some(under_way) = self.requests.values_mut().find(is_meant) else { return };
         match std::mem::replace(&mut under_way.withdrawal, Withdrawal::No) {
             Withdrawal::No => {}
             // The request may just have ended; then it has its answer.
             Withdrawal::Drop(signal) => drop(signal.send(())),
-            Withdrawal::Turn(signal) => signal.give(CancelCause::Asked),
+            Withdrawal::Turn(signal, _) => signal.give(CancelCause::Asked),
         }
     }
 
@@ -174,13 +208,21 @@ impl<S: AgentService> Server<S> {
                 let (withdrawal, withdrawn) = droppable();
                 self.spawn(under_way(withdrawal), worker.extension(id, call, withdrawn));
             }
-            Call::Prompt(call) => match worker.sessions.begin_turn(&call.session) {
-                Ok(turn) => {
-                    let withdrawal = Withdrawal::Turn(Arc::clone(&turn.signal));
-                    self.spawn(under_way(withdrawal), worker.turn(id, call, turn));
-                }
-                Err(error) => self.refuse(id, error),
-            },
+            Call::Prompt(call) => self.prompt(id, call),
+            Call::Fork(call) => {
+                let place = worker.order.beside(&call.session);
+                self.spawn(under_way(Withdrawal::No), worker.fork_session(id, call, place));
+            }
+            Call::Login(call) => {
+                let (withdrawal, withdrawn) = droppable();
+                self.spawn(under_way(withdrawal), worker.login(id, call, withdrawn));
+            }
+            Call::Logout => self.spawn(under_way(Withdrawal::No), worker.logout(id)),
+            Call::SetOption(call) if worker.sessions.is_active(&call.session) => {
+                let place = worker.order.beside(&call.session);
+                self.spawn(under_way(Withdrawal::No), worker.set_option(id, call, place));
+            }
+            Call::SetOption(call) => self.refuse(id, CallError::UnknownSession(call.session)),
             Call::SetMode(call) if worker.sessions.is_active(&call.session) => {
                 let place = worker.order.beside(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.set_mode(id, call, place));
@@ -194,6 +236,22 @@ impl<S: AgentService> Server<S> {
                 let leave = worker.leave(session);
                 self.spawn(under_way(Withdrawal::No), worker.delete_session(id, leave));
             }
+        }
+    }
+
+    fn prompt(&mut self, id: RpcId, call: PromptCall) {
+        let worker = self.worker.clone();
+        let service_queues = self.offer.as_ref().is_some_and(Offer::service_tells_states);
+        match worker.sessions.begin_turn(&call.session, service_queues) {
+            Ok(mut turn) => {
+                let waited_for = turn.insertion.take();
+                let (session, blocks) = (call.session.clone(), call.blocks.clone());
+                let insertion = Arc::new(Insertion::new(id.clone(), session, blocks, waited_for));
+                let withdrawal = Withdrawal::Turn(Arc::clone(&turn.signal), Arc::clone(&insertion));
+                let under_way = UnderWay { request: id.clone(), withdrawal };
+                self.spawn(under_way, worker.turn(id, call, turn, insertion));
+            }
+            Err(error) => self.refuse(id, error),
         }
     }
 

@@ -2,24 +2,45 @@
 
 use std::future::{Future, pending, ready};
 
-use super::call::{ExtensionCall, ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
+use super::call::{
+    ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, PromptCall, RestoreCall, SetModeCall,
+    SetOptionCall,
+};
+use super::client::ClientFacts;
 use super::error::CallError;
+use super::insertion::TurnLink;
 use super::link::ClientLink;
+use super::offer::Offer;
 use super::setup::{PromptAnswer, SessionPage, SessionSetup};
 use super::turn::Cancellation;
 use crate::model::AcpSessionId;
 
 /// An agent behind one connection. Every call has been checked. Calls run at the same time, but for two rules
-/// within one session: it has one turn at a time, and a close or a delete runs alone. Such a call comes when
-/// whatever was asked before it has been answered, and whatever is asked after it waits for its answer.
+/// within one session: its prompts come one after the other (see [`Offer::tells_states`]), and a close or a
+/// delete runs alone. Such a call comes when whatever was asked before it has been answered, and whatever is
+/// asked after it waits for its answer.
 ///
-/// A session is active on a connection from the answer to new, load or resume until it is closed or deleted;
-/// [`prompt`](Self::prompt) and [`set_mode`](Self::set_mode) come for active sessions only. Methods with a
-/// default body belong to features that need not be offered.
+/// A session is active on a connection from the answer to new, load, resume or fork until it is closed or
+/// deleted; [`prompt`](Self::prompt), [`set_mode`](Self::set_mode) and [`set_option`](Self::set_option) come for
+/// active sessions only. Methods with a default body belong to features that need not be offered.
 ///
-/// A future is dropped when its request is cancelled (load, resume, list, a method of its own) or when the connection has been gone
-/// for a while.
+/// The client may speak version 1 or 2 of the protocol ([`ClientLink::client`] says which). Typed values are told
+/// in its version; values that are raw JSON are passed on as they are, so they must be in its version already.
+///
+/// A future is dropped when its request is cancelled (load, resume, list, login, a method of its own) or when the
+/// connection has been gone for a while.
 pub trait AgentService: Send + Sync + 'static {
+    /// What this client is offered, given what every client is. Nothing else of the client is read until this
+    /// has returned, so it must return in bounded time.
+    fn offer(
+        &self,
+        client: &ClientFacts,
+        to_everybody: Offer,
+    ) -> impl Future<Output = Result<Offer, CallError>> + Send {
+        let _ = client;
+        ready(Ok(to_everybody))
+    }
+
     /// Begins a session.
     fn new_session(
         &self,
@@ -27,14 +48,15 @@ pub trait AgentService: Send + Sync + 'static {
         link: ClientLink,
     ) -> impl Future<Output = Result<SessionSetup, CallError>> + Send;
 
-    /// Runs a turn. Once `cancellation` asks, the turn sends what it still has to say and returns
-    /// [`StopReason::cancelled`](crate::model::StopReason::cancelled); an error after that moment is answered as
-    /// `cancelled` too, but for [`CallError::Unanswered`].
+    /// Runs a turn. It says [`inserted`](TurnLink::inserted) when the prompt is part of the conversation, which
+    /// is the answer in version 2. Once `cancellation` asks, the turn sends what it still has to say and returns
+    /// [`StopReason::cancelled`](crate::model::StopReason::cancelled), without inserting a prompt that was not;
+    /// an error after that moment is told as `cancelled` too, but for [`CallError::Unanswered`].
     fn prompt(
         &self,
         call: PromptCall,
         cancellation: Cancellation,
-        link: ClientLink,
+        link: TurnLink,
     ) -> impl Future<Output = Result<PromptAnswer, CallError>> + Send;
 
     /// Brings a session back and replays it: every update is sent through `link` before this returns.
@@ -47,7 +69,8 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::UnknownSession(call.session)))
     }
 
-    /// Brings a session back without a word.
+    /// Brings a session back without a word, or with a replay from where the call says. Then every update is
+    /// sent through `link` before this returns.
     fn resume_session(
         &self,
         call: RestoreCall,
@@ -55,6 +78,27 @@ pub trait AgentService: Send + Sync + 'static {
     ) -> impl Future<Output = Result<SessionSetup, CallError>> + Send {
         drop(link);
         ready(Err(CallError::UnknownSession(call.session)))
+    }
+
+    /// Begins a session that knows what another one does.
+    fn fork_session(
+        &self,
+        call: ForkCall,
+        link: ClientLink,
+    ) -> impl Future<Output = Result<SessionSetup, CallError>> + Send {
+        drop(link);
+        ready(Err(CallError::UnknownSession(call.session)))
+    }
+
+    /// Logs the user in.
+    fn login(&self, call: LoginCall, link: ClientLink) -> impl Future<Output = Result<(), CallError>> + Send {
+        drop((call, link));
+        ready(Err(CallError::UnknownMethod("authenticate".into())))
+    }
+
+    /// Logs the user out.
+    fn logout(&self) -> impl Future<Output = Result<(), CallError>> + Send {
+        ready(Err(CallError::UnknownMethod("logout".into())))
     }
 
     /// Lists the sessions there are, active or not.
@@ -93,6 +137,11 @@ pub trait AgentService: Send + Sync + 'static {
 
     /// Puts an active session into a mode.
     fn set_mode(&self, call: SetModeCall) -> impl Future<Output = Result<(), CallError>> + Send {
+        ready(Err(CallError::UnknownSession(call.session)))
+    }
+
+    /// Sets an option of an active session. The answer is a JSON object with all its `configOptions`.
+    fn set_option(&self, call: SetOptionCall) -> impl Future<Output = Result<String, CallError>> + Send {
         ready(Err(CallError::UnknownSession(call.session)))
     }
 }

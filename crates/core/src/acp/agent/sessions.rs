@@ -1,8 +1,9 @@
-//! Which sessions are active on a connection, and the turn each one has.
+//! Which sessions are active on a connection, and the turns each one has.
 //!
-//! A session is active from the answer to new, load or resume until it is closed or deleted. Its turn blocks a
-//! second one only until its answer is on the way: a client that has read the answer may prompt at once.
-//! Whoever must come after the answer itself (a close, the next turn) waits for the turn's [`Ended`].
+//! A session is active from the answer to new, load or resume until it is closed or deleted. Its prompts come one
+//! after the other, in the order they were sent: the next one when the turn before it has ended or, for a service
+//! that queues them itself, when the prompt before it is inserted. Whoever must come after the answer itself (a
+//! close) waits for the turn's [`Ended`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,24 +16,26 @@ use crate::model::AcpSessionId;
 /// The active sessions of one connection.
 #[derive(Debug, Default)]
 pub(super) struct Sessions {
-    active: Mutex<HashMap<AcpSessionId, Option<Slot>>>,
+    active: Mutex<HashMap<AcpSessionId, Vec<Slot>>>,
 }
 
+/// A turn that has not ended, as others see it.
 #[derive(Debug)]
 struct Slot {
     signal: Arc<CancelSignal>,
+    inserted: Ended,
     ended: Ended,
-    answering: bool,
 }
 
-/// A turn that is running, from its acceptance until its answer is out.
+/// A turn, from the acceptance of its prompt until it is over.
 #[derive(Debug)]
 pub(super) struct RunningTurn {
-    session: AcpSessionId,
     pub(super) cancellation: Cancellation,
     pub(super) signal: Arc<CancelSignal>,
-    /// The turn before this one, whose answer may not be out yet.
+    /// What it begins after.
     pub(super) before: Ended,
+    /// Dropped when its prompt is inserted.
+    pub(super) insertion: Option<End>,
     /// Dropped with the turn, which is how others learn of its end.
     _end: End,
 }
@@ -46,57 +49,57 @@ impl Sessions {
         self.active().contains_key(session)
     }
 
-    /// Takes the session out and tells its turn to stop; `None` if it was not active.
-    pub(super) fn deactivate(&self, session: &AcpSessionId) -> Option<Ended> {
-        let slot = self.active().remove(session)?;
-        Some(slot.map_or(Ended::already(), |slot| {
-            slot.signal.give(CancelCause::Asked);
-            slot.ended
-        }))
-    }
-
-    /// Begins a turn if the session is active and has none.
-    pub(super) fn begin_turn(&self, session: &AcpSessionId) -> Result<RunningTurn, CallError> {
-        let mut active = self.active();
-        let slot = active.get_mut(session).ok_or_else(|| CallError::UnknownSession(session.clone()))?;
-        let before = match slot {
-            Some(slot) if !slot.answering && !slot.ended.is_over() => {
-                return Err(CallError::TurnRunning(session.clone()));
-            }
-            Some(slot) => slot.ended.clone(),
-            None => Ended::already(),
+    /// Takes the session out and tells its turns to stop; `None` if it was not active.
+    pub(super) fn deactivate(&self, session: &AcpSessionId) -> Option<Vec<Ended>> {
+        let turns = self.active().remove(session)?;
+        let stop = |turn: Slot| {
+            turn.signal.give(CancelCause::Asked);
+            turn.ended
         };
+        Some(turns.into_iter().map(stop).collect())
+    }
+
+    /// Begins a turn if the session is active. It waits for the turn before it, or for that one's insertion
+    /// alone if the service queues prompts itself.
+    pub(super) fn begin_turn(
+        &self,
+        session: &AcpSessionId,
+        service_queues: bool,
+    ) -> Result<RunningTurn, CallError> {
+        let mut active = self.active();
+        let turns = active.get_mut(session).ok_or_else(|| CallError::UnknownSession(session.clone()))?;
+        turns.retain(|turn| !turn.ended.is_over());
+        let last = turns.last().map(|turn| if service_queues { &turn.inserted } else { &turn.ended });
+        let before = last.cloned().unwrap_or(Ended::already());
         let (signal, cancellation) = CancelSignal::new();
-        let (end, ended) = Ended::later();
         let signal = Arc::new(signal);
-        *slot = Some(Slot { signal: Arc::clone(&signal), ended, answering: false });
-        Ok(RunningTurn { session: session.clone(), cancellation, signal, before, _end: end })
+        let (insertion, inserted) = Ended::later();
+        let (end, ended) = Ended::later();
+        turns.push(Slot { signal: Arc::clone(&signal), inserted, ended });
+        Ok(RunningTurn { cancellation, signal, before, insertion: Some(insertion), _end: end })
     }
 
-    /// The turn's answer is about to go out: from here on another may begin.
-    pub(super) fn answering(&self, turn: &RunningTurn) {
-        if let Some(Some(slot)) = self.active().get_mut(&turn.session)
-            && Arc::ptr_eq(&slot.signal, &turn.signal)
-        {
-            slot.answering = true;
-        }
+    /// Whether a prompt of the session is inserted and its turn has not ended.
+    pub(super) fn has_work(&self, session: &AcpSessionId) -> bool {
+        let works = |turn: &Slot| turn.inserted.is_over() && !turn.ended.is_over();
+        self.active().get(session).is_some_and(|turns| turns.iter().any(works))
     }
 
-    /// Tells the session's turn to stop. Without a turn there is nothing to tell.
+    /// Tells the session's turns to stop. Without a turn there is nothing to tell.
     pub(super) fn cancel(&self, session: &AcpSessionId) {
-        if let Some(Some(slot)) = self.active().get(session) {
-            slot.signal.give(CancelCause::Asked);
+        for turn in self.active().get(session).into_iter().flatten() {
+            turn.signal.give(CancelCause::Asked);
         }
     }
 
     /// The client is gone.
     pub(super) fn disconnected(&self) {
-        for slot in self.active().values().flatten() {
-            slot.signal.give(CancelCause::Disconnected);
+        for turn in self.active().values().flatten() {
+            turn.signal.give(CancelCause::Disconnected);
         }
     }
 
-    fn active(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Option<Slot>>> {
+    fn active(&self) -> MutexGuard<'_, HashMap<AcpSessionId, Vec<Slot>>> {
         // Nothing panics while it holds the lock, and every step leaves the map whole.
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use agent_client_protocol_schema::v1 as acp;
 use serde::Serialize;
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 
 use super::update::UpdateBody;
-use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
+use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, ProtocolVersion, StopReason, Timestamp};
 
 /// What a message says beside the protocol, by name.
 pub type Meta = serde_json::Map<String, serde_json::Value>;
@@ -23,12 +23,25 @@ pub struct SessionSetup {
     pub agent_session: Option<AgentSessionId>,
     /// Its modes, if it has any.
     pub modes: Option<Modes>,
+    /// What somebody else says it offers, passed on as it is.
+    pub raw: RawSetup,
     /// What else the answer's `_meta` says.
     pub meta: Meta,
     /// Updates that go out right after the answer.
     pub afterwards: Vec<UpdateBody>,
     /// What is done when these are out.
     pub once_told: Option<OnceTold>,
+}
+
+/// What a session offers, as raw JSON in the client's version of the protocol. Nothing of it is looked at.
+#[derive(Debug, Clone, Default)]
+pub struct RawSetup {
+    /// Its modes, in the place of any that are typed. Version 2 has none.
+    pub modes: Option<Box<RawValue>>,
+    /// Its options.
+    pub config_options: Option<Box<RawValue>>,
+    /// The commands it understands. Version 1 has no place for them here: they are told as an update.
+    pub commands: Option<Box<RawValue>>,
 }
 
 /// The answer to a prompt.
@@ -82,24 +95,56 @@ pub struct SessionSummary {
     pub updated_at: Option<Timestamp>,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SetupAnswer<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    modes: Option<Box<RawValue>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config_options: Option<&'a RawValue>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    available_commands: Option<&'a RawValue>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<Meta>,
+}
+
 impl SessionSetup {
     /// A session of which there is nothing more to say.
     pub fn new(session: AcpSessionId) -> Self {
-        let (meta, afterwards) = (Meta::new(), Vec::new());
-        Self { session, agent_session: None, modes: None, meta, afterwards, once_told: None }
+        let (meta, afterwards, raw) = (Meta::new(), Vec::new(), RawSetup::default());
+        Self { session, agent_session: None, modes: None, raw, meta, afterwards, once_told: None }
     }
 
-    pub(super) fn new_answer(&self) -> String {
-        let session = acp::SessionId::new(self.session.as_str());
-        to_json(&acp::NewSessionResponse::new(session).modes(self.acp_modes()).meta(self.meta()))
+    /// The answer to whatever began the session, which says its id.
+    pub(super) fn begun(&self, version: ProtocolVersion) -> String {
+        to_json(&SetupAnswer { session_id: Some(self.session.as_str()), ..self.answer(version) })
     }
 
-    pub(super) fn load_answer(&self) -> String {
-        to_json(&acp::LoadSessionResponse::new().modes(self.acp_modes()).meta(self.meta()))
+    /// The answer to whatever brought it back.
+    pub(super) fn restored(&self, version: ProtocolVersion) -> String {
+        to_json(&self.answer(version))
     }
 
-    pub(super) fn resume_answer(&self) -> String {
-        to_json(&acp::ResumeSessionResponse::new().modes(self.acp_modes()).meta(self.meta()))
+    fn answer(&self, version: ProtocolVersion) -> SetupAnswer<'_> {
+        let (modes, commands) = match version {
+            ProtocolVersion::V1 => (self.raw_modes(), None),
+            ProtocolVersion::V2 => (None, self.raw.commands.as_deref()),
+        };
+        let config_options = self.raw.config_options.as_deref();
+        SetupAnswer {
+            session_id: None,
+            modes,
+            config_options,
+            available_commands: commands,
+            meta: self.meta(),
+        }
+    }
+
+    fn raw_modes(&self) -> Option<Box<RawValue>> {
+        let typed = || self.acp_modes().and_then(|modes| to_raw_value(&modes).ok());
+        self.raw.modes.clone().or_else(typed)
     }
 
     fn acp_modes(&self) -> Option<acp::SessionModeState> {
@@ -146,9 +191,25 @@ impl PromptAnswer {
             #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
             meta: &'a Meta,
         }
-        let usage = self.usage.as_deref().and_then(|usage| serde_json::from_str(usage).ok());
-        to_json(&Wire { stop_reason: self.reason.as_str(), usage, meta: &self.meta })
+        to_json(&Wire { stop_reason: self.reason.as_str(), usage: self.usage(), meta: &self.meta })
     }
+
+    /// What the turn used, if that is JSON.
+    pub(super) fn usage(&self) -> Option<&RawValue> {
+        self.usage.as_deref().and_then(|usage| serde_json::from_str(usage).ok())
+    }
+}
+
+/// The answer to a prompt of version 2.
+pub(super) fn inserted_answer(message: &str, meta: &Meta) -> String {
+    #[derive(Serialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Wire<'a> {
+        message_id: &'a str,
+        #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
+        meta: &'a Meta,
+    }
+    to_json(&Wire { message_id: message, meta })
 }
 
 pub(super) fn mode_id(id: &str) -> acp::SessionModeId {

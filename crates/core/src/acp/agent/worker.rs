@@ -12,15 +12,18 @@ use std::task::Poll;
 
 use tokio::sync::oneshot;
 
-use super::call::{ExtensionCall, ListCall, NewCall, PromptCall, RestoreCall, SetModeCall};
+use super::call::{
+    ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, RestoreCall, SetModeCall, SetOptionCall,
+};
 use super::ended::Ended;
 use super::error::CallError;
 use super::link::ClientLink;
 use super::order::{Order, Place};
 use super::service::AgentService;
-use super::sessions::{RunningTurn, Sessions};
+use super::sessions::Sessions;
 use super::setup::SessionSetup;
-use crate::model::{AcpSessionId, StopReason};
+use super::states;
+use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Peer, RpcError, RpcId};
 
 /// The answer to whatever has nothing to say. A result is an object, never null.
@@ -41,8 +44,8 @@ pub(super) struct Worker<S> {
 pub(super) struct Leave {
     session: AcpSessionId,
     place: Place,
-    /// The end of its turn; nothing if it was not active.
-    turn: Option<Ended>,
+    /// The ends of its turns; nothing if it was not active.
+    turns: Option<Vec<Ended>>,
 }
 
 impl<S> Clone for Worker<S> {
@@ -63,7 +66,7 @@ impl<S: AgentService> Worker<S> {
         let setup = caught("session/new", new).await;
         // A close waits for what is sent after the answer, too.
         let place = setup.as_ref().ok().map(|setup| self.order.beside(&setup.session));
-        self.set_up(id, setup, SessionSetup::new_answer).await;
+        self.set_up(id, setup, SessionSetup::begun).await;
         drop(place);
     }
 
@@ -79,7 +82,7 @@ impl<S: AgentService> Worker<S> {
             self.service.load_session(call, self.link.clone()).await
         };
         let setup = unless_withdrawn(caught("session/load", load), withdrawn).await;
-        self.set_up(id, setup, SessionSetup::load_answer).await;
+        self.set_up(id, setup, SessionSetup::restored).await;
         drop(place);
     }
 
@@ -95,7 +98,44 @@ impl<S: AgentService> Worker<S> {
             self.service.resume_session(call, self.link.clone()).await
         };
         let setup = unless_withdrawn(caught("session/resume", resume), withdrawn).await;
-        self.set_up(id, setup, SessionSetup::resume_answer).await;
+        if let Ok(setup) = &setup
+            && self.says_states()
+        {
+            let state = if self.sessions.has_work(&setup.session) { states::RUNNING } else { states::IDLE };
+            self.link.tell(&setup.session, state).await.ok();
+        }
+        self.set_up(id, setup, SessionSetup::restored).await;
+        drop(place);
+    }
+
+    pub(super) async fn fork_session(self, id: RpcId, call: ForkCall, place: Place) {
+        place.reached().await;
+        let fork = async { self.service.fork_session(call, self.link.clone()).await };
+        let setup = caught("session/fork", fork).await;
+        drop(place);
+        // A close of the new session waits for what is sent after the answer, too.
+        let place = setup.as_ref().ok().map(|setup| self.order.beside(&setup.session));
+        self.set_up(id, setup, SessionSetup::begun).await;
+        drop(place);
+    }
+
+    pub(super) async fn login(self, id: RpcId, call: LoginCall, withdrawn: oneshot::Receiver<()>) {
+        let login = async { self.service.login(call, self.link.clone()).await };
+        let result = unless_withdrawn(caught("authenticate", login), withdrawn).await;
+        self.answer(id, result.map(|()| EMPTY.into())).await;
+    }
+
+    pub(super) async fn logout(self, id: RpcId) {
+        let logout = async { self.service.logout().await };
+        let result = caught("logout", logout).await;
+        self.answer(id, result.map(|()| EMPTY.into())).await;
+    }
+
+    pub(super) async fn set_option(self, id: RpcId, call: SetOptionCall, place: Place) {
+        place.reached().await;
+        let set_option = async { self.service.set_option(call).await };
+        let result = caught("session/set_config_option", set_option).await;
+        self.answer(id, result).await;
         drop(place);
     }
 
@@ -120,27 +160,11 @@ impl<S: AgentService> Worker<S> {
         drop(place);
     }
 
-    /// Runs a turn. Once it was cancelled an error is part of the stopping, and clients must not see it. One that goes
-    /// unanswered has not stopped: it may run when its client asks again.
-    pub(super) async fn turn(self, id: RpcId, call: PromptCall, turn: RunningTurn) {
-        turn.before.clone().wait().await;
-        let prompt = async { self.service.prompt(call, turn.cancellation.clone(), self.link.clone()).await };
-        let result = match caught("session/prompt", prompt).await {
-            Err(error) if turn.cancellation.cause().is_some() && !matches!(error, CallError::Unanswered) => {
-                Ok(StopReason::cancelled().into())
-            }
-            result => result,
-        };
-        self.sessions.answering(&turn);
-        self.answer(id, result.map(|answer| answer.to_json())).await;
-        drop(turn);
-    }
-
-    /// Tells the session's turn to stop. From here on the session is as good as closed to its client.
+    /// Tells the session's turns to stop. From here on the session is as good as closed to its client.
     pub(super) fn leave(&self, session: AcpSessionId) -> Leave {
         let place = self.order.alone(&session);
-        let turn = self.sessions.deactivate(&session);
-        Leave { session, place, turn }
+        let turns = self.sessions.deactivate(&session);
+        Leave { session, place, turns }
     }
 
     /// A session that is not active is closed already.
@@ -168,11 +192,22 @@ impl<S: AgentService> Worker<S> {
         // What restores a session may have been ahead, and its client may have prompted at once.
         let again = self.sessions.deactivate(&leave.session);
         let mut was_active = false;
-        for turn in [leave.turn.clone(), again].into_iter().flatten() {
-            turn.wait().await;
+        for turns in [leave.turns.clone(), again].into_iter().flatten() {
             was_active = true;
+            for turn in turns {
+                turn.wait().await;
+            }
         }
         was_active
+    }
+
+    pub(super) fn version(&self) -> ProtocolVersion {
+        self.link.client().protocol
+    }
+
+    /// Whether it is for us to tell the client which state a session is in. Version 1 knows none.
+    pub(super) fn says_states(&self) -> bool {
+        self.version() == ProtocolVersion::V2 && self.link.tells_states()
     }
 
     pub(super) async fn refuse(self, id: RpcId, error: CallError) {
@@ -193,14 +228,14 @@ impl<S: AgentService> Worker<S> {
         self,
         id: RpcId,
         setup: Result<SessionSetup, CallError>,
-        answer: fn(&SessionSetup) -> String,
+        answer: fn(&SessionSetup, ProtocolVersion) -> String,
     ) {
         let setup = match setup {
             Ok(setup) => setup,
             Err(error) => return self.answer(id, Err(error)).await,
         };
         self.sessions.activate(&setup.session);
-        self.answer(id, Ok(answer(&setup))).await;
+        self.answer(id, Ok(answer(&setup, self.version()))).await;
         for update in &setup.afterwards {
             self.link.update(&setup.session, update).await.ok();
         }
@@ -214,7 +249,7 @@ impl<S: AgentService> Worker<S> {
 
 /// What the handler of this method says, or that it has failed. The panic's own words go where the process
 /// sends them, and not to the client.
-async fn caught<T>(
+pub(super) async fn caught<T>(
     method: &str,
     handler: impl Future<Output = Result<T, CallError>>,
 ) -> Result<T, CallError> {

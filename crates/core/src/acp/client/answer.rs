@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::machine::Stopped;
+use crate::machine::{PassId, Stopped};
 use crate::model::{AcpSessionId, AgentError, AgentSessionId, StopReason, Timestamp};
 use crate::wire::splice::{Step, locate};
 use crate::wire::{Message, RpcError};
@@ -20,6 +20,8 @@ pub enum Answer {
     Restored(Result<Option<AgentSessionId>, AgentError>),
     /// To `session/prompt`.
     Prompted(Result<Stopped, AgentError>),
+    /// To a client's request: the result as the agent wrote it.
+    Passed(PassId, Result<Arc<str>, AgentError>),
     /// To `session/list`.
     Listed(Result<ListPage, AgentError>),
     /// To `session/close`. A session the agent does not know counts as closed.
@@ -106,19 +108,24 @@ pub(super) fn result(
         method: method.to_owned(),
         problem,
     };
-    if let Some(result) = message.result() {
-        return serde_json::from_str(result).map_err(|error| bad(error.to_string()));
+    match message.result() {
+        Some(result) => serde_json::from_str(result).map_err(|error| bad(error.to_string())),
+        None => Err(refusal(agent, method, message, remembers)),
     }
+}
+
+/// The agent's error as ours.
+pub(super) fn refusal(agent: &str, method: &str, message: &Message, remembers: bool) -> AgentError {
     let raw = message.error().unwrap_or("null");
     let error = RpcError::read(raw);
-    Err(AgentError::Refused {
+    AgentError::Refused {
         agent: agent.to_owned(),
         method: method.to_owned(),
         code: error.code,
         message: describe(&error),
         acp: Arc::from(raw),
         reading: reading::read(&error, remembers),
-    })
+    }
 }
 
 /// The one key the inner id is read from; anything else than a text with something in it tells nothing.

@@ -14,12 +14,12 @@ use super::{AgentConnection, Line};
 
 /// A line to be kept and then sent, to the agent it was made for and no other.
 pub struct Outgoing {
-    peer: Peer,
-    id: Option<RpcId>,
-    method: &'static str,
-    line: String,
-    kept: Option<String>,
-    kind: EventKind,
+    pub(super) peer: Peer,
+    pub(super) id: Option<RpcId>,
+    pub(super) method: Cow<'static, str>,
+    pub(super) line: String,
+    pub(super) kept: Option<String>,
+    pub(super) kind: EventKind,
 }
 
 /// Where a session lives: sent with every setup request, the same each time.
@@ -104,9 +104,7 @@ impl AgentConnection {
 
     /// `session/cancel`, a notification.
     pub fn cancel(&self, session: &AcpSessionId) -> Outgoing {
-        let line = encode::notification("session/cancel", &session_params(session));
-        let peer = self.peer.clone();
-        Outgoing { peer, id: None, method: "session/cancel", line, kept: None, kind: EventKind::Notification }
+        Outgoing::notification(&self.peer, "session/cancel", &session_params(session))
     }
 
     fn setup(
@@ -184,17 +182,24 @@ impl Outgoing {
     pub(super) fn request(peer: &Peer, method: &'static str, params: &str) -> Self {
         let id = peer.mint_id();
         let line = encode::request(&id, method, params);
+        let method = method.into();
         Self { peer: peer.clone(), id: Some(id), method, line, kept: None, kind: EventKind::Request }
     }
 
+    pub(super) fn notification(peer: &Peer, method: &'static str, params: &str) -> Self {
+        let line = encode::notification(method, params);
+        let method = method.into();
+        Self { peer: peer.clone(), id: None, method, line, kept: None, kind: EventKind::Notification }
+    }
+
     pub(super) fn response(peer: &Peer, line: String) -> Self {
-        Self { peer: peer.clone(), id: None, method: "", line, kept: None, kind: EventKind::Response }
+        Self { peer: peer.clone(), id: None, method: "".into(), line, kept: None, kind: EventKind::Response }
     }
 
     /// Sends it, now that it is kept. Waits while the agent has too much to read.
     pub async fn send(self) -> Result<(), WireError> {
         match self.id {
-            Some(id) => self.peer.send_request(id, self.method, self.line).await,
+            Some(id) => self.peer.send_request(id, &self.method, self.line).await,
             None => self.peer.send(self.line).await,
         }
     }

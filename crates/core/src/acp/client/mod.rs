@@ -19,11 +19,15 @@ use super::content::is_foreign;
 
 mod answer;
 mod call;
+mod offered;
+mod pass;
 mod permission;
 mod start;
 
 pub use answer::{Answer, ListPage, ListedSession};
 pub use call::{Close, Delete, List, Load, Outgoing, Resume, SessionPlace};
+pub use offered::Offered;
+pub use pass::Passing;
 pub use permission::PermissionRequest;
 pub use start::{InitializeFailure, Started};
 
@@ -36,6 +40,11 @@ pub struct AgentConnection {
     peer: Peer,
     incoming: Incoming,
     capabilities: Capabilities,
+    /// Its answer to `initialize`.
+    answer: Arc<str>,
+    offered: Arc<Offered>,
+    /// Requests of clients that are out.
+    passed: Vec<pass::Passed>,
     tools: VecDeque<(Box<str>, ToolKind)>,
     /// What is kept out of every line.
     secrets: Secrets,
@@ -93,6 +102,16 @@ impl AgentConnection {
         &self.capabilities
     }
 
+    /// The result of `initialize`, as the agent wrote it.
+    pub fn answer(&self) -> &Arc<str> {
+        &self.answer
+    }
+
+    /// What the session offers at the moment.
+    pub fn offered(&self) -> &Arc<Offered> {
+        &self.offered
+    }
+
     /// The sending end.
     pub fn peer(&self) -> &Peer {
         &self.peer
@@ -127,17 +146,32 @@ impl AgentConnection {
             Inbound::Notification(_) if line.kind == EventKind::Update => self.update(message),
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
             Inbound::Request { id, .. } => self.request(id, message),
-            Inbound::Response { method, .. } => {
-                if matches!(&**method, "session/new" | "session/load" | "session/resume") {
-                    self.tools.clear();
-                }
-                Meaning::Answer(answer::read(&self.agent, method, message, known.remembers))
+            Inbound::Response { id, method, .. } => {
+                Meaning::Answer(self.answered(id, method, message, known))
             }
         };
         FromAgent { meaning, line, size: inbound.message().line().len() }
     }
 
+    fn answered(&mut self, id: &RpcId, method: &str, message: &Message, known: Known<'_>) -> Answer {
+        if let Some(passed) = self.take_passed(id, method, message) {
+            return passed;
+        }
+        if matches!(method, "session/new" | "session/load" | "session/resume") {
+            self.tools.clear();
+            self.offer(message.result().and_then(|result| self.offered.after_result(result)));
+        }
+        answer::read(&self.agent, method, message, known.remembers)
+    }
+
+    fn offer(&mut self, changed: Option<Offered>) {
+        if let Some(offered) = changed {
+            self.offered = Arc::new(offered);
+        }
+    }
+
     fn update(&mut self, message: &Message) -> Meaning {
+        self.offer(self.offered.after_update(message.params().unwrap_or("null")));
         let update = super::update(message.params().unwrap_or("null"));
         if let Update::Tool { call, kind: Some(kind), .. } = &update {
             self.tools.retain(|(known, _)| known != call);

@@ -1,6 +1,7 @@
 //! From a pair of pipes to an agent that has answered `initialize`.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 
 use agent_client_protocol_schema::ProtocolVersion;
 use agent_client_protocol_schema::v1 as acp;
@@ -42,9 +43,11 @@ impl AgentConnection {
     ) -> Result<Started, InitializeFailure> {
         let mut lines = Vec::new();
         match initialize(agent, &peer, &mut incoming, &mut secrets, &mut lines).await {
-            Ok(capabilities) => {
+            Ok((capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), VecDeque::new());
-                let connection = Self { agent, peer, incoming, capabilities, tools, secrets };
+                let (offered, passed) = (Arc::default(), Vec::new());
+                let connection =
+                    Self { agent, peer, incoming, capabilities, answer, offered, passed, tools, secrets };
                 Ok(Started { connection, lines })
             }
             Err(error) => Err(InitializeFailure { error, lines }),
@@ -58,7 +61,7 @@ async fn initialize(
     incoming: &mut Incoming,
     secrets: &mut Secrets,
     lines: &mut Vec<Line>,
-) -> Result<Capabilities, Option<AgentError>> {
+) -> Result<(Capabilities, Arc<str>), Option<AgentError>> {
     let outgoing = Outgoing::request(peer, "initialize", &initialize_params());
     lines.push(outgoing.kept());
     outgoing.send().await.map_err(|_| None)?;
@@ -69,7 +72,9 @@ async fn initialize(
         if let Inbound::Response { message, .. } = &inbound {
             let clean = clean_message(&inbound, &line);
             lines.push(line);
-            return read_answer(agent, clean.as_ref().unwrap_or(message)).map_err(Some);
+            let message = clean.as_ref().unwrap_or(message);
+            let capabilities = read_answer(agent, message).map_err(Some)?;
+            return Ok((capabilities, message.result().unwrap_or("null").into()));
         }
         if received > BYTES_BEFORE_ANSWER {
             let (agent, during) = (agent.to_owned(), "before it answered initialize".to_owned());

@@ -16,16 +16,19 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
     vec![
         ("parked", kept(1)),
         ("starting", after(kept(1), vec![wake()])),
+        ("starting, a request waits", after(kept(1), vec![pass(1)])),
         ("looking", restoring(listing)),
         ("creating", after(SessionMachine::new("a"), vec![wake(), ready(ALL)])),
         ("resuming", restoring(ALL)),
         ("loading", restoring(LOAD)),
         ("falling back", restoring(NONE)),
         ("idle", live(ALL)),
+        ("idle, a request out", after(live(ALL), vec![pass(1)])),
         ("idle, a replay owed", early(&[])),
         ("prompting, a replay owed", early(&[prompt("p")])),
         ("prompting, text held", early(&[prompt("p"), chunk(MessageKind::Agent, "fir")])),
         ("prompting", after(live(ALL), vec![prompt("p")])),
+        ("prompting, a request out", after(live(ALL), vec![prompt("p"), pass(1)])),
         ("prompting, the client asked", asking()),
         ("prompting, one queued", after(live(ALL), vec![prompt("p"), prompt("q")])),
         ("cancelling", after(live(ALL), vec![prompt("p"), Input::Cancel(None)])),
@@ -51,6 +54,10 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ),
         ("wake", Input::Wake(WakeOptions::default())),
         ("prompt", prompt("new")),
+        ("request", pass(2)),
+        ("request withdrawn", Input::PassWithdrawn(PassId(1))),
+        ("request answered", Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) }),
+        ("request failed", Input::PassAnswered { pass: PassId(1), answer: Err(died()) }),
         ("cancel", Input::Cancel(None)),
         ("cancel turn 3", Input::Cancel(Some(TurnId(3)))),
         ("close", Input::Close),
@@ -136,6 +143,9 @@ fn is_in_the_table(input: &Input) -> bool {
         Input::Recover(_)
         | Input::Wake(_)
         | Input::Prompt { .. }
+        | Input::Pass(_)
+        | Input::PassWithdrawn(_)
+        | Input::PassAnswered { .. }
         | Input::Cancel(_)
         | Input::Close
         | Input::Delete
@@ -252,6 +262,9 @@ fn words(effect: &Effect) -> String {
         Effect::TurnAccepted(_, turn) => format!("tell: turn {turn} accepted"),
         Effect::TurnRefused(_, why) => format!("tell: turn refused ({why:?})").to_lowercase(),
         Effect::TurnOver(turn) => format!("tell: turn {} over", turn.id),
+        Effect::Passed(_, Ok(_)) => "tell: request answered".into(),
+        Effect::Passed(_, Err(Unpassed::Agent(error))) => format!("tell: request failed ({})", error.code()),
+        Effect::Passed(_, Err(why)) => format!("tell: request failed ({why:?})").to_lowercase(),
         Effect::Parked(true) => "tell: parked".into(),
         Effect::Parked(false) => "tell: not parked".into(),
         Effect::Closed => "tell: closed".into(),
@@ -265,6 +278,8 @@ fn call_name(call: &Call) -> &'static str {
         Call::Load => "session/load",
         Call::List => "session/list",
         Call::Prompt { .. } => "session/prompt",
+        Call::Pass(_) => "the request",
+        Call::Withdraw(_) => "$/cancel_request",
         Call::Cancel => "session/cancel",
         Call::Close => "session/close",
         Call::Delete => "session/delete",

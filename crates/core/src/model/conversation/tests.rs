@@ -146,3 +146,35 @@ fn an_echo_of_the_prompt_within_its_turn_is_not_said_twice() {
     assert_eq!(fold.messages(), expected);
     assert_eq!(fold.conversation.exchanges().len(), 1);
 }
+
+#[test]
+fn a_message_told_whole_takes_the_place_of_its_chunks_and_keeps_its_own() {
+    let mut fold = Fold::new();
+    let whole = |fold: &mut Fold, content: Option<&str>| {
+        let content = content.map(|text| vec![ChunkContent::Text(text.into())]);
+        let (kind, message_id) = (MessageKind::Agent, "m".into());
+        fold.apply(Content::Update(Update::Message { kind, message_id, content }));
+    };
+    fold.chunk(MessageKind::Agent, Some("m"), "ol");
+    fold.chunk(MessageKind::Agent, Some("n"), "next");
+    whole(&mut fold, Some("new"));
+    whole(&mut fold, None);
+    fold.chunk(MessageKind::Agent, Some("m"), "er");
+    let expected = [("m", MessageKind::Agent, "newer"), ("n", MessageKind::Agent, "next")];
+    assert_eq!(fold.messages(), expected);
+}
+
+#[test]
+fn a_piece_of_a_tool_calls_content_comes_after_what_it_has() {
+    let mut fold = Fold::new();
+    let piece = |fold: &mut Fold, item: &str| {
+        fold.apply(Content::Update(Update::ToolContent { call: "t".into(), item: item.into() }));
+    };
+    piece(&mut fold, "0");
+    fold.tool("t", r#"{"content":null}"#);
+    piece(&mut fold, "1");
+    piece(&mut fold, "2");
+    let Some(Entry::Tool(tool)) = fold.conversation.entries().first() else { panic!("a tool call") };
+    assert_eq!(serde_json::Value::from(tool.fields.clone()), serde_json::json!({"content": [1, 2]}));
+    assert_eq!((tool.first, tool.last), (Seq(2), Seq(4)));
+}

@@ -17,7 +17,7 @@ use super::*;
 use crate::acp::agent::{
     Cancellation, ExtensionCall, Feature, ListCall, Modes, NewCall, ParamProblem, PermissionAsk,
     PermissionOption, PermissionOptionKind, PermissionOutcome, PromptAnswer, PromptCall, RestoreCall,
-    SessionPage, SessionSetup, SessionSummary, SetModeCall, ToolReport, UpdateBody,
+    SessionPage, SessionSetup, SessionSummary, SetModeCall, ToolReport, TurnLink, UpdateBody,
 };
 use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
 use crate::wire::{Limits, RpcError, memory};
@@ -103,7 +103,7 @@ impl AgentService for Toy {
         &self,
         call: PromptCall,
         mut cancellation: Cancellation,
-        link: ClientLink,
+        link: TurnLink,
     ) -> Result<PromptAnswer, CallError> {
         let say = async |text: &str| link.update(&call.session, &UpdateBody::agent_text(text)).await.unwrap();
         match call.text.as_str() {
@@ -407,20 +407,32 @@ async fn a_cancelled_load_is_dropped_and_says_so() {
 }
 
 #[tokio::test]
-async fn a_second_prompt_in_a_running_turn_is_refused_by_name() {
+async fn prompts_that_are_sent_at_once_have_their_turns_in_order() {
     let mut client = Client::with_session().await;
     let first = client.prompt("s1", "wait").await;
+    let second = client.prompt("s1", "second").await;
+    let third = client.prompt("s1", "third").await;
     assert_eq!(client.next().await, said("s1", "waiting"));
-    let second = client.prompt("s1", "hello").await;
-    let data = json!({ "sessionId": "s1", "reason": "turn_running" });
-    let message = "Invalid request: the session s1 has a running turn";
-    assert_eq!(client.next().await, failure(&second, -32600, message, data));
-    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    client.peer.cancel(&first);
     assert_eq!(client.next().await, said("s1", "stopping"));
     assert_eq!(client.next().await, result(&first, json!({ "stopReason": "cancelled" })));
-    let third = client.prompt("s1", "hello").await;
-    assert_eq!(client.next().await, said("s1", "hello"));
-    assert_eq!(client.next().await, result(&third, json!({ "stopReason": "end_turn" })));
+    for (id, text) in [(second, "second"), (third, "third")] {
+        assert_eq!(client.next().await, said("s1", text));
+        assert_eq!(client.next().await, result(&id, json!({ "stopReason": "end_turn" })));
+    }
+}
+
+#[tokio::test]
+async fn a_cancel_stops_the_turn_that_runs_and_those_that_wait() {
+    let mut client = Client::with_session().await;
+    let ids = [client.prompt("s1", "wait").await, client.prompt("s1", "wait").await];
+    assert_eq!(client.next().await, said("s1", "waiting"));
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    assert_eq!(client.next().await, said("s1", "stopping"));
+    assert_eq!(client.next().await, result(&ids[0], json!({ "stopReason": "cancelled" })));
+    assert_eq!(client.next().await, said("s1", "waiting"));
+    assert_eq!(client.next().await, said("s1", "stopping"));
+    assert_eq!(client.next().await, result(&ids[1], json!({ "stopReason": "cancelled" })));
 }
 
 #[tokio::test]

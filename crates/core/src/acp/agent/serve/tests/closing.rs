@@ -71,7 +71,7 @@ impl AgentService for Ledger {
         &self,
         call: PromptCall,
         mut cancellation: Cancellation,
-        _: ClientLink,
+        _: TurnLink,
     ) -> Result<PromptAnswer, CallError> {
         self.write(format!("{} begins", call.text));
         cancellation.requested().await;

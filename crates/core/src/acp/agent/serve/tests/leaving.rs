@@ -23,7 +23,7 @@ impl AgentService for Leaver {
         &self,
         _: PromptCall,
         cancellation: Cancellation,
-        _: ClientLink,
+        _: TurnLink,
     ) -> Result<PromptAnswer, CallError> {
         told(&self.done).await;
         assert_eq!(cancellation.cause(), None, "the client is there, and has not asked");
@@ -90,7 +90,7 @@ impl AgentService for Teller {
         Ok(setup)
     }
 
-    async fn prompt(&self, _: PromptCall, _: Cancellation, _: ClientLink) -> Result<PromptAnswer, CallError> {
+    async fn prompt(&self, _: PromptCall, _: Cancellation, _: TurnLink) -> Result<PromptAnswer, CallError> {
         Ok(StopReason::new("end_turn").into())
     }
 }
@@ -127,7 +127,7 @@ impl AgentService for Quitter {
         &self,
         _: PromptCall,
         mut cancellation: Cancellation,
-        _: ClientLink,
+        _: TurnLink,
     ) -> Result<PromptAnswer, CallError> {
         cancellation.requested().await;
         Err(CallError::Unanswered)

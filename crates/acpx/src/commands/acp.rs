@@ -1,0 +1,53 @@
+//! `acpx acp`: an agent for an editor, on stdin and stdout.
+//!
+//! The process only passes lines between the editor and the host, which has the sessions. Stdout carries the protocol
+//! alone: what goes wrong before it begins is said on stderr, in whatever format.
+
+use std::process::ExitCode;
+
+use acpx_core::host::Bridged;
+use acpx_core::host::meta::ClientMeta;
+
+use crate::cli::Format;
+use crate::error::{CliError, Exit};
+use crate::output::{self, Console};
+use crate::patience::Patience;
+use crate::reach::{Reach, for_agents};
+use crate::settings::Settings;
+use crate::stdio;
+
+/// Serves the editor until it is gone.
+pub(super) fn run(settings: Result<Settings, CliError>) -> ExitCode {
+    match settings.and_then(|settings| serve(&settings)) {
+        Ok(()) => Exit::Success.into(),
+        Err(error) => output::report(&error, Format::Text),
+    }
+}
+
+fn serve(settings: &Settings) -> Result<(), CliError> {
+    let client = ClientMeta::bridged(&settings.agent, for_agents(), settings.ttl, &settings.cwd);
+    let bridge = Reach::of_environment()?.bridge(client);
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
+    let bridged = runtime.block_on(async {
+        let unusable = |source| CliError::System { doing: "use stdin and stdout".to_owned(), source };
+        let (source, target) = (stdio::source().map_err(unusable)?, stdio::target().map_err(unusable)?);
+        let mut patience = Patience::new(None)?;
+        let stop = async {
+            patience.over().await;
+        };
+        Ok::<_, CliError>(bridge.run(source, target, stop).await?)
+    });
+    // A read of stdin that nobody waits for any more must not keep the process.
+    runtime.shutdown_background();
+    tell(&bridged?, settings);
+    Ok(())
+}
+
+fn tell(bridged: &Bridged, settings: &Settings) {
+    let garbage = &bridged.garbage;
+    if garbage.lines > 0 {
+        let mut console = Console::of_program(settings.mode);
+        console.detail(&format!("{} lines of the editor were no messages", garbage.lines));
+    }
+}

@@ -1,0 +1,55 @@
+//! Stdin and stdout as streams that a protocol runs over.
+//!
+//! An editor starts us with pipes or sockets, and those are read and written without a thread between: it would cost
+//! more than all the rest of a message's way. Terminals and files go by the thread, because whoever shares them would
+//! find them changed.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::net::UnixStream as StdStream;
+
+use rustix::fs::{FileType, fstat};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::UnixStream;
+use tokio::net::unix::pipe;
+
+/// What is read.
+pub(crate) type Source = Box<dyn AsyncRead + Unpin + Send>;
+/// What is written.
+pub(crate) type Target = Box<dyn AsyncWrite + Unpin + Send>;
+
+enum Kind {
+    Pipe(OwnedFd),
+    Socket(UnixStream),
+    Other,
+}
+
+/// Stdin. To be called inside a runtime.
+pub(crate) fn source() -> io::Result<Source> {
+    Ok(match kind(io::stdin().as_fd())? {
+        Kind::Pipe(pipe) => Box::new(pipe::Receiver::from_owned_fd(pipe)?),
+        Kind::Socket(socket) => Box::new(socket),
+        Kind::Other => Box::new(tokio::io::stdin()),
+    })
+}
+
+/// Stdout, likewise.
+pub(crate) fn target() -> io::Result<Target> {
+    Ok(match kind(io::stdout().as_fd())? {
+        Kind::Pipe(pipe) => Box::new(pipe::Sender::from_owned_fd(pipe)?),
+        Kind::Socket(socket) => Box::new(socket),
+        Kind::Other => Box::new(tokio::io::stdout()),
+    })
+}
+
+fn kind(end: BorrowedFd<'_>) -> io::Result<Kind> {
+    Ok(match FileType::from_raw_mode(fstat(end)?.st_mode) {
+        FileType::Fifo => Kind::Pipe(end.try_clone_to_owned()?),
+        FileType::Socket => {
+            let socket = StdStream::from(end.try_clone_to_owned()?);
+            socket.set_nonblocking(true)?;
+            Kind::Socket(UnixStream::from_std(socket)?)
+        }
+        _ => Kind::Other,
+    })
+}

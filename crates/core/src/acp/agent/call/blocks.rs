@@ -1,0 +1,48 @@
+//! The content blocks of a prompt. Both versions have the same ones.
+
+use super::Terms;
+use crate::acp::agent::offer::Feature;
+use crate::acp::agent::params::{Field, ParamProblem};
+
+/// Checks a content block; the text of a text block is what comes back.
+pub(super) fn text(block: &Field<'_>, terms: Terms<'_>) -> Result<Option<String>, ParamProblem> {
+    let [kind] = block.members(["type"])?;
+    let kind = kind.required()?;
+    let offered = |feature| {
+        if terms.offer.has(feature) {
+            return Ok(());
+        }
+        Err(kind.problem(terms.not_offered(&format!("is {}", kind.json()), feature)))
+    };
+    match kind.string()?.as_str() {
+        "text" => {
+            let [text] = block.members(["text"])?;
+            return Ok(Some(text.required()?.string()?));
+        }
+        "resource_link" => strings(block, ["name", "uri"])?,
+        "image" => offered(Feature::Image).and_then(|()| strings(block, ["data", "mimeType"]))?,
+        "audio" => offered(Feature::Audio).and_then(|()| strings(block, ["data", "mimeType"]))?,
+        "resource" => offered(Feature::EmbeddedContext).and_then(|()| embedded(block))?,
+        other => {
+            let version = terms.version.number();
+            return Err(kind.problem(format!("is {other:?}, which is no content type of ACP v{version}")));
+        }
+    }
+    Ok(None)
+}
+
+fn strings(object: &Field<'_>, names: [&'static str; 2]) -> Result<(), ParamProblem> {
+    let members = object.members(names)?;
+    members.iter().try_for_each(|member| member.required()?.string().map(drop))
+}
+
+fn embedded(block: &Field<'_>) -> Result<(), ParamProblem> {
+    let [resource] = block.members(["resource"])?;
+    let resource = resource.required()?;
+    let [uri, text, blob] = resource.members(["uri", "text", "blob"])?;
+    uri.required()?.string()?;
+    match text.optional().or_else(|| blob.optional()) {
+        Some(content) => content.string().map(drop),
+        None => Err(resource.problem("must have a text or a blob")),
+    }
+}

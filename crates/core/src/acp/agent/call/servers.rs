@@ -1,0 +1,90 @@
+//! What a session is set up with: MCP servers and extra roots.
+
+use super::{Terms, optional};
+use crate::acp::agent::offer::Feature;
+use crate::acp::agent::params::{Field, Member, ParamProblem};
+use crate::model::{AbsolutePath, McpServer, McpTransport, NamedValue};
+
+/// Extra roots that were not offered are refused: dropping them would silently narrow what the user chose.
+pub(super) fn additional_directories(
+    member: &Member<'_>,
+    terms: Terms<'_>,
+) -> Result<Vec<AbsolutePath>, ParamProblem> {
+    let Some(field) = member.optional() else { return Ok(Vec::new()) };
+    field.items(|directory| {
+        if !terms.offer.has(Feature::AdditionalDirectories) {
+            return Err(field.problem(terms.not_offered("is given", Feature::AdditionalDirectories)));
+        }
+        directory.absolute_path()
+    })
+}
+
+/// The servers, if any were named.
+pub(super) fn list(member: &Member<'_>, terms: Terms<'_>) -> Result<Option<Vec<McpServer>>, ParamProblem> {
+    optional(member, |field| field.items(|server| mcp_server(&server, terms)))
+}
+
+/// In version 1 a server without a `type` is a program to start.
+fn mcp_server(field: &Field<'_>, terms: Terms<'_>) -> Result<McpServer, ParamProblem> {
+    let [name, kind] = field.members(["name", "type"])?;
+    let name = name.required()?.string()?;
+    let kind = if terms.is_v2() { Some(kind.required()?) } else { kind.optional() };
+    let Some(kind) = kind else {
+        return Ok(McpServer { name, transport: stdio(field)? });
+    };
+    let feature = match (kind.string()?.as_str(), terms.is_v2()) {
+        ("stdio", false) => return Ok(McpServer { name, transport: stdio(field)? }),
+        ("stdio", true) => Feature::McpStdio,
+        ("http", _) => Feature::McpHttp,
+        ("sse", false) => Feature::McpSse,
+        (other, _) => {
+            let version = terms.version.number();
+            return Err(kind.problem(format!("is {other:?}, which is no transport of ACP v{version}")));
+        }
+    };
+    if !terms.offer.has(feature) {
+        let given = format!("is {} for the server {name:?}", kind.json());
+        return Err(kind.problem(terms.not_offered(&given, feature)));
+    }
+    let transport = match feature {
+        Feature::McpStdio => stdio(field)?,
+        Feature::McpHttp => {
+            let (url, headers) = address(field, terms)?;
+            McpTransport::Http { url, headers }
+        }
+        _ => {
+            let (url, headers) = address(field, terms)?;
+            McpTransport::Sse { url, headers }
+        }
+    };
+    Ok(McpServer { name, transport })
+}
+
+/// In version 2 an absent list of headers is an empty one.
+fn address(field: &Field<'_>, terms: Terms<'_>) -> Result<(String, Vec<NamedValue>), ParamProblem> {
+    let [url, headers] = field.members(["url", "headers"])?;
+    let url = url.required()?.string()?;
+    let headers = if terms.is_v2() {
+        optional(&headers, named_values)?.unwrap_or_default()
+    } else {
+        named_values(&headers.required()?)?
+    };
+    Ok((url, headers))
+}
+
+/// `args` and `env` are required by the schema of version 1, and the protocol's own page shows servers without
+/// `env`: an absent list is an empty one.
+fn stdio(field: &Field<'_>) -> Result<McpTransport, ParamProblem> {
+    let [command, args, env] = field.members(["command", "args", "env"])?;
+    let command = command.required()?.absolute_path()?;
+    let args = optional(&args, |args| args.items(|arg| arg.string()))?.unwrap_or_default();
+    let env = optional(&env, named_values)?.unwrap_or_default();
+    Ok(McpTransport::Stdio { command, args, env })
+}
+
+fn named_values(field: &Field<'_>) -> Result<Vec<NamedValue>, ParamProblem> {
+    field.items(|item| {
+        let [name, value] = item.members(["name", "value"])?;
+        Ok(NamedValue { name: name.required()?.string()?, value: value.required()?.string()? })
+    })
+}

@@ -1,0 +1,131 @@
+//! Who the client is, as it said in `initialize`, and which version of the protocol is spoken with it.
+//!
+//! Only the version decides how the rest is read. Capabilities are read as an agent's are: an object or `true`
+//! is one, anything else is none, and whatever cannot be read is never a reason to refuse.
+
+use serde_json::Value;
+
+use super::error::CallError;
+use super::params::{Field, Member, ParamProblem};
+use crate::acp::capabilities::advertised;
+use crate::model::ProtocolVersion;
+
+/// What a client said of itself.
+#[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ClientFacts {
+    /// The version of the protocol that is spoken with it.
+    pub protocol: ProtocolVersion,
+    /// Its name, if it said one.
+    pub name: Option<String>,
+    /// Its version, if it said one.
+    pub version: Option<String>,
+    /// It shows notices. In version 2 every client does.
+    pub notices: bool,
+    /// It shows that a conversation was compacted. In version 2 every client does.
+    pub compaction: bool,
+    /// It shows options that are on or off. In version 2 every client does.
+    pub boolean_options: bool,
+    /// How it lets its user be asked for more than a permission.
+    pub elicitation: Elicitation,
+    /// What it does to files for an agent.
+    pub fs: FileAccess,
+    /// It runs commands for an agent.
+    pub terminal: bool,
+    /// The `_meta` object of its `initialize`, as received.
+    pub meta: Option<Box<str>>,
+}
+
+/// How a client lets its user be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Elicitation {
+    /// By a form.
+    pub form: bool,
+    /// By sending the user to an address.
+    pub url: bool,
+}
+
+/// What a client does to files for an agent.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct FileAccess {
+    /// It reads them.
+    pub read: bool,
+    /// It writes them.
+    pub write: bool,
+}
+
+/// The version to speak with a client that asks for this one, if `latest` is the latest we offer.
+pub(super) fn negotiate(asked: u16, latest: ProtocolVersion) -> Result<ProtocolVersion, CallError> {
+    let spoken = asked.min(latest.number());
+    match ProtocolVersion::from_number(spoken) {
+        Some(version) => Ok(version),
+        // Whoever speaks version 1 alone answers with that, whatever it was asked for.
+        None if latest == ProtocolVersion::V1 => Ok(latest),
+        None => Err(CallError::UnsupportedVersion { requested: asked, latest }),
+    }
+}
+
+impl ClientFacts {
+    /// Reads the params of `initialize`. Only the version must be there, and in version 2 the client's name;
+    /// one that asks for more than we offer may have put it elsewhere, and goes unnamed.
+    pub(super) fn read(params: Option<&str>, latest: ProtocolVersion) -> Result<Self, CallError> {
+        let params = Field::params(params);
+        let [version, meta] = params.members(["protocolVersion", "_meta"])?;
+        let asked = version.required()?.version()?;
+        let protocol = negotiate(asked, latest)?;
+        let facts = Self { protocol, meta: meta.object(), ..Self::default() };
+        match protocol {
+            ProtocolVersion::V1 => Ok(facts.read_v1(&params)?),
+            ProtocolVersion::V2 => {
+                let is_exact = asked == protocol.number();
+                Ok(facts.read_v2(&params, is_exact)?)
+            }
+        }
+    }
+
+    fn read_v1(self, params: &Field<'_>) -> Result<Self, ParamProblem> {
+        let [info, capabilities] = params.members(["clientInfo", "clientCapabilities"])?;
+        let capabilities = value(&capabilities);
+        let at = |path: &str| capabilities.pointer(path).is_some_and(advertised);
+        Ok(Self {
+            notices: at("/session/notices"),
+            compaction: at("/session/compaction"),
+            boolean_options: at("/session/configOptions/boolean"),
+            fs: FileAccess { read: at("/fs/readTextFile"), write: at("/fs/writeTextFile") },
+            terminal: at("/terminal"),
+            elicitation: elicitation(&capabilities),
+            ..self.named(&value(&info))
+        })
+    }
+
+    fn read_v2(self, params: &Field<'_>, is_exact: bool) -> Result<Self, ParamProblem> {
+        let [info, capabilities] = params.members(["info", "capabilities"])?;
+        if is_exact {
+            let info = info.required()?;
+            let [name, version] = info.members(["name", "version"])?;
+            name.required()?.string()?;
+            version.required()?.string()?;
+        }
+        let elicitation = elicitation(&value(&capabilities));
+        let shows_all = Self { notices: true, compaction: true, boolean_options: true, elicitation, ..self };
+        Ok(shows_all.named(&value(&info)))
+    }
+
+    fn named(self, info: &Value) -> Self {
+        let text = |name: &str| info[name].as_str().map(str::to_owned);
+        Self { name: text("name"), version: text("version"), ..self }
+    }
+}
+
+/// A member's value; null if there is none that can be read.
+fn value(member: &Member<'_>) -> Value {
+    member.optional().and_then(|field| serde_json::from_str(field.json()).ok()).unwrap_or_default()
+}
+
+fn elicitation(capabilities: &Value) -> Elicitation {
+    let at = |path: &str| capabilities.pointer(path).is_some_and(advertised);
+    Elicitation { form: at("/elicitation/form"), url: at("/elicitation/url") }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,89 @@
+//! A prompt on its way into a conversation, and the link its turn speaks through.
+//!
+//! In version 2 the answer to a prompt says that it was inserted, and whatever becomes of it after that is told
+//! as a state. So the answer goes out once, at the moment the service says so.
+
+use std::ops::Deref;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::ended::End;
+use super::link::ClientLink;
+use super::setup::{Meta, inserted_answer};
+use super::states;
+use crate::model::{AcpSessionId, ProtocolVersion};
+use crate::wire::RpcId;
+
+/// The way back to the client of a turn. Clones are the same turn's.
+#[derive(Debug, Clone)]
+pub struct TurnLink {
+    link: ClientLink,
+    insertion: Arc<Insertion>,
+}
+
+/// A prompt that is to be inserted.
+#[derive(Debug)]
+pub(super) struct Insertion {
+    request: RpcId,
+    session: AcpSessionId,
+    blocks: Vec<Box<str>>,
+    is_inserted: AtomicBool,
+    /// Whoever waits for the insertion waits for the end of this.
+    waited_for: Mutex<Option<End>>,
+}
+
+impl Deref for TurnLink {
+    type Target = ClientLink;
+
+    fn deref(&self) -> &ClientLink {
+        &self.link
+    }
+}
+
+impl TurnLink {
+    pub(super) fn new(link: ClientLink, insertion: Arc<Insertion>) -> Self {
+        Self { link, insertion }
+    }
+
+    /// Says that the prompt is part of the conversation, as the user's message with this id. It is said once.
+    ///
+    /// To a client of version 2 this is the answer to its prompt, with this `_meta`; unless the service tells
+    /// states itself, the client is also told the message, and that the session is running.
+    pub async fn inserted(&self, message: &str, meta: &Meta) {
+        let insertion = &*self.insertion;
+        if insertion.is_inserted.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        if self.link.client().protocol == ProtocolVersion::V2 {
+            // A client that is gone misses it, and its turn goes on.
+            self.link.respond(&insertion.request, &inserted_answer(message, meta)).await.ok();
+            if self.link.tells_states() {
+                let echo = states::user_message(message, &insertion.blocks);
+                self.link.tell(&insertion.session, &echo).await.ok();
+                self.link.tell(&insertion.session, states::RUNNING).await.ok();
+            }
+        }
+        insertion.over();
+    }
+}
+
+impl Insertion {
+    pub(super) fn new(
+        request: RpcId,
+        session: AcpSessionId,
+        blocks: Vec<Box<str>>,
+        waited_for: Option<End>,
+    ) -> Self {
+        let waited_for = Mutex::new(waited_for);
+        Self { request, session, blocks, is_inserted: AtomicBool::new(false), waited_for }
+    }
+
+    pub(super) fn is_inserted(&self) -> bool {
+        self.is_inserted.load(Ordering::Acquire)
+    }
+
+    /// Whoever waited for it waits no longer: it is inserted, or never will be.
+    pub(super) fn over(&self) {
+        self.waited_for.lock().unwrap_or_else(PoisonError::into_inner).take();
+    }
+}

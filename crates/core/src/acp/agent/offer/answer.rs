@@ -1,0 +1,210 @@
+//! The answer to `initialize`, in the shape of either version.
+
+use agent_client_protocol_schema::v1 as acp;
+use agent_client_protocol_schema::v2;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+
+use super::{Feature, Offer};
+use crate::acp::agent::setup::{Meta, to_json};
+use crate::model::ProtocolVersion;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AnswerV1<'a> {
+    protocol_version: u16,
+    agent_capabilities: CapabilitiesV1,
+    auth_methods: Box<RawValue>,
+    agent_info: Box<RawValue>,
+    #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
+    meta: &'a Meta,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct CapabilitiesV1 {
+    load_session: bool,
+    prompt_capabilities: Box<RawValue>,
+    mcp_capabilities: Box<RawValue>,
+    session_capabilities: acp::SessionCapabilities,
+    auth: acp::AgentAuthCapabilities,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct AnswerV2<'a> {
+    protocol_version: u16,
+    info: Box<RawValue>,
+    capabilities: CapabilitiesV2,
+    auth_methods: Box<RawValue>,
+    #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
+    meta: &'a Meta,
+}
+
+#[derive(Serialize)]
+struct CapabilitiesV2 {
+    session: SessionV2,
+}
+
+/// Being there commits to new, list, resume, close, prompt and cancel.
+#[derive(Serialize)]
+struct SessionV2 {
+    prompt: Box<RawValue>,
+    mcp: Box<RawValue>,
+    #[serde(flatten)]
+    rest: v2::SessionCapabilities,
+}
+
+impl Offer {
+    /// The answer to `initialize` of a client with which this version is spoken.
+    pub(in crate::acp::agent) fn answer(&self, version: ProtocolVersion) -> String {
+        match version {
+            ProtocolVersion::V1 => to_json(&self.answer_v1()),
+            ProtocolVersion::V2 => to_json(&self.answer_v2()),
+        }
+    }
+
+    fn answer_v1(&self) -> AnswerV1<'_> {
+        let has = |feature| self.has(feature);
+        let prompt = || {
+            acp::PromptCapabilities::new()
+                .image(has(Feature::Image))
+                .audio(has(Feature::Audio))
+                .embedded_context(has(Feature::EmbeddedContext))
+        };
+        let mcp = || acp::McpCapabilities::new().http(has(Feature::McpHttp)).sse(has(Feature::McpSse));
+        let session = acp::SessionCapabilities::new()
+            .resume(has(Feature::Resume).then(acp::SessionResumeCapabilities::new))
+            .close(has(Feature::Close).then(acp::SessionCloseCapabilities::new))
+            .list(has(Feature::List).then(acp::SessionListCapabilities::new))
+            .delete(has(Feature::Delete).then(acp::SessionDeleteCapabilities::new))
+            .fork(has(Feature::Fork).then(acp::SessionForkCapabilities::new))
+            .additional_directories(
+                has(Feature::AdditionalDirectories).then(acp::SessionAdditionalDirectoriesCapabilities::new),
+            );
+        let logout = has(Feature::Logout).then(acp::LogoutCapabilities::new);
+        AnswerV1 {
+            protocol_version: ProtocolVersion::V1.number(),
+            agent_capabilities: CapabilitiesV1 {
+                load_session: has(Feature::Load),
+                prompt_capabilities: passed_on(self.passed_on.prompt.as_deref(), prompt),
+                mcp_capabilities: passed_on(self.passed_on.mcp.as_deref(), mcp),
+                session_capabilities: session,
+                auth: acp::AgentAuthCapabilities::new().logout(logout),
+            },
+            auth_methods: self.auth_methods(),
+            agent_info: self.info(),
+            meta: &self.meta,
+        }
+    }
+
+    fn answer_v2(&self) -> AnswerV2<'_> {
+        let has = |feature| self.has(feature);
+        let prompt = || {
+            v2::PromptCapabilities::new()
+                .image(has(Feature::Image).then(v2::PromptImageCapabilities::new))
+                .audio(has(Feature::Audio).then(v2::PromptAudioCapabilities::new))
+                .embedded_context(
+                    has(Feature::EmbeddedContext).then(v2::PromptEmbeddedContextCapabilities::new),
+                )
+        };
+        let mcp = || {
+            v2::McpCapabilities::new()
+                .stdio(has(Feature::McpStdio).then(v2::McpStdioCapabilities::new))
+                .http(has(Feature::McpHttp).then(v2::McpHttpCapabilities::new))
+        };
+        let rest = v2::SessionCapabilities::new()
+            .delete(has(Feature::Delete).then(v2::SessionDeleteCapabilities::new))
+            .fork(has(Feature::Fork).then(v2::SessionForkCapabilities::new))
+            .additional_directories(
+                has(Feature::AdditionalDirectories).then(v2::SessionAdditionalDirectoriesCapabilities::new),
+            );
+        AnswerV2 {
+            protocol_version: ProtocolVersion::V2.number(),
+            info: self.info(),
+            capabilities: CapabilitiesV2 {
+                session: SessionV2 {
+                    prompt: passed_on(self.passed_on.prompt.as_deref(), prompt),
+                    mcp: passed_on(self.passed_on.mcp.as_deref(), mcp),
+                    rest,
+                },
+            },
+            auth_methods: self.auth_methods(),
+            meta: &self.meta,
+        }
+    }
+
+    /// The same in both versions.
+    fn info(&self) -> Box<RawValue> {
+        let own = || acp::Implementation::new(self.name.clone(), self.version.clone());
+        passed_on(self.passed_on.info.as_deref(), own)
+    }
+
+    fn auth_methods(&self) -> Box<RawValue> {
+        passed_on(self.passed_on.auth_methods.as_deref(), || [(); 0])
+    }
+}
+
+/// The value as another agent gave it, or our own.
+fn passed_on<T: Serialize>(given: Option<&str>, own: impl FnOnce() -> T) -> Box<RawValue> {
+    let given = given.and_then(|json| RawValue::from_string(json.to_owned()).ok());
+    given.unwrap_or_else(|| to_raw_value(&own()).expect("what is offered has only text, flags and lists"))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn raw(json: &str) -> Box<RawValue> {
+        RawValue::from_string(json.to_owned()).unwrap()
+    }
+
+    fn answer(offer: &Offer, version: ProtocolVersion) -> Value {
+        serde_json::from_str(&offer.answer(version)).unwrap()
+    }
+
+    #[test]
+    fn version_2_is_told_what_is_offered_as_objects_and_read_as_such_by_its_schema() {
+        let features = [Feature::Delete, Feature::Fork, Feature::Image, Feature::McpHttp, Feature::McpSse];
+        let offer = Offer::new("toy", "0.1", features);
+        let expected = json!({
+            "protocolVersion": 2,
+            "info": { "name": "toy", "version": "0.1" },
+            "capabilities": { "session": {
+                "prompt": { "image": {} },
+                "mcp": { "stdio": {}, "http": {} },
+                "delete": {},
+                "fork": {},
+            }},
+            "authMethods": [],
+        });
+        assert_eq!(answer(&offer, ProtocolVersion::V2), expected);
+        let read: v2::InitializeResponse = serde_json::from_value(expected).unwrap();
+        assert!(read.capabilities.session.unwrap().prompt.unwrap().image.is_some());
+    }
+
+    #[test]
+    fn what_an_agent_behind_says_of_itself_is_passed_on_byte_for_byte_and_decides() {
+        let (info, methods) = (raw(r#"{"name":"x","n":1.0e2}"#), raw(r#"[{"id":"a" }]"#));
+        let offer = |prompt: &str, mcp: &str| {
+            Offer::new("toy", "0.1", [Feature::Image, Feature::McpSse, Feature::Logout])
+                .with_info(&info)
+                .with_prompt_capabilities(&raw(prompt))
+                .with_mcp_capabilities(&raw(mcp))
+                .with_auth_methods(&methods)
+        };
+        let old = offer(r#"{"image":false,"audio":true,"x": 1}"#, r#"{"http":true}"#);
+        let expected = r#"{"protocolVersion":1,"agentCapabilities":{"loadSession":false,"promptCapabilities":{"image":false,"audio":true,"x": 1},"mcpCapabilities":{"http":true},"sessionCapabilities":{},"auth":{"logout":{}}},"authMethods":[{"id":"a" }],"agentInfo":{"name":"x","n":1.0e2}}"#;
+        assert_eq!(old.answer(ProtocolVersion::V1), expected);
+        let has = [Feature::Image, Feature::Audio, Feature::McpHttp, Feature::McpSse].map(|f| old.has(f));
+        assert_eq!((has, old.has_login()), ([false, true, true, false], true));
+        let new = offer(r#"{"image":{}}"#, r#"{"http":{ }}"#);
+        let expected = r#"{"protocolVersion":2,"info":{"name":"x","n":1.0e2},"capabilities":{"session":{"prompt":{"image":{}},"mcp":{"http":{ }}}},"authMethods":[{"id":"a" }]}"#;
+        assert_eq!(new.answer(ProtocolVersion::V2), expected);
+        let has = [Feature::Image, Feature::Audio, Feature::McpHttp, Feature::McpStdio].map(|f| new.has(f));
+        assert_eq!(has, [true, false, true, false]);
+        assert!(!Offer::new("toy", "0.1", []).with_auth_methods(&raw("[]")).has_login());
+    }
+}

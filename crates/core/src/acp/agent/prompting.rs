@@ -1,0 +1,71 @@
+//! What happens to a prompt, from its acceptance until its turn is over.
+//!
+//! In version 1 the answer is the turn's end. In version 2 the answer is the insertion; an error is an answer only
+//! before that, and what comes after is told as a state, last of all that the session is idle.
+
+use std::sync::Arc;
+
+use super::call::PromptCall;
+use super::error::CallError;
+use super::insertion::{Insertion, TurnLink};
+use super::service::AgentService;
+use super::sessions::RunningTurn;
+use super::setup::PromptAnswer;
+use super::states;
+use super::worker::{Worker, caught};
+use crate::model::{AcpSessionId, ProtocolVersion, StopReason};
+use crate::wire::{RpcError, RpcId};
+
+impl<S: AgentService> Worker<S> {
+    /// Runs a turn. Once it was cancelled an error is part of the stopping, and clients must not see it. One that
+    /// goes unanswered has not stopped: it may run when its client asks again.
+    pub(super) async fn turn(
+        self,
+        id: RpcId,
+        call: PromptCall,
+        turn: RunningTurn,
+        insertion: Arc<Insertion>,
+    ) {
+        turn.before.clone().wait().await;
+        let session = call.session.clone();
+        let link = TurnLink::new(self.link.clone(), Arc::clone(&insertion));
+        let prompt = async { self.service.prompt(call, turn.cancellation.clone(), link).await };
+        let ended = match caught("session/prompt", prompt).await {
+            Err(error) if turn.cancellation.cause().is_some() && !matches!(error, CallError::Unanswered) => {
+                Ok(StopReason::cancelled().into())
+            }
+            ended => ended,
+        };
+        match self.version() {
+            ProtocolVersion::V1 => self.answer(id, ended.map(|answer| answer.to_json())).await,
+            ProtocolVersion::V2 if insertion.is_inserted() => self.tell_end(&session, &ended).await,
+            ProtocolVersion::V2 => self.answer(id, Err(not_inserted(ended))).await,
+        }
+        insertion.over();
+        drop(turn);
+    }
+
+    async fn tell_end(&self, session: &AcpSessionId, ended: &Result<PromptAnswer, CallError>) {
+        if !self.says_states() {
+            return;
+        }
+        let state = match ended {
+            Ok(answer) => states::stopped(answer),
+            Err(CallError::Unanswered) => return,
+            Err(error) => states::failed(error),
+        };
+        // A client that is gone misses it.
+        self.link.tell(session, &state).await.ok();
+    }
+}
+
+/// The answer to a prompt that never became part of its conversation.
+fn not_inserted(ended: Result<PromptAnswer, CallError>) -> CallError {
+    match ended {
+        Err(error) => error,
+        Ok(answer) if answer.reason == StopReason::cancelled() => {
+            CallError::PassedOn(RpcError::request_cancelled())
+        }
+        Ok(_) => CallError::HandlerFailed("session/prompt".into()),
+    }
+}

@@ -1,0 +1,54 @@
+//! What a client of version 2 is told of a session's state, as `update` objects: for services that leave it to
+//! the dispatcher.
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::error::CallError;
+use super::setup::{Meta, PromptAnswer, to_json};
+use crate::wire::RpcError;
+use crate::wire::encode::json_string;
+
+/// The session works.
+pub(super) const RUNNING: &str = r#"{"sessionUpdate":"state_update","state":"running"}"#;
+/// The session waits for its user.
+pub(super) const REQUIRES_ACTION: &str = r#"{"sessionUpdate":"state_update","state":"requires_action"}"#;
+/// The session has nothing to do.
+pub(super) const IDLE: &str = r#"{"sessionUpdate":"state_update","state":"idle"}"#;
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Idle<'a> {
+    session_update: &'static str,
+    state: &'static str,
+    stop_reason: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<RpcError>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<&'a RawValue>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a Meta>,
+}
+
+/// A turn has stopped.
+pub(super) fn stopped(answer: &PromptAnswer) -> String {
+    let meta = Some(&answer.meta).filter(|meta| !meta.is_empty());
+    idle(answer.reason.as_str(), None, answer.usage(), meta)
+}
+
+/// A turn has failed.
+pub(super) fn failed(error: &CallError) -> String {
+    idle("error", Some(error.to_rpc()), None, None)
+}
+
+fn idle(reason: &str, error: Option<RpcError>, usage: Option<&RawValue>, meta: Option<&Meta>) -> String {
+    let (session_update, state) = ("state_update", "idle");
+    to_json(&Idle { session_update, state, stop_reason: reason, error, usage, meta })
+}
+
+/// The user's whole message, from its content blocks as received.
+pub(super) fn user_message(message: &str, blocks: &[Box<str>]) -> String {
+    let id = json_string(message);
+    let blocks = blocks.join(",");
+    format!(r#"{{"sessionUpdate":"user_message","messageId":{id},"content":[{blocks}]}}"#)
+}

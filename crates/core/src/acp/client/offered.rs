@@ -1,0 +1,147 @@
+//! What a session offers at the moment: its modes, its options, its commands, each as the agent last told it.
+//!
+//! A client that comes to a live session is told the same as the one that began it, so every place where an agent
+//! tells any of this is read here: the answers to setup, the updates, and the answers to a change.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use crate::wire::splice::{Splice, Step, locate};
+
+/// What a session offers, each as raw JSON. What the agent does not offer is not there.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Offered {
+    /// `modes`: the mode in force and those there are.
+    pub modes: Option<Box<str>>,
+    /// `configOptions`: every option with its value.
+    pub config_options: Option<Box<str>>,
+    /// `availableCommands`.
+    pub commands: Option<Box<str>>,
+}
+
+#[derive(Deserialize)]
+struct Told<'a> {
+    #[serde(borrow, default)]
+    modes: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "configOptions")]
+    config_options: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "availableCommands")]
+    commands: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct UpdateParams<'a> {
+    #[serde(borrow)]
+    update: UpdateView<'a>,
+}
+
+#[derive(Deserialize)]
+struct UpdateView<'a> {
+    #[serde(borrow, rename = "sessionUpdate")]
+    kind: Cow<'a, str>,
+    #[serde(borrow, default, rename = "currentModeId")]
+    mode: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "configOptions")]
+    config_options: Option<&'a RawValue>,
+    #[serde(borrow, default, rename = "availableCommands")]
+    commands: Option<&'a RawValue>,
+}
+
+impl Offered {
+    /// What is offered after the result of `session/new`, `session/load`, `session/resume` or
+    /// `session/set_config_option`; `None` if it tells nothing of it.
+    pub(super) fn after_result(&self, result: &str) -> Option<Self> {
+        let told: Told<'_> = serde_json::from_str(result).ok()?;
+        self.told(told.modes, told.config_options, told.commands)
+    }
+
+    /// The same after the params of a `session/update`.
+    pub(super) fn after_update(&self, params: &str) -> Option<Self> {
+        let UpdateParams { update } = serde_json::from_str(params).ok()?;
+        match &*update.kind {
+            "current_mode_update" => self.in_mode(update.mode?.get()),
+            "config_option_update" => self.told(None, update.config_options, None),
+            "available_commands_update" => self.told(None, None, update.commands),
+            _ => None,
+        }
+    }
+
+    /// The same in another mode, whose id is JSON.
+    pub(super) fn in_mode(&self, mode: &str) -> Option<Self> {
+        let modes = self.modes.as_deref()?;
+        let mut splice = Splice::new(modes);
+        splice.replace(locate(modes, &[Step::Key("currentModeId")])?, mode).ok()?;
+        Some(Self { modes: Some(splice.finish().into()), ..self.clone() })
+    }
+
+    fn told(
+        &self,
+        modes: Option<&RawValue>,
+        config_options: Option<&RawValue>,
+        commands: Option<&RawValue>,
+    ) -> Option<Self> {
+        if modes.or(config_options).or(commands).is_none() {
+            return None;
+        }
+        let newer = |told: Option<&RawValue>, known: &Option<Box<str>>| {
+            told.map(|told| told.get().into()).or_else(|| known.clone())
+        };
+        Some(Self {
+            modes: newer(modes, &self.modes),
+            config_options: newer(config_options, &self.config_options),
+            commands: newer(commands, &self.commands),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn offered(parts: [Option<&str>; 3]) -> Offered {
+        let [modes, config_options, commands] = parts.map(|part| part.map(Into::into));
+        Offered { modes, config_options, commands }
+    }
+
+    #[test]
+    fn what_was_told_last_is_what_is_offered_byte_for_byte() {
+        let update = |text: &str| format!(r#"{{"sessionId":"s","update":{text}}}"#);
+        let nothing = Offered::default();
+        let begun = nothing.after_result(
+            r#"{"sessionId":"s","modes":{"currentModeId" : "a","availableModes":[ ]},"configOptions":[1.0]}"#,
+        );
+        let begun = begun.unwrap();
+        let modes = r#"{"currentModeId" : "a","availableModes":[ ]}"#;
+        assert_eq!(begun, offered([Some(modes), Some("[1.0]"), None]));
+        let cases = [
+            (
+                r#"{"sessionUpdate":"current_mode_update","currentModeId":"b"}"#,
+                Some(offered([Some(r#"{"currentModeId" : "b","availableModes":[ ]}"#), Some("[1.0]"), None])),
+            ),
+            (
+                r#"{"sessionUpdate":"config_option_update","configOptions":[2]}"#,
+                Some(offered([Some(modes), Some("[2]"), None])),
+            ),
+            (
+                r#"{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"x"}]}"#,
+                Some(offered([Some(modes), Some("[1.0]"), Some(r#"[{"name":"x"}]"#)])),
+            ),
+            (r#"{"sessionUpdate":"config_option_update","configOptions":null}"#, None),
+            (r#"{"sessionUpdate":"agent_message_chunk","configOptions":[]}"#, None),
+            ("7", None),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(begun.after_update(&update(text)), expected, "{text}");
+        }
+        assert_eq!(begun.after_result("null"), None);
+        assert_eq!(begun.after_result(r#"{"modes":null}"#), None);
+    }
+
+    #[test]
+    fn a_mode_of_an_agent_without_modes_is_none() {
+        let update = r#"{"update":{"sessionUpdate":"current_mode_update","currentModeId":"b"}}"#;
+        assert_eq!(Offered::default().after_update(update), None);
+    }
+}

@@ -1,0 +1,210 @@
+//! Updates of version 2, in the model's words. Where the versions say the same in the same way, the reading of
+//! version 1 is used; what is here is what only version 2 can say: whole messages, pieces of a tool call's
+//! content, plans with ids, and the state of the session.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::{chunk_content, even_null, raw_update, tool_kind, update};
+use crate::model::{ChunkContent, MessageKind, Update};
+
+#[derive(Deserialize)]
+struct Params<'a> {
+    #[serde(borrow)]
+    update: View<'a>,
+}
+
+#[derive(Deserialize)]
+struct View<'a> {
+    #[serde(borrow, rename = "sessionUpdate")]
+    what: Cow<'a, str>,
+    #[serde(borrow, default, rename = "messageId")]
+    message_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default, rename = "toolCallId")]
+    tool_call_id: Option<Cow<'a, str>>,
+    #[serde(borrow, default, deserialize_with = "even_null")]
+    content: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    kind: Option<&'a RawValue>,
+}
+
+/// Reads the params of a `session/update` of version 2.
+pub fn update_v2(params: &str) -> Update {
+    let Ok(Params { update: view }) = serde_json::from_str(params) else { return Update::Unknown };
+    match &*view.what {
+        "user_message" => whole(MessageKind::User, &view),
+        "agent_message" => whole(MessageKind::Agent, &view),
+        "agent_thought" => whole(MessageKind::Thought, &view),
+        "tool_call_update" => match &view.tool_call_id {
+            Some(call) => {
+                let kind = view.kind.map(tool_kind);
+                Update::Tool { call: (&**call).into(), kind, fields: raw_update(params) }
+            }
+            None => Update::Unknown,
+        },
+        "tool_call_content_chunk" => match (&view.tool_call_id, view.content) {
+            (Some(call), Some(item)) => {
+                Update::ToolContent { call: (&**call).into(), item: item.get().into() }
+            }
+            _ => Update::Unknown,
+        },
+        "plan_update" => Update::Plan { fields: raw_update(params) },
+        "state_update" | "terminal_update" | "terminal_output_chunk" => Update::State,
+        // These are no updates of version 2, whatever version 1 means by them.
+        "tool_call" | "plan" | "current_mode_update" => Update::Unknown,
+        _ => update(params),
+    }
+}
+
+/// Absent content is unchanged; `null` and an empty list clear it.
+fn whole(kind: MessageKind, view: &View<'_>) -> Update {
+    let Some(id) = &view.message_id else { return Update::Unknown };
+    let pieces = |content: &RawValue| -> Option<Vec<ChunkContent>> {
+        let blocks: Option<Vec<&RawValue>> = serde_json::from_str(content.get()).ok()?;
+        Some(blocks.unwrap_or_default().into_iter().map(chunk_content).collect())
+    };
+    Update::Message { kind, message_id: (&**id).into(), content: view.content.and_then(pieces) }
+}
+
+/// What an agent of version 2 says its session is doing.
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum StateUpdate {
+    /// It works.
+    Running,
+    /// It does not.
+    Idle {
+        /// Why it stopped, if it says so.
+        stop_reason: Option<Box<str>>,
+        /// The error it stopped with: a JSON-RPC error object, as received.
+        error: Option<Box<str>>,
+        /// The tokens it used: JSON as received.
+        usage: Option<Box<str>>,
+    },
+    /// It waits for somebody.
+    RequiresAction,
+    /// A state we do not know, which is never to be taken for idle.
+    Other,
+}
+
+#[derive(Deserialize)]
+struct StateParams<'a> {
+    #[serde(borrow)]
+    update: StateView<'a>,
+}
+
+#[derive(Deserialize)]
+struct StateView<'a> {
+    #[serde(borrow, rename = "sessionUpdate")]
+    what: Cow<'a, str>,
+    #[serde(borrow)]
+    state: Cow<'a, str>,
+    #[serde(borrow, default, rename = "stopReason")]
+    stop_reason: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    usage: Option<&'a RawValue>,
+}
+
+/// Reads the params of a `session/update` of version 2 that tells the session's state; `None` for any other.
+pub fn state_update(params: &str) -> Option<StateUpdate> {
+    let StateParams { update: view } = serde_json::from_str(params).ok()?;
+    if view.what != "state_update" {
+        return None;
+    }
+    Some(match &*view.state {
+        "running" => StateUpdate::Running,
+        "requires_action" => StateUpdate::RequiresAction,
+        "idle" => {
+            let reason =
+                view.stop_reason.and_then(|reason| serde_json::from_str::<Box<str>>(reason.get()).ok());
+            let error = view.error.filter(|_| reason.as_deref() == Some("error"));
+            StateUpdate::Idle {
+                error: error.map(|error| error.get().into()),
+                usage: view.usage.map(|usage| usage.get().into()),
+                stop_reason: reason,
+            }
+        }
+        _ => StateUpdate::Other,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn params(update: &str) -> String {
+        format!(r#"{{"sessionId":"s","update":{update}}}"#)
+    }
+
+    #[test]
+    fn what_only_version_2_says_is_read_as_what_it_is() {
+        let tool = r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","kind":"search","title":null}"#;
+        let plan = r#"{"sessionUpdate":"plan_update","plan":{"type":"items","planId":"p","entries":[]}}"#;
+        let message = |content| Update::Message { kind: MessageKind::Agent, message_id: "m".into(), content };
+        let text = || ChunkContent::Text("a".into());
+        let cases = [
+            (
+                r#"{"sessionUpdate":"agent_message","messageId":"m","content":[{"type":"text","text":"a"},{"type":"_x"}]}"#,
+                message(Some(vec![text(), ChunkContent::Block(r#"{"type":"_x"}"#.into())])),
+            ),
+            (r#"{"sessionUpdate":"agent_message","messageId":"m"}"#, message(None)),
+            (r#"{"sessionUpdate":"agent_message","messageId":"m","content":null}"#, message(Some(vec![]))),
+            (r#"{"sessionUpdate":"agent_message","content":[]}"#, Update::Unknown),
+            (
+                r#"{"sessionUpdate":"user_message_chunk","messageId":"m","content":{"type":"text","text":"a"}}"#,
+                Update::Chunk { kind: MessageKind::User, message_id: Some("m".into()), content: text() },
+            ),
+            (
+                tool,
+                Update::Tool {
+                    call: "t".into(),
+                    kind: Some(crate::model::ToolKind::Reads),
+                    fields: tool.into(),
+                },
+            ),
+            (
+                r#"{"sessionUpdate":"tool_call_content_chunk","toolCallId":"t","content":{"type":"terminal"}}"#,
+                Update::ToolContent { call: "t".into(), item: r#"{"type":"terminal"}"#.into() },
+            ),
+            (plan, Update::Plan { fields: plan.into() }),
+            (r#"{"sessionUpdate":"state_update","state":"idle"}"#, Update::State),
+            (r#"{"sessionUpdate":"session_info_update","title":"t"}"#, Update::Title(Some("t".into()))),
+            (r#"{"sessionUpdate":"tool_call","toolCallId":"t"}"#, Update::Unknown),
+            (r#"{"sessionUpdate":"_ours"}"#, Update::Unknown),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(update_v2(&params(text)), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_state_is_read_with_why_it_stopped_and_an_unknown_one_is_never_idle() {
+        let idle = |reason: Option<&str>, error: Option<&str>| StateUpdate::Idle {
+            stop_reason: reason.map(Into::into),
+            error: error.map(Into::into),
+            usage: None,
+        };
+        let cases = [
+            (r#""state":"running""#, StateUpdate::Running),
+            (r#""state":"requires_action""#, StateUpdate::RequiresAction),
+            (r#""state":"idle""#, idle(None, None)),
+            (r#""state":"idle","stopReason":"end_turn","error":{}"#, idle(Some("end_turn"), None)),
+            (
+                r#""state":"idle","stopReason":"error","error":{"code":1}"#,
+                idle(Some("error"), Some(r#"{"code":1}"#)),
+            ),
+            (r#""state":"idle","stopReason":7"#, idle(None, None)),
+            (r#""state":"unknown""#, StateUpdate::Other),
+        ];
+        for (members, expected) in cases {
+            let update = format!(r#"{{"sessionUpdate":"state_update",{members}}}"#);
+            assert_eq!(state_update(&params(&update)), Some(expected), "{members}");
+        }
+        assert_eq!(state_update(&params(r#"{"sessionUpdate":"notice","state":"idle"}"#)), None);
+        assert_eq!(state_update("[]"), None);
+    }
+}

@@ -1,0 +1,68 @@
+//! A bridge's end towards its client: what the client says, and what it has said while there was no host to hear it.
+
+use std::collections::VecDeque;
+
+use crate::wire::{Inbound, Incoming, Message, Peer, WireError};
+
+/// How much a client may say while a host is being looked for. Then it is read no further.
+const WAITING_MESSAGES: usize = 1024;
+const WAITING_BYTES: usize = 4 << 20;
+
+/// The client is gone.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Gone;
+
+/// The connection to the client.
+pub(super) struct ClientEnd {
+    pub(super) peer: Peer,
+    incoming: Incoming,
+    waiting: VecDeque<Message>,
+    waiting_bytes: usize,
+}
+
+impl ClientEnd {
+    pub(super) fn new((peer, incoming): (Peer, Incoming)) -> Self {
+        Self { peer, incoming, waiting: VecDeque::new(), waiting_bytes: 0 }
+    }
+
+    /// What it says next. Nothing is lost when the future is dropped.
+    pub(super) async fn next(&mut self) -> Result<Message, Gone> {
+        if let Some(message) = self.waiting.pop_front() {
+            self.waiting_bytes -= message.line().len();
+            return Ok(message);
+        }
+        self.incoming.recv().await.map(into_message).ok_or(Gone)
+    }
+
+    /// Takes what it says, for later, until it is gone.
+    pub(super) async fn listen(&mut self) -> Gone {
+        loop {
+            if self.waiting.len() >= WAITING_MESSAGES || self.waiting_bytes >= WAITING_BYTES {
+                return std::future::pending().await;
+            }
+            let Some(inbound) = self.incoming.recv().await else { return Gone };
+            let message = into_message(inbound);
+            self.waiting_bytes += message.line().len();
+            self.waiting.push_back(message);
+        }
+    }
+}
+
+/// Says a line to the client.
+pub(super) async fn tell(peer: &Peer, line: String) -> Result<(), Gone> {
+    match peer.send(line).await {
+        // It is longer than any line that a client is told; nothing that asks for an answer is.
+        Ok(()) | Err(WireError::TooLong { .. }) => Ok(()),
+        Err(_) => Err(Gone),
+    }
+}
+
+/// A bridge keeps track of ids itself, so it is all one whether an answer was expected.
+pub(super) fn into_message(inbound: Inbound) -> Message {
+    match inbound {
+        Inbound::Request { message, .. }
+        | Inbound::Notification(message)
+        | Inbound::Response { message, .. }
+        | Inbound::Stray(message) => message,
+    }
+}

@@ -1,0 +1,120 @@
+//! What a bridge changes in a line, and nothing else: pure functions over messages.
+//!
+//! Every byte that is not named here passes as it came. A line that has not the shape the protocol says is left as it
+//! is: whoever it goes to refuses it better than a bridge could.
+
+use std::borrow::Cow;
+
+use serde::Deserialize;
+
+use crate::wire::splice::{self, Splice, Step, locate};
+use crate::wire::{Message, RpcId, encode};
+
+/// Withdraws a request, in either direction.
+pub(super) const CANCEL_REQUEST: &str = "$/cancel_request";
+
+/// An `initialize` with what the bridge says of its client, in the place of what the client may have said there.
+pub(super) fn with_client(message: &Message, client: &str) -> Option<String> {
+    with_params(message, &splice::put(message.params()?, &["_meta", "acpx", "client"], client)?)
+}
+
+/// Whether the client that initializes wants the numbers of events.
+pub(super) fn wants_seq(message: &Message) -> bool {
+    let path = ["_meta", "acpx", "seq"].map(Step::Key);
+    let params = message.params().unwrap_or_default();
+    locate(params, &path).is_some_and(|range| &params[range] == "true")
+}
+
+/// A prompt with a name, if it has none.
+pub(super) fn with_request_id(message: &Message, name: &str) -> Option<String> {
+    let params = message.params()?;
+    let path = ["_meta", "acpx", "requestId"];
+    if locate(params, &path.map(Step::Key)).is_some_and(|range| &params[range] != "null") {
+        return None;
+    }
+    with_params(message, &splice::put(params, &path, &encode::json_string(name))?)
+}
+
+/// The same message under another id.
+pub(super) fn with_id(message: &Message, id: &RpcId) -> Option<String> {
+    replaced(message, message.id_range()?, id.as_str())
+}
+
+/// An update without the number of its event. What happened earlier still says when; what happens now need not.
+pub(super) fn without_seq(message: &Message, is_replay: bool) -> Option<String> {
+    let params = splice::without(message.params()?, &["_meta", "acpx", "seq"])?;
+    let at = if is_replay { None } else { splice::without(&params, &["_meta", "acpx", "at"]) };
+    with_params(message, at.as_ref().unwrap_or(&params))
+}
+
+/// The session that a message is about.
+pub(super) fn session_of(json: &str) -> Option<String> {
+    serde_json::from_str(&json[locate(json, &[Step::Key("sessionId")])?]).ok()
+}
+
+/// Whether a request asks for the conversation before its answer.
+pub(super) fn replays(method: &str, message: &Message) -> bool {
+    let params = message.params().unwrap_or_default();
+    let from = || locate(params, &[Step::Key("replayFrom")]);
+    method == "session/load"
+        || method == "session/resume" && from().is_some_and(|range| &params[range] != "null")
+}
+
+/// The number of an event that an answer tells: the last that its client knows of.
+pub(super) fn told_seq(result: &str) -> Option<u64> {
+    serde_json::from_str(&result[locate(result, &["_meta", "acpx", "seq"].map(Step::Key))?]).ok()
+}
+
+/// The request that a withdrawal names.
+pub(super) fn withdrawn(message: &Message) -> Option<RpcId> {
+    let params = message.params()?;
+    RpcId::from_raw(&params[locate(params, &[Step::Key("requestId")])?])
+}
+
+/// A withdrawal of this request.
+pub(super) fn withdrawal(id: &RpcId) -> String {
+    encode::notification(CANCEL_REQUEST, &format!(r#"{{"requestId":{id}}}"#))
+}
+
+/// Whose update it is, and the number of its event if that is told.
+pub(super) fn update_seq(message: &Message) -> Option<(String, Option<u64>)> {
+    #[derive(Deserialize)]
+    struct Update<'a> {
+        #[serde(borrow, rename = "sessionId")]
+        session: Cow<'a, str>,
+        #[serde(default, rename = "_meta")]
+        meta: Option<UpdateMeta>,
+    }
+    #[derive(Deserialize)]
+    struct UpdateMeta {
+        acpx: Option<SeqMeta>,
+    }
+    #[derive(Deserialize)]
+    struct SeqMeta {
+        seq: Option<u64>,
+    }
+    let update: Update<'_> = serde_json::from_str(message.params()?).ok()?;
+    Some((update.session.into_owned(), update.meta.and_then(|meta| meta.acpx?.seq)))
+}
+
+/// The params of a `session/resume` that takes up a session where its client has left off, made of those it was set
+/// up with. Without a number it is resumed in silence.
+pub(super) fn resume_params(setup: &str, session: &str, last: Option<u64>, later: bool) -> Option<String> {
+    let from = last.map_or_else(
+        || "null".to_owned(),
+        |last| format!(r#"{{"type":"_acpx/seq","seq":{}}}"#, last.saturating_add(1)),
+    );
+    let params = splice::put(setup, &["sessionId"], &encode::json_string(session))?;
+    let params = splice::put(&params, &["replayFrom"], &from)?;
+    if later { splice::put(&params, &["_meta", "acpx", "later"], "true") } else { Some(params) }
+}
+
+fn with_params(message: &Message, params: &str) -> Option<String> {
+    replaced(message, message.params_range()?, params)
+}
+
+fn replaced(message: &Message, range: std::ops::Range<usize>, with: &str) -> Option<String> {
+    let mut splice = Splice::new(message.line());
+    splice.replace(range, with).ok()?;
+    Some(splice.finish())
+}

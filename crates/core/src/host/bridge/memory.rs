@@ -1,0 +1,402 @@
+//! What a bridge remembers of a conversation between its client and a host, so that it can go on with another host.
+//!
+//! It is pure: lines go in, and what becomes of them comes out. What is kept is bounded. A request that is not kept
+//! passes all the same, and is answered with an error if its host goes away first.
+
+use std::collections::HashMap;
+
+use crate::wire::{Body, Message, RpcError, RpcId, encode};
+
+use super::super::fault;
+use super::super::turns;
+use super::edits;
+
+/// How much of what was asked is kept.
+const KEPT_BYTES: usize = 128 << 20;
+/// How many requests of the client are kept, and how many sessions.
+const KEPT_REQUESTS: usize = 4096;
+const KEPT_SESSIONS: usize = 4096;
+/// How many hosts are asked the same thing. What ends each of them is not asked of another.
+const HOSTS_ASKED: u32 = 3;
+
+/// The memory of one bridge.
+pub(super) struct Memory {
+    /// What the bridge says of its client in `initialize`.
+    client: String,
+    /// What the ids that the bridge gives begin with; no one else's do.
+    prefix: String,
+    given_ids: u64,
+    /// The `initialize` that a host has answered.
+    greeting: Option<Message>,
+    wants_seq: bool,
+    sessions: HashMap<String, Setup>,
+    /// The number of the last event that the client was told, by session.
+    told: HashMap<String, u64>,
+    open: HashMap<RpcId, Asked>,
+    /// What the client is asked, by the id it knows; with the id the host knows.
+    questions: HashMap<RpcId, RpcId>,
+    own: HashMap<RpcId, Own>,
+    /// How many requests came, so that they can be put in order.
+    asked: u64,
+    kept_bytes: usize,
+    /// Whether a host came before this one. The ids of its requests may come again.
+    is_another_host: bool,
+}
+
+/// The params that a session was set up with.
+struct Setup(Box<str>);
+
+/// A request of the client that has no answer yet.
+struct Asked {
+    order: u64,
+    method: Box<str>,
+    /// The request as the host got it, unless there is too much to keep.
+    request: Option<Message>,
+    session: Option<String>,
+    /// Whether the conversation is replayed before the answer.
+    replays: bool,
+    /// The name that the bridge gave a prompt.
+    name: Option<String>,
+    is_cancelled: bool,
+    hosts: u32,
+}
+
+/// A request of the bridge's own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Own {
+    /// To greet the next host.
+    Initialize,
+    /// To take up this session.
+    Resume(String),
+}
+
+/// What becomes of a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Pass {
+    /// It goes to the host.
+    ToHost(String),
+    /// It goes to the client.
+    ToClient(String),
+    /// It answers a request of the bridge's own, with this error if it failed.
+    Own(Own, Option<Box<str>>),
+    /// Nobody hears of it.
+    Nothing,
+}
+
+impl Memory {
+    /// Nothing was said yet. `client` is an object of JSON, `prefix` is nobody else's.
+    pub(super) fn new(client: String, prefix: String) -> Self {
+        Self {
+            client,
+            prefix,
+            given_ids: 0,
+            greeting: None,
+            wants_seq: false,
+            sessions: HashMap::new(),
+            told: HashMap::new(),
+            open: HashMap::new(),
+            questions: HashMap::new(),
+            own: HashMap::new(),
+            asked: 0,
+            kept_bytes: 0,
+            is_another_host: false,
+        }
+    }
+
+    /// What the client says.
+    pub(super) fn from_client(&mut self, message: &Message) -> Pass {
+        match message.body() {
+            Body::Request { id, method, .. } => self.request(id, method, message),
+            Body::Notification { method, .. } => {
+                self.note_cancellation(method, message);
+                Pass::ToHost(message.line().to_string())
+            }
+            Body::Response { id, .. } => match self.questions.remove(id) {
+                Some(host_id) if host_id == *id => Pass::ToHost(message.line().to_string()),
+                Some(host_id) => edits::with_id(message, &host_id).map_or(Pass::Nothing, Pass::ToHost),
+                // Whoever asked is gone.
+                None => Pass::Nothing,
+            },
+        }
+    }
+
+    /// What the host says.
+    pub(super) fn from_host(&mut self, message: &Message) -> Pass {
+        match message.body() {
+            Body::Request { id, .. } => self.question(id, message),
+            Body::Notification { method, .. } => self.notification(method, message),
+            Body::Response { id, .. } => {
+                if let Some(own) = self.own.remove(id) {
+                    return Pass::Own(own, message.error().map(Into::into));
+                }
+                if let Some(asked) = self.forget(id) {
+                    self.answered(&asked, message);
+                }
+                Pass::ToClient(message.line().to_string())
+            }
+        }
+    }
+
+    /// The host is gone: what the client is to hear of that at once. What it was asked is withdrawn.
+    pub(super) fn host_is_gone(&mut self) -> Vec<String> {
+        self.own.clear();
+        self.is_another_host = true;
+        self.questions.drain().map(|(id, _)| edits::withdrawal(&id)).collect()
+    }
+
+    /// The `initialize` for another host, if one was answered before.
+    pub(super) fn greeting(&mut self) -> Option<String> {
+        let greeting = self.greeting.clone()?;
+        let id = self.own_id(Own::Initialize);
+        edits::with_id(&greeting, &id)
+    }
+
+    /// What takes up every session where the client has left off.
+    pub(super) fn resumes(&mut self) -> Vec<String> {
+        let mut sessions: Vec<_> = self.sessions.iter().collect();
+        sessions.sort_unstable_by_key(|(session, _)| session.as_str());
+        let resumes = sessions.into_iter().filter_map(|(session, Setup(params))| {
+            let last = self.told.get(session).copied();
+            Some((session.clone(), edits::resume_params(params, session, last, true)?))
+        });
+        let resumes: Vec<_> = resumes.collect();
+        let line = |(session, params): (String, String)| {
+            encode::request(&self.own_id(Own::Resume(session)), "session/resume", &params)
+        };
+        resumes.into_iter().map(line).collect()
+    }
+
+    /// Whether the bridge waits for an answer itself.
+    pub(super) fn awaits(&self) -> bool {
+        !self.own.is_empty()
+    }
+
+    /// A session that no host knows any more.
+    pub(super) fn forget_session(&mut self, session: &str) {
+        self.told.remove(session);
+        self.forget_setup(session);
+    }
+
+    /// What was asked and not answered, for another host; what cannot be asked twice is answered instead.
+    pub(super) fn asked_again(&mut self) -> Vec<Pass> {
+        self.open_in_order().into_iter().flat_map(|id| self.ask_again(&id)).collect()
+    }
+
+    /// Answers everything with this error.
+    pub(super) fn give_up(&mut self, error: &RpcError) -> Vec<String> {
+        self.open_in_order().into_iter().map(|id| self.refuse(&id, error)).collect()
+    }
+
+    /// Answers one request with this error.
+    pub(super) fn refuse(&mut self, id: &RpcId, error: &RpcError) -> String {
+        self.forget(id);
+        encode::error_response(id, error)
+    }
+
+    fn request(&mut self, id: &RpcId, method: &str, message: &Message) -> Pass {
+        let mut name = None;
+        let line = match method {
+            "initialize" => {
+                self.wants_seq = edits::wants_seq(message);
+                edits::with_client(message, &self.client)
+            }
+            "session/prompt" => {
+                let given = self.given_id();
+                let named = edits::with_request_id(message, &given);
+                name = named.is_some().then_some(given);
+                named
+            }
+            _ => None,
+        };
+        let sent = line.and_then(|line| Message::parse(line).ok()).unwrap_or_else(|| message.clone());
+        let line = sent.line().to_string();
+        if self.open.len() < KEPT_REQUESTS && !self.open.contains_key(id) {
+            let room = KEPT_BYTES.saturating_sub(self.kept_bytes);
+            let request = Some(sent).filter(|sent| sent.line().len() <= room);
+            self.kept_bytes += request.as_ref().map_or(0, |request| request.line().len());
+            let session = message.params().and_then(edits::session_of);
+            let replays = edits::replays(method, message);
+            if let Some(session) = session.as_ref().filter(|_| replays) {
+                // It is told anew, from the beginning that it wishes for.
+                self.told.remove(session);
+            }
+            let (order, method, is_cancelled, hosts) = (self.asked, method.into(), false, 1);
+            self.asked += 1;
+            let asked = Asked { order, method, request, session, replays, name, is_cancelled, hosts };
+            self.open.insert(id.clone(), asked);
+        }
+        Pass::ToHost(line)
+    }
+
+    fn note_cancellation(&mut self, method: &str, message: &Message) {
+        let is_meant: Box<dyn Fn(&RpcId, &Asked) -> bool> = match method {
+            "session/cancel" => {
+                let Some(session) = message.params().and_then(edits::session_of) else { return };
+                Box::new(move |_, asked| {
+                    &*asked.method == "session/prompt" && asked.session.as_ref() == Some(&session)
+                })
+            }
+            edits::CANCEL_REQUEST => {
+                let Some(request) = edits::withdrawn(message) else { return };
+                Box::new(move |id, _| *id == request)
+            }
+            _ => return,
+        };
+        for (id, asked) in &mut self.open {
+            asked.is_cancelled |= is_meant(id, asked);
+        }
+    }
+
+    fn question(&mut self, id: &RpcId, message: &Message) -> Pass {
+        if !self.is_another_host {
+            self.questions.insert(id.clone(), id.clone());
+            return Pass::ToClient(message.line().to_string());
+        }
+        // The client may still answer a question of the host before, which had the same id.
+        let known = RpcId::from_string(&self.given_id());
+        let line = edits::with_id(message, &known);
+        self.questions.insert(known, id.clone());
+        line.map_or(Pass::Nothing, Pass::ToClient)
+    }
+
+    fn notification(&mut self, method: &str, message: &Message) -> Pass {
+        let as_it_is = || Pass::ToClient(message.line().to_string());
+        match method {
+            "session/update" => {
+                let Some((session, Some(seq))) = edits::update_seq(message) else { return as_it_is() };
+                let is_meant = |asked: &Asked| asked.replays && asked.session.as_ref() == Some(&session);
+                let is_replay = self.open.values().any(is_meant);
+                self.told.insert(session, seq);
+                let line = if self.wants_seq { None } else { edits::without_seq(message, is_replay) };
+                line.map_or_else(as_it_is, Pass::ToClient)
+            }
+            edits::CANCEL_REQUEST => match edits::withdrawn(message) {
+                Some(request) => self.withdraw_question(&request),
+                None => as_it_is(),
+            },
+            // A name that its client does not know tells it nothing.
+            turns::ACCEPTED if self.is_named_here(message) => Pass::Nothing,
+            _ => as_it_is(),
+        }
+    }
+
+    fn withdraw_question(&self, host_id: &RpcId) -> Pass {
+        let known = self.questions.iter().find(|(_, id)| *id == host_id);
+        known.map_or(Pass::Nothing, |(known, _)| Pass::ToClient(edits::withdrawal(known)))
+    }
+
+    fn is_named_here(&self, message: &Message) -> bool {
+        let accepted = message.params().and_then(turns::read_accepted);
+        let Some(super::super::FromHost::Accepted { request, .. }) = accepted else { return false };
+        self.open.values().any(|asked| asked.name.as_ref() == Some(&request))
+    }
+
+    fn answered(&mut self, asked: &Asked, message: &Message) {
+        let Some(result) = message.result() else { return };
+        match &*asked.method {
+            "initialize" => self.greeting.clone_from(&asked.request),
+            "session/new" | "session/fork" => {
+                if let Some(session) = edits::session_of(result) {
+                    // Everything that is told of it is news.
+                    self.told.entry(session.clone()).or_insert(0);
+                    self.active(session, asked);
+                }
+            }
+            "session/load" | "session/resume" => {
+                if let Some(session) = &asked.session {
+                    self.tell_of(session, result);
+                    self.active(session.clone(), asked);
+                }
+            }
+            "session/prompt" => {
+                if let Some(session) = &asked.session {
+                    self.tell_of(session, result);
+                }
+            }
+            "session/close" | "session/delete" => {
+                if let Some(session) = &asked.session {
+                    self.forget_session(session);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The client knows what happened until the event that an answer tells.
+    fn tell_of(&mut self, session: &str, result: &str) {
+        if let Some(seq) = edits::told_seq(result) {
+            let told = self.told.entry(session.to_owned()).or_insert(seq);
+            *told = seq.max(*told);
+        }
+    }
+
+    fn active(&mut self, session: String, asked: &Asked) {
+        self.forget_setup(&session);
+        let params = asked.request.as_ref().and_then(Message::params).unwrap_or_default();
+        let has_room = self.sessions.len() < KEPT_SESSIONS && self.kept_bytes + params.len() <= KEPT_BYTES;
+        if has_room && !params.is_empty() {
+            self.kept_bytes += params.len();
+            self.sessions.insert(session, Setup(params.into()));
+        }
+    }
+
+    fn forget_setup(&mut self, session: &str) {
+        if let Some(Setup(params)) = self.sessions.remove(session) {
+            self.kept_bytes -= params.len();
+        }
+    }
+
+    fn ask_again(&mut self, id: &RpcId) -> Vec<Pass> {
+        let Some(asked) = self.open.get_mut(id) else { return Vec::new() };
+        asked.hosts += 1;
+        let can_be_repeated = !matches!(&*asked.method, "session/new" | "session/fork")
+            && !asked.method.starts_with('_')
+            && asked.hosts <= HOSTS_ASKED;
+        let Some(request) = asked.request.clone().filter(|_| can_be_repeated) else {
+            let error = fault::unanswered(&asked.method);
+            return vec![Pass::ToClient(self.refuse(id, &error))];
+        };
+        let mut lines = vec![Pass::ToHost(taken_up(id, asked, &request, &self.told))];
+        if asked.is_cancelled {
+            lines.push(Pass::ToHost(edits::withdrawal(id)));
+        }
+        lines
+    }
+
+    fn open_in_order(&self) -> Vec<RpcId> {
+        let mut open: Vec<_> = self.open.iter().collect();
+        open.sort_unstable_by_key(|(_, asked)| asked.order);
+        open.into_iter().map(|(id, _)| id.clone()).collect()
+    }
+
+    fn forget(&mut self, id: &RpcId) -> Option<Asked> {
+        let asked = self.open.remove(id)?;
+        self.kept_bytes -= asked.request.as_ref().map_or(0, |request| request.line().len());
+        Some(asked)
+    }
+
+    fn own_id(&mut self, own: Own) -> RpcId {
+        let id = RpcId::from_string(&self.given_id());
+        self.own.insert(id.clone(), own);
+        id
+    }
+
+    fn given_id(&mut self) -> String {
+        self.given_ids += 1;
+        format!("{}-{}", self.prefix, self.given_ids)
+    }
+}
+
+/// A request as another host gets it. One whose replay has begun goes on after what the client was told of it.
+fn taken_up(id: &RpcId, asked: &Asked, request: &Message, told: &HashMap<String, u64>) -> String {
+    let resume = || {
+        let session = asked.session.as_ref().filter(|_| asked.replays)?;
+        let last = *told.get(session)?;
+        let params = edits::resume_params(request.params()?, session, Some(last), false)?;
+        Some(encode::request(id, "session/resume", &params))
+    };
+    resume().unwrap_or_else(|| request.line().to_string())
+}
+
+#[cfg(test)]
+mod tests;

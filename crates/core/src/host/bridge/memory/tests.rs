@@ -1,0 +1,235 @@
+//! What a bridge remembers, line by line.
+
+use super::*;
+use crate::wire::encode::{error_response, notification, request, response};
+
+const CLIENT: &str = r#"{"agent":{"argv":["a"]},"seq":true}"#;
+
+fn memory() -> Memory {
+    Memory::new(CLIENT.to_owned(), "p".to_owned())
+}
+
+fn message(line: &str) -> Message {
+    Message::parse(line).unwrap()
+}
+
+fn id(number: u64) -> RpcId {
+    RpcId::from_number(number)
+}
+
+fn to_host(line: impl Into<String>) -> Pass {
+    Pass::ToHost(line.into())
+}
+
+fn to_client(line: impl Into<String>) -> Pass {
+    Pass::ToClient(line.into())
+}
+
+impl Memory {
+    fn asks(&mut self, number: u64, method: &str, params: &str) -> Pass {
+        self.from_client(&message(&request(&id(number), method, params)))
+    }
+
+    fn is_answered(&mut self, number: u64, result: &str) {
+        let line = response(&id(number), result);
+        assert_eq!(self.from_host(&message(&line)), to_client(line));
+    }
+
+    /// A memory of a client that has initialized and made the session `s`.
+    fn with_session() -> Self {
+        let mut memory = memory();
+        memory.asks(0, "initialize", r#"{"protocolVersion":1}"#);
+        memory.is_answered(0, r#"{"protocolVersion":1}"#);
+        memory.asks(1, "session/new", r#"{"cwd":"/w","mcpServers":[]}"#);
+        memory.is_answered(1, r#"{"sessionId":"s"}"#);
+        memory
+    }
+
+    fn hears_update(&mut self, seq: u64) -> Pass {
+        self.from_host(&message(&update(seq)))
+    }
+}
+
+fn update(seq: u64) -> String {
+    let params =
+        format!(r#"{{"sessionId":"s","update":{{"n":1.0}},"_meta":{{"acpx":{{"seq":{seq},"at":"t"}}}}}}"#);
+    notification("session/update", &params)
+}
+
+fn resume(own: u64, from: &str) -> String {
+    let params = format!(
+        r#"{{"_meta":{{"acpx":{{"later":true}}}},"replayFrom":{from},"sessionId":"s","cwd":"/w","mcpServers":[]}}"#
+    );
+    request(&RpcId::from_string(&format!("p-{own}")), "session/resume", &params)
+}
+
+fn from_seq(seq: u64) -> String {
+    format!(r#"{{"type":"_acpx/seq","seq":{seq}}}"#)
+}
+
+#[test]
+fn an_initialize_says_what_the_bridge_knows_of_its_client_and_not_what_the_client_says_there() {
+    for (said, passed) in [
+        (r#"{ "protocolVersion":1.0 }"#, r#"{"_meta":{"acpx":{"client":CLIENT}}, "protocolVersion":1.0 }"#),
+        (r#"{"_meta":{"acpx":{"client":{"agent":7}}}}"#, r#"{"_meta":{"acpx":{"client":CLIENT}}}"#),
+        ("7", "7"),
+    ] {
+        let expected = request(&id(0), "initialize", &passed.replace("CLIENT", CLIENT));
+        assert_eq!(memory().asks(0, "initialize", said), to_host(expected), "{said}");
+    }
+}
+
+#[test]
+fn a_prompt_gets_a_name_unless_it_has_one_and_everything_else_passes_as_it_came() {
+    let mut memory = memory();
+    let named =
+        request(&id(0), "session/prompt", r#"{"_meta":{"acpx":{"requestId":"p-1"}},"sessionId":"s"}"#);
+    assert_eq!(memory.asks(0, "session/prompt", r#"{"sessionId":"s"}"#), to_host(named));
+    let own = r#"{"_meta":{"acpx":{"requestId":"mine"}}, "prompt" : []}"#;
+    assert_eq!(memory.asks(1, "session/prompt", own), to_host(request(&id(1), "session/prompt", own)));
+    let odd = r#"{"id":"x\u0041" ,"jsonrpc":"2.0","params": {"n":1e2},"more":[], "method":"session/list"}"#;
+    assert_eq!(memory.from_client(&message(odd)), to_host(odd));
+    let accepted =
+        |name: &str| notification("_acpx/accepted", &format!(r#"{{"turn":1,"requestId":"{name}"}}"#));
+    assert_eq!(memory.from_host(&message(&accepted("p-1"))), Pass::Nothing);
+    assert_eq!(memory.from_host(&message(&accepted("mine"))), to_client(accepted("mine")));
+}
+
+#[test]
+fn the_number_of_an_event_is_for_the_bridge_unless_its_client_asked_for_it() {
+    let mut quiet = Memory::with_session();
+    let plain = notification("session/update", r#"{"sessionId":"s","update":{"n":1.0}}"#);
+    assert_eq!(quiet.hears_update(7), to_client(plain));
+    quiet.asks(2, "session/load", r#"{"sessionId":"s","cwd":"/w","mcpServers":[]}"#);
+    let with_time =
+        notification("session/update", r#"{"sessionId":"s","update":{"n":1.0},"_meta":{"acpx":{"at":"t"}}}"#);
+    assert_eq!(quiet.hears_update(1), to_client(with_time));
+    let mut curious = memory();
+    curious.asks(0, "initialize", r#"{"_meta":{"acpx":{"seq":true}}}"#);
+    assert_eq!(curious.hears_update(7), to_client(update(7)));
+}
+
+#[test]
+fn another_host_is_greeted_alike_and_given_every_session_from_where_its_client_left_off() {
+    let mut memory = Memory::with_session();
+    assert_eq!(memory.host_is_gone(), [""; 0]);
+    let params = format!(r#"{{"_meta":{{"acpx":{{"client":{CLIENT}}}}},"protocolVersion":1}}"#);
+    let greeting = request(&RpcId::from_string("p-1"), "initialize", &params);
+    assert_eq!(memory.greeting().as_deref(), Some(&*greeting));
+    let answer = |own: u64| message(&response(&RpcId::from_string(&format!("p-{own}")), "{}"));
+    assert!(memory.awaits());
+    assert_eq!(memory.from_host(&answer(1)), Pass::Own(Own::Initialize, None));
+    assert_eq!(memory.resumes(), [resume(2, &from_seq(1))]);
+    assert_eq!(memory.from_host(&answer(2)), Pass::Own(Own::Resume("s".to_owned()), None));
+    assert!(!memory.awaits());
+    memory.hears_update(7);
+    memory.host_is_gone();
+    assert_eq!(memory.resumes(), [resume(3, &from_seq(8))]);
+    let error = r#"{"code":-32002,"message":"gone"}"#;
+    let refusal = error_response(&RpcId::from_string("p-3"), &RpcError::read(error));
+    assert_eq!(
+        memory.from_host(&message(&refusal)),
+        Pass::Own(Own::Resume("s".to_owned()), Some(error.into()))
+    );
+    memory.forget_session("s");
+    assert_eq!(memory.resumes(), [""; 0]);
+    assert_eq!(memory.kept_bytes, 0);
+}
+
+#[test]
+fn a_session_of_which_nothing_is_known_is_taken_up_in_silence_and_one_that_was_closed_is_not() {
+    let mut memory = memory();
+    memory.asks(0, "session/resume", r#"{"sessionId":"s","cwd":"/w","mcpServers":[]}"#);
+    memory.is_answered(0, "{}");
+    assert_eq!(memory.resumes().len(), 1);
+    assert!(memory.resumes()[0].contains(r#""replayFrom":null"#));
+    memory.asks(1, "session/prompt", r#"{"sessionId":"s"}"#);
+    memory.is_answered(1, r#"{"stopReason":"end_turn","_meta":{"acpx":{"seq":9}}}"#);
+    assert!(memory.resumes()[0].contains(&from_seq(10)));
+    memory.asks(2, "session/close", r#"{"sessionId":"s"}"#);
+    memory.is_answered(2, "{}");
+    assert_eq!(memory.resumes(), [""; 0]);
+}
+
+#[test]
+fn what_is_open_is_asked_again_in_order_and_what_was_cancelled_is_cancelled_again() {
+    let mut memory = Memory::with_session();
+    let Pass::ToHost(first) = memory.asks(7, "session/prompt", r#"{"sessionId":"s"}"#) else { panic!() };
+    let Pass::ToHost(second) = memory.asks(5, "session/list", "{}") else { panic!() };
+    let cancel = notification("session/cancel", r#"{"sessionId":"s"}"#);
+    assert_eq!(memory.from_client(&message(&cancel)), to_host(cancel.clone()));
+    memory.host_is_gone();
+    let again = memory.asked_again();
+    assert_eq!(again, [to_host(first), to_host(edits::withdrawal(&id(7))), to_host(second)]);
+    memory.is_answered(7, r#"{"stopReason":"cancelled"}"#);
+    memory.is_answered(5, "{}");
+    memory.host_is_gone();
+    assert_eq!(memory.asked_again(), []);
+}
+
+#[test]
+fn what_would_be_done_twice_or_ends_every_host_is_answered_instead() {
+    let mut memory = memory();
+    memory.asks(0, "session/new", "{}");
+    memory.asks(1, "_acpx/watch", "{}");
+    let Pass::ToHost(list) = memory.asks(2, "session/list", "{}") else { panic!() };
+    let lost = |number: u64, method: &str| to_client(error_response(&id(number), &fault::unanswered(method)));
+    memory.host_is_gone();
+    let again = [lost(0, "session/new"), lost(1, "_acpx/watch"), to_host(list.clone())];
+    assert_eq!(memory.asked_again(), again);
+    memory.host_is_gone();
+    assert_eq!(memory.asked_again(), [to_host(list)]);
+    memory.host_is_gone();
+    assert_eq!(memory.asked_again(), [lost(2, "session/list")]);
+    assert_eq!(memory.kept_bytes, 0);
+}
+
+#[test]
+fn a_load_whose_replay_had_begun_goes_on_after_what_was_told_of_it() {
+    let mut memory = Memory::with_session();
+    memory.hears_update(50);
+    let params = r#"{"sessionId":"s","cwd":"/w","mcpServers":[]}"#;
+    memory.asks(2, "session/load", params);
+    memory.host_is_gone();
+    assert_eq!(memory.asked_again(), [to_host(request(&id(2), "session/load", params))]);
+    memory.hears_update(3);
+    memory.host_is_gone();
+    let resume = format!(r#"{{"replayFrom":{},"sessionId":"s","cwd":"/w","mcpServers":[]}}"#, from_seq(4));
+    assert_eq!(memory.asked_again(), [to_host(request(&id(2), "session/resume", &resume))]);
+}
+
+#[test]
+fn a_question_of_a_host_that_is_gone_is_withdrawn_and_its_late_answer_reaches_nobody() {
+    let mut memory = memory();
+    let question = request(&id(0), "session/request_permission", "{}");
+    assert_eq!(memory.from_host(&message(&question)), to_client(question.clone()));
+    assert_eq!(memory.host_is_gone(), [edits::withdrawal(&id(0))]);
+    let known = RpcId::from_string("p-1");
+    let renamed = request(&known, "session/request_permission", "{}");
+    assert_eq!(memory.from_host(&message(&question)), to_client(renamed));
+    assert_eq!(memory.from_client(&message(&response(&id(0), "{}"))), Pass::Nothing);
+    let withdrawn = edits::withdrawal(&id(0));
+    assert_eq!(memory.from_host(&message(&withdrawn)), to_client(edits::withdrawal(&known)));
+    assert_eq!(memory.from_client(&message(&response(&known, "{}"))), to_host(response(&id(0), "{}")));
+}
+
+#[test]
+fn without_a_host_everything_open_is_answered_once() {
+    let mut memory = memory();
+    memory.asks(1, "session/list", "{}");
+    memory.asks(0, "session/prompt", "{}");
+    let error = RpcError::internal("no host");
+    assert_eq!(memory.give_up(&error), [error_response(&id(1), &error), error_response(&id(0), &error)]);
+    assert_eq!(memory.give_up(&error), [""; 0]);
+}
+
+#[test]
+fn a_request_that_is_too_much_to_keep_passes_and_is_not_asked_again() {
+    let mut memory = memory();
+    memory.kept_bytes = KEPT_BYTES;
+    assert!(matches!(memory.asks(0, "session/list", "{}"), Pass::ToHost(_)));
+    memory.host_is_gone();
+    let lost = error_response(&id(0), &fault::unanswered("session/list"));
+    assert_eq!(memory.asked_again(), [to_client(lost)]);
+    assert_eq!(memory.kept_bytes, KEPT_BYTES);
+}

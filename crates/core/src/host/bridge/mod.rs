@@ -1,0 +1,225 @@
+//! A bridge joins a client on any pair of byte streams to its home's host, and survives the host.
+//!
+//! Lines pass byte for byte in both directions, but for the few changes in [`edits`]. When the host goes away the
+//! client's connection stays: another host is reached, greeted and given the sessions again, the client is told what
+//! it missed, and what it had asked is asked again. What a host was asked twice it was asked under one name, so that
+//! nothing is done twice.
+
+mod client_end;
+mod edits;
+mod memory;
+mod restoring;
+
+use std::pin::{Pin, pin};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite};
+
+use crate::wire::{self, GarbageReport, Incoming, Message, Peer, RpcId, WireError};
+
+use super::fault;
+use super::meta::ClientMeta;
+use super::serve::limits;
+use super::{HostError, HostPlace, Launcher};
+
+use client_end::{ClientEnd, Gone, into_message, tell};
+use memory::{Memory, Pass};
+
+/// How long the last lines may take to be written when the client or the host goes.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// A client's way to its host.
+pub struct Bridge {
+    launcher: Launcher,
+    place: HostPlace,
+    client: ClientMeta,
+}
+
+/// What there is to say of a bridge when it is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Bridged {
+    /// What the client sent that was no message.
+    pub garbage: GarbageReport,
+}
+
+/// A connection to a host.
+struct HostEnd {
+    peer: Peer,
+    incoming: Incoming,
+}
+
+/// Why a bridge stopped passing lines.
+enum Stopped {
+    ClientGone,
+    HostGone,
+}
+
+impl Bridge {
+    /// A bridge to the host of a home. Of the client it says this to every host.
+    pub fn new(launcher: Launcher, place: HostPlace, client: ClientMeta) -> Self {
+        Self { launcher, place, client }
+    }
+
+    /// Passes lines until the client is gone, or until `stop`. A turn that runs goes on. The error is that there was
+    /// no host to begin with: then the client was told nothing.
+    pub async fn run<R, W>(
+        &self,
+        source: R,
+        target: W,
+        stop: impl Future<Output = ()>,
+    ) -> Result<Bridged, HostError>
+    where
+        R: AsyncRead + Unpin + Send + 'static,
+        W: AsyncWrite + Unpin + Send + 'static,
+    {
+        let mut stop = pin!(stop);
+        let first = tokio::select! {
+            host = self.connect() => host?,
+            () = &mut stop => return Ok(Bridged { garbage: GarbageReport::default() }),
+        };
+        let mut client = ClientEnd::new(wire::accept(source, target, limits()));
+        let joined = Joined { bridge: self, memory: Mutex::new(self.memory()) };
+        joined.see_through(&mut client, first, stop).await;
+        drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);
+        Ok(Bridged { garbage: client.peer.garbage() })
+    }
+
+    fn memory(&self) -> Memory {
+        let client = serde_json::to_string(&self.client).expect("a client has only text, numbers and lists");
+        Memory::new(client, format!("acpx-{}", uuid::Uuid::now_v7()))
+    }
+
+    async fn connect(&self) -> Result<HostEnd, HostError> {
+        let (source, target) = self.launcher.reach_stream(&self.place).await?.into_split();
+        let (peer, incoming) = wire::connect(source, target, limits());
+        Ok(HostEnd { peer, incoming })
+    }
+}
+
+/// A bridge with a client on it.
+struct Joined<'a> {
+    bridge: &'a Bridge,
+    /// Both directions write to it, and neither waits for the other.
+    memory: Mutex<Memory>,
+}
+
+impl Joined<'_> {
+    /// Passes lines, through one host after another.
+    async fn see_through<S: Future<Output = ()>>(
+        &self,
+        client: &mut ClientEnd,
+        first: HostEnd,
+        mut stop: Pin<&mut S>,
+    ) {
+        let mut host = Some(first);
+        loop {
+            let stopped = match host.take() {
+                Some(mut host) => {
+                    let stopped = tokio::select! {
+                        stopped = self.pass(client, &mut host) => stopped,
+                        () = &mut stop => Stopped::ClientGone,
+                    };
+                    host.leave().await;
+                    stopped
+                }
+                // Without a host, one is looked for when the client wants something.
+                None => tokio::select! {
+                    heard = self.hear(client) => heard.map_or(Stopped::ClientGone, |()| Stopped::HostGone),
+                    () = &mut stop => Stopped::ClientGone,
+                },
+            };
+            if matches!(stopped, Stopped::ClientGone) {
+                return;
+            }
+            let peer = client.peer.clone();
+            host = tokio::select! {
+                restored = self.restore(&peer) => match restored {
+                    Ok(host) => host,
+                    Err(Gone) => return,
+                },
+                Gone = client.listen() => return,
+                () = &mut stop => return,
+            };
+        }
+    }
+
+    /// Passes lines between the two until one of them is gone.
+    async fn pass(&self, client: &mut ClientEnd, host: &mut HostEnd) -> Stopped {
+        let to_client = client.peer.clone();
+        let HostEnd { peer: to_host, incoming } = host;
+        let up = async {
+            while let Ok(message) = client.next().await {
+                if self.pass_up(&message, to_host, &to_client).await.is_err() {
+                    return Stopped::ClientGone;
+                }
+            }
+            Stopped::ClientGone
+        };
+        let down = async {
+            while let Some(inbound) = incoming.recv().await {
+                if self.pass_down(&into_message(inbound), &to_client).await.is_err() {
+                    return Stopped::ClientGone;
+                }
+            }
+            Stopped::HostGone
+        };
+        tokio::select! {
+            stopped = up => stopped,
+            stopped = down => stopped,
+        }
+    }
+
+    async fn pass_up(&self, message: &Message, to_host: &Peer, to_client: &Peer) -> Result<(), Gone> {
+        let Pass::ToHost(line) = self.memory().from_client(message) else { return Ok(()) };
+        self.say(message.id(), line, to_host, to_client).await
+    }
+
+    /// Says a line to the host. That the host is gone is seen where it is listened to.
+    async fn say(
+        &self,
+        id: Option<&RpcId>,
+        line: String,
+        to_host: &Peer,
+        to_client: &Peer,
+    ) -> Result<(), Gone> {
+        let Err(WireError::TooLong { bytes, limit }) = to_host.send(line).await else { return Ok(()) };
+        let Some(id) = id else { return Ok(()) };
+        let error = HostError::TooLong { method: "a request".to_owned(), bytes, limit };
+        let refusal = self.memory().refuse(id, &fault::no_host(&error));
+        tell(to_client, refusal).await
+    }
+
+    async fn pass_down(&self, message: &Message, to_client: &Peer) -> Result<(), Gone> {
+        let pass = self.memory().from_host(message);
+        match pass {
+            Pass::ToClient(line) => tell(to_client, line).await,
+            _ => Ok(()),
+        }
+    }
+
+    /// Waits until the client wants something of a host.
+    async fn hear(&self, client: &mut ClientEnd) -> Result<(), Gone> {
+        loop {
+            let message = client.next().await?;
+            // What is told to nobody is lost; what is asked is remembered.
+            drop(self.memory().from_client(&message));
+            if matches!(message.body(), wire::Body::Request { .. }) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        // Nothing panics while it holds the lock, and every step leaves the memory whole.
+        self.memory.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HostEnd {
+    /// What was said is still written, for a host that still takes it. To end a connection is not to close its
+    /// sessions.
+    async fn leave(self) {
+        drop(tokio::time::timeout(FAREWELL, self.peer.close()).await);
+    }
+}

@@ -1,0 +1,137 @@
+//! How a bridge goes on with another host.
+//!
+//! The order is what makes it whole: the host is greeted as the first one was, every session is taken up and what was
+//! missed of it told, and only then is asked again what has no answer. Should that host go away too, another is tried,
+//! a few times.
+
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::wire::{Message, Peer};
+
+use super::super::{HostError, Refusal, fault};
+use super::client_end::{Gone, into_message, tell};
+use super::memory::{Own, Pass};
+use super::{HostEnd, Joined};
+
+/// How many hosts are tried in a row.
+const TRIES: usize = 5;
+/// How long a host may say nothing while it is waited for.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Why a host could not be gone on with.
+enum Trouble {
+    /// It went away, too.
+    Lost,
+    Failed(HostError),
+    ClientGone,
+}
+
+impl From<HostError> for Trouble {
+    fn from(error: HostError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+impl From<Gone> for Trouble {
+    fn from(Gone: Gone) -> Self {
+        Self::ClientGone
+    }
+}
+
+impl Joined<'_> {
+    /// Goes on with another host; without one, if none can be had, and then everything that was asked has been
+    /// answered with the reason.
+    pub(super) async fn restore(&self, to_client: &Peer) -> Result<Option<HostEnd>, Gone> {
+        let mut error = HostError::Lost;
+        for _ in 0..TRIES {
+            let withdrawals = self.memory().host_is_gone();
+            for line in withdrawals {
+                tell(to_client, line).await?;
+            }
+            match self.attempt(to_client).await {
+                Ok(host) => return Ok(Some(host)),
+                Err(Trouble::Lost) => {}
+                Err(Trouble::ClientGone) => return Err(Gone),
+                Err(Trouble::Failed(failed)) => {
+                    error = failed;
+                    break;
+                }
+            }
+        }
+        let answers = self.memory().give_up(&fault::no_host(&error));
+        for line in answers {
+            tell(to_client, line).await?;
+        }
+        Ok(None)
+    }
+
+    async fn attempt(&self, to_client: &Peer) -> Result<HostEnd, Trouble> {
+        let mut host = self.bridge.connect().await?;
+        let greeting = self.memory().greeting();
+        self.settle(&mut host, greeting.into_iter().collect(), to_client).await?;
+        let resumes = self.memory().resumes();
+        self.settle(&mut host, resumes, to_client).await?;
+        let mut lines = Vec::new();
+        let again = self.memory().asked_again();
+        for pass in again {
+            match pass {
+                Pass::ToHost(line) => lines.push(line),
+                Pass::ToClient(line) => tell(to_client, line).await?,
+                Pass::Own(..) | Pass::Nothing => {}
+            }
+        }
+        self.settle(&mut host, lines, to_client).await?;
+        Ok(host)
+    }
+
+    /// Says these lines, and waits for the answers to those that are the bridge's own. What the host says meanwhile
+    /// reaches the client.
+    async fn settle(&self, host: &mut HostEnd, lines: Vec<String>, to_client: &Peer) -> Result<(), Trouble> {
+        let HostEnd { peer, incoming } = host;
+        let mut saying = std::pin::pin!(async {
+            for line in lines {
+                // A line that passed once passes again.
+                peer.send(line).await.map_err(|_| Trouble::Lost)?;
+            }
+            Ok::<_, Trouble>(())
+        });
+        let mut is_said = false;
+        while !is_said || self.memory().awaits() {
+            tokio::select! {
+                said = &mut saying, if !is_said => {
+                    said?;
+                    is_said = true;
+                }
+                heard = timeout(PATIENCE, incoming.recv()) => {
+                    let silent = |_| HostError::Silent { home: self.bridge.place.home().to_owned() };
+                    let inbound = heard.map_err(silent)?.ok_or(Trouble::Lost)?;
+                    self.hear_host(&into_message(inbound), to_client).await?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn hear_host(&self, message: &Message, to_client: &Peer) -> Result<(), Trouble> {
+        let pass = self.memory().from_host(message);
+        match pass {
+            Pass::ToClient(line) => Ok(tell(to_client, line).await?),
+            Pass::Own(own, error) => self.settled(&own, error.as_deref()),
+            Pass::ToHost(_) | Pass::Nothing => Ok(()),
+        }
+    }
+
+    /// A session that cannot be taken up is gone; what is asked of it says so.
+    fn settled(&self, own: &Own, error: Option<&str>) -> Result<(), Trouble> {
+        match (own, error) {
+            (_, None) => Ok(()),
+            (Own::Initialize, Some(error)) => Err(HostError::Refused(Refusal::read(error)).into()),
+            (Own::Resume(session), Some(_)) => {
+                self.memory().forget_session(session);
+                Ok(())
+            }
+        }
+    }
+}
