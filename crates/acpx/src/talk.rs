@@ -322,7 +322,7 @@ impl<'a> Talk<'a> {
         let Some(shown) = &mut self.shown else { return Ok(()) };
         shown.next = event.seq.next();
         if event.direction == Direction::Ours
-            && let Some(Fact::TurnStarted { turn, request_id }) = Fact::from_body(event.message.get())
+            && let Some(Fact::TurnStarted { turn, request_id, .. }) = Fact::from_body(event.message.get())
             && shown.request.as_str() == request_id
         {
             shown.turn = Some(TurnId(turn));

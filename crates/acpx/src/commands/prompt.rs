@@ -52,6 +52,7 @@ pub(super) fn run(
             wishes: command.wake.into(),
             later: asking.wait == Wait::JustQueue,
             start: StartMeta::watching(for_agents(), settings.ttl),
+            ..RestoreMeta::default()
         };
         let mut resume = ResumeParams::new(&record, given.as_ref(), meta);
         let mut view = TurnView::new(settings.mode.format, Some(record.identity()));

@@ -52,11 +52,27 @@ pub(super) enum ArchiveError {
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub(super) enum Line {
-    Session { cwd: String, at: String },
-    Prompt { at: String, text: String, blocks: Vec<Box<RawValue>> },
+    Session {
+        cwd: String,
+        at: String,
+    },
+    Prompt {
+        at: String,
+        text: String,
+        blocks: Vec<Box<RawValue>>,
+        /// The id of the user's message. Older files have none, and it is made from its place.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        message_id: Option<String>,
+    },
     Update(Box<RawValue>),
-    Mode { mode: String, at: String },
-    End { at: String, stop_reason: Option<String> },
+    Mode {
+        mode: String,
+        at: String,
+    },
+    End {
+        at: String,
+        stop_reason: Option<String>,
+    },
 }
 
 impl Archive {
@@ -134,6 +150,11 @@ impl Archive {
     }
 }
 
+/// The id of the user's message that comes after this many others.
+pub(super) fn user_message(before: usize) -> String {
+    format!("user-{}", before + 1)
+}
+
 fn line(line: &Line) -> String {
     serde_json::to_string(line).expect("a line has only text and JSON") + "\n"
 }
@@ -202,10 +223,13 @@ impl Kept {
     fn take(&mut self, line: Line) -> Result<(), LineProblem> {
         match line {
             Line::Session { .. } => return Err(LineProblem::OutOfPlace),
-            Line::Prompt { at, text, blocks } => {
+            Line::Prompt { at, text, blocks, message_id } => {
                 self.updated_at = Timestamp::parse(&at)?;
-                let updates = blocks.iter().map(|block| UpdateBody::user_block(block.get()));
-                self.turns.push(KeptTurn { text, updates: updates.collect::<Result<_, _>>()? });
+                let message = message_id.unwrap_or_else(|| user_message(self.turns.len()));
+                let update =
+                    |block: &Box<RawValue>| Ok(UpdateBody::user_block(block.get())?.in_message(&message));
+                let updates = blocks.iter().map(update);
+                self.turns.push(KeptTurn { text, updates: updates.collect::<Result<_, LineProblem>>()? });
             }
             Line::Update(update) => {
                 let turn = self.turns.last_mut().ok_or(LineProblem::OutOfPlace)?;

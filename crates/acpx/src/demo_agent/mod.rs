@@ -15,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::acp::agent::{Offer, serve};
+use acpx_core::model::ProtocolVersion;
 use acpx_core::wire::{Limits, connect};
 
 pub(crate) use fault::Fault;
@@ -27,7 +28,8 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// Serves one client on stdin and stdout until stdin ends.
 pub(crate) async fn serve_stdio(settings: Settings) {
-    let offer = Offer::new("acpx-demo", env!("CARGO_PKG_VERSION"), settings.features.iter().copied());
+    let offer = Offer::new("acpx-demo", env!("CARGO_PKG_VERSION"), settings.features.iter().copied())
+        .up_to(ProtocolVersion::V2);
     let (peer, incoming) = connect(tokio::io::stdin(), tokio::io::stdout(), Limits::default());
     serve(peer, incoming, Arc::new(DemoAgent::new(settings)), offer, GRACE).await;
 }

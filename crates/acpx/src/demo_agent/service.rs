@@ -3,6 +3,7 @@
 //! A session that was never prompted lives in memory alone, as with most real agents. Files are small and read
 //! in the handlers themselves: an agent with one client has nobody to keep waiting.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fmt;
 use std::io::{self, Write};
@@ -10,14 +11,16 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use acpx_core::acp::agent::{
-    AgentService, CallError, Cancellation, ClientLink, Command, ListCall, Mode, Modes, NewCall, ParamProblem,
-    PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup, SetModeCall, TurnLink, UpdateBody,
+    AgentService, CallError, CancelCause, Cancellation, ClientLink, Command, ListCall, Meta, Mode, Modes,
+    NewCall, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup, SetModeCall,
+    TurnLink, UpdateBody,
 };
 use acpx_core::model::{AbsolutePath, AcpSessionId, AgentSessionId, StopReason, Timestamp};
+use serde::Deserialize;
 use serde_json::value::RawValue;
 use uuid::Uuid;
 
-use super::archive::{Archive, ArchiveError, Kept, Line};
+use super::archive::{Archive, ArchiveError, Kept, Line, user_message};
 use super::listing;
 use super::settings::{Quirk, Replay, Settings};
 use super::turn::Turn;
@@ -69,6 +72,19 @@ impl DemoAgent {
     fn restore(&self, kept: &Kept) -> SessionSetup {
         let mode = kept.mode.clone().unwrap_or_else(|| MODES[0].into());
         self.setup(kept.session.clone(), Live { cwd: kept.cwd.clone(), mode })
+    }
+
+    /// What to replay for a client that asks for it. The start is the only place this agent knows.
+    fn replay_from(&self, cursor: &str) -> Result<Replay, CallError> {
+        #[derive(Deserialize)]
+        struct Cursor<'a> {
+            #[serde(borrow, rename = "type")]
+            kind: Cow<'a, str>,
+        }
+        match serde_json::from_str(cursor) {
+            Ok(Cursor { kind }) if kind == "start" => Ok(self.settings.replay),
+            _ => Err(ParamProblem::new("replayFrom", "must be of the type start").into()),
+        }
     }
 
     fn kept(&self, session: &AcpSessionId) -> Result<Kept, CallError> {
@@ -143,12 +159,15 @@ impl AgentService for DemoAgent {
         if let Some(fault) = self.settings.resume_fault {
             return Err(fault.error(&call.session));
         }
+        let how = call.replay_from.as_deref().map(|cursor| self.replay_from(cursor)).transpose()?;
         let kept = self.kept(&call.session)?;
-        let setup = self.restore(&kept);
+        let mut setup = self.restore(&kept);
         self.log(format_args!("resume {}", call.session));
-        if self.settings.has(Quirk::ReplayOnResume) {
-            let (updates, _) = replay(kept, Replay::Full);
-            send(&link, &call.session, &updates).await?;
+        let always = self.settings.has(Quirk::ReplayOnResume).then_some(Replay::Full);
+        if let Some(how) = how.or(always) {
+            let (before, after) = replay(kept, how);
+            send(&link, &call.session, &before).await?;
+            setup.afterwards.splice(0..0, after);
         }
         Ok(setup)
     }
@@ -190,9 +209,14 @@ impl AgentService for DemoAgent {
         cancellation: Cancellation,
         link: TurnLink,
     ) -> Result<PromptAnswer, CallError> {
+        if cancellation.cause() == Some(CancelCause::Asked) {
+            return Ok(StopReason::cancelled().into());
+        }
         let live = self.known(&call.session)?;
         let turns = self.read(&call.session)?.map(|kept| kept.turns).unwrap_or_default();
-        self.keep(&call.session, &first_lines(&call, &live, turns.is_empty()))?;
+        let message = user_message(turns.len());
+        self.keep(&call.session, &first_lines(&call, &live, turns.is_empty(), &message))?;
+        link.inserted(&message, &Meta::new()).await;
         self.log(format_args!("prompt {}: {:?}", call.session, call.text));
         let mut turn = Turn {
             session: call.session.clone(),
@@ -203,6 +227,8 @@ impl AgentService for DemoAgent {
             said: Vec::new(),
             mode: None,
             tools: 0,
+            messages: 0,
+            saying: None,
             text: call.text,
         };
         let ended = turn.perform(&steps(&turn.text.clone())).await;
@@ -216,12 +242,13 @@ impl AgentService for DemoAgent {
 
 /// What is kept before a turn begins. With the first turn comes the mode, if it was changed before there was a
 /// file to keep it in.
-fn first_lines(call: &PromptCall, live: &Live, is_first: bool) -> Vec<Line> {
+fn first_lines(call: &PromptCall, live: &Live, is_first: bool, message: &str) -> Vec<Line> {
     let at = now().to_string();
     let blocks = call.blocks.iter().map(|block| raw(block)).collect();
     let changed = is_first && live.mode != MODES[0];
     let mode = changed.then(|| Line::Mode { mode: live.mode.clone(), at: at.clone() });
-    let prompt = Line::Prompt { at, text: call.text.clone(), blocks };
+    let message_id = Some(message.to_owned());
+    let prompt = Line::Prompt { at, text: call.text.clone(), blocks, message_id };
     mode.into_iter().chain([prompt]).collect()
 }
 

@@ -34,6 +34,16 @@ pub(super) struct Turn {
     /// The mode the turn went into, to be kept.
     pub(super) mode: Option<String>,
     pub(super) tools: usize,
+    /// How many messages have been begun, and whether the last one is still being said, as what.
+    pub(super) messages: usize,
+    pub(super) saying: Option<Said>,
+}
+
+/// What a message is said as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Said {
+    Aloud,
+    Thought,
 }
 
 /// How a turn stops before its last step.
@@ -63,7 +73,7 @@ impl Turn {
         match step {
             Step::Echo => self.say(format!("You said: {}", self.text)).await,
             Step::Chunks(count) => return self.chunks(*count).await,
-            Step::Think => self.tell(UpdateBody::thought(format!("Thinking about: {}", self.text))).await,
+            Step::Think => self.think(format!("Thinking about: {}", self.text)).await,
             Step::Plan => self.plan().await,
             Step::Tool => self.tool().await,
             Step::Permission => return self.permission().await,
@@ -199,13 +209,34 @@ impl Turn {
     }
 
     async fn say(&mut self, text: impl Into<String>) {
-        self.tell(UpdateBody::agent_text(text)).await;
+        let message = self.message(Said::Aloud);
+        self.send(UpdateBody::agent_text(text).in_message(&message)).await;
+    }
+
+    async fn think(&mut self, text: impl Into<String>) {
+        let message = self.message(Said::Thought);
+        self.send(UpdateBody::thought(text).in_message(&message)).await;
+    }
+
+    /// Tells what is no message. What is said afterwards is another one.
+    async fn tell(&mut self, update: UpdateBody) {
+        self.saying = None;
+        self.send(update).await;
     }
 
     /// Sends and remembers. A client that is gone misses it; the conversation goes on without it.
-    async fn tell(&mut self, update: UpdateBody) {
+    async fn send(&mut self, update: UpdateBody) {
         self.link.update(&self.session, &update).await.ok();
         self.said.push(update);
+    }
+
+    /// The id of the message that is being said. Like those of tools it is made from its place.
+    fn message(&mut self, said: Said) -> String {
+        if self.saying != Some(said) {
+            self.saying = Some(said);
+            self.messages += 1;
+        }
+        format!("agent-{}-{}", self.earlier.len() + 1, self.messages)
     }
 
     /// Ids are made from the turn's place in the session, so they are the same in every run.

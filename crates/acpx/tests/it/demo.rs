@@ -15,7 +15,7 @@ async fn it_offers_what_it_can_and_withholds_what_it_is_told_to() {
     ];
     for (flags, sessions, load, mcp) in table {
         let mut client = RawClient::start(&home, flags).await;
-        let answer = client.call("initialize", json!({ "protocolVersion": 7 })).await;
+        let answer = client.initialize(1).await;
         let expected = json!({
             "protocolVersion": 1,
             "agentCapabilities": {
@@ -29,6 +29,20 @@ async fn it_offers_what_it_can_and_withholds_what_it_is_told_to() {
             "agentInfo": { "name": "acpx-demo", "version": env!("CARGO_PKG_VERSION") },
         });
         assert_eq!(answer, json!({ "result": expected }));
+        let mut capabilities = json!({ "prompt": {}, "mcp": { "stdio": {} } });
+        if mcp {
+            capabilities["mcp"]["http"] = json!({});
+        }
+        if load {
+            capabilities["delete"] = json!({});
+        }
+        let expected = json!({
+            "protocolVersion": 2,
+            "info": { "name": "acpx-demo", "version": env!("CARGO_PKG_VERSION") },
+            "capabilities": { "session": capabilities },
+            "authMethods": [],
+        });
+        assert_eq!(client.initialize(7).await, json!({ "result": expected }));
         assert!(client.leave().success());
     }
 }

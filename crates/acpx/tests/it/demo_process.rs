@@ -21,14 +21,14 @@ pub(crate) struct DemoProcess {
 impl DemoProcess {
     /// Starts one, and gives the two ends of its protocol.
     pub(crate) fn start(home: &TempHome, flags: &[&str]) -> (Self, pipe::Sender, pipe::Receiver) {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_acpx"))
-            .arg("demo-agent")
-            .args(flags)
-            .env("ACPX_HOME", home.path())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap();
+        let mut command = Command::new(env!("CARGO_BIN_EXE_acpx"));
+        command.arg("demo-agent").args(flags).env("ACPX_HOME", home.path());
+        Self::of(command)
+    }
+
+    /// The same of a command that speaks the protocol as an agent does.
+    pub(crate) fn of(mut command: Command) -> (Self, pipe::Sender, pipe::Receiver) {
+        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdin = OwnedFd::from(child.stdin.take().unwrap());
         let stdout = OwnedFd::from(child.stdout.take().unwrap());
         let sender = pipe::Sender::from_owned_fd(stdin).unwrap();
@@ -49,15 +49,31 @@ pub(crate) struct RawClient {
     sender: Option<pipe::Sender>,
     lines: Lines<BufReader<pipe::Receiver>>,
     requests: u64,
+    /// The id of the message of every piece that was heard. In version 1 updates are given without it.
+    pub(crate) messages: Vec<String>,
+    version: u16,
 }
 
 impl RawClient {
+    /// A client of version 1.
     pub(crate) async fn start(home: &TempHome, flags: &[&str]) -> Self {
+        Self::speaking(1, home, flags).await
+    }
+
+    /// A client of this version.
+    pub(crate) async fn speaking(version: u16, home: &TempHome, flags: &[&str]) -> Self {
         let (process, sender, receiver) = DemoProcess::start(home, flags);
         let lines = BufReader::new(receiver).lines();
-        let mut client = Self { process, sender: Some(sender), lines, requests: 0 };
-        client.call("initialize", json!({ "protocolVersion": 1 })).await;
+        let (sender, messages) = (Some(sender), Vec::new());
+        let mut client = Self { process, sender, lines, requests: 0, messages, version };
+        client.initialize(version).await;
         client
+    }
+
+    /// The answer to `initialize`.
+    pub(crate) async fn initialize(&mut self, version: u16) -> Value {
+        let info = json!({ "name": "raw", "version": "1" });
+        self.call("initialize", json!({ "protocolVersion": version, "info": info })).await
     }
 
     /// Begins a session and gives its id.
@@ -110,7 +126,14 @@ impl RawClient {
     pub(crate) async fn next_update(&mut self) -> Value {
         let mut message = self.next().await.expect("the agent is there");
         assert_eq!(message["method"], "session/update");
-        message["params"]["update"].take()
+        self.update(message["params"]["update"].take())
+    }
+
+    fn update(&mut self, mut update: Value) -> Value {
+        let members = update.as_object_mut().expect("an update is an object");
+        let id = if self.version == 1 { members.remove("messageId") } else { None };
+        self.messages.extend(id.map(|id| id.as_str().unwrap().to_owned()));
+        update
     }
 
     pub(crate) async fn until_answered(&mut self, id: u64) -> (Vec<Value>, Value) {
@@ -123,7 +146,7 @@ impl RawClient {
                 return (before, message);
             }
             assert_eq!(message["method"], "session/update", "{message}");
-            before.push(message["params"]["update"].take());
+            before.push(self.update(message["params"]["update"].take()));
         }
     }
 

@@ -45,6 +45,23 @@ async fn load_replays_everything_that_was_said_before_it_answers() {
 }
 
 #[tokio::test]
+async fn messages_have_ids_that_are_the_same_when_they_are_replayed() {
+    let home = TempHome::new();
+    let mut client = RawClient::start(&home, &[]).await;
+    let session = client.new_session().await;
+    client.prompt(&session, "think chunks 2").await;
+    client.prompt(&session, "wait 1 tool").await;
+    assert_eq!(client.messages, ["agent-1-1", "agent-1-2", "agent-1-2", "agent-2-1", "agent-2-2"]);
+    client.kill();
+
+    let mut client = RawClient::start(&home, &[]).await;
+    client.exchange("session/load", restore(&session)).await;
+    let first = ["user-1", "agent-1-1", "agent-1-2", "agent-1-2"];
+    let second = ["user-2", "agent-2-1", "agent-2-2"];
+    assert_eq!(client.messages, [&first[..], &second[..]].concat());
+}
+
+#[tokio::test]
 async fn resume_replays_nothing_and_the_conversation_goes_on() {
     let home = TempHome::new();
     let session = kept_session(&home).await;

@@ -9,6 +9,8 @@ mod demo;
 mod demo_process;
 mod demo_restore;
 mod demo_with_sdk;
+mod editor;
+mod demo_with_sdk_v2;
 mod performance;
 mod reading;
 mod restore_with_demo;

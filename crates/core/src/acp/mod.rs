@@ -1,18 +1,23 @@
 //! What the protocol's messages mean. The only code that names the types of the protocol's schema crate.
 //!
 //! Types are a view of bytes we already have: what an agent said is kept as it said it, and what we do not
-//! know is passed on, never dropped. [`client`] is the side that asks, [`agent`] the side that answers.
+//! know is passed on, never dropped. [`client`] is the side that asks, [`agent`] the side that answers, and
+//! [`translate`] turns the versions of the protocol into each other where the two sides differ.
 
 pub mod agent;
 pub mod client;
+pub mod translate;
 
 mod capabilities;
 mod content;
+mod cursor;
 mod passing;
 mod reading;
+pub(crate) mod render;
 
 pub use capabilities::{Capabilities, PromptContent};
 pub(crate) use content::carried_block;
 pub use content::{StateUpdate, content, prompt_text, state_update, update, update_v2};
-pub(crate) use passing::{pass_on_params, pass_on_update, replayed_prompt};
+pub use cursor::Cursor;
+pub(crate) use passing::pass_on_params;
 pub use reading::read as read_error;

@@ -1,22 +1,19 @@
-//! Lines of one peer, passed on to another: every byte as received but for the session id, which each side has
-//! its own of.
+//! Requests of an agent, passed on to a client: every byte as received but for the session id, which each side has its
+//! own of.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::wire::encode::{self, json_string};
+use crate::wire::encode::json_string;
 use crate::wire::splice::{Splice, Step, locate};
 
-use super::content::{even_null, is_carried};
+use super::content::even_null;
 
-/// A `session/update` line for a client that calls the session so; `None` for a line that names no session.
-pub(crate) fn pass_on_update(line: &str, session: &str) -> Option<String> {
-    renamed(line, &[Step::Key("params"), Step::Key("sessionId")], session)
-}
-
-/// The params of a request about a session, likewise.
+/// The params of a request about a session, for a client that calls it so; `None` if they name no session.
 pub(crate) fn pass_on_params(params: &str, session: &str) -> Option<String> {
-    renamed(params, &[Step::Key("sessionId")], session)
+    let mut splice = Splice::new(params);
+    splice.replace(locate(params, &[Step::Key("sessionId")])?, &json_string(session)).ok()?;
+    Some(splice.finish())
 }
 
 /// The params of a client's request, about the session that the agent calls so; `None` if they are no object, or one
@@ -37,54 +34,18 @@ pub(super) fn with_session(params: &str, session: &str) -> Option<String> {
     Some(format!(r#"{{"sessionId":{}{comma}{inside}"#, json_string(session)))
 }
 
-fn renamed(text: &str, place: &[Step<'_>], session: &str) -> Option<String> {
-    let mut splice = Splice::new(text);
-    splice.replace(locate(text, place)?, &json_string(session)).ok()?;
-    Some(splice.finish())
-}
-
-#[derive(Deserialize)]
-struct PromptLine<'a> {
-    method: &'a str,
-    #[serde(borrow)]
-    params: PromptParams<'a>,
-}
-
-#[derive(Deserialize)]
-struct PromptParams<'a> {
-    #[serde(borrow)]
-    prompt: Vec<&'a RawValue>,
-}
-
-/// What a client that loads the session is told of a prompt: its blocks as the user's words. A request that is
-/// no prompt tells nothing, and a conversation that a fresh session was told is not said twice.
-pub(crate) fn replayed_prompt(line: &str, session: &str) -> Vec<String> {
-    let Ok(PromptLine { method: "session/prompt", params }) = serde_json::from_str(line) else {
-        return Vec::new();
-    };
-    let chunk = |block: &&RawValue| {
-        let params = format!(
-            r#"{{"sessionId":{},"update":{{"sessionUpdate":"user_message_chunk","content":{}}}}}"#,
-            json_string(session),
-            block.get()
-        );
-        encode::notification("session/update", &params)
-    };
-    params.prompt.iter().filter(|block| !is_carried(block.get())).map(chunk).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn an_update_is_passed_on_with_another_session_id_and_every_other_byte() {
-        let line = r#"{"params": {"update":{"sessionId":"s","n":1.0e2}, "sessionId" : "s","_meta":{} },"jsonrpc":"2.0","method":"session/update"}"#;
-        let expected = line.replacen(r#""sessionId" : "s""#, r#""sessionId" : "r\"""#, 1);
-        assert_eq!(pass_on_update(line, "r\"").as_deref(), Some(expected.as_str()));
-        assert_eq!(pass_on_update(r#"{"params":{}}"#, "r"), None);
-        assert_eq!(pass_on_update("no JSON", "r"), None);
+    fn params_are_passed_on_with_another_session_id_and_every_other_byte() {
+        let params = r#"{"n":1.0e2, "sessionId" : "s","toolCall":{"sessionId":"s"} }"#;
+        let expected = params.replacen(r#""sessionId" : "s""#, r#""sessionId" : "r\"""#, 1);
+        assert_eq!(pass_on_params(params, "r\"").as_deref(), Some(expected.as_str()));
         assert_eq!(pass_on_params(r#"{"sessionId":7}"#, "r").as_deref(), Some(r#"{"sessionId":"r"}"#));
+        assert_eq!(pass_on_params("{}", "r"), None);
+        assert_eq!(pass_on_params("no JSON", "r"), None);
     }
 
     #[test]
@@ -103,19 +64,5 @@ mod tests {
             assert_eq!(with_session(params, "r").as_deref(), expected, "{params}");
         }
         assert_eq!(with_session(r#"{"sessionId":null}"#, "r").as_deref(), Some(r#"{"sessionId":"r"}"#));
-    }
-
-    #[test]
-    fn a_prompt_is_replayed_as_the_users_words_and_nothing_else_is() {
-        let line = r#"{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"a"},{"type":"image" }]}}"#;
-        let chunk = |block: &str| {
-            format!(
-                r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"r","update":{{"sessionUpdate":"user_message_chunk","content":{block}}}}}}}"#
-            )
-        };
-        let expected = [chunk(r#"{"type":"text","text":"a"}"#), chunk(r#"{"type":"image" }"#)];
-        assert_eq!(replayed_prompt(line, "r"), expected);
-        assert_eq!(replayed_prompt(&line.replace("session/prompt", "session/new"), "r"), [""; 0]);
-        assert_eq!(replayed_prompt("[]", "r"), [""; 0]);
     }
 }

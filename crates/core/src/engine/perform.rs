@@ -55,7 +55,10 @@ impl SessionTask {
         while let Some(input) = self.inputs.pop_front() {
             let now = self.now();
             let turn = self.machine.current_turn();
-            for effect in self.machine.handle(now, input) {
+            for mut effect in self.machine.handle(now, input) {
+                if let Effect::Fact(fact) = &mut effect {
+                    self.waiters.name_asker(fact);
+                }
                 if let Some(effect) = self.keeper.keep_effect(now, effect) {
                     self.gather(now, turn, effect);
                 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
-use crate::model::{PermissionPolicy, RequestId};
+use crate::model::{ClientName, PermissionPolicy, RequestId};
 
 use super::RestoreSession;
 
@@ -16,6 +16,7 @@ pub struct Prompt {
     pub(super) policy: PermissionPolicy,
     pub(super) request: RequestId,
     pub(super) restore: RestoreSession,
+    pub(super) client: Option<ClientName>,
 }
 
 /// Why something is no prompt.
@@ -60,7 +61,7 @@ impl Prompt {
         }
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let (policy, restore) = (PermissionPolicy::default(), RestoreSession::default());
-        Ok(Self { blocks, policy, request, restore })
+        Ok(Self { blocks, policy, request, restore, client: None })
     }
 
     /// The same prompt under another permission policy.
@@ -76,6 +77,18 @@ impl Prompt {
     pub fn with_restore(mut self, restore: RestoreSession) -> Self {
         self.restore = restore;
         self
+    }
+
+    /// The same prompt with who asks it, for the others who see the session.
+    #[must_use]
+    pub fn with_client(mut self, client: Option<ClientName>) -> Self {
+        self.client = client;
+        self
+    }
+
+    /// Its name.
+    pub fn request(&self) -> &RequestId {
+        &self.request
     }
 
     /// The same prompt under a name of the client's.

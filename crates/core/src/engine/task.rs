@@ -259,7 +259,7 @@ impl SessionTask {
                 self.step(Input::Wake(options));
             }
             Command::Prompt { prompt, waiter } => {
-                let Prompt { blocks, policy, request, restore } = *prompt;
+                let Prompt { blocks, policy, request, restore, client } = *prompt;
                 if self.waiters.prompts.contains_key(&request)
                     || self.keeper.turn_of(&request).await?.is_some()
                 {
@@ -267,6 +267,7 @@ impl SessionTask {
                     return Ok(());
                 }
                 self.waiters.prompts.insert(request.clone(), waiter);
+                self.waiters.asked_by(&request, client);
                 let options = restore.options;
                 self.given.insert(request.clone(), restore);
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::machine::{Asleep, Awakening, PassId, Refusal, Unpassed};
-use crate::model::{RequestId, Turn, TurnId};
+use crate::model::{ClientName, Fact, RequestId, Turn, TurnId};
 
 use super::advice::Advisor;
 
@@ -34,6 +34,8 @@ pub(super) struct Waiters {
     over: HashMap<TurnId, oneshot::Sender<Turn>>,
     /// Whom to ask what the agent asks in a turn.
     advisors: HashMap<TurnId, Advisor>,
+    /// Who asked for the prompts that have not begun, as far as they said.
+    askers: HashMap<RequestId, ClientName>,
 }
 
 impl Waiters {
@@ -70,6 +72,7 @@ impl Waiters {
     }
 
     pub(super) fn tell_refused(&mut self, request: &RequestId, refusal: Refusal) {
+        self.askers.remove(request);
         if let Some(PromptWaiter { accepted, .. }) = self.prompts.remove(request) {
             tell(accepted, Err(refusal));
         }
@@ -77,8 +80,23 @@ impl Waiters {
 
     pub(super) fn tell_over(&mut self, turn: Turn) {
         self.advisors.remove(&turn.id);
+        self.askers.remove(&turn.request);
         if let Some(over) = self.over.remove(&turn.id) {
             tell(over, turn);
+        }
+    }
+
+    /// Remembers who asks, until the prompt begins.
+    pub(super) fn asked_by(&mut self, request: &RequestId, client: Option<ClientName>) {
+        self.askers.extend(client.map(|client| (request.clone(), client)));
+    }
+
+    /// Says of a turn that begins who asked for it.
+    pub(super) fn name_asker(&mut self, fact: &mut Fact) {
+        if let Fact::TurnStarted { request_id, client, .. } = fact
+            && let Ok(request) = RequestId::new(request_id.as_str())
+        {
+            *client = self.askers.remove(&request);
         }
     }
 

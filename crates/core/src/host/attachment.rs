@@ -4,16 +4,21 @@
 //! in. Before a client gets the answer to its prompt, its streams have passed everything the turn said: the answer
 //! never overtakes an update. Nor does an update overtake the answer that tells of its session.
 
+use std::collections::HashSet;
+use std::sync::{Arc, Mutex, PoisonError};
+
 use serde_json::json;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::acp::agent::ClientLink;
-use crate::acp::{pass_on_update, replayed_prompt};
-use crate::engine::{Follower, Hold, RecordFollower, RestoreSession, Session, SessionError};
-use crate::model::{AcpSessionId, Direction, Event, EventKind, RecordId, Seq};
+use crate::acp::render::Rendering;
+use crate::engine::{Hold, RecordFollower, RestoreSession, Session};
+use crate::model::{Event, RecordId, RequestId, Seq};
+use crate::store::{Store, StoreError};
 use crate::wire::WireError;
 
+use super::replaying::{catch_up, teach};
 use super::watched;
 
 /// A record that a client has in use, or watches.
@@ -23,6 +28,8 @@ pub(super) struct Attachment {
     hold: Option<Hold>,
     /// What the client would start the agent with.
     pub(super) given: RestoreSession,
+    /// The prompts that this client has asked and not heard the end of.
+    pub(super) own: OwnPrompts,
     streams: Vec<Stream>,
 }
 
@@ -35,6 +42,22 @@ pub(super) enum Form {
     Events,
 }
 
+/// The prompts of a client, which it need not be told: it has said them itself.
+#[derive(Debug, Clone, Default)]
+pub(super) struct OwnPrompts(Arc<Mutex<HashSet<Box<str>>>>);
+
+/// One of them. Dropped, it is no more.
+pub(super) struct OwnPrompt {
+    own: OwnPrompts,
+    request: Box<str>,
+}
+
+impl Drop for OwnPrompt {
+    fn drop(&mut self) {
+        self.own.with(|own| own.remove(&self.request));
+    }
+}
+
 /// What a stream waits for before it tells anything: the answer that comes first. Dropped, it is open.
 #[derive(Default)]
 pub(super) struct Gate(watch::Sender<()>);
@@ -44,11 +67,24 @@ pub(super) struct Gated(Option<watch::Receiver<()>>);
 
 /// A stream to be begun.
 pub(super) struct Telling<'a> {
-    pub(super) form: Form,
+    pub(super) how: How,
     pub(super) follower: RecordFollower,
     pub(super) record: &'a RecordId,
     pub(super) after: Gated,
     pub(super) link: &'a ClientLink,
+}
+
+/// How a stream tells what happens, with what that needs.
+pub(super) enum How {
+    Updates(Box<Updates>),
+    Events,
+}
+
+/// What is needed to tell updates.
+pub(super) struct Updates {
+    pub(super) rendering: Rendering,
+    pub(super) own: OwnPrompts,
+    pub(super) store: Arc<dyn Store>,
 }
 
 /// A stream that runs.
@@ -91,7 +127,8 @@ impl Attachment {
 
     /// Tells the client what happens, unless a stream of this form does already.
     pub(super) fn stream_on(&mut self, telling: Telling<'_>) {
-        let is_told = |stream: &Stream| stream.form == telling.form && !stream.task.is_finished();
+        let form = telling.how.form();
+        let is_told = |stream: &Stream| stream.form == form && !stream.task.is_finished();
         if !self.streams.iter().any(is_told) {
             self.stream(telling);
         }
@@ -102,10 +139,11 @@ impl Attachment {
         // What is not wanted counts as passed: nobody waits for it.
         let (told, passed) = watch::channel(Seq(telling.follower.position().0.saturating_sub(1)));
         let (record, link) = (telling.record.clone(), telling.link.clone());
-        let Telling { form, follower, after, .. } = telling;
+        let Telling { how, follower, after, .. } = telling;
+        let form = how.form();
         let task = tokio::spawn(async move {
             after.passed().await;
-            run(form, follower, &record, &link, &told).await;
+            run(how, follower, &record, &link, &told).await;
         });
         self.take_stream(form);
         self.streams.push(Stream { form, passed, task });
@@ -138,17 +176,63 @@ impl Drop for Stream {
     }
 }
 
+impl How {
+    fn form(&self) -> Form {
+        match self {
+            Self::Updates(_) => Form::Updates,
+            Self::Events => Form::Events,
+        }
+    }
+
+    async fn lines(&mut self, record: &RecordId, event: &Event) -> Result<Vec<String>, StoreError> {
+        match self {
+            Self::Updates(updates) => updates.lines(record, event).await,
+            Self::Events => Ok(vec![watched::notification(record.as_str(), event)]),
+        }
+    }
+}
+
+impl Updates {
+    async fn lines(&mut self, record: &RecordId, event: &Event) -> Result<Vec<String>, StoreError> {
+        teach(&mut self.rendering, &self.store, record, event).await?;
+        Ok(self.rendering.tell(event, &|request| self.own.has(request)))
+    }
+}
+
+impl OwnPrompts {
+    /// A prompt of the client, from before anybody can be told of it until the client has heard its end.
+    pub(super) fn add(&self, request: &RequestId) -> OwnPrompt {
+        self.with(|own| own.insert(request.as_str().into()));
+        OwnPrompt { own: self.clone(), request: request.as_str().into() }
+    }
+
+    fn has(&self, request: &str) -> bool {
+        self.with(|own| own.contains(request))
+    }
+
+    fn with(&self, act: impl FnOnce(&mut HashSet<Box<str>>) -> bool) -> bool {
+        // Nothing panics while it holds the lock.
+        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
 /// Tells events until there are none, or nobody to tell. A watch that ends says so.
 async fn run(
-    form: Form,
+    mut how: How,
     mut follower: RecordFollower,
     record: &RecordId,
     link: &ClientLink,
     told: &watch::Sender<Seq>,
 ) {
-    // A store that cannot be read ends the stream, too: the client's next request hears of it.
+    // A store that cannot be read ends the stream: the client's next request hears of it.
+    if let How::Updates(updates) = &mut how
+        && catch_up(&mut updates.rendering, &updates.store, record, follower.position()).await.is_err()
+    {
+        return;
+    }
     while let Ok(Some(event)) = follower.next().await {
-        if tell(form, record, &event, link).await.is_err() {
+        let Ok(lines) = how.lines(record, &event).await else { return };
+        if pass_on(lines, link).await.is_err() {
             return;
         }
         // Whoever waits for an event waits for the last of those that were kept together.
@@ -156,7 +240,7 @@ async fn run(
             told.send_replace(event.seq);
         }
     }
-    if form == Form::Events {
+    if how.form() == Form::Events {
         let params = json!({ "sessionId": record, "from": follower.position().0 });
         // A client that is gone does not miss it.
         drop(link.notify(watched::ENDED, &params.to_string()).await);
@@ -178,40 +262,10 @@ impl Passing {
     }
 }
 
-async fn tell(form: Form, record: &RecordId, event: &Event, link: &ClientLink) -> Result<(), WireError> {
-    match (form, event.kind) {
-        (Form::Events, _) => link.notify(watched::EVENT, &watched::params(record.as_str(), event)).await,
-        (Form::Updates, EventKind::Update) => match pass_on_update(&event.body, record.as_str()) {
-            Some(update) => link.pass_on(update).await,
-            None => Ok(()),
-        },
-        (Form::Updates, _) => Ok(()),
+/// Passes lines on, in their order.
+pub(super) async fn pass_on(lines: Vec<String>, link: &ClientLink) -> Result<(), WireError> {
+    for line in lines {
+        link.pass_on(line).await?;
     }
-}
-
-/// Replays a conversation to a client that loads it, up to an event: what the agent said, and what it was asked.
-pub(super) async fn replay(
-    mut follower: Follower,
-    until: Option<Seq>,
-    client: &AcpSessionId,
-    link: &ClientLink,
-) -> Result<Result<(), WireError>, SessionError> {
-    while let Some(event) = follower.next().await? {
-        if Some(event.seq) > until {
-            break;
-        }
-        let lines = match (event.direction, event.kind) {
-            (Direction::FromAgent, EventKind::Update) => {
-                pass_on_update(&event.body, client.as_str()).into_iter().collect()
-            }
-            (Direction::ToAgent, EventKind::Request) => replayed_prompt(&event.body, client.as_str()),
-            _ => Vec::new(),
-        };
-        for line in lines {
-            if let Err(error) = link.pass_on(line).await {
-                return Ok(Err(error));
-            }
-        }
-    }
-    Ok(Ok(()))
+    Ok(())
 }

@@ -11,19 +11,26 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
+use crate::acp::Cursor;
 use crate::acp::agent::{
-    AgentService, CallError, Cancellation, ClientLink, ExtensionCall, Feature, ListCall, Meta, NewCall,
-    Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup, TurnLink,
+    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ListCall, Meta,
+    NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
+    SetModeCall, SetOptionCall, TurnLink,
 };
+use crate::acp::render::{Bounds, Rendering};
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Seq};
+use crate::wire::WireError;
 
 use super::Host;
-use super::attachment::{self, Attachment, Form, Gate, Gated, Telling};
+use super::attachment::{self, Attachment, Form, Gate, Gated, How, Telling, Updates};
+use super::defaults::Defaults;
 use super::fault;
 use super::list;
-use super::meta::{AgentMeta, HostMeta, NewMeta, PROTOCOL, RestoreMeta, StartMeta};
+use super::meta::{HostMeta, NewMeta, PROTOCOL, ReplayMeta, RestoreMeta, StartMeta};
 use super::opening::Opened;
+use super::passed;
+use super::replaying::{CursorError, KeptEvents, Replaying};
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -31,8 +38,12 @@ pub(super) struct Connection {
     /// Whether the client is a program that one of our agents started. Such a one may not decide what agents
     /// are allowed to do.
     pub(super) confined: bool,
+    pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
 }
+
+/// Where a client of version 1 says from where it wants to be told a conversation.
+const REPLAY_FROM: &str = "_meta.acpx.replayFrom";
 
 /// What every host offers. What a given agent cannot take, the session says when it comes to it.
 pub(super) fn offer(version: &str) -> Offer {
@@ -43,6 +54,8 @@ pub(super) fn offer(version: &str) -> Offer {
         Feature::Close,
         Feature::List,
         Feature::Delete,
+        Feature::Modes,
+        Feature::ConfigOptions,
         Feature::McpHttp,
         Feature::McpSse,
         Feature::Image,
@@ -54,7 +67,7 @@ pub(super) fn offer(version: &str) -> Offer {
 
 impl Connection {
     pub(super) fn new(host: Arc<Host>, confined: bool) -> Self {
-        Self { host, confined, attached: Mutex::default() }
+        Self { host, confined, defaults: Defaults::default(), attached: Mutex::default() }
     }
 
     /// The session of a record that this client has in use, and what it would start its agent with. A record that was
@@ -70,13 +83,20 @@ impl Connection {
     /// Tells this client what happens to a record, after the answer that comes first.
     pub(super) fn telling<'a>(
         &self,
-        form: Form,
+        how: How,
         record: &'a RecordId,
         from: Seq,
         after: Gated,
         link: &'a ClientLink,
     ) -> Telling<'a> {
-        Telling { form, follower: self.host.engine.follow(record, from), record, after, link }
+        Telling { how, follower: self.host.engine.follow(record, from), record, after, link }
+    }
+
+    /// How this client is told the updates of a record.
+    fn updates(&self, record: &RecordId, attachment: &Attachment, link: &ClientLink, with_seq: bool) -> How {
+        let rendering = Rendering::new(record, link.client()).with_seq(with_seq);
+        let (own, store) = (attachment.own.clone(), Arc::clone(&self.host.store));
+        How::Updates(Box::new(Updates { rendering, own, store }))
     }
 
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
@@ -90,8 +110,9 @@ impl Connection {
 
     async fn open(&self, call: NewCall) -> Result<Opened, CallError> {
         let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
-        let agent = meta.agent.take().and_then(AgentMeta::spec);
+        let agent = self.defaults.agent(meta.agent.take());
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
+        self.defaults.complete(&mut meta.start);
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let environment = meta.start.take_environment();
         let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
@@ -100,13 +121,15 @@ impl Connection {
             Some(shell) => self.host.open_in_shell(new, shell).await?,
         };
         self.set_idle_time(&opened.session, &meta.start).await?;
-        Ok(Opened { updates: !meta.start.without_updates, ..opened })
+        let with_seq = meta.start.with_seq;
+        Ok(Opened { updates: !meta.start.without_updates, with_seq, ..opened })
     }
 
     /// Brings a session back for this client.
     async fn restore(&self, call: RestoreCall) -> Result<Opened, CallError> {
         let record = record_of(&call.session);
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
+        self.defaults.complete(&mut meta.start);
         let refused = |error: SessionError| self.refused(&error);
         let restore = self.restoring(&record, call.mcp_servers, &mut meta).await?;
         let session = self.host.engine.attach(&record, &restore).await.map_err(refused)?;
@@ -114,7 +137,8 @@ impl Connection {
         self.set_idle_time(&opened.session, &meta.start).await?;
         // Without it, the agent is started with this by a prompt that needs it.
         let how = if meta.later { None } else { Some(opened.session.wake(restore).await.map_err(refused)?) };
-        Ok(Opened { how, updates: !meta.start.without_updates, ..opened })
+        let with_seq = meta.start.with_seq;
+        Ok(Opened { how, updates: !meta.start.without_updates, with_seq, ..opened })
     }
 
     /// What a session is restored with. Servers that this client does not name come from where they came from.
@@ -132,7 +156,7 @@ impl Connection {
             let kept = kept.ok_or_else(|| fault::unknown(record))?;
             self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await
         };
-        let agent = meta.agent.take().and_then(AgentMeta::spec);
+        let agent = self.defaults.agent(meta.agent.take());
         Ok(RestoreSession { options: meta.wishes.into(), agent, environment, mcp_servers })
     }
 
@@ -146,17 +170,19 @@ impl Connection {
     /// when it has the answer.
     fn answer(&self, client: AcpSessionId, opened: Opened, gate: Gate, link: &ClientLink) -> SessionSetup {
         let mut setup = SessionSetup::new(client);
+        setup.raw = passed::offered(&opened.session);
         if let Some(meta) = opened.meta() {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
         }
-        let Opened { session, hold: _hold, unclaimed, given, from, updates, .. } = opened;
+        let Opened { session, hold: _hold, unclaimed, given, from, updates, with_seq, .. } = opened;
         let record = session.record_id();
         let mut attachments = self.attachments();
         let attachment = attachments.entry(record.clone()).or_default();
         attachment.hold(&session, given);
         if updates {
-            attachment.stream_on(self.telling(Form::Updates, record, from, gate.wait(), link));
+            let how = self.updates(record, attachment, link, with_seq);
+            attachment.stream_on(self.telling(how, record, from, gate.wait(), link));
         }
         setup.once_told = Some(Box::new(move || {
             if let Some(unclaimed) = unclaimed {
@@ -165,6 +191,71 @@ impl Connection {
             drop(gate);
         }));
         setup
+    }
+
+    /// Brings a session back, and tells its conversation first if its client wants that: from where it says, or from
+    /// the usual place. The agent is restored meanwhile.
+    async fn bring_back(
+        &self,
+        call: RestoreCall,
+        link: &ClientLink,
+        usual: Option<Cursor>,
+    ) -> Result<SessionSetup, CallError> {
+        let client = call.session.clone();
+        let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
+        self.defaults.complete(&mut meta.start);
+        let cursor = match (&call.replay_from, meta.replay_from.take()) {
+            (Some(standard), _) => Cursor::read(standard, "replayFrom")?,
+            (None, Some(wanted)) => Cursor::of_value(wanted, REPLAY_FROM)?,
+            (None, None) => usual,
+        };
+        let Some(cursor) = cursor else {
+            let opened = self.restore(call).await?;
+            return Ok(self.answer(client, opened, Gate::default(), link));
+        };
+        let record = record_of(&call.session);
+        let was_told = self.pause_updates(&record).await;
+        let kept = self.host.engine.record(&record).await.map_err(|error| self.refused(&error))?;
+        let until = kept.ok_or_else(|| fault::unknown(&record))?.last_seq;
+        let (gate, from) = (Gate::default(), until.map_or(Seq::FIRST, Seq::next));
+        if was_told && let Some(attachment) = self.attachments().get_mut(&record) {
+            let how = self.updates(&record, attachment, link, meta.start.with_seq);
+            attachment.stream(self.telling(how, &record, from, gate.wait(), link));
+        }
+        let kept = KeptEvents::new(Arc::clone(&self.host.store), record, until);
+        let replay = self.replay(kept, &cursor, meta.replay, link);
+        let (replayed, opened) = tokio::join!(replay, self.restore(call));
+        let opened = opened?;
+        replayed?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
+        Ok(self.answer(client, Opened { from, ..opened }, gate, link))
+    }
+
+    /// Tells what is kept of a conversation.
+    async fn replay(
+        &self,
+        kept: KeptEvents,
+        cursor: &Cursor,
+        wanted: ReplayMeta,
+        link: &ClientLink,
+    ) -> Result<Result<(), WireError>, CallError> {
+        let start = kept.find(cursor).await.map_err(|error| match error {
+            CursorError::Store(error) => fault::not_kept(error),
+            missing => problem(REPLAY_FROM, format!("names a place that is not there: {missing}")),
+        })?;
+        let bound = match wanted.turns {
+            None => Seq::FIRST,
+            Some(turns) => kept.last_turns(turns).await.map_err(fault::not_kept)?,
+        };
+        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
+        let bounds = Bounds { tool_output_bytes: wanted.tool_output_bytes.map(bytes) };
+        let begun = Replaying::begin(kept, link.client(), start.max(bound), bounds).await;
+        let mut replaying = begun.map_err(fault::not_kept)?;
+        while let Some(lines) = replaying.page().await.map_err(fault::not_kept)? {
+            if let Err(error) = attachment::pass_on(lines, link).await {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(()))
     }
 
     /// Stops telling this client updates of a record that it loads again, so that none comes within the replay. They
@@ -181,6 +272,19 @@ impl Connection {
 }
 
 impl AgentService for Connection {
+    async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
+        self.defaults.take(client)?;
+        Ok(to_everybody)
+    }
+
+    async fn set_mode(&self, call: SetModeCall) -> Result<(), CallError> {
+        self.pass_mode(call).await
+    }
+
+    async fn set_option(&self, call: SetOptionCall) -> Result<String, CallError> {
+        self.pass_option(call).await
+    }
+
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let opened = self.open(call).await?;
         let client = client_session(opened.session.record_id());
@@ -188,33 +292,15 @@ impl AgentService for Connection {
     }
 
     async fn load_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
-        let (client, record) = (call.session.clone(), record_of(&call.session));
-        let refused = |error: SessionError| self.refused(&error);
-        let was_told = self.pause_updates(&record).await;
-        let kept = self.host.engine.record(&record).await.map_err(refused)?;
-        let until = kept.ok_or_else(|| fault::unknown(&record))?.last_seq;
-        let (gate, from) = (Gate::default(), until.map_or(Seq::FIRST, Seq::next));
-        if was_told && let Some(attachment) = self.attachments().get_mut(&record) {
-            attachment.stream(self.telling(Form::Updates, &record, from, gate.wait(), &link));
-        }
-        let replay = self.host.engine.replay(&record, Seq::FIRST);
-        let (replayed, opened) =
-            tokio::join!(attachment::replay(replay, until, &client, &link), self.restore(call));
-        let opened = opened?;
-        replayed
-            .map_err(refused)?
-            .map_err(|source| CallError::NotTold { session: client.clone(), source })?;
-        Ok(self.answer(client, Opened { from, ..opened }, gate, &link))
+        self.bring_back(call, &link, Some(Cursor::Start)).await
     }
 
     async fn resume_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
-        let client = call.session.clone();
-        let opened = self.restore(call).await?;
-        Ok(self.answer(client, opened, Gate::default(), &link))
+        self.bring_back(call, &link, None).await
     }
 
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
-        list::page(&self.host, call).await
+        list::page(&self.host, call, self.defaults.agent_key()).await
     }
 
     async fn prompt(

@@ -128,7 +128,10 @@ pub(super) fn refused(error: &SessionError) -> CallError {
         _ => None,
     };
     let number = match error {
-        SessionError::Prompt(_) | SessionError::Directory { .. } => RpcError::INVALID_PARAMS,
+        SessionError::Prompt(_)
+        | SessionError::Directory { .. }
+        | SessionError::Agent(AgentError::BadRequest { .. }) => RpcError::INVALID_PARAMS,
+        SessionError::Agent(AgentError::NotOffered { .. }) => RpcError::METHOD_NOT_FOUND,
         _ => number_of(acp.as_deref()),
     };
     let hint = error.hint().map(str::to_owned);

@@ -3,7 +3,7 @@
 //! once, whatever happens meanwhile.
 
 use crate::acp::agent::{CallError, ListCall, SessionPage, SessionSummary};
-use crate::model::{AbsolutePath, Record, RecordId};
+use crate::model::{AbsolutePath, AgentKey, Record, RecordId};
 use crate::store::{RecordFilter, real_path_or_written};
 
 use super::Host;
@@ -13,7 +13,12 @@ use super::fault;
 /// How many rows a page has.
 const PAGE: usize = 100;
 
-pub(super) async fn page(host: &Host, call: ListCall) -> Result<SessionPage, CallError> {
+/// The page of a client whose sessions are with this agent; of all agents, if it has none.
+pub(super) async fn page(
+    host: &Host,
+    call: ListCall,
+    agent: Option<AgentKey>,
+) -> Result<SessionPage, CallError> {
     let after = match &call.cursor {
         Some(cursor) => Some(read_cursor(host, cursor).await?),
         None => None,
@@ -22,7 +27,7 @@ pub(super) async fn page(host: &Host, call: ListCall) -> Result<SessionPage, Cal
         Some(cwd) => Some(real(host, cwd).await),
         None => None,
     };
-    let filter = RecordFilter { agent: None, real_cwd };
+    let filter = RecordFilter { agent, real_cwd };
     let records = host.store.records_by_making(filter, after, PAGE).await.map_err(fault::not_kept)?;
     let next_cursor =
         (records.len() == PAGE).then(|| records.last().map(|last| last.id.to_string())).flatten();

@@ -46,7 +46,19 @@ pub struct HostMeta {
     pub version: String,
 }
 
-/// In `initialize`: what holds for every request of a connection that says nothing else.
+/// In `initialize`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct GreetingMeta {
+    /// What a bridge says of its client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub client: Option<ClientMeta>,
+    /// Whether a client that is joined by a bridge wants the number of its event with every update.
+    #[serde(skip_serializing_if = "is_false")]
+    pub seq: bool,
+}
+
+/// Under `client` in `initialize`: what holds for every request of a connection that says nothing else.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ClientMeta {
@@ -95,6 +107,9 @@ pub struct StartMeta {
     /// The configuration file that the MCP servers come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_source: Option<String>,
+    /// Whether each update says which event it is.
+    #[serde(skip_serializing_if = "is_false")]
+    pub with_seq: bool,
     /// Whether the client leaves `session/update` to others: it watches, or does not care.
     #[serde(skip_serializing_if = "is_false")]
     pub without_updates: bool,
@@ -113,9 +128,26 @@ pub struct RestoreMeta {
     /// Whether the agent need not run yet: a prompt that follows starts it.
     #[serde(skip_serializing_if = "is_false")]
     pub later: bool,
+    /// Where the conversation is told from, as in `replayFrom` of version 2. `null` is nowhere.
+    #[serde(deserialize_with = "even_null", skip_serializing_if = "Option::is_none")]
+    pub replay_from: Option<serde_json::Value>,
+    /// How much of it.
+    pub replay: ReplayMeta,
     /// Everything a client says that may start an agent.
     #[serde(flatten)]
     pub start: StartMeta,
+}
+
+/// How much of a conversation a client wants to be told again.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ReplayMeta {
+    /// Only so many turns, the last ones.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub turns: Option<u64>,
+    /// No output of a tool that is longer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_output_bytes: Option<u64>,
 }
 
 /// How a session is to be brought back.
@@ -223,6 +255,9 @@ pub struct SessionMeta {
     /// How the session came to be live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awakening: Option<AwakeningMeta>,
+    /// The last event that the client was told, or need not be told: whoever comes back goes on after it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub seq: Option<u64>,
 }
 
 /// How a session came to be live.
@@ -325,7 +360,7 @@ impl StartMeta {
     ) -> Self {
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let idle_ms = Some(idle_millis(idle));
-        Self { environment, idle_ms, mcp_source: None, without_updates: true }
+        Self { environment, idle_ms, mcp_source: None, with_seq: false, without_updates: true }
     }
 
     /// The environment for the agent.
@@ -431,6 +466,11 @@ impl From<Awakening> for AwakeningMeta {
             }
         }
     }
+}
+
+/// Absent is `None`; `null` is a value like any other.
+fn even_null<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<serde_json::Value>, D::Error> {
+    serde_json::Value::deserialize(source).map(Some)
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that a serializer's predicate has")]

@@ -8,7 +8,7 @@ use crate::acp::agent::{CallError, ClientLink, ExtensionCall};
 use crate::engine::{RestoreSession, Session, SessionError};
 use crate::model::{RecordId, Seq};
 
-use super::attachment::{Form, Gated};
+use super::attachment::{Gated, How};
 use super::connection::{Connection, problem};
 use super::fault;
 use super::meta::{IdsMeta, PROTOCOL};
@@ -61,7 +61,7 @@ impl Connection {
         let next = session.last_seq().map_or(Seq::FIRST, Seq::next);
         let from = watch.from.map_or(next, Seq).max(Seq::FIRST);
         let record = session.record_id();
-        let telling = self.telling(Form::Events, record, from, Gated::by_nothing(), link);
+        let telling = self.telling(How::Events, record, from, Gated::by_nothing(), link);
         self.attachments().entry(record.clone()).or_default().stream(telling);
         Ok(json!({ "from": from.0 }).to_string())
     }

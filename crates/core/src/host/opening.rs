@@ -34,6 +34,8 @@ pub(super) struct Opened {
     pub(super) from: Seq,
     /// Whether its client wants to be told updates.
     pub(super) updates: bool,
+    /// Whether each of them says which event it is.
+    pub(super) with_seq: bool,
 }
 
 impl Opened {
@@ -54,6 +56,7 @@ impl Opened {
             given,
             from: session.last_seq().map_or(Seq::FIRST, Seq::next),
             updates: true,
+            with_seq: false,
             session,
         }
     }
@@ -72,6 +75,7 @@ impl Opened {
             created: self.created,
             replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
             awakening: self.how.map(Into::into),
+            seq: (self.from > Seq::FIRST).then(|| self.from.0 - 1),
         })
     }
 }

@@ -105,7 +105,7 @@ async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String) {
     // Whoever cannot be told to be the user is not taken for the user.
     let confined = pid.is_none_or(|pid| is_inside(pid, &home));
     let (source, target) = stream.into_split();
-    let (peer, incoming) = wire::accept(source, target, limits());
+    let (peer, incoming) = wire::connect(source, target, limits());
     serve_connection(peer, incoming, host, confined).await;
 }
 

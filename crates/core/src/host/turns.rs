@@ -16,7 +16,8 @@ use crate::acp::agent::{
 use crate::acp::pass_on_params;
 use crate::engine::{Advice, Prompt, Question, RestoreSession, Session, SessionError};
 use crate::model::{
-    EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId, TurnOutcome, TurnState,
+    ClientName, EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
+    TurnOutcome, TurnState,
 };
 use crate::store::Store;
 use crate::wire::WireError;
@@ -55,7 +56,10 @@ impl Connection {
         let (session, given) = self.attached(&record).await?;
         let meta: PromptMeta = read_meta(call.meta.as_deref())?;
         let restore = RestoreSession { options: meta.wishes.into(), ..given };
-        let prompt = self.prompt_of(&call, &meta)?.with_restore(restore.clone());
+        let prompt =
+            self.prompt_of(&call, &meta)?.with_restore(restore.clone()).with_client(client_name(link));
+        let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
+        let _own = own.map(|own| own.add(prompt.request()));
         let (advisor, asked) = mpsc::channel(QUESTIONS);
         let waiting = Waiting { session: &session, link, cancellation, asked };
         let turn = loop {
@@ -202,6 +206,13 @@ impl Waiting<'_> {
         // A client that is gone does not miss it.
         drop(self.link.notify(ACCEPTED, &params.to_string()).await);
     }
+}
+
+/// Who asks, if it said so.
+fn client_name(link: &ClientLink) -> Option<ClientName> {
+    let client = link.client();
+    let name = client.name.clone()?;
+    Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
 /// Puts a question to the client and hands its answer back.

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::model::{Direction, Event, Seq, Timestamp, TurnId};
-use crate::wire::encode::json_string;
+use crate::wire::encode::{self, json_string};
 
 use super::FromHost;
 
@@ -79,8 +79,13 @@ pub(super) fn read_ended(params: &str) -> Option<FromHost> {
     Some(FromHost::WatchEnded { from: Seq(from) })
 }
 
+/// The notification that carries an event.
+pub(super) fn notification(session: &str, event: &Event) -> String {
+    encode::notification(EVENT, &params(session, event))
+}
+
 /// The params of the notification that carries an event. The body goes in as it is.
-pub(super) fn params(session: &str, event: &Event) -> String {
+fn params(session: &str, event: &Event) -> String {
     let direction = match event.direction {
         Direction::FromAgent => "from_agent",
         Direction::ToAgent => "to_agent",

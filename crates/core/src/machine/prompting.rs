@@ -27,7 +27,8 @@ impl SessionMachine {
         self.do_(Effect::Disarm);
         turn.state = TurnState::Dispatched { at: now };
         self.do_(Effect::SaveTurn(turn.clone()));
-        self.do_(Effect::Fact(Fact::TurnStarted { turn: turn.id.0, request_id: turn.request.to_string() }));
+        let request_id = turn.request.to_string();
+        self.do_(Effect::Fact(Fact::TurnStarted { turn: turn.id.0, request_id, client: None }));
         let carry_history = std::mem::take(&mut self.carry);
         self.do_(Effect::Ask(Call::Prompt { turn: turn.id, prompt: turn.prompt.clone(), carry_history }));
         self.state = State::Prompting(Prompting {

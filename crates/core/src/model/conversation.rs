@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::{
     ChunkContent, Content, Event, Exchange, Fact, LineageIndex, MessageKind, RecordId, Seq, Timestamp,
-    TurnId, Update,
+    TurnId, Update, prompt_message_id, run_message_id,
 };
 
 /// A conversation as it stands after the events applied to it.
@@ -132,7 +132,8 @@ impl Conversation {
 
     fn prompt(&mut self, event: &Event, text: String, blocks: Vec<Box<str>>) {
         self.open = None;
-        let message = Message { text, blocks, ..self.message(event, MessageKind::User, None) };
+        let id = event.turn.map(|turn| prompt_message_id(&self.record, turn).into());
+        let message = Message { text, blocks, ..self.message(event, MessageKind::User, id) };
         self.entries.push(Entry::Message(message));
     }
 
@@ -227,7 +228,7 @@ impl Conversation {
 
     fn message(&self, event: &Event, kind: MessageKind, id: Option<Box<str>>) -> Message {
         Message {
-            id: id.unwrap_or_else(|| format!("{}:{}", self.record, event.seq).into()),
+            id: id.unwrap_or_else(|| run_message_id(&self.record, event.seq).into()),
             kind,
             turn: event.turn,
             first: event.seq,

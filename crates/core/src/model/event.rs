@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{LineageIndex, Seq, Timestamp, TurnId, Verdict};
+use super::{ClientName, LineageIndex, Seq, Timestamp, TurnId, Verdict};
 
 /// One kept line or fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -63,6 +63,9 @@ pub enum Fact {
         turn: u64,
         /// The client's name for it.
         request_id: String,
+        /// Who asked, where that is known: a prompt that outlived its host has forgotten it.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        client: Option<ClientName>,
     },
     /// A turn is over: exactly one of the two is there.
     TurnEnded {

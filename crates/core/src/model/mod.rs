@@ -5,12 +5,14 @@
 
 mod agent;
 mod alignment;
+mod client_name;
 mod conversation;
 mod event;
 mod failure;
 mod ids;
 mod lineage;
 mod mcp;
+mod message_id;
 mod path;
 mod policy;
 mod process;
@@ -25,6 +27,7 @@ mod wake;
 
 pub use agent::AgentSpec;
 pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
+pub use client_name::ClientName;
 pub use conversation::{Conversation, Entry, Message, ToolCall};
 pub use event::{Direction, Event, EventKind, Fact, FactError};
 pub use failure::{AgentError, Reading};
@@ -34,6 +37,7 @@ pub use ids::{
 };
 pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
 pub use mcp::{KeptServer, McpServer, McpTransport, NamedValue};
+pub use message_id::{OwnMessageId, prompt_message_id, run_message_id};
 pub use path::{AbsolutePath, PathProblem};
 pub use policy::{Decision, PermissionPolicy, ToolKind};
 pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};

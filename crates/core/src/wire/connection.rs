@@ -12,8 +12,8 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use super::outbox::Outbox;
-use super::reader::{Batches, Inbox, Reader};
-use super::{GarbageReport, Limits, Message, RpcError, RpcId, WireError, encode, writer};
+use super::reader::{Inbox, Reader};
+use super::{GarbageReport, Limits, Malformed, Message, RpcError, RpcId, WireError, encode, writer};
 
 /// How much the in-memory pipe of [`memory`] holds in each direction.
 const MEMORY_BYTES: usize = 64 * 1024;
@@ -24,29 +24,11 @@ where
     R: AsyncRead + Unpin + Send + 'static,
     W: AsyncWrite + Unpin + Send + 'static,
 {
-    join(source, target, limits, Batches::Ignored)
-}
-
-/// The same for the side that serves: an array is still garbage, and its sender is told that batches are not part of
-/// the protocol. Whoever starts an agent does not do this, because agents print anything.
-pub fn accept<R, W>(source: R, target: W, limits: Limits) -> (Peer, Incoming)
-where
-    R: AsyncRead + Unpin + Send + 'static,
-    W: AsyncWrite + Unpin + Send + 'static,
-{
-    join(source, target, limits, Batches::Refused)
-}
-
-fn join<R, W>(source: R, target: W, limits: Limits, batches: Batches) -> (Peer, Incoming)
-where
-    R: AsyncRead + Unpin + Send + 'static,
-    W: AsyncWrite + Unpin + Send + 'static,
-{
     let outbox = Arc::new(Outbox::new(limits));
     let inbox = Arc::new(Inbox::new(limits));
     let (queue, received) = mpsc::channel(limits.message_permits() as usize);
     let (done, writing_done) = watch::channel(false);
-    let reader = Reader::new(source, Arc::clone(&inbox), Arc::clone(&outbox), queue, batches);
+    let reader = Reader::new(source, Arc::clone(&inbox), Arc::clone(&outbox), queue);
     let tasks = Arc::new(Tasks {
         reader: tokio::spawn(reader.run()),
         writer: tokio::spawn(writer::run(target, Arc::clone(&outbox), done)),
@@ -180,7 +162,7 @@ impl Drop for Sending {
 /// The receiving end of a connection: everything the peer sends, in the order it was sent.
 #[derive(Debug)]
 pub struct Incoming {
-    queue: mpsc::Receiver<Inbound>,
+    queue: mpsc::Receiver<Result<Inbound, Malformed>>,
     inbox: Arc<Inbox>,
     tasks: Arc<Tasks>,
 }
@@ -243,14 +225,28 @@ pub enum End {
 impl Incoming {
     /// The next message; `None` when no more will come. Nothing is lost when the future is dropped.
     pub async fn recv(&mut self) -> Option<Inbound> {
-        let inbound = self.queue.recv().await?;
-        self.take(inbound)
+        loop {
+            if let Ok(inbound) = self.recv_each().await? {
+                return Some(inbound);
+            }
+        }
+    }
+
+    /// The next message, or why a line is none that [wants an answer](Malformed::wants_an_answer) all the same.
+    /// The answer is an error under the id `null`. Otherwise as [`Self::recv`].
+    pub async fn recv_each(&mut self) -> Option<Result<Inbound, Malformed>> {
+        let received = self.queue.recv().await?;
+        self.take(received)
     }
 
     /// The next message if one is here already.
     pub fn try_recv(&mut self) -> Option<Inbound> {
-        let inbound = self.queue.try_recv().ok()?;
-        self.take(inbound)
+        loop {
+            let received = self.queue.try_recv().ok()?;
+            if let Ok(inbound) = self.take(received)? {
+                return Some(inbound);
+            }
+        }
     }
 
     /// Why no more comes; `None` while reading goes on. It is known before [`Self::recv`] gives `None`.
@@ -258,14 +254,16 @@ impl Incoming {
         self.inbox.end()
     }
 
-    fn take(&mut self, inbound: Inbound) -> Option<Inbound> {
+    fn take(&mut self, received: Result<Inbound, Malformed>) -> Option<Result<Inbound, Malformed>> {
         if self.inbox.is_aborted() {
             self.queue.close();
             while self.queue.try_recv().is_ok() {}
             return None;
         }
-        self.inbox.received(inbound.message());
-        Some(inbound)
+        if let Ok(inbound) = &received {
+            self.inbox.received(inbound.message());
+        }
+        Some(received)
     }
 }
 

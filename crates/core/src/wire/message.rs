@@ -85,6 +85,9 @@ pub enum Malformed {
     /// The method is not a string.
     #[error("a method that is not a string")]
     BadMethod,
+    /// A request whose id is `null`, which names no request.
+    #[error("a request whose id is null")]
+    NullId,
     /// The id is neither a number nor a string, nor `null` in an error response.
     #[error("an id that is neither a number nor a string")]
     BadId,
@@ -94,6 +97,14 @@ pub enum Malformed {
     /// Neither a method nor a result nor an error.
     #[error("neither a request nor a response")]
     NeitherRequestNorResponse,
+}
+
+impl Malformed {
+    /// Whether the peer wants an answer all the same: the line is JSON and asks for something, in a way that
+    /// no request can.
+    pub fn wants_an_answer(self) -> bool {
+        matches!(self, Self::Batch | Self::NullId)
+    }
 }
 
 impl Message {
@@ -175,7 +186,10 @@ fn read(line: &str) -> Result<(Option<Range<usize>>, Body), Malformed> {
     let params = envelope.params.map(range);
     let body = match (envelope.method, envelope.id) {
         (Some(method), Some(id)) => Body::Request {
-            id: RpcId::from_valid(id.get()).ok_or(Malformed::BadId)?,
+            id: match id.get() {
+                "null" => return Err(Malformed::NullId),
+                id => RpcId::from_valid(id).ok_or(Malformed::BadId)?,
+            },
             method: read_method(method)?,
             params,
         },
@@ -222,7 +236,7 @@ fn why_not_an_envelope(line: &str) -> Malformed {
 }
 
 /// Where a part that was borrowed from a text lies in it.
-pub(super) fn range_in(text: &str, part: &str) -> Range<usize> {
+pub(crate) fn range_in(text: &str, part: &str) -> Range<usize> {
     let start = part.as_ptr().addr() - text.as_ptr().addr();
     start..start + part.len()
 }

@@ -6,8 +6,8 @@
 //!
 //! What it promises: everything a peer sends arrives through one ordered queue, so a response is never seen
 //! before the notifications that preceded it; every queue is bounded by count and by bytes, and a full one
-//! makes the sender wait; lines that are no messages are counted, never answered and never fatal, unless
-//! nothing else comes; a cancellation is never lost.
+//! makes the sender wait; lines that are no messages are counted and never fatal, unless nothing else
+//! comes, and this layer never answers them; a cancellation is never lost.
 
 pub mod encode;
 pub mod splice;
@@ -24,7 +24,7 @@ mod reader;
 mod rpc_error;
 mod writer;
 
-pub use connection::{End, Inbound, Incoming, Peer, accept, connect, memory};
+pub use connection::{End, Inbound, Incoming, Peer, connect, memory};
 pub use error::WireError;
 pub use garbage::GarbageReport;
 pub use id::RpcId;

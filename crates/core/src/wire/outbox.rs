@@ -12,12 +12,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{Notify, Semaphore};
 
-use super::{Limits, RpcError, RpcId, WireError, encode};
+use super::{Limits, RpcId, WireError, encode};
 
 /// About as much as is taken out of the queue for one write.
 const BATCH_BYTES: usize = 64 * 1024;
-/// How many refusals of arrays may wait for a peer that does not read. What is over is not said.
-const REFUSALS: u32 = 64;
 
 /// The outgoing half of a connection, shared by its peers, its reader and its writer.
 #[derive(Debug)]
@@ -38,8 +36,6 @@ struct State {
     outstanding: HashMap<RpcId, Outstanding>,
     /// Requests written whose cancellation is not.
     cancellations: VecDeque<RpcId>,
-    /// Arrays whose senders have yet to be told that they are none of the protocol's.
-    refusals: u32,
     /// Nothing more is taken; what is queued is still written.
     closing: bool,
     /// The peer answers no more, so nothing more can be asked.
@@ -129,13 +125,6 @@ impl Outbox {
         }
     }
 
-    /// Says that an array is no message. It never waits, so that whoever reads can say it.
-    pub(super) fn refuse_batch(&self) {
-        let mut state = self.state();
-        state.refusals = (state.refusals + 1).min(REFUSALS);
-        self.wake.notify_one();
-    }
-
     /// The method of the request this is the answer to; `None` if there is none outstanding.
     pub(super) fn answered(&self, id: &RpcId) -> Option<Box<str>> {
         let mut state = self.state();
@@ -163,7 +152,6 @@ impl Outbox {
         state.closing = true;
         state.lines.clear();
         state.cancellations.clear();
-        state.refusals = 0;
         drop(state);
         self.stop_taking();
     }
@@ -183,7 +171,6 @@ impl Outbox {
     pub(super) fn work(&self) -> Work {
         let mut state = self.state();
         let mut batch = Batch::default();
-        state.take_refusals(&mut batch);
         state.take_cancellations(&mut batch);
         let mut taken = 0;
         while taken < BATCH_BYTES {
@@ -281,12 +268,6 @@ impl Outbox {
 }
 
 impl State {
-    fn take_refusals(&mut self, batch: &mut Batch) {
-        let error = RpcError::invalid_request("an array is no message: batches are not part of the protocol");
-        let refusals = std::iter::repeat_with(|| encode::error_response(&RpcId::null(), &error));
-        batch.lines.extend(refusals.take(std::mem::take(&mut self.refusals) as usize));
-    }
-
     fn take_cancellations(&mut self, batch: &mut Batch) {
         while let Some(id) = self.cancellations.pop_front() {
             // The answer may have come in the meantime.

@@ -76,15 +76,6 @@ impl Inbox {
     }
 }
 
-/// What becomes of an array, which is garbage in any case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Batches {
-    /// Nothing: only its count goes up.
-    Ignored,
-    /// Its sender is told so.
-    Refused,
-}
-
 /// The reading task of one connection.
 pub(super) struct Reader<R> {
     /// First, so that it is dropped before the queue is: whoever sees the queue end finds the reason there,
@@ -100,15 +91,14 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         source: R,
         inbox: Arc<Inbox>,
         outbox: Arc<Outbox>,
-        queue: mpsc::Sender<Inbound>,
-        batches: Batches,
+        queue: mpsc::Sender<Result<Inbound, Malformed>>,
     ) -> Self {
         let limits = inbox.limits;
         Self {
             ending: Ending { inbox: Arc::clone(&inbox), outbox: Arc::clone(&outbox) },
             source,
             lines: Lines::new(limits.line_bytes, limits.garbage_line_bytes),
-            sink: Sink { inbox, outbox, queue, batches, since_message: 0 },
+            sink: Sink { inbox, outbox, queue, since_message: 0 },
         }
     }
 
@@ -149,8 +139,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 struct Sink {
     inbox: Arc<Inbox>,
     outbox: Arc<Outbox>,
-    queue: mpsc::Sender<Inbound>,
-    batches: Batches,
+    queue: mpsc::Sender<Result<Inbound, Malformed>>,
     /// Bytes of lines since the last one that was a message.
     since_message: u64,
 }
@@ -172,10 +161,11 @@ impl Sink {
                 self.check_flood(0)
             }
             Err(problem) => {
-                if problem == Malformed::Batch && self.batches == Batches::Refused {
-                    self.outbox.refuse_batch();
+                self.garbage(bytes, bytes.len() as u64)?;
+                if problem.wants_an_answer() {
+                    self.queue.send(Err(problem)).await.map_err(|_| End::Aborted)?;
                 }
-                self.garbage(bytes, bytes.len() as u64)
+                Ok(())
             }
         }
     }
@@ -184,7 +174,7 @@ impl Sink {
         let cost = self.inbox.limits.cost(message.line());
         let Ok(room) = self.inbox.bytes.acquire_many(cost).await else { return Err(End::Aborted) };
         room.forget();
-        self.queue.send(self.sort(message)).await.map_err(|_| End::Aborted)
+        self.queue.send(Ok(self.sort(message))).await.map_err(|_| End::Aborted)
     }
 
     fn sort(&self, message: Message) -> Inbound {

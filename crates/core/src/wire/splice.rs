@@ -9,7 +9,7 @@ use std::ops::Range;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::message::range_in;
+pub(crate) use super::message::range_in;
 
 mod members;
 

@@ -22,7 +22,7 @@ fn raw(json: &str) -> Box<RawValue> {
 
 fn prompt(text: &str) -> Line {
     let block = raw(&format!(r#"{{"type":"text", "text":"{text}"}}"#));
-    Line::Prompt { at: at(1).to_string(), text: text.into(), blocks: vec![block] }
+    Line::Prompt { at: at(1).to_string(), text: text.into(), blocks: vec![block], message_id: None }
 }
 
 fn end() -> Line {
@@ -30,7 +30,8 @@ fn end() -> Line {
 }
 
 fn user(text: &str) -> UpdateBody {
-    UpdateBody::user_block(&format!(r#"{{"type":"text", "text":"{text}"}}"#)).unwrap()
+    let block = format!(r#"{{"type":"text", "text":"{text}"}}"#);
+    UpdateBody::user_block(&block).unwrap().in_message("user-1")
 }
 
 #[test]
@@ -57,6 +58,25 @@ fn a_session_is_read_back_as_it_was_written_byte_for_byte() {
     archive.remove(&session()).unwrap();
     archive.remove(&session()).unwrap();
     assert_eq!(archive.read(&session()).unwrap(), None);
+}
+
+#[test]
+fn a_message_keeps_the_id_it_had_and_one_without_has_that_of_its_place() {
+    let home = TempHome::new();
+    let archive = Archive::new(home.path().to_owned());
+    let named = |text: &str| {
+        let Line::Prompt { at, text, blocks, .. } = prompt(text) else { unreachable!("a prompt") };
+        Line::Prompt { at, text, blocks, message_id: Some("mine".into()) }
+    };
+    archive.append(&session(), &cwd(), at(0), &[named("one"), end(), prompt("two"), end()]).unwrap();
+    let turns = archive.read(&session()).unwrap().unwrap().turns;
+    let first: Vec<_> = turns.iter().map(|turn| turn.updates[0].as_json().to_owned()).collect();
+    let chunk = |id: &str, text: &str| {
+        format!(
+            r#"{{"messageId":"{id}","sessionUpdate":"user_message_chunk","content":{{"type":"text", "text":"{text}"}}}}"#
+        )
+    };
+    assert_eq!(first, [chunk("mine", "one"), chunk("user-2", "two")]);
 }
 
 #[test]

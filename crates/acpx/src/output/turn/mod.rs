@@ -132,7 +132,9 @@ impl TurnView {
 /// A fact that is of interest only to those who want to know what is being done.
 fn detail(fact: &Fact) -> Option<String> {
     match fact {
-        Fact::TurnStarted { turn, request_id } => Some(format!("turn {turn} is sent (request {request_id})")),
+        Fact::TurnStarted { turn, request_id, .. } => {
+            Some(format!("turn {turn} is sent (request {request_id})"))
+        }
         Fact::Restored { by, .. } => Some(format!("the session is restored by {by}")),
         Fact::AgentEnded { how } => Some(format!("the agent ended: {how}")),
         _ => None,

@@ -73,6 +73,8 @@ pub struct SetOptionCall {
     pub value: OptionValue,
     /// The whole params, as received, for a service that passes them on.
     pub params: Box<str>,
+    /// The request's `_meta` object, as received.
+    pub meta: Option<Box<str>>,
 }
 
 /// What an option shall be.
@@ -339,7 +341,8 @@ fn set_mode(params: &Field<'_>) -> Result<SetModeCall, ParamProblem> {
 
 /// In version 1 a value without a type is the id of a choice.
 fn set_option(params: &Field<'_>, terms: Terms<'_>) -> Result<SetOptionCall, ParamProblem> {
-    let [session, option, kind, value] = params.members(["sessionId", "configId", "type", "value"])?;
+    let [session, option, kind, value, meta] =
+        params.members(["sessionId", "configId", "type", "value", "_meta"])?;
     let session = session_id(&session)?;
     let option = option.required()?.string()?;
     let kind = if terms.is_v2() { Some(kind.required()?) } else { kind.optional() };
@@ -350,7 +353,7 @@ fn set_option(params: &Field<'_>, terms: Terms<'_>) -> Result<SetOptionCall, Par
         Some("boolean") => OptionValue::Boolean(value.boolean()?),
         Some(_) => OptionValue::Other,
     };
-    Ok(SetOptionCall { session, option, value, params: params.json().into() })
+    Ok(SetOptionCall { session, option, value, params: params.json().into(), meta: meta.object() })
 }
 
 /// A prompt of version 2 says something.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::params::ParamProblem;
 use crate::model::{AcpSessionId, ProtocolVersion};
-use crate::wire::{RpcError, WireError};
+use crate::wire::{Malformed, RpcError, WireError};
 
 /// Why a call was refused.
 #[derive(Debug, thiserror::Error)]
@@ -35,9 +35,9 @@ pub enum CallError {
     /// The client asks for another version of the protocol than the one it has been speaking.
     #[error("version {0} of the protocol is spoken already")]
     VersionSettled(u16),
-    /// An array, or a request whose id is null: neither is a request of the protocol.
-    #[error("{0} is no request")]
-    NoRequest(&'static str),
+    /// It asks for something in a way that no request can.
+    #[error("this is no request")]
+    Malformed(#[source] Malformed),
     /// The client has more requests under way than one connection may have.
     #[error("{0} requests are under way already")]
     TooManyRequests(usize),
@@ -126,8 +126,8 @@ impl CallError {
                 &format!("Invalid request: version {version} of the protocol is spoken already"),
                 json!({ "protocolVersion": version }),
             ),
-            Self::NoRequest(what) => {
-                RpcError::new(RpcError::INVALID_REQUEST, format!("Invalid request: {what} is no request"))
+            Self::Malformed(problem) => {
+                RpcError::new(RpcError::INVALID_REQUEST, format!("Invalid request: {problem} is no request"))
             }
             Self::TooManyRequests(limit) => error(
                 RpcError::INVALID_REQUEST,

@@ -57,7 +57,8 @@ impl TurnLink {
         if self.link.client().protocol == ProtocolVersion::V2 {
             // A client that is gone misses it, and its turn goes on.
             self.link.respond(&insertion.request, &inserted_answer(message, meta)).await.ok();
-            if self.link.tells_states() {
+            self.link.speech().begin_turn(&insertion.session);
+            if self.link.says_states() {
                 let echo = states::user_message(message, &insertion.blocks);
                 self.link.tell(&insertion.session, &echo).await.ok();
                 self.link.tell(&insertion.session, states::RUNNING).await.ok();

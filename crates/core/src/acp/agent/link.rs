@@ -8,9 +8,11 @@ use tokio::sync::oneshot;
 use super::client::ClientFacts;
 use super::permission::{PermissionAsk, PermissionOutcome};
 use super::setup::to_json;
+use super::speech::Speech;
 use super::states;
 use super::turn::Cancellation;
 use super::update::UpdateBody;
+use crate::acp::translate::permission_to_v2;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Message, Peer, RpcError, RpcId, WireError, encode};
 
@@ -25,6 +27,9 @@ pub struct ClientLink {
     client: Arc<ClientFacts>,
     /// Whether the service leaves it to us to tell a client of version 2 which state a session is in.
     tells_states: bool,
+    /// Whether what is said has been said before.
+    is_replay: bool,
+    speech: Arc<Speech>,
 }
 
 /// Why a question has no answer.
@@ -55,7 +60,8 @@ enum Questions {
 impl ClientLink {
     pub(super) fn new(peer: Peer) -> Self {
         let questions = Arc::new(Mutex::new(Questions::Open(HashMap::new())));
-        Self { peer, questions, client: Arc::default(), tells_states: false }
+        let (client, speech) = (Arc::default(), Arc::default());
+        Self { peer, questions, client, tells_states: false, is_replay: false, speech }
     }
 
     /// The same link to a client of whom this is known.
@@ -63,8 +69,18 @@ impl ClientLink {
         Self { client: Arc::new(client), tells_states, ..self.clone() }
     }
 
-    pub(super) fn tells_states(&self) -> bool {
-        self.tells_states
+    /// The same link for what has been said before.
+    pub(super) fn replaying(&self) -> Self {
+        Self { is_replay: true, ..self.clone() }
+    }
+
+    pub(super) fn speech(&self) -> &Speech {
+        &self.speech
+    }
+
+    /// Whether it is for us to tell the client which state a session is in. Version 1 knows none.
+    pub(super) fn says_states(&self) -> bool {
+        self.client.protocol == ProtocolVersion::V2 && self.tells_states
     }
 
     /// What the client said of itself.
@@ -72,9 +88,15 @@ impl ClientLink {
         Arc::clone(&self.client)
     }
 
-    /// Sends a `session/update`. Waits while the client does not read.
+    /// Sends a `session/update`, in the client's version. Waits while the client does not read.
     pub async fn update(&self, session: &AcpSessionId, update: &UpdateBody) -> Result<(), WireError> {
-        self.tell(session, update.as_json()).await
+        if self.client.protocol == ProtocolVersion::V1 {
+            return self.tell(session, update.as_json()).await;
+        }
+        for update in self.speech.update(session, update.as_json(), self.is_replay) {
+            self.tell(session, &update).await?;
+        }
+        Ok(())
     }
 
     /// Sends a `session/update` whose `update` object is in the client's version already.
@@ -119,13 +141,12 @@ impl ClientLink {
         ask: &PermissionAsk,
         cancellation: &mut Cancellation,
     ) -> Result<PermissionOutcome, AskError> {
-        let says_states = self.client.protocol == ProtocolVersion::V2 && self.tells_states;
-        if says_states {
+        if self.says_states() {
             self.tell(&ask.session, states::REQUIRES_ACTION).await.map_err(AskError::NotSent)?;
         }
         let outcome = self.outcome(ask, cancellation).await;
         // A turn that is cancelled ends without going on.
-        if says_states && !matches!(outcome, Ok(PermissionOutcome::Cancelled)) {
+        if self.says_states() && !matches!(outcome, Ok(PermissionOutcome::Cancelled)) {
             self.tell(&ask.session, states::RUNNING).await.map_err(AskError::NotSent)?;
         }
         outcome
@@ -137,7 +158,12 @@ impl ClientLink {
         cancellation: &mut Cancellation,
     ) -> Result<PermissionOutcome, AskError> {
         let question = Question { link: self, id: self.peer.mint_id() };
-        let params = ask.to_params();
+        let params = match self.client.protocol {
+            ProtocolVersion::V1 => ask.to_params(),
+            ProtocolVersion::V2 => {
+                permission_to_v2(&ask.to_params()).expect("what we ask is about a tool call").into()
+            }
+        };
         let answer = question.answer("session/request_permission", &params);
         tokio::select! {
             biased;

@@ -20,6 +20,7 @@ mod serve;
 mod service;
 mod sessions;
 mod setup;
+mod speech;
 mod states;
 mod turn;
 mod update;

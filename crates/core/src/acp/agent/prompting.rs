@@ -46,7 +46,7 @@ impl<S: AgentService> Worker<S> {
     }
 
     async fn tell_end(&self, session: &AcpSessionId, ended: &Result<PromptAnswer, CallError>) {
-        if !self.says_states() {
+        if !self.link.says_states() {
             return;
         }
         let state = match ended {

@@ -25,7 +25,7 @@ use super::sessions::Sessions;
 use super::turn::{CancelCause, CancelSignal};
 use super::worker::{Worker, caught};
 use crate::model::ProtocolVersion;
-use crate::wire::{Inbound, Incoming, Message, Peer, RpcId};
+use crate::wire::{Inbound, Incoming, Malformed, Message, Peer, RpcId};
 
 /// Requests under way at once on one connection. More are refused, so that a client cannot make us grow.
 const MAX_REQUESTS: usize = 1024;
@@ -47,8 +47,9 @@ pub async fn serve<S: AgentService>(
     let mut server = Server::new(peer, Arc::clone(&service), offer);
     loop {
         tokio::select! {
-            inbound = incoming.recv() => match inbound {
-                Some(inbound) => server.take(inbound).await,
+            received = incoming.recv_each() => match received {
+                Some(Ok(inbound)) => server.take(inbound).await,
+                Some(Err(problem)) => server.refuse_malformed(problem).await,
                 None => break server.end(grace).await,
             },
             Some(joined) = server.tasks.join_next_with_id() => server.joined(&joined),
@@ -110,6 +111,16 @@ impl<S: AgentService> Server<S> {
             Inbound::Notification(message) => self.notification(&message),
             Inbound::Response { id, message, .. } => self.worker.link.answered(&id, message),
             Inbound::Stray(_) => {}
+        }
+    }
+
+    /// What asks for something in a way that no request can has one answer, which names no request.
+    async fn refuse_malformed(&mut self, problem: Malformed) {
+        let error = CallError::Malformed(problem);
+        if self.tasks.len() >= MAX_REQUESTS {
+            self.worker.clone().refuse(RpcId::null(), error).await;
+        } else {
+            self.refuse(RpcId::null(), error);
         }
     }
 

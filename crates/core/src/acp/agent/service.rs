@@ -11,6 +11,7 @@ use super::error::CallError;
 use super::insertion::TurnLink;
 use super::link::ClientLink;
 use super::offer::Offer;
+use super::params::ParamProblem;
 use super::setup::{PromptAnswer, SessionPage, SessionSetup};
 use super::turn::Cancellation;
 use crate::model::AcpSessionId;
@@ -140,8 +141,11 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::UnknownSession(call.session)))
     }
 
-    /// Sets an option of an active session. The answer is a JSON object with all its `configOptions`.
+    /// Sets an option of an active session. The answer is a JSON object with all its `configOptions`. In version
+    /// 2 the modes that a service tells as [`Modes`](super::Modes) are an option, which
+    /// [`set_mode`](Self::set_mode) sets.
     fn set_option(&self, call: SetOptionCall) -> impl Future<Output = Result<String, CallError>> + Send {
-        ready(Err(CallError::UnknownSession(call.session)))
+        let problem = format!("is {:?}, which this session does not have", call.option);
+        ready(Err(ParamProblem::new("configId", problem).into()))
     }
 }

@@ -142,6 +142,11 @@ impl SessionSetup {
         }
     }
 
+    /// Whether it has modes that nobody has put into words of any version.
+    pub(super) fn has_own_modes(&self) -> bool {
+        self.modes.is_some() && self.raw.modes.is_none() && self.raw.config_options.is_none()
+    }
+
     fn raw_modes(&self) -> Option<Box<RawValue>> {
         let typed = || self.acp_modes().and_then(|modes| to_raw_value(&modes).ok());
         self.raw.modes.clone().or_else(typed)

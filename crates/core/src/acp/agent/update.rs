@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use super::setup::mode_id;
 use crate::model::AbsolutePath;
+use crate::wire::encode::json_string;
 
 /// One `update` object, as JSON.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -157,6 +158,14 @@ impl UpdateBody {
         Self::of(&acp::SessionUpdate::AvailableCommandsUpdate(update))
     }
 
+    /// The same update as a piece of the message with this id.
+    #[must_use]
+    pub fn in_message(self, id: &str) -> Self {
+        let rest = self.0[1..].trim_ascii_start();
+        let comma = if rest.starts_with('}') { "" } else { "," };
+        Self(format!(r#"{{"messageId":{}{comma}{rest}"#, json_string(id)).into())
+    }
+
     /// An update kept earlier, as JSON. Its kind is not looked at.
     pub fn from_json(json: impl Into<Box<str>>) -> Result<Self, NotAnUpdate> {
         let json = json.into();
@@ -262,4 +271,16 @@ fn text_chunk(text: impl Into<String>) -> acp::ContentChunk {
 
 fn text_block(text: impl Into<String>) -> acp::ContentBlock {
     acp::ContentBlock::Text(acp::TextContent::new(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_piece_of_a_message_says_which_before_everything_else() {
+        let piece = |json: &str| UpdateBody::from_json(json).unwrap().in_message("m\"");
+        assert_eq!(piece(r#"{"a": 1}"#).as_json(), r#"{"messageId":"m\"","a": 1}"#);
+        assert_eq!(piece("{ }").as_json(), r#"{"messageId":"m\""}"#);
+    }
 }

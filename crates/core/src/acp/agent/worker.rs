@@ -13,16 +13,19 @@ use std::task::Poll;
 use tokio::sync::oneshot;
 
 use super::call::{
-    ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, RestoreCall, SetModeCall, SetOptionCall,
+    ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetModeCall,
+    SetOptionCall,
 };
 use super::ended::Ended;
 use super::error::CallError;
 use super::link::ClientLink;
 use super::order::{Order, Place};
+use super::params::ParamProblem;
 use super::service::AgentService;
 use super::sessions::Sessions;
 use super::setup::SessionSetup;
 use super::states;
+use crate::acp::translate::MODE_OPTION;
 use crate::model::{AcpSessionId, ProtocolVersion};
 use crate::wire::{Peer, RpcError, RpcId};
 
@@ -95,11 +98,11 @@ impl<S: AgentService> Worker<S> {
     ) {
         let resume = async {
             place.reached().await;
-            self.service.resume_session(call, self.link.clone()).await
+            self.service.resume_session(call, self.link.replaying()).await
         };
         let setup = unless_withdrawn(caught("session/resume", resume), withdrawn).await;
         if let Ok(setup) = &setup
-            && self.says_states()
+            && self.link.says_states()
         {
             let state = if self.sessions.has_work(&setup.session) { states::RUNNING } else { states::IDLE };
             self.link.tell(&setup.session, state).await.ok();
@@ -133,10 +136,32 @@ impl<S: AgentService> Worker<S> {
 
     pub(super) async fn set_option(self, id: RpcId, call: SetOptionCall, place: Place) {
         place.reached().await;
-        let set_option = async { self.service.set_option(call).await };
-        let result = caught("session/set_config_option", set_option).await;
+        let result = match call {
+            SetOptionCall { session, option, value: OptionValue::Id(mode), meta, .. }
+                if self.version() == ProtocolVersion::V2 && option == MODE_OPTION =>
+            {
+                self.set_mode_as_option(SetModeCall { session, mode, meta }).await
+            }
+            call => {
+                let set_option = async { self.service.set_option(call).await };
+                caught("session/set_config_option", set_option).await
+            }
+        };
         self.answer(id, result).await;
         drop(place);
+    }
+
+    /// A client of version 2 knows the modes of a service as an option.
+    async fn set_mode_as_option(&self, call: SetModeCall) -> Result<String, CallError> {
+        let (session, mode) = (call.session.clone(), call.mode.clone());
+        let set_mode = async { self.service.set_mode(call).await };
+        match caught("session/set_config_option", set_mode).await {
+            Ok(()) => Ok(self.link.speech().mode_answer(&session, &mode)),
+            Err(CallError::InvalidParams(problem)) if problem.field == "modeId" => {
+                Err(ParamProblem { field: "value".into(), ..problem }.into())
+            }
+            Err(error) => Err(error),
+        }
     }
 
     pub(super) async fn list_sessions(self, id: RpcId, call: ListCall, withdrawn: oneshot::Receiver<()>) {
@@ -170,9 +195,10 @@ impl<S: AgentService> Worker<S> {
     /// A session that is not active is closed already.
     pub(super) async fn close_session(self, id: RpcId, leave: Leave) {
         let was_active = self.left(&leave).await;
-        let session = leave.session;
+        let session = leave.session.clone();
         let close = async { if was_active { self.service.close_session(session).await } else { Ok(()) } };
         let result = caught("session/close", close).await;
+        self.link.speech().forget(&leave.session);
         self.answer(id, gone(result)).await;
         drop(leave.place);
     }
@@ -180,8 +206,9 @@ impl<S: AgentService> Worker<S> {
     /// A session that does not exist is deleted already.
     pub(super) async fn delete_session(self, id: RpcId, leave: Leave) {
         self.left(&leave).await;
-        let delete = async { self.service.delete_session(leave.session).await };
+        let delete = async { self.service.delete_session(leave.session.clone()).await };
         let result = caught("session/delete", delete).await;
+        self.link.speech().forget(&leave.session);
         self.answer(id, gone(result)).await;
         drop(leave.place);
     }
@@ -203,11 +230,6 @@ impl<S: AgentService> Worker<S> {
 
     pub(super) fn version(&self) -> ProtocolVersion {
         self.link.client().protocol
-    }
-
-    /// Whether it is for us to tell the client which state a session is in. Version 1 knows none.
-    pub(super) fn says_states(&self) -> bool {
-        self.version() == ProtocolVersion::V2 && self.link.tells_states()
     }
 
     pub(super) async fn refuse(self, id: RpcId, error: CallError) {
@@ -235,7 +257,13 @@ impl<S: AgentService> Worker<S> {
             Err(error) => return self.answer(id, Err(error)).await,
         };
         self.sessions.activate(&setup.session);
-        self.answer(id, Ok(answer(&setup, self.version()))).await;
+        let told = if self.version() == ProtocolVersion::V2 && setup.has_own_modes() {
+            // To a client of version 2 modes are an option like others.
+            self.link.speech().setup_answer(&setup.session, &answer(&setup, ProtocolVersion::V1))
+        } else {
+            answer(&setup, self.version())
+        };
+        self.answer(id, Ok(told)).await;
         for update in &setup.afterwards {
             self.link.update(&setup.session, update).await.ok();
         }

@@ -1,8 +1,9 @@
 //! A bridge's end towards its client: what the client says, and what it has said while there was no host to hear it.
+//! A line that is no message and wants an answer all the same, such as an array, is answered here.
 
 use std::collections::VecDeque;
 
-use crate::wire::{Inbound, Incoming, Message, Peer, WireError};
+use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, WireError, encode};
 
 /// How much a client may say while a host is being looked for. Then it is read no further.
 const WAITING_MESSAGES: usize = 1024;
@@ -31,7 +32,19 @@ impl ClientEnd {
             self.waiting_bytes -= message.line().len();
             return Ok(message);
         }
-        self.incoming.recv().await.map(into_message).ok_or(Gone)
+        self.hear().await
+    }
+
+    async fn hear(&mut self) -> Result<Message, Gone> {
+        loop {
+            match self.incoming.recv_each().await.ok_or(Gone)? {
+                Ok(inbound) => return Ok(into_message(inbound)),
+                Err(problem) => {
+                    let error = RpcError::invalid_request(format!("invalid request: {problem}"));
+                    tell(&self.peer, encode::error_response(&RpcId::null(), &error)).await?;
+                }
+            }
+        }
     }
 
     /// Takes what it says, for later, until it is gone.
@@ -40,8 +53,7 @@ impl ClientEnd {
             if self.waiting.len() >= WAITING_MESSAGES || self.waiting_bytes >= WAITING_BYTES {
                 return std::future::pending().await;
             }
-            let Some(inbound) = self.incoming.recv().await else { return Gone };
-            let message = into_message(inbound);
+            let Ok(message) = self.hear().await else { return Gone };
             self.waiting_bytes += message.line().len();
             self.waiting.push_back(message);
         }

@@ -55,9 +55,10 @@ pub(super) fn session_of(json: &str) -> Option<String> {
 /// Whether a request asks for the conversation before its answer.
 pub(super) fn replays(method: &str, message: &Message) -> bool {
     let params = message.params().unwrap_or_default();
-    let from = || locate(params, &[Step::Key("replayFrom")]);
-    method == "session/load"
-        || method == "session/resume" && from().is_some_and(|range| &params[range] != "null")
+    let says = |path: &[Step<'_>]| locate(params, path).is_some_and(|range| &params[range] != "null");
+    let says_from =
+        || says(&[Step::Key("replayFrom")]) || says(&["_meta", "acpx", "replayFrom"].map(Step::Key));
+    method == "session/load" || method == "session/resume" && says_from()
 }
 
 /// The number of an event that an answer tells: the last that its client knows of.
@@ -100,12 +101,15 @@ pub(super) fn update_seq(message: &Message) -> Option<(String, Option<u64>)> {
 /// The params of a `session/resume` that takes up a session where its client has left off, made of those it was set
 /// up with. Without a number it is resumed in silence.
 pub(super) fn resume_params(setup: &str, session: &str, last: Option<u64>, later: bool) -> Option<String> {
-    let from = last.map_or_else(
-        || "null".to_owned(),
-        |last| format!(r#"{{"type":"_acpx/seq","seq":{}}}"#, last.saturating_add(1)),
-    );
-    let params = splice::put(setup, &["sessionId"], &encode::json_string(session))?;
-    let params = splice::put(&params, &["replayFrom"], &from)?;
+    let mut params = splice::put(setup, &["sessionId"], &encode::json_string(session))?;
+    if locate(&params, &[Step::Key("replayFrom")]).is_some() {
+        params = splice::put(&params, &["replayFrom"], "null")?;
+    }
+    let from = match last {
+        Some(last) => format!(r#"{{"type":"_acpx/seq","seq":{}}}"#, last.saturating_add(1)),
+        None => "null".to_owned(),
+    };
+    params = splice::put(&params, &["_meta", "acpx", "replayFrom"], &from)?;
     if later { splice::put(&params, &["_meta", "acpx", "later"], "true") } else { Some(params) }
 }
 

@@ -78,7 +78,7 @@ impl Bridge {
             host = self.connect() => host?,
             () = &mut stop => return Ok(Bridged { garbage: GarbageReport::default() }),
         };
-        let mut client = ClientEnd::new(wire::accept(source, target, limits()));
+        let mut client = ClientEnd::new(wire::connect(source, target, limits()));
         let joined = Joined { bridge: self, memory: Mutex::new(self.memory()) };
         joined.see_through(&mut client, first, stop).await;
         drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);

@@ -271,7 +271,8 @@ impl Transcript {
 
     fn begin_turn(&mut self, request: RequestId, prompt: Arc<str>, is_marked: bool) {
         let id = self.next_turn();
-        self.fact(Some(id), &Fact::TurnStarted { turn: id.0, request_id: request.to_string() });
+        let request_id = request.to_string();
+        self.fact(Some(id), &Fact::TurnStarted { turn: id.0, request_id, client: None });
         let permissions = PermissionCount::default();
         self.open = Some(OpenTurn { id, request, prompt, is_marked, answer: None, permissions });
     }

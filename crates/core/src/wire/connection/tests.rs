@@ -206,22 +206,6 @@ async fn garbage_is_counted_and_remembered_up_to_a_bound_and_never_answered() {
 }
 
 #[tokio::test]
-async fn an_array_is_garbage_and_its_sender_is_told_so_where_that_is_served() {
-    let (near, far) = tokio::io::duplex(1024);
-    let (source, target) = tokio::io::split(near);
-    let (peer, mut incoming) = accept(source, target, Limits::default());
-    let mut far = BufReader::new(far);
-    let message = encode::notification("x", "");
-    far.write_all(format!("no JSON\n[{message}]\n[1,\n{message}\n").as_bytes()).await.unwrap();
-    let refusal = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32600,"message":"an array is no message: batches are not part of the protocol"}}"#;
-    assert_eq!(next_line(&mut far).await, refusal);
-    assert_eq!(incoming.recv().await.unwrap().message().line().as_ref(), message);
-    assert_eq!(peer.garbage().lines, 3);
-    peer.notify("y", "").await.unwrap();
-    assert_eq!(next_line(&mut far).await, encode::notification("y", ""));
-}
-
-#[tokio::test]
 async fn garbage_without_end_ends_the_connection_and_a_message_between_does_not() {
     let limits = Limits { line_bytes: 1000, flood_bytes: 2000, ..Limits::default() };
     for part in [&b"x"[..], b"\n", b"warning\n", b"[]\n"] {

@@ -52,7 +52,7 @@ fn an_id_may_be_null_only_in_an_error() {
     let message = parse(r#"{"id":null,"error":{"code":-32700}}"#);
     assert_eq!(message.id(), Some(&RpcId::null()));
     assert_eq!(Message::parse(r#"{"id":null,"result":1}"#), Err(Malformed::BadId));
-    assert_eq!(Message::parse(r#"{"id":null,"method":"m"}"#), Err(Malformed::BadId));
+    assert_eq!(Message::parse(r#"{"id":null,"method":"m"}"#), Err(Malformed::NullId));
 }
 
 #[test]

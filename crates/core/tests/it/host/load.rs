@@ -34,7 +34,7 @@ async fn whoever_loads_in_mid_turn_hears_what_was_said_and_then_the_rest_once() 
     as_client(&bench, Answering::Never, async |mut talk| {
         let session = SessionId::new(record.as_str());
         let load = LoadSessionRequest::new(session.clone(), bench.home.path());
-        let so_far = ["user: first", "agent: one", "agent: two", "user: second", "agent: three"];
+        let so_far = ["user: first", "agent: onetwo", "user: second", "agent: three"];
         // Whoever loads it once more hears it once more, and the rest still once.
         for _ in 0..2 {
             talk.connection.send_request(load.clone()).block_task().await?;

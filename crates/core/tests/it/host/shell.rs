@@ -100,7 +100,7 @@ async fn what_is_there_is_the_answer_where_that_is_asked_for_and_is_not_started(
 
     let mut client = bench.client().await;
     let (again, meta) = make(&mut client, &params).await;
-    let expected = json!({ "acpxRecordId": first, "acpxSessionId": "s1", "created": false });
+    let expected = json!({ "acpxRecordId": first, "acpxSessionId": "s1", "created": false, "seq": 4 });
     assert_eq!((&again, meta), (&first, expected));
     assert_eq!(starts_of(&argv), 1);
     // Started by this client's prompt, it gets what this client has given.

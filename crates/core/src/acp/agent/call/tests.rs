@@ -1,5 +1,7 @@
 //! Every check, by the exact error object it makes.
 
+mod version_2;
+
 use serde_json::{Value, json};
 
 use super::*;

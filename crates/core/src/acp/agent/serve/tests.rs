@@ -7,6 +7,9 @@
 
 mod closing;
 mod leaving;
+mod malformed;
+mod own_states;
+mod version_2;
 
 use std::sync::Mutex;
 
@@ -15,7 +18,7 @@ use tokio::task::JoinHandle;
 
 use super::*;
 use crate::acp::agent::{
-    Cancellation, ExtensionCall, Feature, ListCall, Modes, NewCall, ParamProblem, PermissionAsk,
+    Cancellation, ExtensionCall, Feature, ListCall, Meta, Modes, NewCall, ParamProblem, PermissionAsk,
     PermissionOption, PermissionOptionKind, PermissionOutcome, PromptAnswer, PromptCall, RestoreCall,
     SessionPage, SessionSetup, SessionSummary, SetModeCall, ToolReport, TurnLink, UpdateBody,
 };
@@ -63,7 +66,16 @@ impl AgentService for Toy {
         }
     }
 
-    async fn resume_session(&self, call: RestoreCall, _: ClientLink) -> Result<SessionSetup, CallError> {
+    async fn resume_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
+        if call.session.as_str() == "s1" {
+            if call.replay_from.is_some() {
+                for text in ["one", "two"] {
+                    let update = UpdateBody::agent_text(text).in_message("m");
+                    link.update(&call.session, &update).await.unwrap();
+                }
+            }
+            return Ok(SessionSetup::new(call.session));
+        }
         Err(CallError::PassedOn(RpcError::new(-31002, format!("Session {} is already open", call.session))))
     }
 
@@ -105,6 +117,14 @@ impl AgentService for Toy {
         mut cancellation: Cancellation,
         link: TurnLink,
     ) -> Result<PromptAnswer, CallError> {
+        if call.text == "fail before it is inserted" {
+            return Err(CallError::NotKept { session: call.session, source: "broken".into() });
+        }
+        if call.text == "wait before it is inserted" {
+            cancellation.requested().await;
+            return Ok(StopReason::cancelled().into());
+        }
+        link.inserted(&format!("user {}", call.text), &Meta::new()).await;
         let say = async |text: &str| link.update(&call.session, &UpdateBody::agent_text(text)).await.unwrap();
         match call.text.as_str() {
             "wait" => {
@@ -155,6 +175,11 @@ fn ask(session: &AcpSessionId) -> PermissionAsk {
     }
 }
 
+fn offer() -> Offer {
+    use Feature::{Close, Delete, List, Load, Modes, Resume};
+    Offer::new("toy", "0.1", [Load, Resume, Close, Delete, List, Modes])
+}
+
 fn session(text: &str) -> AcpSessionId {
     AcpSessionId::new(text).unwrap()
 }
@@ -172,9 +197,11 @@ impl Client {
     }
 
     fn of(service: Arc<impl AgentService>) -> Self {
-        use Feature::{Close, Delete, List, Load, Modes, Resume};
+        Self::offered(service, offer())
+    }
+
+    fn offered(service: Arc<impl AgentService>, offer: Offer) -> Self {
         let ((peer, incoming), (agent, requests)) = memory(Limits::default());
-        let offer = Offer::new("toy", "0.1", [Load, Resume, Close, Delete, List, Modes]);
         let served = tokio::spawn(serve(agent, requests, service, offer, GRACE));
         Self { peer, incoming, served }
     }

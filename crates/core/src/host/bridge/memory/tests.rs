@@ -58,7 +58,7 @@ fn update(seq: u64) -> String {
 
 fn resume(own: u64, from: &str) -> String {
     let params = format!(
-        r#"{{"_meta":{{"acpx":{{"later":true}}}},"replayFrom":{from},"sessionId":"s","cwd":"/w","mcpServers":[]}}"#
+        r#"{{"_meta":{{"acpx":{{"later":true,"replayFrom":{from}}}}},"sessionId":"s","cwd":"/w","mcpServers":[]}}"#
     );
     request(&RpcId::from_string(&format!("p-{own}")), "session/resume", &params)
 }
@@ -194,7 +194,10 @@ fn a_load_whose_replay_had_begun_goes_on_after_what_was_told_of_it() {
     assert_eq!(memory.asked_again(), [to_host(request(&id(2), "session/load", params))]);
     memory.hears_update(3);
     memory.host_is_gone();
-    let resume = format!(r#"{{"replayFrom":{},"sessionId":"s","cwd":"/w","mcpServers":[]}}"#, from_seq(4));
+    let resume = format!(
+        r#"{{"_meta":{{"acpx":{{"replayFrom":{}}}}},"sessionId":"s","cwd":"/w","mcpServers":[]}}"#,
+        from_seq(4)
+    );
     assert_eq!(memory.asked_again(), [to_host(request(&id(2), "session/resume", &resume))]);
 }
 

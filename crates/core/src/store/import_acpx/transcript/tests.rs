@@ -54,7 +54,9 @@ fn a_journal_without_markers_has_its_turns_from_prompts_and_answers() {
         Step::Line(Line { turn: turn.map(TurnId), direction, kind, body: body.into() })
     };
     let fact = |turn, fact: Fact| line(Some(turn), Direction::Ours, EventKind::Fact, &fact.to_body());
-    let begun = |turn, request: &str| fact(turn, Fact::TurnStarted { turn, request_id: request.to_owned() });
+    let begun = |turn, request: &str| {
+        fact(turn, Fact::TurnStarted { turn, request_id: request.to_owned(), client: None })
+    };
     let turn = |id, request: &str, state, usage: Option<&str>| {
         Step::Turn(Box::new(Turn {
             id: TurnId(id),

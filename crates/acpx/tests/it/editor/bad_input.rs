@@ -1,0 +1,82 @@
+//! What an editor may get wrong, and what it hears of that.
+
+use serde_json::{Value, json};
+
+use super::Editor;
+use crate::acpx::{Done, Place};
+
+fn error(answer: &Value) -> (&Value, &Value) {
+    (&answer["error"]["code"], &answer["error"]["data"])
+}
+
+#[test]
+fn garbage_is_passed_over_an_array_is_refused_and_nothing_comes_before_initialize() {
+    let place = Place::new();
+    let mut editor = Editor::silent(&place, &["demo", "acp", "--verbose"]);
+    editor.say("no JSON at all");
+    editor.say("{\"half\":");
+    editor.say("");
+    editor.say(r#"[{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}]"#);
+    let refusal = editor.hear();
+    assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&json!(null), &json!(-32600)));
+    let early = editor.call("session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
+    assert_eq!(early["error"]["code"], -32600, "{early}");
+    let answer = editor.call("initialize", json!({ "protocolVersion": 1 }));
+    assert_eq!(answer["result"]["protocolVersion"], 1);
+}
+
+#[test]
+fn a_bad_request_is_refused_by_the_field_that_is_wrong() {
+    let place = Place::new();
+    let mut editor = Editor::new(&place);
+    let work = place.work();
+    let session = editor.open(&place);
+    let rows = [
+        ("session/new", json!({ "cwd": "relative", "mcpServers": [] }), "cwd"),
+        ("session/new", json!({ "cwd": work }), "mcpServers"),
+        ("session/new", json!({ "cwd": work, "mcpServers": null }), "mcpServers"),
+        ("session/load", json!({ "sessionId": session, "cwd": work }), "mcpServers"),
+        ("session/prompt", json!({ "sessionId": session }), "prompt"),
+    ];
+    for (method, params, field) in rows {
+        let answer = editor.call(method, params.clone());
+        assert_eq!(error(&answer).0, &json!(-32602), "{method} {params}: {answer}");
+        assert_eq!(error(&answer).1["field"], json!(field), "{method} {params}: {answer}");
+    }
+    assert_eq!(editor.call("session/nothing", json!({}))["error"]["code"], -32601);
+}
+
+#[test]
+fn an_unknown_or_closed_session_is_named_and_closing_one_is_no_mistake() {
+    let place = Place::new();
+    let mut editor = Editor::new(&place);
+    let session = editor.open(&place);
+    assert_eq!(editor.call("session/close", json!({ "sessionId": session }))["result"], json!({}));
+    for unknown in ["nobody", session.as_str()] {
+        let (_, answer) = editor.prompt(unknown, "hello");
+        let expected = json!({ "sessionId": unknown });
+        assert_eq!(error(&answer), (&json!(-32002), &expected), "{answer}");
+        assert_eq!(editor.call("session/close", json!({ "sessionId": unknown }))["result"], json!({}));
+    }
+    editor.notify("session/cancel", json!({ "sessionId": session }));
+    let (said, _) = editor.load(&place, &session);
+    assert_eq!(said, [""; 0]);
+}
+
+#[test]
+fn what_is_wrong_before_the_protocol_begins_is_said_on_stderr_alone() {
+    let place = Place::new();
+    place.configure("{ not JSON");
+    for format in ["text", "json"] {
+        let Done { out, err, code } = place.acpx_told("", &["--format", format, "demo", "acp"]);
+        assert_eq!((out.as_str(), code), ("", Some(1)), "{err}");
+        assert!(err.contains("config.json"), "{err}");
+    }
+}
+
+#[test]
+fn an_editor_that_says_nothing_and_leaves_leaves_nothing() {
+    let place = Place::new();
+    let editor = Editor::silent(&place, &["demo", "acp"]);
+    assert_eq!(editor.leave(), (Some(0), Vec::new()));
+}

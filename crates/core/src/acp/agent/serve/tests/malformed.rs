@@ -1,0 +1,57 @@
+//! Lines that ask for something in a way that no request can, over raw bytes.
+
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
+
+use super::*;
+use crate::wire::connect;
+
+/// The lines that answer these, which end with a request that is answered last.
+async fn answers(lines: &[&str]) -> Vec<Value> {
+    let (ours, theirs) = tokio::io::duplex(64 * 1024);
+    let (source, target) = tokio::io::split(theirs);
+    let (peer, incoming) = connect(source, target, Limits::default());
+    let offer = Offer::new("toy", "0.1", []).up_to(ProtocolVersion::V2);
+    let served = tokio::spawn(serve(peer, incoming, Arc::new(Toy::default()), offer, GRACE));
+    let (source, mut target) = tokio::io::split(ours);
+    let mut received = BufReader::new(source).lines();
+    let mut answers = Vec::new();
+    for line in lines {
+        target.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        answers.push(serde_json::from_str(&received.next_line().await.unwrap().unwrap()).unwrap());
+    }
+    drop((target, received));
+    served.await.unwrap();
+    answers
+}
+
+fn refused(problem: &str) -> Value {
+    let message = format!("Invalid request: {problem} is no request");
+    json!({ "jsonrpc": "2.0", "id": null, "error": { "code": -32600, "message": message } })
+}
+
+#[tokio::test]
+async fn an_array_or_a_null_id_has_one_answer_under_the_id_null_before_and_after_initialize() {
+    let table = [
+        ("[]", "a batch"),
+        (r#"[{"jsonrpc":"2.0","id":1,"method":"initialize"},{"jsonrpc":"2.0","method":"x"}]"#, "a batch"),
+        (r#"{"jsonrpc":"2.0","id":null,"method":"session/list"}"#, "a request whose id is null"),
+    ];
+    let initialize = r#"{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":1}}"#;
+    for (line, problem) in table {
+        let answers = answers(&[line, initialize, line]).await;
+        assert_eq!((&answers[0], &answers[2]), (&refused(problem), &refused(problem)));
+        assert_eq!(answers[1]["id"], "i");
+    }
+}
+
+#[tokio::test]
+async fn other_garbage_is_passed_over_and_ids_come_back_as_they_came() {
+    let request = |id: &str| {
+        format!("garbage\n7\n{{}}\n{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"session/new\"}}")
+    };
+    for id in ["7", "\"7\"", "-1", "\"\\u0061\""] {
+        let answers = answers(&[&request(id)]).await;
+        let expected: Value = serde_json::from_str(id).unwrap();
+        assert_eq!((&answers[0]["id"], &answers[0]["error"]["code"]), (&expected, &json!(-32600)));
+    }
+}

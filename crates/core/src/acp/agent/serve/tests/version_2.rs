@@ -1,0 +1,272 @@
+//! The dispatcher as a client of version 2 sees it, for a service that leaves states to it.
+
+use super::*;
+
+fn info() -> Value {
+    json!({ "name": "client", "version": "1" })
+}
+
+impl Client {
+    async fn v2() -> Self {
+        let mut client = Self::offered(Arc::new(Toy::default()), offer().up_to(ProtocolVersion::V2));
+        client.call("initialize", json!({ "protocolVersion": 2, "info": info() })).await;
+        client
+    }
+
+    async fn v2_with_session() -> Self {
+        let mut client = Self::v2().await;
+        let new = client.call("session/new", json!({ "cwd": "/w" })).await;
+        assert_eq!(new, json!({ "result": { "sessionId": "s1" } }));
+        client
+    }
+
+    /// Prompts, and takes everything up to the beginning of the turn.
+    async fn begun(&mut self, text: &str) -> RpcId {
+        let id = self.prompt("s1", text).await;
+        let message = format!("user {text}");
+        assert_eq!(self.next().await, result(&id, json!({ "messageId": message })));
+        let content = json!([{ "type": "text", "text": text }]);
+        let echo = json!({ "sessionUpdate": "user_message", "messageId": message, "content": content });
+        assert_eq!(self.next().await, told(echo));
+        assert_eq!(self.next().await, state("running"));
+        id
+    }
+
+    /// The next update is a piece of a message; gives its text and the message's id.
+    async fn piece(&mut self) -> (String, String) {
+        let line = self.next().await;
+        let update = &line["params"]["update"];
+        assert_eq!(update["sessionUpdate"], "agent_message_chunk", "{line}");
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        (text(&update["content"]["text"]), text(&update["messageId"]))
+    }
+}
+
+fn told(update: Value) -> Value {
+    json!({ "method": "session/update", "params": { "sessionId": "s1", "update": update } })
+}
+
+fn state(state: &str) -> Value {
+    told(json!({ "sessionUpdate": "state_update", "state": state }))
+}
+
+fn idle(reason: &str) -> Value {
+    told(json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": reason }))
+}
+
+fn dropped(id: &RpcId) -> Value {
+    let id: Value = serde_json::from_str(id.as_str()).unwrap();
+    json!({ "id": id, "error": { "code": -32800, "message": "request cancelled" } })
+}
+
+#[tokio::test]
+async fn a_client_may_ask_again_for_another_version_until_it_has_used_one() {
+    let mut client = Client::v2().await;
+    let old = client.call("initialize", json!({ "protocolVersion": 1 })).await;
+    assert_eq!(old["result"]["protocolVersion"], 1);
+    let new = client.call("initialize", json!({ "protocolVersion": 9 })).await;
+    assert_eq!(new["result"]["protocolVersion"], 2);
+    let refused = client.call("initialize", json!({ "protocolVersion": 0 })).await;
+    assert_eq!(refused["error"]["code"], -32022);
+    client.call("session/list", json!({})).await;
+    let again = client.call("initialize", json!({ "protocolVersion": 2, "info": info() })).await;
+    assert_eq!(again, new);
+    let settled = json!({
+        "code": -32600,
+        "message": "Invalid request: version 2 of the protocol is spoken already",
+        "data": { "protocolVersion": 2 },
+    });
+    let late = client.call("initialize", json!({ "protocolVersion": 1 })).await;
+    assert_eq!(late, json!({ "error": settled }));
+}
+
+#[tokio::test]
+async fn a_prompt_is_answered_where_it_is_inserted_and_its_end_is_a_state() {
+    let mut client = Client::v2_with_session().await;
+    let mut messages = Vec::new();
+    for text in ["hello", "again"] {
+        client.begun(text).await;
+        let (said, message) = client.piece().await;
+        assert_eq!(said, text);
+        messages.push(message);
+        assert_eq!(client.next().await, idle("end_turn"));
+    }
+    assert_ne!(messages[0], messages[1]);
+    assert!(!messages[0].is_empty());
+}
+
+#[tokio::test]
+async fn an_error_is_the_answer_before_the_insertion_and_a_state_after_it() {
+    let mut client = Client::v2_with_session().await;
+    let id = client.prompt("s1", "fail before it is inserted").await;
+    let details = json!({ "details": "cannot keep the session s1: broken" });
+    assert_eq!(client.next().await, failure(&id, -32603, "Internal error", details.clone()));
+    client.begun("fail").await;
+    let error = json!({ "code": -32603, "message": "Internal error", "data": details });
+    let mut failed = idle("error");
+    failed["params"]["update"]["error"] = error;
+    assert_eq!(client.next().await, failed);
+    client.begun("panic").await;
+    let torn = json!({ "details": "the handler of session/prompt has failed" });
+    failed["params"]["update"]["error"]["data"] = torn;
+    assert_eq!(client.next().await, failed);
+}
+
+#[tokio::test]
+async fn a_prompt_that_is_cancelled_before_its_insertion_is_dropped_however_that_is_asked() {
+    let mut client = Client::v2_with_session().await;
+    let id = client.prompt("s1", "wait before it is inserted").await;
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    assert_eq!(client.next().await, dropped(&id));
+    let id = client.prompt("s1", "wait before it is inserted").await;
+    client.peer.cancel(&id);
+    assert_eq!(client.next().await, dropped(&id));
+    let id = client.prompt("s1", "wait before it is inserted").await;
+    let close = client.send("session/close", json!({ "sessionId": "s1" })).await;
+    assert_eq!(client.next().await, dropped(&id));
+    assert_eq!(client.next().await, result(&close, json!({})));
+}
+
+#[tokio::test]
+async fn a_turn_that_is_cancelled_ends_idle_and_cancelled_after_what_it_still_said() {
+    for way in ["wait", "fail when cancelled", "panic when cancelled"] {
+        let mut client = Client::v2_with_session().await;
+        client.begun(way).await;
+        if way == "wait" {
+            assert_eq!(client.piece().await.0, "waiting");
+        }
+        client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+        if way == "wait" {
+            assert_eq!(client.piece().await.0, "stopping");
+        }
+        assert_eq!(client.next().await, idle("cancelled"));
+    }
+}
+
+#[tokio::test]
+async fn what_is_answered_cannot_be_withdrawn_and_its_id_is_free() {
+    let mut client = Client::v2_with_session().await;
+    client.begun("wait").await;
+    let request = |method: &str| {
+        let params = r#"{"sessionId":"s1","prompt":[{"type":"text","text":"wait"}]}"#;
+        crate::wire::encode::request(&RpcId::from_string("same"), method, params)
+    };
+    assert_eq!(client.piece().await.0, "waiting");
+    client.peer.send(request("session/prompt")).await.unwrap();
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    assert_eq!(client.piece().await.0, "stopping");
+    assert_eq!(client.next().await, idle("cancelled"));
+    // The second was cancelled while it waited, and this service inserts it all the same.
+    assert_eq!(client.next().await["id"], "same");
+    let mut rest = Vec::new();
+    while rest.last() != Some(&idle("cancelled")) {
+        rest.push(client.next().await);
+    }
+    client.begun("wait").await;
+    assert_eq!(client.piece().await.0, "waiting");
+    client.notify("$/cancel_request", json!({ "requestId": "same" })).await;
+    client.peer.send(request("_toy/never")).await.unwrap();
+    client.notify("$/cancel_request", json!({ "requestId": "same" })).await;
+    assert_eq!(client.next().await, dropped(&RpcId::from_string("same")));
+}
+
+#[tokio::test]
+async fn close_comes_after_the_last_words_and_the_idle_state_and_nothing_after_it() {
+    for method in ["session/close", "session/delete"] {
+        let mut client = Client::v2_with_session().await;
+        client.begun("wait").await;
+        assert_eq!(client.piece().await.0, "waiting");
+        let held = client.prompt("s1", "wait before it is inserted").await;
+        let end = client.send(method, json!({ "sessionId": "s1" })).await;
+        assert_eq!(client.piece().await.0, "stopping");
+        assert_eq!(client.next().await, idle("cancelled"));
+        assert_eq!(client.next().await, dropped(&held));
+        assert_eq!(client.next().await, result(&end, json!({})));
+        let late = client.prompt("s1", "hello").await;
+        let unknown = failure(&late, -32002, "Resource not found", json!({ "sessionId": "s1" }));
+        assert_eq!(client.next().await, unknown);
+    }
+}
+
+#[tokio::test]
+async fn resume_tells_the_state_after_any_replay_and_before_the_answer() {
+    let mut client = Client::v2_with_session().await;
+    let restore = |from: Value| json!({ "sessionId": "s1", "cwd": "/w", "replayFrom": from });
+    let silent = client.send("session/resume", restore(json!(null))).await;
+    assert_eq!(client.next().await, state("idle"));
+    assert_eq!(client.next().await, result(&silent, json!({})));
+
+    client.begun("wait").await;
+    assert_eq!(client.piece().await.0, "waiting");
+    let loud = client.send("session/resume", restore(json!({ "type": "start" }))).await;
+    let whole = json!({ "sessionUpdate": "agent_message", "messageId": "m", "content": [] });
+    assert_eq!(client.next().await, told(whole));
+    assert_eq!(client.piece().await, ("one".into(), "m".into()));
+    assert_eq!(client.piece().await, ("two".into(), "m".into()));
+    assert_eq!(client.next().await, state("running"));
+    assert_eq!(client.next().await, result(&loud, json!({})));
+}
+
+#[tokio::test]
+async fn a_permission_is_asked_in_the_words_of_version_2_and_the_session_waits_meanwhile() {
+    let mut client = Client::v2_with_session().await;
+    client.begun("ask").await;
+    assert_eq!(client.next().await, state("requires_action"));
+    let asked = client.next().await;
+    let params = json!({
+        "sessionId": "s1",
+        "title": "Edit",
+        "subject": { "type": "tool_call", "toolCall": { "toolCallId": "t1", "title": "Edit" } },
+        "options": [{ "optionId": "yes", "name": "Yes", "kind": "allow_once" }],
+    });
+    assert_eq!(asked, json!({ "id": asked["id"], "method": "session/request_permission", "params": params }));
+    let id = RpcId::from_raw(&asked["id"].to_string()).unwrap();
+    client.peer.respond(&id, r#"{"outcome":{"outcome":"selected","optionId":"yes"}}"#).await.unwrap();
+    assert_eq!(client.next().await, state("running"));
+    assert_eq!(client.piece().await.0, "yes");
+    assert_eq!(client.next().await, idle("end_turn"));
+
+    client.begun("ask").await;
+    assert_eq!(client.next().await, state("requires_action"));
+    let asked = client.next().await;
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    let withdrawn = json!({ "method": "$/cancel_request", "params": { "requestId": asked["id"] } });
+    assert_eq!(client.next().await, withdrawn);
+    assert_eq!(client.next().await, idle("cancelled"));
+}
+
+#[tokio::test]
+async fn modes_are_an_option_that_can_be_set() {
+    let mut client = Client::v2().await;
+    client.call("session/new", json!({ "cwd": "/w" })).await;
+    let new = client.call("session/new", json!({ "cwd": "/all" })).await;
+    let options = &new["result"]["configOptions"];
+    assert_eq!(new["result"]["sessionId"], "s2");
+    assert_eq!(new["result"]["_meta"], json!({ "agentSessionId": "inner" }));
+    let option = |name: &str| options[0][name].clone();
+    let expected = (json!("acpx.mode"), json!("mode"), json!("ask"));
+    assert_eq!((option("configId"), option("category"), option("currentValue")), expected);
+    let update = json!({ "sessionUpdate": "config_option_update", "configOptions": options });
+    let params = json!({ "sessionId": "s2", "update": update });
+    assert_eq!(client.next().await, json!({ "method": "session/update", "params": params }));
+
+    let set = |option: &str, value: &str| json!({ "sessionId": "s2", "configId": option, "type": "id", "value": value });
+    let done = client.call("session/set_config_option", set("acpx.mode", "ask")).await;
+    assert_eq!(done, json!({ "result": { "configOptions": options } }));
+    let unknown = client.call("session/set_config_option", set("acpx.mode", "fly")).await;
+    assert_eq!(unknown["error"]["data"], json!({ "field": "value", "problem": "is unknown" }));
+    let other = client.call("session/set_config_option", set("colour", "red")).await;
+    let problem = "is \"colour\", which this session does not have";
+    assert_eq!(other["error"]["data"], json!({ "field": "configId", "problem": problem }));
+}
+
+#[tokio::test]
+async fn what_version_2_does_not_have_is_not_found() {
+    let mut client = Client::v2_with_session().await;
+    for method in ["session/load", "session/set_mode", "authenticate", "logout", "auth/login", "auth/logout"]
+    {
+        let data = json!({ "method": method });
+        let missing = json!({ "code": -32601, "message": "Method not found", "data": data });
+        assert_eq!(client.call(method, json!({})).await, json!({ "error": missing }));
+    }
+}

@@ -1,0 +1,270 @@
+//! One kept `session/update` line, as much of it as telling it again needs: where its parts are, and what it is.
+//!
+//! Nothing is changed by reading: every part is the text of the line itself, so what is passed on is what came.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::de::{IgnoredAny, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer};
+use serde_json::value::RawValue;
+
+use crate::model::MessageKind;
+
+/// A line and its parts.
+#[derive(Debug)]
+pub(super) struct UpdateLine<'a> {
+    pub(super) body: &'a str,
+    pub(super) params: Params<'a>,
+    /// The update object, as it stands in the line.
+    pub(super) update: &'a str,
+    pub(super) head: Head<'a>,
+}
+
+/// What an update is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Kind {
+    /// A piece of a message.
+    Chunk(MessageKind),
+    /// A message, whole.
+    Message(MessageKind),
+    /// A tool call, new or changed.
+    Tool,
+    /// More content of a tool call.
+    ToolContent,
+    /// State of the session: the last telling stands for all.
+    State(State),
+    /// A word to the user that is not repeated.
+    Notice,
+    /// The agent made its memory smaller.
+    Compaction,
+    /// Whether the agent works.
+    Running,
+    /// What we do not know.
+    Other,
+}
+
+/// What is told whole each time, so that only the last telling counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum State {
+    /// The plan: one in each turn.
+    Plan,
+    Commands,
+    Mode,
+    Options,
+    Title,
+    Usage,
+}
+
+/// The members of an update's params.
+#[derive(Debug, Default)]
+pub(super) struct Params<'a> {
+    pub(super) text: &'a str,
+    pub(super) session: Option<&'a RawValue>,
+    pub(super) meta: Option<&'a RawValue>,
+    update: Option<&'a RawValue>,
+    has_others: bool,
+}
+
+/// The members of an update that say what it is.
+#[derive(Debug)]
+pub(super) struct Head<'a> {
+    pub(super) kind: Kind,
+    pub(super) message_id: Option<&'a RawValue>,
+    pub(super) tool_call: Option<&'a RawValue>,
+    pub(super) content: Option<&'a RawValue>,
+    pub(super) has_title: bool,
+    /// Whether there is anything beside these.
+    has_others: bool,
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow)]
+    params: &'a RawValue,
+}
+
+impl<'a> UpdateLine<'a> {
+    /// Reads a line; `None` for one that names no session, or has no update.
+    pub(super) fn read(body: &'a str) -> Option<Self> {
+        let Envelope { params } = serde_json::from_str(body).ok()?;
+        let text = params.get();
+        let params = Params { text, ..serde_json::from_str(text).ok()? };
+        params.session?;
+        let update = params.update?.get();
+        Some(Self { body, params, update, head: Head::read(update) })
+    }
+
+    /// The text of a chunk that is text and nothing more, as it is written between its quotes.
+    pub(super) fn plain_text(&self) -> Option<&'a str> {
+        let is_plain = !self.params.has_others && self.params.meta.is_none() && !self.head.has_others;
+        if is_plain { plain_text(self.head.content?.get()) } else { None }
+    }
+}
+
+impl<'a> Head<'a> {
+    /// Reads an update object. One that cannot be read is of a kind we do not know.
+    pub(super) fn read(update: &'a str) -> Self {
+        serde_json::from_str(update).unwrap_or(Self {
+            kind: Kind::Other,
+            message_id: None,
+            tool_call: None,
+            content: None,
+            has_title: false,
+            has_others: true,
+        })
+    }
+}
+
+/// A string as JSON wrote it, without its quotes; `None` for what is no string.
+pub(super) fn inside_quotes(json: &str) -> Option<&str> {
+    json.strip_prefix('"')?.strip_suffix('"')
+}
+
+/// A string that JSON wrote, as text.
+pub(super) fn text_of(json: &RawValue) -> Option<Cow<'_, str>> {
+    match inside_quotes(json.get())? {
+        plain if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
+        _ => serde_json::from_str::<String>(json.get()).ok().map(Cow::Owned),
+    }
+}
+
+fn plain_text(content: &str) -> Option<&str> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct Text<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: &'a RawValue,
+        #[serde(borrow)]
+        text: &'a RawValue,
+    }
+    let Text { kind, text } = serde_json::from_str(content).ok()?;
+    if kind.get() == r#""text""# { inside_quotes(text.get()) } else { None }
+}
+
+fn kind_of(what: &str) -> Kind {
+    match what {
+        "user_message_chunk" => Kind::Chunk(MessageKind::User),
+        "agent_message_chunk" => Kind::Chunk(MessageKind::Agent),
+        "agent_thought_chunk" => Kind::Chunk(MessageKind::Thought),
+        "user_message" => Kind::Message(MessageKind::User),
+        "agent_message" => Kind::Message(MessageKind::Agent),
+        "agent_thought" => Kind::Message(MessageKind::Thought),
+        "tool_call" | "tool_call_update" => Kind::Tool,
+        "tool_call_content_chunk" => Kind::ToolContent,
+        "plan" => Kind::State(State::Plan),
+        "available_commands_update" => Kind::State(State::Commands),
+        "current_mode_update" => Kind::State(State::Mode),
+        "config_option_update" => Kind::State(State::Options),
+        "session_info_update" => Kind::State(State::Title),
+        "usage_update" => Kind::State(State::Usage),
+        "notice" => Kind::Notice,
+        "compaction_update" | "compaction_summary_chunk" => Kind::Compaction,
+        "state_update" => Kind::Running,
+        _ => Kind::Other,
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum ParamsMember {
+    SessionId,
+    Update,
+    #[serde(rename = "_meta")]
+    Meta,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct Members<'a>(std::marker::PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
+            type Value = Params<'a>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("the params of an update")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Params<'a>, A::Error> {
+                let mut params = Params::default();
+                while let Some(member) = map.next_key()? {
+                    match member {
+                        ParamsMember::SessionId => once(&mut params.session, &mut map)?,
+                        ParamsMember::Update => once(&mut params.update, &mut map)?,
+                        ParamsMember::Meta => once(&mut params.meta, &mut map)?,
+                        ParamsMember::Other => {
+                            params.has_others = true;
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                Ok(params)
+            }
+        }
+        source.deserialize_map(Members(std::marker::PhantomData))
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier, rename_all = "camelCase")]
+enum HeadMember {
+    SessionUpdate,
+    MessageId,
+    ToolCallId,
+    Content,
+    Title,
+    #[serde(other)]
+    Other,
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Head<'a> {
+    fn deserialize<D: Deserializer<'de>>(source: D) -> Result<Self, D::Error> {
+        struct Members<'a>(std::marker::PhantomData<&'a ()>);
+        impl<'de: 'a, 'a> Visitor<'de> for Members<'a> {
+            type Value = Head<'a>;
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an update")
+            }
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Head<'a>, A::Error> {
+                let (mut what, mut message_id, mut tool_call) = (None, None, None);
+                let (mut content, mut title) = (None, None);
+                let mut has_others = false;
+                while let Some(member) = map.next_key()? {
+                    match member {
+                        HeadMember::SessionUpdate => once(&mut what, &mut map)?,
+                        HeadMember::MessageId => once(&mut message_id, &mut map)?,
+                        HeadMember::ToolCallId => once(&mut tool_call, &mut map)?,
+                        HeadMember::Content => once(&mut content, &mut map)?,
+                        HeadMember::Title => once(&mut title, &mut map)?,
+                        HeadMember::Other => {
+                            has_others = true;
+                            map.next_value::<IgnoredAny>()?;
+                        }
+                    }
+                }
+                let kind = what.and_then(text_of).map_or(Kind::Other, |what| kind_of(&what));
+                let message_id = message_id.filter(|id: &&RawValue| id.get() != "null");
+                let has_title = title.is_some();
+                Ok(Head {
+                    kind,
+                    message_id,
+                    tool_call,
+                    content,
+                    has_title,
+                    has_others: has_others || has_title,
+                })
+            }
+        }
+        source.deserialize_map(Members(std::marker::PhantomData))
+    }
+}
+
+/// Takes the value of a member. One that is there twice says nothing that could be relied on.
+fn once<'de: 'a, 'a, A: MapAccess<'de>>(
+    place: &mut Option<&'a RawValue>,
+    map: &mut A,
+) -> Result<(), A::Error> {
+    match place.replace(map.next_value::<&'de RawValue>()?) {
+        None => Ok(()),
+        Some(_) => Err(serde::de::Error::custom("the member is there twice")),
+    }
+}

@@ -1,0 +1,22 @@
+//! From kept events to the lines a client sees: live as they come, and again when it asks for them.
+//!
+//! All of it is pure: events go in, lines come out. Between a client and an agent of one version a line is passed on
+//! by its bytes, with the session id, and an id that an earlier ACP session of the record had used, replaced. A client
+//! that did not ask for a kind of update is not told it.
+
+mod entities;
+mod line;
+mod live;
+mod outgoing;
+mod replay;
+mod run;
+mod survey;
+mod tool;
+
+pub(crate) use entities::KnownIds;
+pub(crate) use live::Rendering;
+pub(crate) use replay::{Bounds, Replay};
+pub(crate) use survey::Survey;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,120 @@
+//! A line on its way to a client: made from parts, or an agent's own with what must change put in its place.
+
+use std::fmt::Write;
+
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::line::UpdateLine;
+use crate::model::{ClientName, Seq, Timestamp};
+use crate::wire::encode;
+use crate::wire::splice::{Splice, Step, locate, range_in};
+
+/// What we say of an update beside it, under `_meta.acpx` of its notification.
+#[derive(Debug, Clone, Default, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Beside<'a> {
+    /// The event it stands for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) seq: Option<u64>,
+    /// When that was kept.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) at: Option<Timestamp>,
+    /// Whose words they are.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub(super) asked: Option<&'a Asked>,
+}
+
+/// A prompt's place, for those who did not ask it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(super) struct Asked {
+    pub(super) turn: u64,
+    pub(super) request_id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) client: Option<ClientName>,
+}
+
+impl Beside<'_> {
+    pub(super) fn of(seq: Seq, at: Timestamp) -> Self {
+        Self { seq: Some(seq.0), at: Some(at), asked: None }
+    }
+
+    fn json(&self) -> Option<String> {
+        match (self.seq, self.at, self.asked) {
+            (None, None, None) => None,
+            // Almost all of them, so without the detour.
+            (Some(seq), Some(at), None) => Some(format!(r#"{{"seq":{seq},"at":"{at}"}}"#)),
+            _ => Some(serde_json::to_string(self).expect("numbers and text are always JSON")),
+        }
+    }
+}
+
+/// A `session/update` line with this update object. `session` is JSON.
+pub(super) fn notification(session: &str, update: &str, beside: &Beside<'_>) -> String {
+    let mut params = String::with_capacity(session.len() + update.len() + 128);
+    // Writing to a string cannot fail.
+    let _ = write!(params, r#"{{"sessionId":{session},"update":{update}"#);
+    if let Some(acpx) = beside.json() {
+        let _ = write!(params, r#","_meta":{{"acpx":{acpx}}}"#);
+    }
+    params.push('}');
+    encode::notification("session/update", &params)
+}
+
+/// An agent's line being changed. Every byte that is not named stays.
+pub(super) struct PassedOn<'a> {
+    body: &'a str,
+    splice: Splice<'a>,
+}
+
+impl<'a> PassedOn<'a> {
+    /// The line for a client that calls the session so, in JSON.
+    pub(super) fn new(line: &UpdateLine<'a>, session: &str) -> Self {
+        let mut passed = Self { body: line.body, splice: Splice::new(line.body) };
+        if let Some(named) = line.params.session {
+            passed.put(named.get(), session);
+        }
+        passed
+    }
+
+    /// Puts another value in the place of a part of the line.
+    pub(super) fn put(&mut self, part: &str, with: &str) {
+        // Parts are values of one reading of the line, each asked for once, so they lie in it and apart.
+        drop(self.splice.replace(range_in(self.body, part), with));
+    }
+
+    /// Inserts before a part.
+    fn insert(&mut self, at: usize, text: &str) {
+        drop(self.splice.replace(at..at, text));
+    }
+
+    /// Says what we have to say beside the line.
+    pub(super) fn say(&mut self, line: &UpdateLine<'a>, beside: &Beside<'_>) {
+        let Some(acpx) = beside.json() else { return };
+        match line.params.meta {
+            None => {
+                let start = range_in(self.body, line.params.text).start + 1;
+                self.insert(start, &format!(r#""_meta":{{"acpx":{acpx}}},"#));
+            }
+            Some(meta) => self.say_within(meta, &acpx),
+        }
+    }
+
+    fn say_within(&mut self, meta: &'a RawValue, acpx: &str) {
+        let text = meta.get();
+        if let Some(ours) = locate(text, &[Step::Key("acpx")]) {
+            self.put(text.get(ours).unwrap_or_default(), acpx);
+        } else if let Some(rest) = text.strip_prefix('{') {
+            let comma = if rest.trim_start().starts_with('}') { "" } else { "," };
+            let start = range_in(self.body, text).start + 1;
+            self.insert(start, &format!(r#""acpx":{acpx}{comma}"#));
+        } else {
+            self.put(text, &format!(r#"{{"acpx":{acpx}}}"#));
+        }
+    }
+
+    pub(super) fn finish(self) -> String {
+        self.splice.finish()
+    }
+}

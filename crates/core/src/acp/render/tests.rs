@@ -1,0 +1,285 @@
+//! What clients are told, line by line, and that whatever is told again is the same conversation.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Bounds, KnownIds, Rendering, Replay, Survey};
+use crate::acp::agent::ClientFacts;
+use crate::model::{
+    ClientName, Direction, Event, EventKind, Fact, LineageIndex, RecordId, Seq, Timestamp, TurnId,
+};
+
+mod properties;
+
+/// A record being written.
+struct Log {
+    events: Vec<Event>,
+    turn: Option<TurnId>,
+    row: LineageIndex,
+}
+
+impl Log {
+    fn new() -> Self {
+        Self { events: Vec::new(), turn: None, row: LineageIndex::FIRST }
+    }
+
+    fn push(&mut self, direction: Direction, kind: EventKind, body: &str) {
+        let seq = Seq(self.events.len() as u64 + 1);
+        let at = Timestamp::from_millis(i64::try_from(seq.0).unwrap() * 1000).unwrap();
+        let (turn, lineage, body) = (self.turn, self.row, body.into());
+        self.events.push(Event { seq, at, turn, lineage, protocol: 1, direction, kind, body });
+    }
+
+    fn update(&mut self, update: &str) {
+        let line = format!(
+            r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"sessionId":"s1","update":{update}}}}}"#
+        );
+        self.push(Direction::FromAgent, EventKind::Update, &line);
+    }
+
+    fn say(&mut self, text: &str) {
+        self.chunk("agent_message_chunk", text);
+    }
+
+    fn chunk(&mut self, what: &str, text: &str) {
+        let text = json!(text);
+        self.update(&format!(r#"{{"sessionUpdate":"{what}","content":{{"type":"text","text":{text}}}}}"#));
+    }
+
+    fn begin(&mut self, turn: u64, prompt: &str) {
+        self.turn = Some(TurnId(turn));
+        let client = Some(ClientName { name: "zed".to_owned(), version: "1".to_owned() });
+        let fact = Fact::TurnStarted { turn, request_id: format!("q{turn}"), client };
+        self.push(Direction::Ours, EventKind::Fact, &fact.to_body());
+        let params = json!({ "sessionId": "s1", "prompt": [{ "type": "text", "text": prompt }] });
+        let line = json!({ "jsonrpc": "2.0", "id": turn, "method": "session/prompt", "params": params });
+        self.push(Direction::ToAgent, EventKind::Request, &line.to_string());
+    }
+
+    fn end(&mut self, turn: u64) {
+        let fact = Fact::TurnEnded { turn, stop_reason: Some("end_turn".to_owned()), error: None };
+        self.push(Direction::Ours, EventKind::Fact, &fact.to_body());
+        self.turn = None;
+    }
+
+    /// Told again, from an event on.
+    fn replay_from(&self, from: u64, bounds: Bounds) -> Vec<Value> {
+        let (mut survey, mut known) = (Survey::default(), KnownIds::default());
+        for event in &self.events {
+            survey.take(event);
+            known.take(event);
+        }
+        let mut rendering = Rendering::new(&record(), Arc::default());
+        if self.row > LineageIndex::FIRST {
+            rendering.learn(known, self.row);
+        }
+        let mut replay = Replay::new(rendering, survey, Seq(from), bounds);
+        let mut lines: Vec<String> = self.events.iter().flat_map(|event| replay.take(event)).collect();
+        lines.extend(replay.finish().0);
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    fn replay(&self) -> Vec<Value> {
+        self.replay_from(1, Bounds::default())
+    }
+
+    /// Told as it came, to a client that asked none of it.
+    fn live(&self, client: Arc<ClientFacts>) -> Vec<String> {
+        let mut rendering = Rendering::new(&record(), client);
+        self.events.iter().flat_map(|event| rendering.tell(event, &|_| false)).collect()
+    }
+}
+
+fn record() -> RecordId {
+    RecordId::new("r").unwrap()
+}
+
+/// The updates of lines, with the seq that each says.
+fn updates(lines: &[Value]) -> Vec<(u64, Value)> {
+    let update = |line: &Value| {
+        assert_eq!(line["params"]["sessionId"], "r", "{line}");
+        let acpx = &line["params"]["_meta"]["acpx"];
+        (acpx["seq"].as_u64().unwrap(), line["params"]["update"].clone())
+    };
+    lines.iter().map(update).collect()
+}
+
+fn text(kind: &str, text: &str) -> Value {
+    json!({ "sessionUpdate": kind, "content": { "type": "text", "text": text } })
+}
+
+#[test]
+fn a_turn_is_told_again_with_its_chunks_joined_and_its_tool_call_once() {
+    let mut log = Log::new();
+    log.begin(1, "do it");
+    log.chunk("agent_thought_chunk", "h");
+    log.chunk("agent_thought_chunk", "m");
+    log.say("a\n");
+    log.update(r#"{"sessionUpdate":"usage_update","used":0,"size":2}"#);
+    log.say("\"b\"");
+    log.update(
+        r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"look","status":"pending","n":1.50}"#,
+    );
+    log.update(r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed","title":null}"#);
+    log.say("c");
+    log.update(r#"{"sessionUpdate":"usage_update","used":1,"size":2}"#);
+    log.say("d");
+    log.end(1);
+    let lines = log.replay();
+    let tool = json!({
+        "sessionUpdate": "tool_call", "toolCallId": "t", "title": "look", "status": "completed", "n": 1.5,
+    });
+    let expected = [
+        (2, text("user_message_chunk", "do it")),
+        (4, text("agent_thought_chunk", "hm")),
+        (7, text("agent_message_chunk", "a\n\"b\"")),
+        (9, tool),
+        (10, text("agent_message_chunk", "c")),
+        (11, json!({ "sessionUpdate": "usage_update", "used": 1, "size": 2 })),
+        (12, text("agent_message_chunk", "d")),
+    ];
+    assert_eq!(updates(&lines), expected);
+    let asked = json!({
+        "seq": 2, "at": "1970-01-01T00:00:02.000Z", "turn": 1, "requestId": "q1",
+        "client": { "name": "zed", "version": "1" },
+    });
+    assert_eq!(lines[0]["params"]["_meta"]["acpx"], asked);
+}
+
+#[test]
+fn a_chunk_with_more_than_its_text_goes_out_as_it_came_in_its_place() {
+    let mut log = Log::new();
+    log.say("a");
+    let odd = [
+        r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"b"},"_meta":{"x":1}}"#,
+        r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"c","annotations":null}}"#,
+        r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"image","data":"","mimeType":"i"}}"#,
+        r#"{"sessionUpdate":"from_the_future","deep":{"n":1e3}}"#,
+    ];
+    odd.iter().for_each(|update| log.update(update));
+    log.say("d");
+    log.say("e");
+    let came = |update: &&str| serde_json::from_str::<Value>(update).unwrap();
+    let mut expected = vec![(1, text("agent_message_chunk", "a"))];
+    expected.extend((2..).zip(odd.iter().map(came)));
+    expected.push((7, text("agent_message_chunk", "de")));
+    assert_eq!(updates(&log.replay()), expected);
+}
+
+#[test]
+fn of_what_is_told_whole_the_last_telling_is_told_again_and_notices_are_not() {
+    let mut log = Log::new();
+    let mode = |id: &str| format!(r#"{{"sessionUpdate":"current_mode_update","currentModeId":"{id}"}}"#);
+    log.begin(1, "x");
+    log.update(&mode("ask"));
+    log.update(r#"{"sessionUpdate":"plan","entries":[]}"#);
+    log.update(r#"{"sessionUpdate":"plan","entries":[1]}"#);
+    log.update(r#"{"sessionUpdate":"notice","text":"psst"}"#);
+    log.end(1);
+    log.begin(2, "y");
+    log.update(r#"{"sessionUpdate":"plan","entries":[2]}"#);
+    log.update(&mode("code"));
+    log.end(2);
+    let expected = [
+        (2, text("user_message_chunk", "x")),
+        (5, json!({ "sessionUpdate": "plan", "entries": [1] })),
+        (9, text("user_message_chunk", "y")),
+        (10, json!({ "sessionUpdate": "plan", "entries": [2] })),
+        (11, json!({ "sessionUpdate": "current_mode_update", "currentModeId": "code" })),
+    ];
+    assert_eq!(updates(&log.replay()), expected);
+}
+
+#[test]
+fn a_tool_call_without_an_end_is_cancelled_once_its_turn_is_over_and_not_before() {
+    let mut log = Log::new();
+    log.begin(1, "x");
+    log.update(r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"look","_meta":{"x":1}}"#);
+    let running =
+        json!({ "sessionUpdate": "tool_call", "toolCallId": "t", "title": "look", "_meta": { "x": 1 } });
+    assert_eq!(updates(&log.replay())[1], (3, running));
+    log.end(1);
+    let cancelled = json!({
+        "sessionUpdate": "tool_call", "toolCallId": "t", "title": "look", "status": "failed",
+        "_meta": { "acpx": { "status": "cancelled" }, "x": 1 },
+    });
+    assert_eq!(updates(&log.replay())[1], (3, cancelled));
+}
+
+#[test]
+fn output_of_a_tool_that_is_too_long_is_left_out_and_said_to_be() {
+    let mut log = Log::new();
+    let long = "x".repeat(64);
+    log.update(&format!(
+        r#"{{"sessionUpdate":"tool_call","toolCallId":"t","title":"look","status":"completed","content":[],"rawOutput":"{long}"}}"#
+    ));
+    let expected = json!({
+        "sessionUpdate": "tool_call", "toolCallId": "t", "title": "look", "status": "completed", "content": [],
+        "_meta": { "acpx": { "leftOut": ["rawOutput"] } },
+    });
+    let lines = log.replay_from(1, Bounds { tool_output_bytes: Some(16) });
+    assert_eq!(updates(&lines), [(1, expected)]);
+}
+
+#[test]
+fn an_id_that_an_earlier_acp_session_used_is_told_under_another_and_no_other_is() {
+    let mut log = Log::new();
+    let tool = |id: &str| {
+        format!(r#"{{"sessionUpdate":"tool_call","toolCallId":"{id}","title":"a","status":"completed"}}"#)
+    };
+    let chunk =
+        r#"{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"a"}}"#;
+    log.update(&tool("t"));
+    log.update(chunk);
+    log.row = LineageIndex(2);
+    log.update(&tool("t"));
+    log.update(&tool("u"));
+    log.update(chunk);
+    let ids = |update: &(u64, Value)| {
+        let id = update.1.get("toolCallId").or_else(|| update.1.get("messageId"));
+        id.and_then(Value::as_str).unwrap().to_owned()
+    };
+    let told: Vec<_> = updates(&log.replay()).iter().map(ids).collect();
+    assert_eq!(told, ["t", "m", "t~2", "u", "m~2"]);
+}
+
+#[test]
+fn what_came_goes_on_byte_for_byte_with_the_session_renamed() {
+    let mut log = Log::new();
+    let line = r#"{"params": {"update":{"sessionId":"s1","n":1.0e2}, "sessionId" : "s1","_meta":{} },"jsonrpc":"2.0","method":"session/update"}"#;
+    log.push(Direction::FromAgent, EventKind::Update, line);
+    log.push(Direction::FromAgent, EventKind::Update, r#"{"params":{"update":{}}}"#);
+    log.push(Direction::FromAgent, EventKind::Notification, line);
+    let renamed = line.replacen(r#""sessionId" : "s1""#, r#""sessionId" : "r""#, 1);
+    assert_eq!(log.live(Arc::default()), [renamed.as_str()]);
+    let mut with_seq = Rendering::new(&record(), Arc::default()).with_seq(true);
+    let said =
+        renamed.replacen(r#""_meta":{}"#, r#""_meta":{"acpx":{"seq":1,"at":"1970-01-01T00:00:01.000Z"}}"#, 1);
+    assert_eq!(with_seq.tell(&log.events[0], &|_| false), [said]);
+}
+
+#[test]
+fn a_client_is_told_what_it_negotiated_and_the_prompts_of_others() {
+    let mut log = Log::new();
+    log.begin(1, "theirs");
+    log.update(r#"{"sessionUpdate":"notice","text":"psst"}"#);
+    log.update(r#"{"sessionUpdate":"compaction_update"}"#);
+    log.update(r#"{"sessionUpdate":"config_option_update","configOptions":[{"id":"a","type":"select"},{"id":"b","type":"boolean"}]}"#);
+    log.chunk("user_message_chunk", "theirs");
+    let kinds = |lines: &[String]| -> Vec<String> {
+        let update = |line: &String| serde_json::from_str::<Value>(line).unwrap()["params"]["update"].clone();
+        lines.iter().map(|line| update(line).to_string()).collect()
+    };
+    let asked = text("user_message_chunk", "theirs").to_string();
+    let select = json!({ "sessionUpdate": "config_option_update", "configOptions": [{ "id": "a", "type": "select" }] });
+    assert_eq!(kinds(&log.live(Arc::default())), [asked.clone(), select.to_string()]);
+    let all =
+        ClientFacts { notices: true, compaction: true, boolean_options: true, ..ClientFacts::default() };
+    assert_eq!(log.live(all.into()).len(), 4);
+    // The one who asked is not told, and hears the agent's echo, as it would from the agent.
+    let mut own = Rendering::new(&record(), Arc::default());
+    let told: Vec<_> =
+        log.events.iter().flat_map(|event| own.tell(event, &|request| request == "q1")).collect();
+    assert_eq!(kinds(&told), [select.to_string(), asked]);
+}

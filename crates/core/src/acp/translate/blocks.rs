@@ -1,0 +1,58 @@
+//! Content blocks. Both versions have the same five kinds with the same members; version 2 leaves the list open.
+
+use std::borrow::Cow;
+
+use crate::model::ProtocolVersion;
+
+use super::error::Untranslatable;
+use super::members::{Members, items, list};
+
+/// The kinds of block that version 1 knows. It can read no other.
+const KINDS: [&str; 5] = ["text", "image", "audio", "resource_link", "resource"];
+
+/// The blocks of a prompt for an agent of another version.
+pub fn prompt_blocks(blocks: &str, to: ProtocolVersion) -> Result<Box<str>, Untranslatable> {
+    let wrong = || Untranslatable::Shape { method: "session/prompt".into(), field: "prompt".into() };
+    for (index, block) in items(blocks).ok_or_else(wrong)?.into_iter().enumerate() {
+        let kind = Members::parse(block).and_then(|block| block.text("type")).ok_or_else(wrong)?;
+        if to == ProtocolVersion::V1 && !KINDS.contains(&&*kind) {
+            return Err(Untranslatable::Block { index, kind: (&*kind).into() });
+        }
+    }
+    Ok(blocks.into())
+}
+
+/// A block for version 1: one of a kind it does not know is named in a text.
+pub(super) fn to_v1(block: &str) -> Cow<'_, str> {
+    let kind = Members::parse(block).and_then(|block| block.text("type"));
+    match kind {
+        Some(kind) if !KINDS.contains(&&*kind) => {
+            let mut named = text_block(&format!("[content of the kind {kind}]"));
+            named.note("content", block);
+            Cow::Owned(named.to_string())
+        }
+        _ => Cow::Borrowed(block),
+    }
+}
+
+/// The text of a block that is text and says nothing else.
+pub(super) fn plain_text(block: &str) -> Option<Box<str>> {
+    let block = Members::parse(block)?;
+    if block.len() == 2 && block.get("type") == Some(r#""text""#) { block.text("text") } else { None }
+}
+
+/// A block of text.
+pub(super) fn text_block(text: &str) -> Members<'static> {
+    let mut block = Members::new();
+    block.set_text("type", "text");
+    block.set_text("text", text);
+    block
+}
+
+/// A list of blocks, likewise; what is no list stays as it is.
+pub(super) fn list_to_v1(blocks: &str) -> Cow<'_, str> {
+    match items(blocks) {
+        Some(blocks) => Cow::Owned(list(blocks.into_iter().map(to_v1))),
+        None => Cow::Borrowed(blocks),
+    }
+}

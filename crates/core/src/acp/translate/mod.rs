@@ -1,0 +1,48 @@
+//! Versions 1 and 2 of the protocol, turned into each other: the one place that knows how they differ. It is used
+//! only where a client and an agent speak different versions; what both speak is spliced and never comes here.
+//!
+//! Input and output are JSON texts. What a translation does not name keeps its bytes: unknown members, `_meta` and
+//! unknown kinds go through wherever the other version can carry them. What one version cannot say, and what
+//! becomes of it, is in [`table`], which is published in `docs/protocol.md`.
+//!
+//! No text makes it panic, and what it remembers of a session is bounded. Every update that comes out can be read
+//! as the version it is for, whatever came in.
+
+mod blocks;
+mod calls;
+mod elicitation;
+mod error;
+mod initialize;
+mod members;
+mod options;
+mod patch;
+mod permission;
+mod plans;
+mod recent;
+mod requests;
+mod said;
+mod servers;
+mod table;
+mod terminals;
+mod to_v1;
+mod to_v2;
+mod tool_content;
+mod turn;
+
+#[cfg(test)]
+mod tests;
+
+pub use blocks::prompt_blocks;
+pub use elicitation::{elicitation_answer_to_v1, elicitation_to_v2};
+pub use error::Untranslatable;
+pub use initialize::{
+    initialize_answer_to_v1, initialize_answer_to_v2, initialize_params_to_v1, initialize_params_to_v2,
+};
+pub use options::MODE_OPTION;
+pub use permission::{permission_answer, permission_to_v1, permission_to_v2};
+pub use requests::{Call, request_to_v1, request_to_v2};
+pub use servers::{servers_to_v1, servers_to_v2};
+pub use table::{Row, TABLE, table};
+pub use to_v1::{SetupAnswer, UpdatesToV1};
+pub use to_v2::UpdatesToV2;
+pub use turn::{idle_update, prompt_answer, running_update};

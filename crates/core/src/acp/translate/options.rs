@@ -1,0 +1,135 @@
+//! Options and modes of a session. Version 2 has options alone: the modes of version 1 are one of them, under an
+//! id of ours that no agent uses. Commands, which only differ in their tags, are here too.
+
+use std::borrow::Cow;
+
+use super::members::{Members, items, list};
+
+/// The option that stands for the modes of version 1 towards version 2.
+pub const MODE_OPTION: &str = "acpx.mode";
+
+/// An option of version 1 for version 2.
+pub(super) fn option_to_v2(option: &str) -> String {
+    let Some(mut option) = Members::parse(option) else { return option.to_owned() };
+    option.rename("id", "configId");
+    renamed_groups(&mut option, "group", "groupId");
+    option.to_string()
+}
+
+/// An option of version 2 for version 1; `None` for one of a kind it does not have, and for our own.
+pub(super) fn option_to_v1(option: &str) -> Option<String> {
+    let mut option = Members::parse(option)?;
+    let is_ours = option.text("configId").as_deref() == Some(MODE_OPTION);
+    let is_known = matches!(option.text("type").as_deref(), Some("select" | "boolean"));
+    if is_ours || !is_known {
+        return None;
+    }
+    option.rename("configId", "id");
+    renamed_groups(&mut option, "groupId", "group");
+    Some(option.to_string())
+}
+
+fn renamed_groups(option: &mut Members<'_>, from: &str, to: &'static str) {
+    let Some(choices) = option.get("options").and_then(items) else { return };
+    let renamed = choices.into_iter().map(|choice| match Members::parse(choice) {
+        Some(mut group) if group.get(from).is_some() => {
+            group.rename(from, to);
+            Cow::Owned(group.to_string())
+        }
+        _ => Cow::Borrowed(choice),
+    });
+    let renamed = list(renamed);
+    option.set("options", renamed);
+}
+
+/// Whether an option chooses among modes, in either version.
+pub(super) fn is_mode_option(option: &str) -> bool {
+    Members::parse(option).is_some_and(|option| {
+        option.get("category") == Some(r#""mode""#) && option.get("type") == Some(r#""select""#)
+    })
+}
+
+/// The modes of version 1 as an option of version 2.
+pub(super) fn modes_to_option(modes: &str) -> Option<String> {
+    let mut modes = Members::parse(modes)?;
+    let current = modes.take("currentModeId")?;
+    let available = modes.take("availableModes").unwrap_or(Cow::Borrowed("[]"));
+    let choice = |mode: &str| {
+        let mut mode = Members::parse(mode)?;
+        mode.rename("id", "value");
+        Some(mode.to_string())
+    };
+    let choices = list(items(&available)?.into_iter().filter_map(choice));
+    let mut option = Members::new();
+    option.set_text("configId", MODE_OPTION);
+    option.set_text("name", "Mode");
+    option.set_text("category", "mode");
+    option.set_text("type", "select");
+    option.set("currentValue", &*current);
+    option.set("options", choices);
+    if let Some(meta) = modes.take("_meta") {
+        option.set("_meta", meta);
+    }
+    Some(option.to_string())
+}
+
+/// An option that chooses among modes, of version 2, as the modes of version 1.
+pub(super) fn option_to_modes(option: &str) -> Option<String> {
+    let mut option = Members::parse(option)?;
+    let current = option.take("currentValue")?;
+    let choices = option.take("options")?;
+    let mut modes = Vec::new();
+    for choice in items(&choices)? {
+        let Some(members) = Members::parse(choice) else { continue };
+        // A group is its choices: version 1 has no groups of modes.
+        let grouped = members.get("options").and_then(items);
+        for choice in grouped.unwrap_or_else(|| vec![choice]) {
+            let Some(mut mode) = Members::parse(choice) else { continue };
+            mode.rename("value", "id");
+            modes.push(mode.to_string());
+        }
+    }
+    let mut state = Members::new();
+    state.set("currentModeId", &*current);
+    state.set("availableModes", list(modes));
+    if let Some(meta) = option.take("_meta") {
+        state.set("_meta", meta);
+    }
+    Some(state.to_string())
+}
+
+/// A list of commands for version 2: it tags commands and what they take.
+pub(super) fn commands_to_v2(commands: &str) -> Option<String> {
+    let command = |command: &str| {
+        let Some(mut command) = Members::parse(command) else { return command.to_owned() };
+        command.set_text("type", "command");
+        if let Some(mut input) = command.get("input").and_then(Members::parse) {
+            input.set_text("type", "text");
+            let input = input.to_string();
+            command.set("input", input);
+        }
+        command.to_string()
+    };
+    Some(list(items(commands)?.into_iter().map(command)))
+}
+
+/// A list of commands for version 1; those of a kind it does not have are left out.
+pub(super) fn commands_to_v1(commands: &str) -> Option<String> {
+    let command = |command: &str| {
+        let mut command = Members::parse(command)?;
+        if command.take("type").as_deref() != Some(r#""command""#) {
+            return None;
+        }
+        if let Some(mut input) = command.get("input").and_then(Members::parse) {
+            let kind = input.take("type");
+            let input = input.to_string();
+            if kind.as_deref() == Some(r#""text""#) {
+                command.set("input", input);
+            } else {
+                command.take("input");
+            }
+        }
+        Some(command.to_string())
+    };
+    Some(list(items(commands)?.into_iter().filter_map(command)))
+}

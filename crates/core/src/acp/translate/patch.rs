@@ -1,0 +1,244 @@
+//! Diffs. Version 1 gives a file's whole text before and after; version 2 names the files that changed and may
+//! add a patch as Git writes it. A patch that is made here has the whole file as its one hunk, so both texts can
+//! be read back from it exactly.
+
+use std::fmt::Write as _;
+
+/// What Git writes after a line that is the last of its file and has no end.
+const NO_NEWLINE: &str = "\\ No newline at end of file";
+
+/// A patch for one file; `old` is `None` for a file that was not there.
+pub(super) fn of_texts(path: &str, old: Option<&str>, new: &str) -> String {
+    let (from, to) = (quoted(&format!("a{}", rooted(path))), quoted(&format!("b{}", rooted(path))));
+    let mut patch = format!("diff --git {from} {to}\n");
+    match old {
+        Some(_) => write_line(&mut patch, "--- ", &from),
+        None => {
+            patch.push_str("new file mode 100644\n");
+            write_line(&mut patch, "--- ", "/dev/null");
+        }
+    }
+    write_line(&mut patch, "+++ ", &to);
+    let (old, new) = (lines(old.unwrap_or_default()), lines(new));
+    let before = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
+    let rest = old.len().min(new.len()) - before;
+    let after = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(old, new)| old == new).count();
+    let start = |lines: &[&str]| usize::from(!lines.is_empty());
+    // Writing to a text cannot fail.
+    let _written = writeln!(patch, "@@ -{},{} +{},{} @@", start(&old), old.len(), start(&new), new.len());
+    let (old_middle, new_middle) = (before..old.len() - after, before..new.len() - after);
+    for line in old.get(..before).unwrap_or_default() {
+        hunk_line(&mut patch, ' ', line);
+    }
+    for line in old.get(old_middle).unwrap_or_default() {
+        hunk_line(&mut patch, '-', line);
+    }
+    for line in new.get(new_middle).unwrap_or_default() {
+        hunk_line(&mut patch, '+', line);
+    }
+    for line in old.get(old.len() - after..).unwrap_or_default() {
+        hunk_line(&mut patch, ' ', line);
+    }
+    patch
+}
+
+fn write_line(patch: &mut String, head: &str, rest: &str) {
+    patch.push_str(head);
+    patch.push_str(rest);
+    patch.push('\n');
+}
+
+fn hunk_line(patch: &mut String, mark: char, line: &str) {
+    patch.push(mark);
+    patch.push_str(line);
+    if !line.ends_with('\n') {
+        patch.push('\n');
+        write_line(patch, NO_NEWLINE, "");
+    }
+}
+
+/// The lines of a text, each with its end.
+fn lines(text: &str) -> Vec<&str> {
+    text.split_inclusive('\n').collect()
+}
+
+fn rooted(path: &str) -> String {
+    if path.starts_with('/') { path.to_owned() } else { format!("/{path}") }
+}
+
+/// A path as Git writes it: in quotes if it has bytes that would end the line or the path.
+fn quoted(path: &str) -> String {
+    if !path.chars().any(|char| char.is_control() || char == '"' || char == '\\') {
+        return path.to_owned();
+    }
+    let mut text = String::from("\"");
+    for char in path.chars() {
+        match char {
+            '"' => text.push_str("\\\""),
+            '\\' => text.push_str("\\\\"),
+            '\n' => text.push_str("\\n"),
+            '\t' => text.push_str("\\t"),
+            char if char.is_control() => {
+                let mut bytes = [0; 4];
+                for byte in char.encode_utf8(&mut bytes).bytes() {
+                    // Writing to a text cannot fail.
+                    let _written = write!(text, "\\{byte:03o}");
+                }
+            }
+            char => text.push(char),
+        }
+    }
+    text.push('"');
+    text
+}
+
+/// One file's part of a patch.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Section<'a> {
+    /// What its headers say after `+++ ` and `--- `.
+    names: Vec<&'a str>,
+    /// Before and after, of each hunk.
+    pub(super) hunks: Vec<(String, String)>,
+}
+
+impl Section<'_> {
+    /// Whether its headers name this file.
+    pub(super) fn is_of(&self, path: &str) -> bool {
+        let names = ["a", "b"].map(|side| quoted(&format!("{side}{}", rooted(path))));
+        self.names.iter().any(|name| names.iter().any(|known| known == name))
+    }
+}
+
+/// The files of a patch. Lines that are of no hunk are passed over, so any text can be read.
+pub(super) fn sections(patch: &str) -> Vec<Section<'_>> {
+    let mut sections: Vec<Section<'_>> = Vec::new();
+    // How many lines the hunk that is being read still has on either side.
+    let mut owed = (0_usize, 0_usize);
+    let mut last = ' ';
+    for line in patch.split_inclusive('\n') {
+        let bare = line.strip_suffix('\n').unwrap_or(line);
+        if owed != (0, 0) || (bare == NO_NEWLINE && last != ' ') {
+            if let Some((old, new)) = sections.last_mut().and_then(|section| section.hunks.last_mut()) {
+                last = take_line(line, bare, last, (old, new), &mut owed);
+                continue;
+            }
+        }
+        last = ' ';
+        if bare.starts_with("diff --git ") {
+            sections.push(Section::default());
+        } else if let Some(name) = bare.strip_prefix("+++ ").or_else(|| bare.strip_prefix("--- ")) {
+            let is_first = sections.last().is_none_or(|section| section.names.len() > 1);
+            if is_first {
+                sections.push(Section::default());
+            }
+            if let Some(section) = sections.last_mut() {
+                section.names.push(name);
+            }
+        } else if let (Some(counts), Some(section)) = (hunk_counts(bare), sections.last_mut()) {
+            owed = counts;
+            section.hunks.push((String::new(), String::new()));
+        }
+    }
+    sections
+}
+
+/// Takes a line of a hunk, and says what mark it had.
+fn take_line(
+    line: &str,
+    bare: &str,
+    last: char,
+    (old, new): (&mut String, &mut String),
+    owed: &mut (usize, usize),
+) -> char {
+    if bare == NO_NEWLINE {
+        for (text, mark) in [(old, '-'), (new, '+')] {
+            if (last == mark || last == '=') && text.ends_with('\n') {
+                text.pop();
+            }
+        }
+        return ' ';
+    }
+    let ended = |text: &mut String, rest: &str| {
+        text.push_str(rest);
+        if !rest.ends_with('\n') {
+            text.push('\n');
+        }
+    };
+    let mark = if bare.is_empty() { ' ' } else { line.chars().next().unwrap_or(' ') };
+    let rest = line.strip_prefix(mark).unwrap_or(line);
+    match mark {
+        '-' => {
+            ended(old, rest);
+            owed.0 = owed.0.saturating_sub(1);
+            '-'
+        }
+        '+' => {
+            ended(new, rest);
+            owed.1 = owed.1.saturating_sub(1);
+            '+'
+        }
+        _ => {
+            ended(old, rest);
+            ended(new, rest);
+            *owed = (owed.0.saturating_sub(1), owed.1.saturating_sub(1));
+            '='
+        }
+    }
+}
+
+/// The numbers of lines in `@@ -1,2 +3,4 @@`; a number that is left out is one.
+fn hunk_counts(line: &str) -> Option<(usize, usize)> {
+    let ranges = line.strip_prefix("@@ -")?.split(" @@").next()?;
+    let (old, new) = ranges.split_once(" +")?;
+    let count = |range: &str| range.split_once(',').map_or(Some(1), |(_, count)| count.parse().ok());
+    Some((count(old)?, count(new)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_patch_reads_as_git_writes_it() {
+        let patch = of_texts("/a/b", Some("same\nold\nend"), "same\nnew\nend");
+        let expected = "diff --git a/a/b b/a/b\n--- a/a/b\n+++ b/a/b\n@@ -1,3 +1,3 @@\n same\n-old\n+new\n end\n\\ No newline at end of file\n";
+        assert_eq!(patch, expected);
+        let added = "diff --git a/n b/n\nnew file mode 100644\n--- /dev/null\n+++ b/n\n@@ -0,0 +1,1 @@\n+x\n";
+        assert_eq!(of_texts("/n", None, "x\n"), added);
+    }
+
+    #[test]
+    fn the_hunks_of_a_foreign_patch_are_read_one_by_one() {
+        let patch = "diff --git a/x b/x\nindex 1..2 100644\n--- a/x\n+++ b/x\n@@ -1 +1 @@ fn a\n-a\n+b\n@@ -9,2 +9 @@\n c\n-+++ d\ndiff --git a/y b/y\nBinary files differ\n";
+        let texts = |pairs: &[(&str, &str)]| -> Vec<(String, String)> {
+            pairs.iter().map(|(old, new)| ((*old).to_owned(), (*new).to_owned())).collect()
+        };
+        let sections = sections(patch);
+        assert_eq!(sections.len(), 2);
+        assert_eq!(sections[0].hunks, texts(&[("a\n", "b\n"), ("c\n+++ d\n", "c\n")]));
+        assert!(sections[0].is_of("/x") && sections[0].is_of("x") && !sections[0].is_of("/y"));
+        assert_eq!(sections[1], Section::default());
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn both_texts_can_be_read_back_from_a_patch(
+            path in "/[a-z\"\\\\ \n\t]{1,8}",
+            old in proptest::option::of("([ab+@-]{0,2}\n?){0,6}"),
+            new in "([ab+@-]{0,2}\n?){0,6}",
+        ) {
+            let patch = of_texts(&path, old.as_deref(), &new);
+            let sections = sections(&patch);
+            proptest::prop_assert_eq!(sections.len(), 1);
+            proptest::prop_assert!(sections[0].is_of(&path));
+            let whole = vec![(old.unwrap_or_default(), new)];
+            proptest::prop_assert_eq!(&sections[0].hunks, &whole);
+        }
+
+        #[test]
+        fn any_text_is_read_as_a_patch_and_nothing_panics(text in "([-+ @\\\\]?[-+,0-9a @]{0,9}\n?){0,9}") {
+            let read: usize = sections(&text).iter().map(|section| section.hunks.len()).sum();
+            proptest::prop_assert!(read <= text.lines().count());
+        }
+    }
+}

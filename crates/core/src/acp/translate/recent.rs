@@ -1,0 +1,89 @@
+//! What a translator remembers by id: the newest so many, so that no peer makes it grow.
+
+use std::borrow::Cow;
+use std::collections::{HashMap, VecDeque};
+use std::fmt::Write as _;
+
+use sha2::{Digest, Sha256};
+
+/// Ids that are longer are known by their digest.
+const MAX_ID_BYTES: usize = 256;
+
+/// Values by id; the one that came first goes when there is no room.
+#[derive(Debug)]
+pub(super) struct Recent<V> {
+    values: HashMap<Box<str>, V>,
+    order: VecDeque<Box<str>>,
+    limit: usize,
+}
+
+impl<V: Default> Recent<V> {
+    pub(super) fn new(limit: usize) -> Self {
+        Self { values: HashMap::new(), order: VecDeque::new(), limit }
+    }
+
+    pub(super) fn contains(&self, id: &str) -> bool {
+        self.values.contains_key(&*key(id))
+    }
+
+    pub(super) fn get(&self, id: &str) -> Option<&V> {
+        self.values.get(&*key(id))
+    }
+
+    /// The value of an id; a new one is made and the oldest goes.
+    pub(super) fn entry(&mut self, id: &str) -> &mut V {
+        let key = key(id);
+        if !self.values.contains_key(&*key) {
+            if self.order.len() >= self.limit
+                && let Some(oldest) = self.order.pop_front()
+            {
+                self.values.remove(&oldest);
+            }
+            self.order.push_back(Box::from(&*key));
+        }
+        self.values.entry(key.into()).or_default()
+    }
+
+    /// All values, oldest first.
+    pub(super) fn values(&self) -> impl Iterator<Item = &V> {
+        self.order.iter().filter_map(|id| self.values.get(id))
+    }
+
+    pub(super) fn remove(&mut self, id: &str) {
+        let key = key(id);
+        self.values.remove(&*key);
+        self.order.retain(|known| **known != *key);
+    }
+}
+
+fn key(id: &str) -> Cow<'_, str> {
+    if id.len() <= MAX_ID_BYTES {
+        return Cow::Borrowed(id);
+    }
+    let mut key = String::from("sha256:");
+    for byte in Sha256::digest(id.as_bytes()) {
+        // Writing to a text cannot fail.
+        let _written = write!(key, "{byte:02x}");
+    }
+    Cow::Owned(key)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_goes_when_there_is_no_room_and_a_long_id_takes_no_more() {
+        let mut recent: Recent<u8> = Recent::new(2);
+        let long = "x".repeat(1000);
+        *recent.entry("a") = 1;
+        *recent.entry(&long) = 2;
+        *recent.entry(&long) += 1;
+        *recent.entry("b") = 4;
+        assert!(!recent.contains("a"));
+        assert_eq!(recent.values().copied().collect::<Vec<_>>(), [3, 4]);
+        assert!(recent.order.iter().all(|key| key.len() < 80));
+        recent.remove(&long);
+        assert_eq!(recent.values().copied().collect::<Vec<_>>(), [4]);
+    }
+}

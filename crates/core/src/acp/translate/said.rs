@@ -1,0 +1,132 @@
+//! What a client of version 1 has been told of one message of version 2.
+//!
+//! Version 2 may tell a message whole, again and again; version 1 can only append. So of each message the length
+//! and a digest of what was told is kept, whatever its size: a message that only grew is told the rest of, and
+//! one that changed is told anew, as another message.
+
+use sha2::{Digest, Sha256};
+
+use super::blocks::plain_text;
+
+/// How much of a message was told.
+#[derive(Debug, Default)]
+pub(super) struct Said {
+    /// How often it was told anew.
+    revision: u32,
+    digest: Sha256,
+    length: usize,
+}
+
+/// What of a message is still to be told.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Rest<'a> {
+    /// A block, as received.
+    Block(&'a str),
+    /// The rest of a text.
+    Text(Box<str>),
+}
+
+impl Said {
+    /// The id that a client of version 1 knows the message by.
+    pub(super) fn id(&self, id: &str) -> String {
+        match self.revision {
+            0 => id.to_owned(),
+            revision => format!("{id}~{}", revision.saturating_add(1)),
+        }
+    }
+
+    /// A block was told.
+    pub(super) fn append(&mut self, block: &str) {
+        let piece = Piece::of(block);
+        self.digest.update(&piece.bytes);
+        self.length += piece.bytes.len();
+    }
+
+    /// Takes the whole message, and says what of it is to be told.
+    pub(super) fn replace<'a>(&mut self, blocks: &[&'a str]) -> Vec<Rest<'a>> {
+        let rest = self.rest(blocks).unwrap_or_else(|| {
+            *self = Self { revision: self.revision.saturating_add(1), ..Self::default() };
+            blocks.iter().copied().map(Rest::Block).collect()
+        });
+        let revision = self.revision;
+        *self = Self { revision, ..Self::default() };
+        blocks.iter().for_each(|block| self.append(block));
+        rest
+    }
+
+    /// What comes after what was told; `None` if the message does not begin with that.
+    fn rest<'a>(&self, blocks: &[&'a str]) -> Option<Vec<Rest<'a>>> {
+        let mut digest = Sha256::new();
+        let mut rest = Vec::new();
+        let mut left = self.length;
+        for &block in blocks {
+            let piece = Piece::of(block);
+            if piece.bytes.len() <= left {
+                digest.update(&piece.bytes);
+                left -= piece.bytes.len();
+            } else if left == 0 {
+                rest.push(Rest::Block(block));
+            } else {
+                let text = piece.text?;
+                digest.update(text.get(..left)?);
+                rest.push(Rest::Text(text.get(left..)?.into()));
+                left = 0;
+            }
+        }
+        let is_same = left == 0 && digest.finalize() == self.digest.clone().finalize();
+        is_same.then_some(rest)
+    }
+}
+
+/// A block as the bytes that are compared: texts run into each other, and any other block is between bytes that
+/// no text has.
+struct Piece {
+    bytes: Vec<u8>,
+    text: Option<Box<str>>,
+}
+
+impl Piece {
+    fn of(block: &str) -> Self {
+        match plain_text(block) {
+            Some(text) => Self { bytes: text.as_bytes().to_vec(), text: Some(text) },
+            None => Self { bytes: [&[0xff], block.as_bytes(), &[0xff]].concat(), text: None },
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const IMAGE: &str = r#"{"type":"image","data":""}"#;
+
+    fn text(text: &str) -> String {
+        format!(r#"{{"type":"text","text":"{text}"}}"#)
+    }
+
+    #[test]
+    fn a_message_that_grew_is_told_the_rest_of() {
+        let mut said = Said::default();
+        said.append(&text("a"));
+        said.append(&text("b"));
+        let whole = text("abc");
+        assert_eq!(said.replace(&[&whole, IMAGE]), [Rest::Text("c".into()), Rest::Block(IMAGE)]);
+        assert_eq!(said.replace(&[&whole, IMAGE]), []);
+        let more = text("d");
+        assert_eq!(said.replace(&[&whole, IMAGE, &more]), [Rest::Block(&*more)]);
+        assert_eq!(said.id("m"), "m");
+    }
+
+    #[test]
+    fn a_message_that_changed_or_shrank_is_told_anew_under_another_id() {
+        let mut said = Said::default();
+        let (old, new) = (text("ab"), text("ax"));
+        assert_eq!(said.replace(&[&old]), [Rest::Block(&*old)]);
+        assert_eq!(said.replace(&[&new]), [Rest::Block(&*new)]);
+        assert_eq!(said.id("m"), "m~2");
+        assert_eq!(said.replace(&[]), []);
+        assert_eq!(said.id("m"), "m~3");
+        assert_eq!(said.replace(&[&new]), [Rest::Block(&*new)]);
+        assert_eq!(said.id("m"), "m~3");
+    }
+}

@@ -1,0 +1,82 @@
+//! Terminals of an agent of version 2. Version 1 has none of the agent's own, so their text is shown in the tool
+//! calls that refer to them.
+
+use std::fmt::Write as _;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use super::members::Members;
+
+/// How much of a terminal's output is kept: its end.
+const MAX_OUTPUT_BYTES: usize = 32 << 10;
+
+/// How much of a command is kept: its beginning.
+const MAX_COMMAND_CHARS: usize = 1 << 10;
+
+/// A terminal, as last told.
+#[derive(Debug, Default)]
+pub(super) struct Terminal {
+    command: Option<Box<str>>,
+    output: Vec<u8>,
+    is_cut: bool,
+    exit: Option<Box<str>>,
+}
+
+impl Terminal {
+    /// Takes a `terminal_update`: absent is unchanged, `null` clears.
+    pub(super) fn update(&mut self, update: &Members<'_>) {
+        if update.get("command").is_some() {
+            let begin = |text: Box<str>| text.chars().take(MAX_COMMAND_CHARS).collect();
+            self.command = update.text("command").map(begin);
+        }
+        if let Some(output) = update.get("output") {
+            (self.output, self.is_cut) = (Vec::new(), false);
+            let data = Members::parse(output).and_then(|output| output.text("data"));
+            self.append(data.as_deref().unwrap_or_default());
+        }
+        if let Some(status) = update.get("exitStatus") {
+            self.exit = Members::parse(status).map(|status| exit_text(&status).into());
+        }
+    }
+
+    /// Takes what came out of it, in base 64; anything else is nothing.
+    pub(super) fn append(&mut self, data: &str) {
+        let Ok(bytes) = STANDARD.decode(data) else { return };
+        self.output.extend_from_slice(&bytes);
+        if let Some(over) = self.output.len().checked_sub(MAX_OUTPUT_BYTES).filter(|over| *over > 0) {
+            self.output.drain(..over);
+            self.is_cut = true;
+        }
+    }
+
+    /// What a person would see.
+    pub(super) fn text(&self) -> String {
+        let mut text = String::new();
+        if let Some(command) = &self.command {
+            // Writing to a text cannot fail.
+            let _written = writeln!(text, "$ {command}");
+        }
+        if self.is_cut {
+            text.push_str("[earlier output is left out]\n");
+        }
+        text.push_str(&String::from_utf8_lossy(&self.output));
+        if let Some(exit) = &self.exit {
+            if !text.is_empty() && !text.ends_with('\n') {
+                text.push('\n');
+            }
+            text.push_str(exit);
+        }
+        text
+    }
+}
+
+fn exit_text(status: &Members<'_>) -> String {
+    let code = status.told("exitCode").filter(|code| code.parse::<i64>().is_ok());
+    let signal = status.text("signal").map(|signal| signal.chars().take(64).collect::<String>());
+    match (signal, code) {
+        (Some(signal), _) => format!("[ended by {signal}]"),
+        (None, Some(code)) => format!("[exit code {code}]"),
+        (None, None) => "[ended]".to_owned(),
+    }
+}

@@ -1,0 +1,3 @@
+//! The published table.
+
+mod table;

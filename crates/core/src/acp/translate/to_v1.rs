@@ -1,0 +1,229 @@
+//! What an agent of version 2 says of one session, for a client of version 1. Version 1 can only append to a
+//! message, replaces the content of a tool call as a whole, has one plan and no terminals of the agent; so what
+//! was told is remembered as far as that needs, in bounds that no agent can make it leave.
+
+use agent_client_protocol_schema::v1;
+
+use super::Call;
+use super::blocks;
+use super::calls::Calls;
+use super::error::Untranslatable;
+use super::members::{Members, items, list};
+use super::options::{commands_to_v1, is_mode_option, option_to_modes, option_to_v1};
+use super::plans::Plans;
+use super::recent::Recent;
+use super::said::{Rest, Said};
+
+/// How many messages are remembered.
+const MAX_MESSAGES: usize = 512;
+
+/// The answer to a request that sets a session up.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SetupAnswer {
+    /// The result.
+    pub result: Box<str>,
+    /// The `update` object that tells the session's commands, which version 1 has no place for in the answer.
+    pub commands: Option<Box<str>>,
+}
+
+/// Translates what an agent of version 2 says of one session. What comes out can be read as version 1; what
+/// cannot be said there so that it can is left out.
+#[derive(Debug)]
+pub struct UpdatesToV1 {
+    messages: Recent<Said>,
+    calls: Calls,
+    plans: Plans,
+    offered: Offered,
+}
+
+/// What the session offers, as it was told to the client.
+#[derive(Debug, Default)]
+struct Offered {
+    /// The option that chooses among modes: its id and its value, JSON as received.
+    mode: Option<(Box<str>, Box<str>)>,
+    /// The options of version 1.
+    options: Option<Box<str>>,
+}
+
+impl Default for UpdatesToV1 {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl UpdatesToV1 {
+    /// Nothing is known of the session yet.
+    pub fn new() -> Self {
+        Self {
+            messages: Recent::new(MAX_MESSAGES),
+            calls: Calls::new(),
+            plans: Plans::new(),
+            offered: Offered::default(),
+        }
+    }
+
+    /// The `update` objects that say what this one says.
+    pub fn update(&mut self, update: &str) -> Vec<Box<str>> {
+        let translated = self.translated(update).unwrap_or_default();
+        let is_readable = |update: &String| serde_json::from_str::<v1::SessionUpdate>(update).is_ok();
+        translated.into_iter().filter(is_readable).map(Into::into).collect()
+    }
+
+    fn translated(&mut self, update: &str) -> Option<Vec<String>> {
+        let mut members = Members::parse(update)?;
+        let kind = members.text("sessionUpdate")?;
+        Some(match &*kind {
+            "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" => {
+                vec![self.chunk(&kind, members)?]
+            }
+            "user_message" => self.message("user_message_chunk", members)?,
+            "agent_message" => self.message("agent_message_chunk", members)?,
+            "agent_thought" => self.message("agent_thought_chunk", members)?,
+            "tool_call_update" => vec![self.calls.update(members)?],
+            "tool_call_content_chunk" => vec![self.calls.content_chunk(members)?],
+            "terminal_update" => self.calls.terminal_update(&members)?,
+            "terminal_output_chunk" => self.calls.terminal_output(&members)?,
+            "plan_update" => vec![self.plans.update(members)?],
+            "plan_removed" => vec![self.plans.removed(members)?],
+            "available_commands_update" => {
+                let commands = commands_to_v1(members.get("availableCommands")?)?;
+                members.set("availableCommands", commands);
+                vec![members.to_string()]
+            }
+            "config_option_update" => self.options_update(members)?,
+            "compaction_update" => {
+                if let Some(summary) = members.get("summary").map(|it| blocks::list_to_v1(it).into_owned()) {
+                    members.set("summary", summary);
+                }
+                vec![members.to_string()]
+            }
+            "compaction_summary_chunk" => {
+                let content = blocks::to_v1(members.get("content")?).into_owned();
+                members.set("content", content);
+                vec![members.to_string()]
+            }
+            "session_info_update" | "usage_update" | "notice" => vec![update.to_owned()],
+            _ => Vec::new(),
+        })
+    }
+
+    fn chunk(&mut self, kind: &str, mut chunk: Members<'_>) -> Option<String> {
+        let id = chunk.text("messageId")?;
+        let block = chunk.get("content")?.to_owned();
+        let said = self.messages.entry(&format!("{kind} {id}"));
+        said.append(&block);
+        chunk.set_text("messageId", &said.id(&id));
+        chunk.set("content", blocks::to_v1(&block).into_owned());
+        Some(chunk.to_string())
+    }
+
+    /// The chunks that bring a client from what it was told to the whole message. What stands beside the
+    /// message's content goes with the first.
+    fn message(&mut self, kind: &'static str, mut message: Members<'_>) -> Option<Vec<String>> {
+        let id = message.text("messageId")?;
+        let content = message.take("content")?;
+        let blocks = if content == "null" { Vec::new() } else { items(&content)? };
+        let said = self.messages.entry(&format!("{kind} {id}"));
+        let rest = said.replace(&blocks);
+        let id = said.id(&id);
+        let mut chunks = Vec::new();
+        for rest in rest {
+            let block = match rest {
+                Rest::Block(block) => blocks::to_v1(block).into_owned(),
+                Rest::Text(text) => blocks::text_block(&text).to_string(),
+            };
+            let mut chunk = if chunks.is_empty() { std::mem::take(&mut message) } else { Members::new() };
+            chunk.set_text("sessionUpdate", kind);
+            chunk.set_text("messageId", &id);
+            chunk.set("content", block);
+            chunks.push(chunk.to_string());
+        }
+        Some(chunks)
+    }
+
+    /// A change of the mode alone is told as such, and so is a change of the other options alone.
+    fn options_update(&mut self, mut update: Members<'_>) -> Option<Vec<String>> {
+        let before = std::mem::take(&mut self.offered);
+        self.offered = Offered::of(update.get("configOptions")?);
+        let mut updates = Vec::new();
+        let options = self.offered.options.clone().unwrap_or_default();
+        let options_changed = before.options != self.offered.options;
+        if let Some((_, value)) = &self.offered.mode
+            && before.mode.as_ref().map(|(_, value)| value) != Some(value)
+        {
+            let mut mode = if options_changed { Members::new() } else { update.clone() };
+            mode.take("configOptions");
+            mode.set_text("sessionUpdate", "current_mode_update");
+            mode.set("currentModeId", &**value);
+            updates.push(mode.to_string());
+        }
+        if options_changed || updates.is_empty() {
+            update.set("configOptions", String::from(options));
+            updates.push(update.to_string());
+        }
+        Some(updates)
+    }
+
+    /// The answer to `session/new`, `resume` or `fork`. What it offers is remembered.
+    pub fn setup_answer(&mut self, result: &str) -> SetupAnswer {
+        let mut members = Members::parse(result).unwrap_or_default();
+        let commands = members.take("availableCommands").as_deref().and_then(commands_to_v1);
+        let commands = commands.filter(|commands| commands != "[]").map(|commands| {
+            format!(r#"{{"sessionUpdate":"available_commands_update","availableCommands":{commands}}}"#)
+                .into()
+        });
+        let options = members.take("configOptions").unwrap_or_default();
+        self.offered = Offered::of(&options);
+        if let Some(modes) = mode_option(&options).and_then(option_to_modes) {
+            members.set("modes", modes);
+        }
+        if let Some(options) = self.offered.options.as_deref().filter(|options| *options != "[]") {
+            members.set("configOptions", options.to_owned());
+        }
+        SetupAnswer { result: members.to_string().into(), commands }
+    }
+
+    /// The request by which an agent of version 2 sets what a client of version 1 sets with `session/set_mode`.
+    pub fn set_mode(&self, params: &str) -> Result<Call, Untranslatable> {
+        let wrong =
+            |field: &str| Untranslatable::Shape { method: "session/set_mode".into(), field: field.into() };
+        let mut members = Members::parse(params).ok_or_else(|| wrong("params"))?;
+        let mode = members.take("modeId").ok_or_else(|| wrong("modeId"))?;
+        let (option, _) = self.offered.mode.as_ref().ok_or(Untranslatable::NoModes)?;
+        members.set("configId", &**option);
+        members.set_text("type", "id");
+        members.set("value", mode);
+        Ok(Call { method: "session/set_config_option", params: members.to_string().into() })
+    }
+
+    /// The answer to a client that set an option. What it offers is remembered.
+    pub fn options_answer(&mut self, result: &str) -> Box<str> {
+        let mut members = Members::parse(result).unwrap_or_default();
+        self.offered = Offered::of(members.get("configOptions").unwrap_or("[]"));
+        members.set("configOptions", String::from(self.offered.options.clone().unwrap_or_default()));
+        members.to_string().into()
+    }
+
+    /// The same for a client that set a mode: version 1 answers nothing there.
+    pub fn mode_answer(&mut self, result: &str) -> Box<str> {
+        let mut members = Members::parse(result).unwrap_or_default();
+        self.offered = Offered::of(members.take("configOptions").as_deref().unwrap_or("[]"));
+        members.to_string().into()
+    }
+}
+
+impl Offered {
+    /// Reads a list of options of version 2.
+    fn of(options: &str) -> Self {
+        let mode = mode_option(options).and_then(Members::parse).and_then(|option| {
+            Some((Box::from(option.get("configId")?), Box::from(option.get("currentValue")?)))
+        });
+        let known = items(options).unwrap_or_default().into_iter().filter_map(option_to_v1);
+        Self { mode, options: Some(list(known).into()) }
+    }
+}
+
+/// The option that chooses among modes.
+fn mode_option(options: &str) -> Option<&str> {
+    items(options)?.into_iter().find(|option| is_mode_option(option))
+}

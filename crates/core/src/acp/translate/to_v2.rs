@@ -1,0 +1,179 @@
+//! What an agent of version 1 says of one session, for a client of version 2. It remembers what the session
+//! offers, since version 2 tells all options whenever one of them changes, and modes are options there.
+
+use agent_client_protocol_schema::v2;
+
+use super::Call;
+use super::error::Untranslatable;
+use super::members::{Members, items, list, text};
+use super::options::{MODE_OPTION, commands_to_v2, is_mode_option, modes_to_option, option_to_v2};
+use super::tool_content::call_to_v2;
+
+/// The plan of version 1, which has no more than one.
+pub(super) const PLAN: &str = "acpx.plan";
+
+/// Kinds of update that version 2 gave a meaning which an agent of version 1 cannot have meant.
+const NOT_OF_V1: [&str; 7] = [
+    "user_message",
+    "agent_message",
+    "agent_thought",
+    "state_update",
+    "tool_call_content_chunk",
+    "terminal_update",
+    "terminal_output_chunk",
+];
+
+/// Translates what an agent of version 1 says of one session. What comes out can be read as version 2; what
+/// cannot be said there so that it can is left out.
+#[derive(Debug, Default)]
+pub struct UpdatesToV2 {
+    /// The modes, as an option of version 2.
+    modes: Option<Box<str>>,
+    /// The other options, of version 2.
+    options: Vec<Box<str>>,
+}
+
+impl UpdatesToV2 {
+    /// Nothing is known of the session yet.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The `update` objects that say what this one says. A chunk that has no message id gets this one.
+    pub fn update(&mut self, update: &str, message_id: &str) -> Vec<Box<str>> {
+        let translated = self.translated(update, message_id);
+        let is_readable = |update: &String| serde_json::from_str::<v2::SessionUpdate>(update).is_ok();
+        translated.filter(is_readable).map(Into::into).into_iter().collect()
+    }
+
+    fn translated(&mut self, update: &str, message_id: &str) -> Option<String> {
+        let mut members = Members::parse(update)?;
+        let kind = members.text("sessionUpdate")?;
+        match &*kind {
+            "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" => {
+                if members.text("messageId").is_none() {
+                    members.set_text("messageId", message_id);
+                }
+            }
+            "tool_call" | "tool_call_update" => {
+                members.set_text("sessionUpdate", "tool_call_update");
+                call_to_v2(&mut members);
+            }
+            "plan" => {
+                let mut plan = Members::new();
+                plan.set_text("type", "items");
+                plan.set_text("planId", PLAN);
+                plan.set("entries", members.take("entries")?);
+                members.set_text("sessionUpdate", "plan_update");
+                members.set("plan", plan.to_string());
+            }
+            "available_commands_update" => {
+                let commands = commands_to_v2(members.get("availableCommands")?)?;
+                members.set("availableCommands", commands);
+            }
+            "current_mode_update" => {
+                self.set_mode(&text(&members.take("currentModeId")?)?);
+                members.set_text("sessionUpdate", "config_option_update");
+                members.set("configOptions", self.config_options());
+            }
+            "config_option_update" => {
+                self.set_options(members.get("configOptions"));
+                members.set("configOptions", self.config_options());
+            }
+            // Absent is unchanged in both; `null` means that in version 1 alone.
+            "usage_update" => members.forget_nulls(&["cost"]),
+            kind if NOT_OF_V1.contains(&kind) => return None,
+            _ => return Some(update.to_owned()),
+        }
+        Some(members.to_string())
+    }
+
+    /// The answer to `session/new`, `load`, `resume` or `fork`. What it offers is remembered.
+    pub fn setup_answer(&mut self, result: &str) -> Box<str> {
+        let mut members = Members::parse(result).unwrap_or_default();
+        self.modes = members.take("modes").as_deref().and_then(modes_to_option).map(Into::into);
+        self.set_options(members.take("configOptions").as_deref());
+        let options = self.config_options();
+        if options != "[]" {
+            members.set("configOptions", options);
+        }
+        members.to_string().into()
+    }
+
+    /// The request by which an agent of version 1 sets what a client of version 2 sets with
+    /// `session/set_config_option`.
+    pub fn set_config_option(&self, params: &str) -> Result<Call, Untranslatable> {
+        const METHOD: &str = "session/set_config_option";
+        let wrong = |field: &str| Untranslatable::Shape { method: METHOD.into(), field: field.into() };
+        let mut members = Members::parse(params).ok_or_else(|| wrong("params"))?;
+        let option = members.text("configId").ok_or_else(|| wrong("configId"))?;
+        let kind = members.text("type").ok_or_else(|| wrong("type"))?;
+        match &*kind {
+            "id" if &*option == MODE_OPTION => {
+                members.take("configId");
+                members.take("type");
+                members.rename("value", "modeId");
+                return Ok(Call { method: "session/set_mode", params: members.to_string().into() });
+            }
+            "id" => {
+                members.take("type");
+            }
+            "boolean" => {}
+            kind => {
+                return Err(Untranslatable::OptionValue { option: (&*option).into(), kind: kind.into() });
+            }
+        }
+        Ok(Call { method: METHOD, params: members.to_string().into() })
+    }
+
+    /// The answer to a client that set an option, from the agent's answer to `session/set_config_option`.
+    pub fn options_answer(&mut self, result: &str) -> Box<str> {
+        let mut members = Members::parse(result).unwrap_or_default();
+        self.set_options(members.get("configOptions"));
+        members.set("configOptions", self.config_options());
+        members.to_string().into()
+    }
+
+    /// The same, after the agent has taken `session/set_mode`: version 1 answers nothing there.
+    pub fn mode_answer(&mut self, mode: &str) -> Box<str> {
+        self.set_mode(mode);
+        format!(r#"{{"configOptions":{}}}"#, self.config_options()).into()
+    }
+
+    /// What the session offers, as the list of version 2.
+    pub fn config_options(&self) -> String {
+        let is_own = self.options.iter().any(|option| is_mode_option(option));
+        let modes = self.modes.as_ref().filter(|_| !is_own);
+        list(modes.into_iter().chain(&self.options))
+    }
+
+    fn set_options(&mut self, options: Option<&str>) {
+        let options = options.and_then(items).unwrap_or_default();
+        self.options = options.into_iter().map(|option| option_to_v2(option).into()).collect();
+    }
+
+    /// An agent that has an option of its own for its modes means that one. Modes that were never told are a
+    /// choice of one.
+    fn set_mode(&mut self, mode: &str) {
+        let unknown = || {
+            let mode = crate::wire::encode::json_string(mode);
+            let modes =
+                format!(r#"{{"currentModeId":{mode},"availableModes":[{{"id":{mode},"name":{mode}}}]}}"#);
+            modes_to_option(&modes).map(Into::into)
+        };
+        self.modes = self.modes.as_deref().and_then(|option| with_value(option, mode)).or_else(unknown);
+        for option in &mut self.options {
+            if is_mode_option(option)
+                && let Some(changed) = with_value(option, mode)
+            {
+                *option = changed;
+            }
+        }
+    }
+}
+
+fn with_value(option: &str, value: &str) -> Option<Box<str>> {
+    let mut option = Members::parse(option)?;
+    option.set_text("currentValue", value);
+    Some(option.to_string().into())
+}

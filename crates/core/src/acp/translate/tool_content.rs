@@ -1,0 +1,147 @@
+//! The content of a tool call: blocks, diffs and terminals, from one version to the other.
+
+use super::blocks::{self, text_block};
+use super::members::{Members, items, list};
+use super::patch;
+
+/// The members of a tool call that version 2 clears with `null`, where version 1 leaves them as they are.
+pub(super) const FIELDS: [&str; 9] =
+    ["title", "name", "kind", "status", "content", "locations", "rawInput", "rawOutput", "_meta"];
+
+/// A tool call of version 1, or an update of one, for version 2.
+pub(super) fn call_to_v2(call: &mut Members<'_>) {
+    call.forget_nulls(&FIELDS);
+    if let Some(content) = call.get("content").and_then(items) {
+        let content = list(content.into_iter().map(item_to_v2));
+        call.set("content", content);
+    }
+}
+
+/// One item of a call's content for version 2.
+fn item_to_v2(item: &str) -> String {
+    let Some(mut members) = Members::parse(item) else { return item.to_owned() };
+    match members.text("type").as_deref() {
+        Some("diff") => diff_to_v2(members),
+        Some("terminal") => {
+            let id = members.take("terminalId").and_then(|id| super::members::text(&id)).unwrap_or_default();
+            members.set_text("type", "content");
+            members.set("content", text_block(&format!("[terminal {id}]")).to_string());
+            members.to_string()
+        }
+        _ => item.to_owned(),
+    }
+}
+
+/// The file is text, since version 1 gives no other.
+fn diff_to_v2(mut diff: Members<'_>) -> String {
+    let (Some(path), Some(new)) = (diff.text("path"), diff.text("newText")) else { return diff.to_string() };
+    let old = diff.text("oldText");
+    let mut change = Members::new();
+    change.set_text("operation", if old.is_some() { "modify" } else { "add" });
+    change.set_text("path", &path);
+    change.set_text("fileType", "text");
+    let mut patch = Members::new();
+    patch.set_text("format", "git_patch");
+    patch.set_text("text", &patch::of_texts(&path, old.as_deref(), &new));
+    for member in ["path", "oldText", "newText"] {
+        diff.take(member);
+    }
+    diff.set("changes", list([change.to_string()]));
+    diff.set("patch", patch.to_string());
+    diff.to_string()
+}
+
+/// An item of a tool call's content, as version 1 can have it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Item {
+    /// JSON of version 1.
+    Json(Box<str>),
+    /// The text of a terminal of the agent, as it is by then.
+    Terminal(Box<str>),
+}
+
+/// What an item of version 2 is in version 1: a diff may be several.
+pub(super) fn item_to_v1(item: &str) -> Vec<Item> {
+    let Some(mut members) = Members::parse(item) else { return Vec::new() };
+    match members.text("type").as_deref() {
+        Some("content") => {
+            if let Some(block) = members.get("content").map(|block| blocks::to_v1(block).into_owned()) {
+                members.set("content", block);
+            }
+            vec![Item::Json(members.to_string().into())]
+        }
+        Some("diff") => diff_to_v1(members),
+        Some("terminal") => members.text("terminalId").map(Item::Terminal).into_iter().collect(),
+        Some(kind) => {
+            let mut named = text_item(&format!("[content of the kind {kind}]"));
+            named.note("content", item);
+            vec![Item::Json(named.to_string().into())]
+        }
+        None => Vec::new(),
+    }
+}
+
+/// Text as an item of a tool call's content.
+pub(super) fn text_item(text: &str) -> Members<'static> {
+    let mut item = Members::new();
+    item.set_text("type", "content");
+    item.set("content", text_block(text).to_string());
+    item
+}
+
+/// Each hunk of the patch is a diff; a change that the patch does not show is a line of text.
+fn diff_to_v1(mut diff: Members<'_>) -> Vec<Item> {
+    let changes = diff.take("changes").unwrap_or_default();
+    let changes: Vec<Members<'_>> =
+        items(&changes).unwrap_or_default().into_iter().filter_map(Members::parse).collect();
+    let patch = diff.take("patch").unwrap_or_default();
+    let patch = Members::parse(&patch).filter(|patch| patch.get("format") == Some(r#""git_patch""#));
+    let text = patch.and_then(|patch| patch.text("text")).unwrap_or_default();
+    let sections = patch::sections(&text);
+    let mut shown = Vec::new();
+    for (index, change) in changes.iter().enumerate() {
+        let Some(path) = change.text("path") else { continue };
+        let by_place = sections.get(index).filter(|_| sections.len() == changes.len());
+        let section = sections.iter().find(|section| section.is_of(&path)).or(by_place);
+        let is_new = change.get("operation") == Some(r#""add""#);
+        let hunks = section.map(|section| section.hunks.as_slice()).unwrap_or_default();
+        for (old, new) in hunks {
+            let mut hunk = diff.clone();
+            hunk.set_text("path", &path);
+            if !is_new {
+                hunk.set_text("oldText", old);
+            }
+            hunk.set_text("newText", new);
+            shown.push(Item::Json(hunk.to_string().into()));
+        }
+        if hunks.is_empty() {
+            shown.push(Item::Json(text_item(&named_change(change, &path)).to_string().into()));
+        }
+    }
+    shown
+}
+
+/// What a change did, in words.
+fn named_change(change: &Members<'_>, path: &str) -> String {
+    let old = || change.text("oldPath").unwrap_or_default();
+    match change.text("operation").as_deref() {
+        Some("add") => format!("added {path}"),
+        Some("delete") => format!("deleted {path}"),
+        Some("modify") => format!("modified {path}"),
+        Some("move") => format!("moved {} to {path}", old()),
+        Some("copy") => format!("copied {} to {path}", old()),
+        Some(other) => format!("{other} {path}"),
+        None => path.to_owned(),
+    }
+}
+
+/// The status of a tool call in version 1's words; `None` for one that says nothing there.
+pub(super) fn status_to_v1(status: &str) -> Option<&'static str> {
+    match status {
+        "pending" => Some("pending"),
+        "in_progress" | "paused" => Some("in_progress"),
+        "completed" => Some("completed"),
+        "failed" | "cancelled" => Some("failed"),
+        _ => None,
+    }
+}

@@ -1,0 +1,48 @@
+//! What a client said once, in `initialize`, for all its requests: the agent that is meant, and what it is started
+//! with. What a request says itself counts more.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use crate::acp::agent::{CallError, ClientFacts};
+use crate::model::{AgentKey, AgentSpec};
+
+use super::connection::read_meta;
+use super::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta};
+
+/// The defaults of one connection.
+#[derive(Default)]
+pub(super) struct Defaults(Mutex<Arc<ClientMeta>>);
+
+impl Defaults {
+    /// Takes what a client says when it initializes. One that does so again has changed its mind.
+    pub(super) fn take(&self, client: &ClientFacts) -> Result<Arc<ClientMeta>, CallError> {
+        let meta: GreetingMeta = read_meta(client.meta.as_deref())?;
+        let client = Arc::new(meta.client.unwrap_or_default());
+        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&client);
+        Ok(client)
+    }
+
+    fn client(&self) -> Arc<ClientMeta> {
+        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The agent of a request: the one that it names, or else the connection's.
+    pub(super) fn agent(&self, named: Option<AgentMeta>) -> Option<AgentSpec> {
+        named.or_else(|| self.client().agent.clone()).and_then(AgentMeta::spec)
+    }
+
+    /// What the connection's agent is known by, if it has one.
+    pub(super) fn agent_key(&self) -> Option<AgentKey> {
+        self.agent(None).map(|agent| agent.key())
+    }
+
+    /// Fills in what a request that may start an agent does not say.
+    pub(super) fn complete(&self, start: &mut StartMeta) {
+        let client = self.client();
+        if start.environment.is_empty() {
+            start.environment.clone_from(&client.environment);
+        }
+        start.idle_ms = start.idle_ms.or(client.idle_ms);
+        start.with_seq |= client.seq;
+    }
+}

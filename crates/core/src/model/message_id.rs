@@ -1,0 +1,52 @@
+//! The ids of messages that have none of the agent's. They are made of what never changes, so that a message has the
+//! same id in every telling, after every restart, to every client.
+
+use super::{RecordId, Seq, TurnId};
+
+/// The id of a user's message: that of the prompt which began or joined this turn. It is known as soon as the prompt
+/// is accepted.
+pub fn prompt_message_id(record: &RecordId, turn: TurnId) -> String {
+    format!("{record}:turn:{turn}")
+}
+
+/// The id of a message that an agent sent without one, by its first event.
+pub fn run_message_id(record: &RecordId, first: Seq) -> String {
+    format!("{record}:{first}")
+}
+
+/// What an id of ours stands for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum OwnMessageId {
+    /// The prompt of a turn.
+    Prompt(TurnId),
+    /// The message that begins with this event.
+    Run(Seq),
+}
+
+impl OwnMessageId {
+    /// Reads an id that we may have made for this record; `None` for any other.
+    pub fn read(record: &RecordId, id: &str) -> Option<Self> {
+        let rest = id.strip_prefix(record.as_str())?.strip_prefix(':')?;
+        match rest.strip_prefix("turn:") {
+            Some(turn) => Some(Self::Prompt(TurnId(turn.parse().ok()?))),
+            None => Some(Self::Run(Seq(rest.parse().ok()?))),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_id_of_ours_is_read_as_what_it_was_made_of_and_any_other_is_not() {
+        let record = RecordId::new("r").unwrap();
+        let prompt = prompt_message_id(&record, TurnId(3));
+        assert_eq!(OwnMessageId::read(&record, &prompt), Some(OwnMessageId::Prompt(TurnId(3))));
+        let run = run_message_id(&record, Seq(8));
+        assert_eq!(OwnMessageId::read(&record, &run), Some(OwnMessageId::Run(Seq(8))));
+        for other in ["", "r", "r:", "r:x", "r:turn:", "q:8", "r8"] {
+            assert_eq!(OwnMessageId::read(&record, other), None, "{other}");
+        }
+    }
+}
