@@ -107,7 +107,7 @@ pub(crate) enum CliError {
         tls: bool,
     },
     /// The URL of an agent cannot be used.
-    #[error("the URL of the agent {0}")]
+    #[error(transparent)]
     Address(#[from] AddressError),
     /// An agent on another machine cannot be talked to.
     #[error(transparent)]

@@ -30,16 +30,16 @@ pub(crate) struct Address {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum AddressError {
     /// It is none.
-    #[error("is no URL of an agent: {url:?}")]
+    #[error("{url:?} is no URL of an agent")]
     NoUrl {
         /// The text.
         url: String,
     },
     /// It has a name or a password in it, which would be kept with the session.
-    #[error("has a user's name in it")]
+    #[error("the URL of the agent has a user's name in it")]
     Credentials,
     /// Everybody on the way could read along.
-    #[error("leads to another machine without TLS: {url}")]
+    #[error("{url} leads to another machine without TLS")]
     Plain {
         /// The URL.
         url: String,

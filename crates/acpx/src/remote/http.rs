@@ -161,10 +161,14 @@ where
     B: Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
+    let too_long = || refusal(StatusCode::PAYLOAD_TOO_LARGE, "the message is longer than any may be");
+    if body.size_hint().lower() > longest_line() as u64 {
+        return Err(too_long());
+    }
     let body = timeout(BODY, Limited::new(body, longest_line()).collect()).await;
     let body = body.map_err(|_| refusal(StatusCode::REQUEST_TIMEOUT, "the body took too long"))?;
     let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
-        Some(_) => refusal(StatusCode::PAYLOAD_TOO_LARGE, "the message is longer than any may be"),
+        Some(_) => too_long(),
         None => refusal(StatusCode::BAD_REQUEST, "the body cannot be read"),
     })?;
     let body = body.to_bytes();

@@ -54,9 +54,18 @@ pub(crate) struct Server {
     bridge: Arc<Bridge>,
     clients: Arc<Semaphore>,
     http: Mutex<HashMap<String, Arc<HttpConnection>>>,
-    /// The tokens that hold.
-    holding: watch::Sender<HashSet<String>>,
+    /// What the tokens were when they were last looked at.
+    known: watch::Sender<Known>,
     stopping: watch::Sender<bool>,
+}
+
+/// What is known of the tokens.
+#[derive(Debug, Default)]
+struct Known {
+    /// Whether nobody comes in without one.
+    are_needed: bool,
+    /// The ids of those that hold.
+    holding: HashSet<String>,
 }
 
 /// One client's way to the host. Dropped, it ends.
@@ -76,7 +85,7 @@ impl Server {
             bridge: Arc::new(bridge),
             clients: Arc::new(Semaphore::new(CLIENTS)),
             http: Mutex::default(),
-            holding: watch::Sender::default(),
+            known: watch::Sender::default(),
             stopping: watch::Sender::default(),
         })
     }
@@ -175,12 +184,13 @@ impl Server {
         Some(Joined { peer, incoming, place })
     }
 
-    /// Waits until a client may stay no longer: its token is revoked, or the server stops.
+    /// Waits until a client may stay no longer: its token is revoked, or it has none and now needs one, or the server
+    /// stops.
     pub(crate) async fn unwelcome(&self, token: Option<&str>) {
         let revoked = async {
             match token {
                 Some(token) => self.revoked(token).await,
-                None => std::future::pending().await,
+                None => self.token_needed().await,
             }
         };
         tokio::select! {
@@ -199,14 +209,20 @@ impl Server {
     }
 
     async fn revoked(&self, token: &str) {
-        let mut holding = self.holding.subscribe();
-        while holding.changed().await.is_ok() {
-            let is_listed = holding.borrow().contains(token);
+        let mut known = self.known.subscribe();
+        while known.changed().await.is_ok() {
+            let is_listed = known.borrow().holding.contains(token);
             // The list may be from before the token was made.
             if !is_listed && !self.holds(token).await {
                 return;
             }
         }
+    }
+
+    async fn token_needed(&self) {
+        let mut known = self.known.subscribe();
+        // Whoever tells lives as long as the server.
+        drop(known.wait_for(|known| !self.guard.admits_nothing(known.are_needed)).await);
     }
 
     async fn holds(&self, token: &str) -> bool {
@@ -234,8 +250,10 @@ impl Server {
             let listed = tokio::task::spawn_blocking(move || tokens.list()).await;
             // A file that cannot be read now lets nobody new in, and ends nothing.
             if let Ok(Ok(listed)) = listed {
+                let are_needed = !listed.is_empty();
                 let held = listed.into_iter().filter(|token| token.revoked_at.is_none());
-                self.holding.send_replace(held.map(|token| token.token_id).collect());
+                self.known
+                    .send_replace(Known { are_needed, holding: held.map(|token| token.token_id).collect() });
             }
         }
     }

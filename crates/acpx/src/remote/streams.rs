@@ -78,8 +78,18 @@ pub(crate) struct Streams {
 #[derive(Debug)]
 struct SessionStream {
     mailbox: Mailbox,
-    /// Whether the host has named the session.
-    is_known: bool,
+    standing: Standing,
+}
+
+/// What is known of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// The host has not named it yet.
+    Unknown,
+    /// It has.
+    Known,
+    /// It was closed or deleted. Whoever reads its stream need not notice.
+    Over,
 }
 
 /// A request that has no answer yet.
@@ -157,9 +167,13 @@ impl Streams {
         if does != Does::Ends || result.is_none() {
             return way;
         }
-        self.sessions.remove(&session);
+        if way.has_reader() {
+            self.sessions.entry(session).and_modify(|stream| stream.standing = Standing::Over);
+            return way;
+        }
         // A stream that nobody reads ends with its session, and the answer must be heard.
-        if way.has_reader() { way } else { self.connection.clone() }
+        self.sessions.remove(&session);
+        self.connection.clone()
     }
 
     /// The stream of a session that the host has named.
@@ -168,7 +182,7 @@ impl Streams {
             return self.connection.clone();
         }
         let stream = self.sessions.entry(session).or_insert_with(SessionStream::unknown);
-        stream.is_known = true;
+        stream.standing = Standing::Known;
         stream.mailbox.clone()
     }
 
@@ -178,9 +192,9 @@ impl Streams {
         if let Some(stream) = self.sessions.get(session) {
             return stream.mailbox.read().ok_or(NoStream::Busy);
         }
-        // What was opened early and left again was never a stream.
-        self.sessions.retain(|_, stream| stream.is_known || stream.mailbox.has_reader());
-        let unknown = self.sessions.values().filter(|stream| !stream.is_known).count();
+        // What was opened early and left again was never a stream, and what is over and left is none any more.
+        self.sessions.retain(|_, stream| stream.standing == Standing::Known || stream.mailbox.has_reader());
+        let unknown = self.sessions.values().filter(|stream| stream.standing == Standing::Unknown).count();
         if unknown >= UNKNOWN || self.sessions.len() >= SESSIONS {
             return Err(NoStream::Unknown);
         }
@@ -198,7 +212,7 @@ impl Streams {
 
 impl SessionStream {
     fn unknown() -> Self {
-        Self { mailbox: Mailbox::default(), is_known: false }
+        Self { mailbox: Mailbox::default(), standing: Standing::Unknown }
     }
 }
 

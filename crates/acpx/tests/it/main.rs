@@ -13,6 +13,7 @@ mod demo_with_sdk_v2;
 mod editor;
 mod performance;
 mod reading;
+mod remote;
 mod restore_with_demo;
 mod started;
 mod tour;

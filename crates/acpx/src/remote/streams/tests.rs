@@ -100,7 +100,7 @@ async fn a_stream_may_be_opened_before_its_session_is_loaded_but_not_many() {
 }
 
 #[tokio::test]
-async fn the_stream_of_a_session_that_was_closed_tells_the_answer_and_ends() {
+async fn the_stream_of_a_session_that_was_closed_tells_the_answer_and_stays_as_long_as_it_is_read() {
     let mut streams = Streams::default();
     let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
     tell(&mut streams, update).await;
@@ -110,7 +110,14 @@ async fn the_stream_of_a_session_that_was_closed_tells_the_answer_and_ends() {
     tell(&mut streams, closed).await;
     assert_eq!(next(&mut reader).await.as_deref(), Some(update));
     assert_eq!(next(&mut reader).await.as_deref(), Some(closed));
-    assert_eq!(next(&mut reader).await, None);
+    assert_eq!(streams.open(Some("s")).unwrap_err(), NoStream::Busy);
+    drop(reader);
+    // Without a reader there is nothing left of it, and answers are heard on the connection's stream.
+    tell(&mut streams, update).await;
+    streams.heard(&request(2, "session/delete", r#"{"sessionId":"s"}"#), None).unwrap();
+    let deleted = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
+    tell(&mut streams, deleted).await;
+    assert_eq!(next(&mut streams.open(None).unwrap()).await.as_deref(), Some(deleted));
 }
 
 #[tokio::test]
@@ -129,7 +136,8 @@ async fn a_stream_that_nobody_reads_holds_a_bounded_amount() {
     let line = format!(r#"{{"jsonrpc":"2.0","method":"{half}"}}"#);
     tell(&mut streams, &line).await;
     let message = message(&line);
-    let put = streams.way_of(&message).put(message.line().clone());
+    let way = streams.way_of(&message);
+    let put = way.put(message.line().clone());
     let mut put = std::pin::pin!(put);
     let waits = poll_fn(|context| Poll::Ready(put.as_mut().poll(context).is_pending())).await;
     assert!(waits);
