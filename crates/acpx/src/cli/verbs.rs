@@ -212,7 +212,6 @@ The address is printed; ACP is spoken there at /acp, over WebSocket and over HTT
 Only this machine is served unless --listen says otherwise, and then a token (acpx token new) and TLS are needed.
 Sessions go on when a client or the server goes; whoever comes back resumes after the last number it knows.")]
 #[command(override_usage = "acpx [AGENT] serve [FLAGS]")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct ServeArgs {
     /// Listen at this address and port; port 0 is any that is free
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen_address)]
@@ -226,7 +225,7 @@ pub(super) struct ServeArgs {
     /// Serve other machines without a token or without TLS: whoever reaches us runs programs here
     #[arg(long)]
     pub(super) insecure_public: bool,
-    /// Let web pages of this origin in, such as https://page.example; may be given several times
+    /// Let web pages of this origin in, a scheme with a host; may be given several times
     #[arg(long, value_name = "ORIGIN")]
     pub(super) allow_origin: Vec<String>,
     /// Let clients have everything approved unseen

@@ -29,7 +29,7 @@ pub(crate) struct RemoteAgentArgs {
     /// Go there without TLS, even though it is another machine
     #[arg(long)]
     insecure: bool,
-    /// Read the token from this file instead of ACPX_REMOTE_TOKEN
+    /// Read the token from this file instead of the environment
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
 }

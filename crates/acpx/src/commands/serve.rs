@@ -40,7 +40,8 @@ pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode
     let tokens = Tokens::of(reach.place.home());
     let is_loopback = is_loopback(address);
     let tokens_needed = tokens.are_needed()?;
-    if !is_loopback && !insecure_public && !(tokens_needed && tls.is_some()) {
+    let is_protected = tokens_needed && tls.is_some();
+    if !(is_loopback || insecure_public || is_protected) {
         return Err(CliError::PublicAddress { address, token: tokens_needed, tls: tls.is_some() });
     }
     let acceptor = tls.map(|(certificate, key)| tls::acceptor(&certificate, &key)).transpose()?;

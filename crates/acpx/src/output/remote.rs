@@ -67,7 +67,7 @@ pub(crate) fn token_made(secret: &str, token: &Token, console: &mut Console<'_>)
         Format::Quiet => writeln!(console.out, "{secret}")?,
         Format::Text => {
             writeln!(console.out, "{secret}")?;
-            console.banner(&format!("this is token {}; it is not shown again", token.token_id));
+            console.banner(&format!("this is token {}; it is not shown again", token.id));
         }
         Format::Json => {
             let object = TokenObject { action: "token_created", token: Some(secret), known: token };
@@ -83,7 +83,7 @@ pub(crate) fn tokens(tokens: &[Token], console: &mut Console<'_>) -> io::Result<
         Format::Json => json_line(&TokensObject { action: "tokens", tokens }, &mut *console.out)?,
         Format::Quiet => {
             for token in tokens {
-                writeln!(console.out, "{}", token.token_id)?;
+                writeln!(console.out, "{}", token.id)?;
             }
         }
         Format::Text => {
@@ -102,7 +102,7 @@ pub(crate) fn tokens(tokens: &[Token], console: &mut Console<'_>) -> io::Result<
 pub(crate) fn token_revoked(token: &Token, console: &mut Console<'_>) -> io::Result<()> {
     match console.mode.format {
         Format::Quiet => {}
-        Format::Text => writeln!(console.out, "token {} holds no longer", token.token_id)?,
+        Format::Text => writeln!(console.out, "token {} holds no longer", token.id)?,
         Format::Json => {
             json_line(
                 &TokenObject { action: "token_revoked", token: None, known: token },
@@ -114,14 +114,11 @@ pub(crate) fn token_revoked(token: &Token, console: &mut Console<'_>) -> io::Res
 }
 
 fn line(token: &Token) -> String {
-    let mut line = format!("{}  made {}", token.token_id, token.created_at);
-    match (token.revoked_at, token.last_used_at) {
-        (Some(at), _) => line.push_str(&format!("  revoked {at}")),
-        (None, Some(at)) => line.push_str(&format!("  used {at}")),
-        (None, None) => line.push_str("  never used"),
-    }
-    if let Some(name) = &token.name {
-        line.push_str(&format!("  {name}"));
-    }
-    line
+    let state = match (token.revoked_at, token.last_used_at) {
+        (Some(at), _) => format!("revoked {at}"),
+        (None, Some(at)) => format!("used {at}"),
+        (None, None) => "never used".to_owned(),
+    };
+    let name = token.name.as_ref().map_or_else(String::new, |name| format!("  {name}"));
+    format!("{}  made {}  {state}{name}", token.id, token.created_at)
 }

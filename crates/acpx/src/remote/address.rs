@@ -120,10 +120,13 @@ impl fmt::Display for Address {
 mod tests {
     use super::*;
 
+    /// What a URL is read as, with its host and its port.
+    type Read = Result<(&'static str, &'static str, u16), AddressError>;
+
     #[test]
     fn a_url_leads_somewhere_and_without_tls_no_further_than_this_machine() {
         let plain = |url: &str| AddressError::Plain { url: url.to_owned() };
-        let cases: &[(&str, bool, Result<(&str, &str, u16), AddressError>)] = &[
+        let cases: &[(&str, bool, Read)] = &[
             ("wss://far.example/acp", false, Ok(("wss://far.example/acp", "far.example", 443))),
             ("wss://far.example", false, Ok(("wss://far.example/acp", "far.example", 443))),
             (

@@ -7,10 +7,12 @@
 
 pub(crate) mod address;
 pub(crate) mod client;
+pub(crate) mod connection;
 pub(crate) mod events;
 pub(crate) mod filter;
 pub(crate) mod guard;
 pub(crate) mod http;
+pub(crate) mod refusal;
 pub(crate) mod server;
 pub(crate) mod streams;
 pub(crate) mod tls;

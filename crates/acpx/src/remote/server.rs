@@ -20,9 +20,10 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use super::connection::HttpConnection;
 use super::filter::Allowance;
 use super::guard::Guard;
-use super::http::{self, HttpConnection};
+use super::http;
 use super::limits;
 use super::tokens::Tokens;
 use crate::output;
@@ -252,8 +253,7 @@ impl Server {
             if let Ok(Ok(listed)) = listed {
                 let are_needed = !listed.is_empty();
                 let held = listed.into_iter().filter(|token| token.revoked_at.is_none());
-                self.known
-                    .send_replace(Known { are_needed, holding: held.map(|token| token.token_id).collect() });
+                self.known.send_replace(Known { are_needed, holding: held.map(|token| token.id).collect() });
             }
         }
     }

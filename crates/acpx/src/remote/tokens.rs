@@ -78,7 +78,8 @@ impl TokenError {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Token {
-    pub(crate) token_id: String,
+    #[serde(rename = "tokenId")]
+    pub(crate) id: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) name: Option<String>,
     pub(crate) created_at: Timestamp,
@@ -175,7 +176,7 @@ impl Tokens {
     pub(crate) fn check(&self, secret: &str) -> Result<Option<String>, TokenError> {
         let hash = hash(secret);
         let contents = self.read()?;
-        let found = contents.tokens.iter().filter(|kept| kept.is(&hash)).last();
+        let found = contents.tokens.iter().rfind(|kept| kept.is(&hash));
         let Some(kept) = found.filter(|kept| kept.revoked_at.is_none()) else { return Ok(None) };
         let id = kept.token_id.clone();
         if kept.is_stale() {
@@ -256,7 +257,7 @@ impl Kept {
     fn token(&self) -> Token {
         let time = |text: &str| Timestamp::parse(text).ok();
         Token {
-            token_id: self.token_id.clone(),
+            id: self.token_id.clone(),
             name: self.name.clone(),
             // A time that somebody has spoilt by hand is no reason to hide the token.
             created_at: time(&self.created_at).unwrap_or_else(epoch),

@@ -9,7 +9,7 @@ use acpx_core::wire::{Incoming, Message, Peer};
 use futures_util::stream::{SplitSink, SplitStream};
 use futures_util::{SinkExt, StreamExt};
 use hyper::header::{self, HeaderMap, HeaderValue};
-use hyper::{Request, Response, StatusCode};
+use hyper::{Request, Response};
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::mpsc;
@@ -22,7 +22,7 @@ use tokio_tungstenite::tungstenite::{self, Utf8Bytes};
 
 use super::events::Reply;
 use super::filter::{self, Allowance, Verdict};
-use super::http::{refusal, too_many};
+use super::refusal::Refusal;
 use super::server::{Joined, Server};
 use super::{CONNECTION, as_line, longest_line};
 
@@ -50,11 +50,10 @@ pub(super) fn upgrade<B: Send + 'static>(
     server: &Arc<Server>,
     token: Option<String>,
     request: Request<B>,
-) -> Result<Response<Reply>, Response<Reply>> {
+) -> Result<Response<Reply>, Refusal> {
     let response = create_response_with_body(&request, || Reply::text(""));
-    let mut response =
-        response.map_err(|error| refusal(StatusCode::BAD_REQUEST, &format!("no WebSocket: {error}")))?;
-    let joined = server.join().ok_or_else(too_many)?;
+    let mut response = response.map_err(|error| Refusal::WebSocket(error.to_string()))?;
+    let joined = server.join().ok_or(Refusal::Full)?;
     let id = HeaderValue::from_str(&uuid::Uuid::now_v7().to_string()).expect("a UUID is ASCII");
     response.headers_mut().insert(CONNECTION, id);
     let server = Arc::clone(server);

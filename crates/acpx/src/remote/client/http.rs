@@ -69,7 +69,7 @@ impl Relay {
                     Some(session) = begun.recv() => far.listen(Some(session)).await?,
                     Some(ended) = far.streams.join_next() => match ended {
                         Ok(ended) => ended?,
-                        Err(error) => return Err(self.lost(error)),
+                        Err(error) => return Err(self.lost(&error)),
                     },
                     inbound = near.incoming.recv() => match inbound {
                         Some(inbound) => far.say(inbound.message()).await?,
@@ -91,8 +91,8 @@ impl Relay {
         }
         let connection = response.headers().get(&CONNECTION).cloned();
         let body = self.in_time(Limited::new(response.into_body(), longest_line()).collect()).await?;
-        let body = body.map_err(|error| self.foreign(error))?.to_bytes();
-        let answer = std::str::from_utf8(&body).map_err(|error| self.foreign(error))?;
+        let body = body.map_err(|error| self.foreign(&error))?.to_bytes();
+        let answer = std::str::from_utf8(&body).map_err(|error| self.foreign(&error))?;
         Ok((connection, as_line(answer)))
     }
 
@@ -105,15 +105,15 @@ impl Relay {
     ) -> Result<Response<Body>, RelayError> {
         let stream = TokioIo::new(self.connect().await?);
         let shaken = self.in_time(hyper::client::conn::http1::handshake(stream)).await?;
-        let (mut sender, connection) = shaken.map_err(|error| self.foreign(error))?;
+        let (mut sender, connection) = shaken.map_err(|error| self.foreign(&error))?;
         // It ends with the response.
         tokio::spawn(connection);
         let accept = if method == Method::GET { "text/event-stream" } else { "application/json" };
         let mut request = Request::new(Full::new(Bytes::from(body)));
-        let path = self.address.path().parse().map_err(|error| self.foreign(error))?;
+        let path = self.address.path().parse().map_err(|error| self.foreign(&error))?;
         *request.uri_mut() = path;
         let said = request.headers_mut();
-        said.insert(HOST, HeaderValue::from_str(self.address.authority()).map_err(|e| self.foreign(e))?);
+        said.insert(HOST, HeaderValue::from_str(self.address.authority()).map_err(|e| self.foreign(&e))?);
         said.insert(ACCEPT, HeaderValue::from_static(accept));
         if method == Method::POST {
             said.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
@@ -123,7 +123,7 @@ impl Relay {
         }
         said.extend(headers.iter().cloned());
         *request.method_mut() = method;
-        self.in_time(sender.send_request(request)).await?.map_err(|error| self.lost(error))
+        self.in_time(sender.send_request(request)).await?.map_err(|error| self.lost(&error))
     }
 
     async fn refused(&self, response: Response<Body>) -> RelayError {
@@ -186,7 +186,7 @@ impl Far<'_> {
     ) -> Result<Vec<(hyper::header::HeaderName, HeaderValue)>, RelayError> {
         let mut headers = vec![(CONNECTION, self.connection.clone())];
         if let Some(session) = session {
-            let value = HeaderValue::from_str(session).map_err(|error| self.relay.foreign(error))?;
+            let value = HeaderValue::from_str(session).map_err(|error| self.relay.foreign(&error))?;
             headers.push((SESSION, value));
         }
         Ok(headers)
@@ -213,9 +213,9 @@ impl Listening {
     async fn hear(self, mut body: Body, is_session: bool) -> Result<(), RelayError> {
         let mut events = Events::default();
         while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| self.relay.lost(error))?;
+            let frame = frame.map_err(|error| self.relay.lost(&error))?;
             let Some(bytes) = frame.data_ref() else { continue };
-            for event in events.take(bytes).map_err(|error| self.relay.foreign(error))? {
+            for event in events.take(bytes).map_err(|error| self.relay.foreign(&error))? {
                 let line = as_line(&event);
                 if let Some(session) = self.begins.begun(&line) {
                     drop(self.tell_begun.send(session).await);
@@ -224,7 +224,7 @@ impl Listening {
                 drop(self.peer.send(line).await);
             }
         }
-        if is_session { Ok(()) } else { Err(self.relay.lost("")) }
+        if is_session { Ok(()) } else { Err(self.relay.lost(&"")) }
     }
 }
 

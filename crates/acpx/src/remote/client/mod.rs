@@ -8,9 +8,9 @@ mod http;
 mod sse;
 mod websocket;
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
+use std::{fmt, io};
 
 use acpx_core::wire::{self, Incoming, Peer};
 use hyper::StatusCode;
@@ -153,11 +153,11 @@ impl Relay {
         timeout(PATIENCE, work).await.map_err(|_| RelayError::Silent { address: self.place() })
     }
 
-    fn foreign(&self, problem: impl ToString) -> RelayError {
+    fn foreign(&self, problem: &dyn fmt::Display) -> RelayError {
         RelayError::Foreign { address: self.place(), problem: problem.to_string() }
     }
 
-    fn lost(&self, reason: impl ToString) -> RelayError {
+    fn lost(&self, reason: &dyn fmt::Display) -> RelayError {
         RelayError::Lost { address: self.place(), reason: reason.to_string() }
     }
 

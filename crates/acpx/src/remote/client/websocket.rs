@@ -37,7 +37,7 @@ impl Relay {
         let stream = self.connect().await?;
         // The stream is secured already, so a request for a plain one is what goes through it.
         let url = format!("ws://{}{}", self.address.authority(), self.address.path());
-        let mut request = url.into_client_request().map_err(|error| self.foreign(error))?;
+        let mut request = url.into_client_request().map_err(|error| self.foreign(&error))?;
         if let Some(token) = &self.token {
             request.headers_mut().insert(AUTHORIZATION, self.bearer(token)?);
         }
@@ -53,14 +53,14 @@ impl Relay {
                     .map(|body| String::from_utf8_lossy(body).into_owned())
                     .unwrap_or_default(),
             }),
-            Err(error) => Err(self.foreign(error)),
+            Err(error) => Err(self.foreign(&error)),
         }
     }
 
     /// A token as a header has it. What cannot be one is not shown.
     pub(super) fn bearer(&self, token: &str) -> Result<HeaderValue, RelayError> {
         let mut value = HeaderValue::from_str(&format!("Bearer {token}"))
-            .map_err(|_| self.foreign("the token for it has characters that no token has"))?;
+            .map_err(|_| self.foreign(&"the token for it has characters that no token has"))?;
         value.set_sensitive(true);
         Ok(value)
     }
@@ -81,7 +81,7 @@ impl Relay {
                 },
                 _ = pings.tick() => Message::Ping(bytes::Bytes::new()),
             };
-            sink.send(frame).await.map_err(|error| self.lost(error))?;
+            sink.send(frame).await.map_err(|error| self.lost(&error))?;
         }
     }
 
@@ -89,9 +89,9 @@ impl Relay {
     async fn hear(&self, mut source: SplitStream<Socket>, peer: &Peer) -> RelayError {
         loop {
             let frame = match timeout(SILENCE, source.next()).await {
-                Err(_) => return self.lost("nothing was heard for too long"),
-                Ok(None) => return self.lost(""),
-                Ok(Some(Err(error))) => return self.lost(error),
+                Err(_) => return self.lost(&"nothing was heard for too long"),
+                Ok(None) => return self.lost(&""),
+                Ok(Some(Err(error))) => return self.lost(&error),
                 Ok(Some(Ok(frame))) => frame,
             };
             match frame {
@@ -100,7 +100,8 @@ impl Relay {
                     drop(peer.send(as_line(&text)).await);
                 }
                 Message::Close(close) => {
-                    return self.lost(close.map(|close| close.reason.to_string()).unwrap_or_default());
+                    let reason = close.map(|close| close.reason.to_string());
+                    return self.lost(&reason.unwrap_or_default());
                 }
                 _ => {}
             }

@@ -4,6 +4,9 @@ use super::*;
 
 const OPEN: Guard = Guard { is_loopback: true, insecure_public: false, origins: Vec::new() };
 
+/// The headers of a request, in order.
+type Headers = &'static [(&'static str, &'static str)];
+
 fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
     let header = |(name, value): &(&'static str, &str)| {
         (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
@@ -19,7 +22,7 @@ fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
 fn without_a_token_only_a_program_that_asks_this_machine_by_its_own_name_comes_in() {
     let page = Guard { origins: vec!["https://page.example".to_owned()], ..OPEN };
     let public = Guard { is_loopback: false, ..OPEN };
-    let cases: &[(&Guard, &[(&str, &str)], Result<(), Outside>)] = &[
+    let cases: &[(&Guard, Headers, Result<(), Outside>)] = &[
         (&OPEN, &[("host", "127.0.0.1:7")], Ok(())),
         (&OPEN, &[("host", "localhost:7")], Ok(())),
         (&OPEN, &[("host", "[::1]:7")], Ok(())),

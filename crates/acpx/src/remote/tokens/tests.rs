@@ -17,15 +17,15 @@ fn a_token_lets_in_until_it_is_revoked_and_nothing_else_does() {
     let (other, _) = tokens.make(None).unwrap();
     assert!(tokens.are_needed().unwrap());
     assert_eq!(secret.len(), PREFIX.len() + 64);
-    assert_eq!(tokens.check(&secret).unwrap(), Some(token.token_id.clone()));
-    for wrong in ["", "acpx_", &secret[..secret.len() - 1], &format!("{secret}0"), &token.token_id] {
+    assert_eq!(tokens.check(&secret).unwrap(), Some(token.id.clone()));
+    for wrong in ["", "acpx_", &secret[..secret.len() - 1], &format!("{secret}0"), &token.id] {
         assert_eq!(tokens.check(wrong).unwrap(), None);
     }
-    let revoked = tokens.revoke(&token.token_id).unwrap();
+    let revoked = tokens.revoke(&token.id).unwrap();
     assert!(revoked.revoked_at.is_some());
-    assert_eq!(tokens.revoke(&token.token_id).unwrap(), revoked);
+    assert_eq!(tokens.revoke(&token.id).unwrap(), revoked);
     assert_eq!(tokens.check(&secret).unwrap(), None);
-    assert!(!tokens.still_holds(&token.token_id).unwrap());
+    assert!(!tokens.still_holds(&token.id).unwrap());
     assert!(tokens.check(&other).unwrap().is_some());
 }
 
@@ -33,7 +33,7 @@ fn a_token_lets_in_until_it_is_revoked_and_nothing_else_does() {
 fn a_home_whose_last_token_is_revoked_still_wants_one() {
     let (_home, tokens) = tokens();
     let (_, token) = tokens.make(None).unwrap();
-    tokens.revoke(&token.token_id).unwrap();
+    tokens.revoke(&token.id).unwrap();
     assert!(tokens.are_needed().unwrap());
 }
 

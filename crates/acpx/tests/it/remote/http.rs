@@ -8,6 +8,9 @@ use serde_json::{Value, json};
 use super::{Served, head};
 use crate::acpx::Place;
 
+/// The headers of a request, in order.
+type Headers<'a> = &'a [(&'a str, &'a str)];
+
 /// A client that speaks HTTP.
 pub(super) struct Poster<'a> {
     served: &'a Served,
@@ -137,8 +140,8 @@ fn a_client_over_http_lives_a_session_on_two_streams() {
     assert!(crate::editor::words(&before).contains(&"agent: The edit was made.".to_owned()), "{before:?}");
     assert_eq!(answer["result"]["stopReason"], "end_turn");
     // What is refused on the way in is answered where the answer would have come.
-    let server = json!({ "name": "s", "command": "sh", "args": [], "env": [] });
-    let load = json!({ "sessionId": session, "cwd": place.work(), "mcpServers": [server] });
+    let stdio = json!({ "name": "s", "command": "sh", "args": [], "env": [] });
+    let load = json!({ "sessionId": session, "cwd": place.work(), "mcpServers": [stdio] });
     assert_eq!(poster.post(None, &request(3, "session/load", &load)), 202);
     assert_eq!(stream.hear_answer(3).1["error"]["code"], -32602);
     assert_eq!(poster.end(), 202);
@@ -190,7 +193,7 @@ fn what_is_wrong_with_a_request_is_its_status() {
     let list = request(1, "session/list", &json!({})).to_string();
     let nameless = request(1, "session/prompt", &json!({ "prompt": [] })).to_string();
     let named = prompt(1, "s", "x").to_string();
-    let cases: &[(&str, &[(&str, &str)], &str, u16)] = &[
+    let cases: &[(&str, Headers<'_>, &str, u16)] = &[
         ("POST", &[connection], &list, 415),
         ("POST", &[("content-type", "text/plain"), connection], &list, 415),
         ("POST", &[json], &list, 400),

@@ -85,8 +85,8 @@ fn a_client_from_elsewhere_names_no_agent_and_starts_nothing_here() {
     assert!(made["result"]["sessionId"].is_string(), "{made}");
     assert!(!mark.exists());
 
-    let server = json!({ "name": "s", "command": "/bin/touch", "args": [mark], "env": [] });
-    let params = json!({ "cwd": place.work(), "mcpServers": [server] });
+    let stdio = json!({ "name": "s", "command": "/bin/touch", "args": [mark], "env": [] });
+    let params = json!({ "cwd": place.work(), "mcpServers": [stdio] });
     let refused = socket.call("session/new", params.clone());
     let error = &refused["error"];
     assert_eq!((&error["code"], &error["data"]["field"]), (&json!(-32602), &json!("mcpServers[0]")));
