@@ -199,7 +199,9 @@ impl Conversation {
         if let Some(content) = content {
             message.text.clear();
             message.blocks.clear();
-            content.into_iter().for_each(|piece| message.append(piece));
+            for piece in content {
+                message.append(piece);
+            }
         }
     }
 

@@ -89,9 +89,10 @@ impl TextView {
             }
             Update::Tool { call, fields, .. } => self.tool(call, &fields, out),
             Update::Plan { fields } => self.plan(&fields, out),
-            // Only version 2 says these, and what is shown here is read as version 1.
-            Update::Message { .. } | Update::ToolContent { .. } => Ok(()),
-            Update::Chunk { kind: MessageKind::User, .. }
+            // Only version 2 tells messages whole and content in pieces; what is shown here is read as version 1.
+            Update::Message { .. }
+            | Update::ToolContent { .. }
+            | Update::Chunk { kind: MessageKind::User, .. }
             | Update::Title(_)
             | Update::State
             | Update::Unknown => Ok(()),

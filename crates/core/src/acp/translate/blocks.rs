@@ -12,7 +12,7 @@ const KINDS: [&str; 5] = ["text", "image", "audio", "resource_link", "resource"]
 
 /// The blocks of a prompt for an agent of another version.
 pub fn prompt_blocks(blocks: &str, to: ProtocolVersion) -> Result<Box<str>, Untranslatable> {
-    let wrong = || Untranslatable::Shape { method: "session/prompt".into(), field: "prompt".into() };
+    let wrong = || Untranslatable::shape("prompt");
     for (index, block) in items(blocks).ok_or_else(wrong)?.into_iter().enumerate() {
         let kind = Members::parse(block).and_then(|block| block.text("type")).ok_or_else(wrong)?;
         if to == ProtocolVersion::V1 && !KINDS.contains(&&*kind) {

@@ -7,10 +7,8 @@ use std::sync::Arc;
 #[non_exhaustive]
 pub enum Untranslatable {
     /// The params are no object, or a member that matters is of another shape.
-    #[error("the parameter {field} of {method} is not of the shape that the protocol gives it")]
+    #[error("the parameter {field} is not of the shape that the protocol gives it")]
     Shape {
-        /// The request's method.
-        method: Arc<str>,
         /// Where in the params.
         field: Arc<str>,
     },
@@ -58,10 +56,14 @@ pub enum Untranslatable {
 }
 
 impl Untranslatable {
+    pub(super) fn shape(field: &str) -> Self {
+        Self::Shape { field: field.into() }
+    }
+
     /// The parameter it is about, for an answer that names it; `None` if it is about the method.
     pub fn field(&self) -> Option<String> {
         match self {
-            Self::Shape { field, .. } => Some(field.to_string()),
+            Self::Shape { field } => Some(field.to_string()),
             Self::Server { .. } => Some("mcpServers".to_owned()),
             Self::Block { index, .. } => Some(format!("prompt[{index}]")),
             Self::Cursor { .. } => Some("replayFrom".to_owned()),

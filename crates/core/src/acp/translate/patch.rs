@@ -10,36 +10,35 @@ const NO_NEWLINE: &str = "\\ No newline at end of file";
 /// A patch for one file; `old` is `None` for a file that was not there.
 pub(super) fn of_texts(path: &str, old: Option<&str>, new: &str) -> String {
     let (from, to) = (quoted(&format!("a{}", rooted(path))), quoted(&format!("b{}", rooted(path))));
-    let mut patch = format!("diff --git {from} {to}\n");
-    match old {
-        Some(_) => write_line(&mut patch, "--- ", &from),
-        None => {
-            patch.push_str("new file mode 100644\n");
-            write_line(&mut patch, "--- ", "/dev/null");
-        }
+    let mut text = format!("diff --git {from} {to}\n");
+    if old.is_some() {
+        write_line(&mut text, "--- ", &from);
+    } else {
+        text.push_str("new file mode 100644\n");
+        write_line(&mut text, "--- ", "/dev/null");
     }
-    write_line(&mut patch, "+++ ", &to);
+    write_line(&mut text, "+++ ", &to);
     let (old, new) = (lines(old.unwrap_or_default()), lines(new));
     let before = old.iter().zip(&new).take_while(|(old, new)| old == new).count();
     let rest = old.len().min(new.len()) - before;
     let after = old.iter().rev().zip(new.iter().rev()).take(rest).take_while(|(old, new)| old == new).count();
     let start = |lines: &[&str]| usize::from(!lines.is_empty());
     // Writing to a text cannot fail.
-    let _written = writeln!(patch, "@@ -{},{} +{},{} @@", start(&old), old.len(), start(&new), new.len());
+    let _written = writeln!(text, "@@ -{},{} +{},{} @@", start(&old), old.len(), start(&new), new.len());
     let (old_middle, new_middle) = (before..old.len() - after, before..new.len() - after);
     for line in old.get(..before).unwrap_or_default() {
-        hunk_line(&mut patch, ' ', line);
+        hunk_line(&mut text, ' ', line);
     }
     for line in old.get(old_middle).unwrap_or_default() {
-        hunk_line(&mut patch, '-', line);
+        hunk_line(&mut text, '-', line);
     }
     for line in new.get(new_middle).unwrap_or_default() {
-        hunk_line(&mut patch, '+', line);
+        hunk_line(&mut text, '+', line);
     }
     for line in old.get(old.len() - after..).unwrap_or_default() {
-        hunk_line(&mut patch, ' ', line);
+        hunk_line(&mut text, ' ', line);
     }
-    patch
+    text
 }
 
 fn write_line(patch: &mut String, head: &str, rest: &str) {
@@ -117,11 +116,11 @@ pub(super) fn sections(patch: &str) -> Vec<Section<'_>> {
     let mut last = ' ';
     for line in patch.split_inclusive('\n') {
         let bare = line.strip_suffix('\n').unwrap_or(line);
-        if owed != (0, 0) || (bare == NO_NEWLINE && last != ' ') {
-            if let Some((old, new)) = sections.last_mut().and_then(|section| section.hunks.last_mut()) {
-                last = take_line(line, bare, last, (old, new), &mut owed);
-                continue;
-            }
+        let is_hunks = owed != (0, 0) || (bare == NO_NEWLINE && last != ' ');
+        if is_hunks && let Some((old, new)) = sections.last_mut().and_then(|section| section.hunks.last_mut())
+        {
+            last = take_line(line, bare, last, (old, new), &mut owed);
+            continue;
         }
         last = ' ';
         if bare.starts_with("diff --git ") {

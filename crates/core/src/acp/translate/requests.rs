@@ -1,9 +1,10 @@
 //! A client's requests for an agent of the other version: which method says the same there, and with what params.
-//! What needs to know the session, setting modes and options, is asked of its translator instead.
+//! Setting a mode of version 1 needs to know the session, so it is asked of its translator, `UpdatesToV1`, instead.
 
 use super::blocks::prompt_blocks;
 use super::error::Untranslatable;
 use super::members::Members;
+use super::options::MODE_OPTION;
 use super::servers::{in_params, servers_to_v1, servers_to_v2};
 use crate::model::ProtocolVersion;
 
@@ -18,7 +19,7 @@ pub struct Call {
 
 /// What a client of version 1 asks, for an agent of version 2. Its `session/load` is a resume with a replay.
 pub fn request_to_v2(method: &str, params: &str) -> Result<Call, Untranslatable> {
-    let mut members = object(method, params)?;
+    let mut members = object(params)?;
     let method = match method {
         "authenticate" => "auth/login",
         "logout" => "auth/logout",
@@ -47,9 +48,9 @@ pub fn request_to_v2(method: &str, params: &str) -> Result<Call, Untranslatable>
 }
 
 /// What a client of version 2 asks, for an agent of version 1. A resume with a replay from the start is a load; no
-/// other replay can be asked for there.
+/// other replay can be asked for there. Setting the option that stands for the modes is `session/set_mode`.
 pub fn request_to_v1(method: &str, params: &str) -> Result<Call, Untranslatable> {
-    let mut members = object(method, params)?;
+    let mut members = object(params)?;
     let method = match method {
         "auth/login" => "authenticate",
         "auth/logout" => "logout",
@@ -78,10 +79,32 @@ pub fn request_to_v1(method: &str, params: &str) -> Result<Call, Untranslatable>
             blocks(&members, ProtocolVersion::V1)?;
             "session/prompt"
         }
-        "session/set_config_option" => return super::UpdatesToV2::new().set_config_option(params),
+        "session/set_config_option" => set_option_to_v1(&mut members)?,
         method => known(method)?,
     };
     Ok(Call { method, params: members.to_string().into() })
+}
+
+fn set_option_to_v1(params: &mut Members<'_>) -> Result<&'static str, Untranslatable> {
+    let wrong = Untranslatable::shape;
+    let option = params.text("configId").ok_or_else(|| wrong("configId"))?;
+    let kind = params.text("type").ok_or_else(|| wrong("type"))?;
+    match &*kind {
+        "id" if &*option == MODE_OPTION => {
+            params.take("configId");
+            params.take("type");
+            params.rename("value", "modeId");
+            return Ok("session/set_mode");
+        }
+        "id" => {
+            params.take("type");
+        }
+        "boolean" => {}
+        kind => {
+            return Err(Untranslatable::OptionValue { option: (&*option).into(), kind: kind.into() });
+        }
+    }
+    Ok("session/set_config_option")
 }
 
 fn blocks(params: &Members<'_>, to: ProtocolVersion) -> Result<(), Untranslatable> {
@@ -104,10 +127,9 @@ fn known(method: &str) -> Result<&'static str, Untranslatable> {
 }
 
 /// Params that are absent are an object without members.
-fn object<'a>(method: &str, params: &'a str) -> Result<Members<'a>, Untranslatable> {
+fn object(params: &str) -> Result<Members<'_>, Untranslatable> {
     if params == "null" {
         return Ok(Members::new());
     }
-    let wrong = || Untranslatable::Shape { method: method.into(), field: "params".into() };
-    Members::parse(params).ok_or_else(wrong)
+    Members::parse(params).ok_or_else(|| Untranslatable::shape("params"))
 }

@@ -50,7 +50,9 @@ impl Said {
         });
         let revision = self.revision;
         *self = Self { revision, ..Self::default() };
-        blocks.iter().for_each(|block| self.append(block));
+        for block in blocks {
+            self.append(block);
+        }
         rest
     }
 
@@ -113,7 +115,7 @@ mod tests {
         assert_eq!(said.replace(&[&whole, IMAGE]), [Rest::Text("c".into()), Rest::Block(IMAGE)]);
         assert_eq!(said.replace(&[&whole, IMAGE]), []);
         let more = text("d");
-        assert_eq!(said.replace(&[&whole, IMAGE, &more]), [Rest::Block(&*more)]);
+        assert_eq!(said.replace(&[&whole, IMAGE, &more]), [Rest::Block(&more)]);
         assert_eq!(said.id("m"), "m");
     }
 
@@ -121,12 +123,12 @@ mod tests {
     fn a_message_that_changed_or_shrank_is_told_anew_under_another_id() {
         let mut said = Said::default();
         let (old, new) = (text("ab"), text("ax"));
-        assert_eq!(said.replace(&[&old]), [Rest::Block(&*old)]);
-        assert_eq!(said.replace(&[&new]), [Rest::Block(&*new)]);
+        assert_eq!(said.replace(&[&old]), [Rest::Block(&old)]);
+        assert_eq!(said.replace(&[&new]), [Rest::Block(&new)]);
         assert_eq!(said.id("m"), "m~2");
         assert_eq!(said.replace(&[]), []);
         assert_eq!(said.id("m"), "m~3");
-        assert_eq!(said.replace(&[&new]), [Rest::Block(&*new)]);
+        assert_eq!(said.replace(&[&new]), [Rest::Block(&new)]);
         assert_eq!(said.id("m"), "m~3");
     }
 }

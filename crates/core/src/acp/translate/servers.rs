@@ -49,7 +49,7 @@ fn each(
     servers: &str,
     translated: impl Fn(Members<'_>) -> Result<String, Untranslatable>,
 ) -> Result<String, Untranslatable> {
-    let wrong = || Untranslatable::Shape { method: "session/new".into(), field: "mcpServers".into() };
+    let wrong = || Untranslatable::shape("mcpServers");
     let servers = items(servers).ok_or_else(wrong)?;
     let server = |server| translated(Members::parse(server).ok_or_else(wrong)?);
     Ok(list(servers.into_iter().map(server).collect::<Result<Vec<_>, _>>()?))

@@ -115,7 +115,7 @@ pub const TABLE: &[Row] = &[
         "`tool_call` for the first of a call, with its `name` or nothing as a title if it has none; then `tool_call_update`",
     ),
     v2(
-        "`tool_call_content_chunk`",
+        "update of the kind `\"tool_call_content_chunk\"`",
         "`tool_call_update` with all of the content; of a call with more than 64 KiB the end, and a text that says so",
     ),
     v2(

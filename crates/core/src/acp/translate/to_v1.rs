@@ -52,7 +52,7 @@ impl Default for UpdatesToV1 {
 }
 
 impl UpdatesToV1 {
-    /// Nothing is known of the session yet.
+    /// Nothing is known of the session yet. Each ACP session has one of its own: the ids of another are others.
     pub fn new() -> Self {
         Self {
             messages: Recent::new(MAX_MESSAGES),
@@ -185,8 +185,7 @@ impl UpdatesToV1 {
 
     /// The request by which an agent of version 2 sets what a client of version 1 sets with `session/set_mode`.
     pub fn set_mode(&self, params: &str) -> Result<Call, Untranslatable> {
-        let wrong =
-            |field: &str| Untranslatable::Shape { method: "session/set_mode".into(), field: field.into() };
+        let wrong = Untranslatable::shape;
         let mut members = Members::parse(params).ok_or_else(|| wrong("params"))?;
         let mode = members.take("modeId").ok_or_else(|| wrong("modeId"))?;
         let (option, _) = self.offered.mode.as_ref().ok_or(Untranslatable::NoModes)?;

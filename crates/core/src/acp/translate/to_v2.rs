@@ -3,10 +3,8 @@
 
 use agent_client_protocol_schema::v2;
 
-use super::Call;
-use super::error::Untranslatable;
 use super::members::{Members, items, list, text};
-use super::options::{MODE_OPTION, commands_to_v2, is_mode_option, modes_to_option, option_to_v2};
+use super::options::{commands_to_v2, is_mode_option, modes_to_option, option_to_v2};
 use super::tool_content::call_to_v2;
 
 /// The plan of version 1, which has no more than one.
@@ -34,7 +32,7 @@ pub struct UpdatesToV2 {
 }
 
 impl UpdatesToV2 {
-    /// Nothing is known of the session yet.
+    /// Nothing is known of the session yet. Each ACP session has one of its own: the ids of another are others.
     pub fn new() -> Self {
         Self::default()
     }
@@ -98,32 +96,6 @@ impl UpdatesToV2 {
             members.set("configOptions", options);
         }
         members.to_string().into()
-    }
-
-    /// The request by which an agent of version 1 sets what a client of version 2 sets with
-    /// `session/set_config_option`.
-    pub fn set_config_option(&self, params: &str) -> Result<Call, Untranslatable> {
-        const METHOD: &str = "session/set_config_option";
-        let wrong = |field: &str| Untranslatable::Shape { method: METHOD.into(), field: field.into() };
-        let mut members = Members::parse(params).ok_or_else(|| wrong("params"))?;
-        let option = members.text("configId").ok_or_else(|| wrong("configId"))?;
-        let kind = members.text("type").ok_or_else(|| wrong("type"))?;
-        match &*kind {
-            "id" if &*option == MODE_OPTION => {
-                members.take("configId");
-                members.take("type");
-                members.rename("value", "modeId");
-                return Ok(Call { method: "session/set_mode", params: members.to_string().into() });
-            }
-            "id" => {
-                members.take("type");
-            }
-            "boolean" => {}
-            kind => {
-                return Err(Untranslatable::OptionValue { option: (&*option).into(), kind: kind.into() });
-            }
-        }
-        Ok(Call { method: METHOD, params: members.to_string().into() })
     }
 
     /// The answer to a client that set an option, from the agent's answer to `session/set_config_option`.

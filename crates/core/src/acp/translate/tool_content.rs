@@ -40,14 +40,14 @@ fn diff_to_v2(mut diff: Members<'_>) -> String {
     change.set_text("operation", if old.is_some() { "modify" } else { "add" });
     change.set_text("path", &path);
     change.set_text("fileType", "text");
-    let mut patch = Members::new();
-    patch.set_text("format", "git_patch");
-    patch.set_text("text", &patch::of_texts(&path, old.as_deref(), &new));
+    let mut shown = Members::new();
+    shown.set_text("format", "git_patch");
+    shown.set_text("text", &patch::of_texts(&path, old.as_deref(), &new));
     for member in ["path", "oldText", "newText"] {
         diff.take(member);
     }
     diff.set("changes", list([change.to_string()]));
-    diff.set("patch", patch.to_string());
+    diff.set("patch", shown.to_string());
     diff.to_string()
 }
 
@@ -94,9 +94,9 @@ fn diff_to_v1(mut diff: Members<'_>) -> Vec<Item> {
     let changes = diff.take("changes").unwrap_or_default();
     let changes: Vec<Members<'_>> =
         items(&changes).unwrap_or_default().into_iter().filter_map(Members::parse).collect();
-    let patch = diff.take("patch").unwrap_or_default();
-    let patch = Members::parse(&patch).filter(|patch| patch.get("format") == Some(r#""git_patch""#));
-    let text = patch.and_then(|patch| patch.text("text")).unwrap_or_default();
+    let told = diff.take("patch").unwrap_or_default();
+    let told = Members::parse(&told).filter(|told| told.get("format") == Some(r#""git_patch""#));
+    let text = told.and_then(|told| told.text("text")).unwrap_or_default();
     let sections = patch::sections(&text);
     let mut shown = Vec::new();
     for (index, change) in changes.iter().enumerate() {

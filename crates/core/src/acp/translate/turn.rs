@@ -1,6 +1,8 @@
 //! How a turn goes. In version 1 it is over when the prompt is answered; in version 2 the session says that it
 //! runs and that it is idle, and why it stopped.
 
+use agent_client_protocol_schema::v1;
+
 use super::members::Members;
 use crate::acp::StateUpdate;
 use crate::wire::encode::json_string;
@@ -38,18 +40,15 @@ pub fn prompt_answer(state: &StateUpdate) -> Option<Result<Box<str>, Box<str>>> 
     let reason = stop_reason.as_deref().unwrap_or("end_turn");
     if reason == "error" {
         let unsaid = || r#"{"code":-32603,"message":"the agent stopped with an error"}"#.into();
-        let is_error = |error: &&Box<str>| {
-            serde_json::from_str::<agent_client_protocol_schema::v1::Error>(error).is_ok()
-        };
-        return Some(Err(error.as_ref().filter(is_error).cloned().unwrap_or_else(unsaid)));
+        let is_error = |error: &&str| serde_json::from_str::<v1::Error>(error).is_ok();
+        return Some(Err(error.as_deref().filter(is_error).map_or_else(unsaid, Into::into)));
     }
     let mut answer = Members::new();
-    match REASONS.into_iter().find(|known| *known == reason) {
-        Some(known) => answer.set_text("stopReason", known),
-        None => {
-            answer.set_text("stopReason", "end_turn");
-            answer.note("stopReason", &json_string(reason));
-        }
+    if REASONS.contains(&reason) {
+        answer.set_text("stopReason", reason);
+    } else {
+        answer.set_text("stopReason", "end_turn");
+        answer.note("stopReason", &json_string(reason));
     }
     if let Some(usage) = usage {
         answer.set("usage", &**usage);

@@ -1,0 +1,242 @@
+//! Updates, one by one and in a row.
+
+use serde_json::json;
+
+use super::*;
+
+fn to_v2(updates: &[Value]) -> Vec<Value> {
+    let mut translator = UpdatesToV2::new();
+    updates.iter().flat_map(|update| values(&translator.update(&update.to_string(), "made"))).collect()
+}
+
+fn to_v1(updates: &[Value]) -> Vec<Value> {
+    let mut translator = UpdatesToV1::new();
+    updates.iter().flat_map(|update| values(&translator.update(&update.to_string()))).collect()
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// Text in a tool call.
+fn item(shown: &str) -> Value {
+    json!({"type": "content", "content": text(shown)})
+}
+
+#[test]
+fn a_chunk_without_an_id_gets_the_one_that_was_made_and_keeps_all_else() {
+    let chunk =
+        json!({"sessionUpdate": "agent_message_chunk", "content": text("a"), "_meta": {"k": 1}, "new": 1});
+    let mut expected = chunk.clone();
+    expected["messageId"] = json!("made");
+    let with_id = json!({"sessionUpdate": "user_message_chunk", "content": text("a"), "messageId": "own"});
+    assert_eq!(to_v2(&[chunk, with_id.clone()]), [expected, with_id]);
+}
+
+#[test]
+fn a_tool_call_and_its_updates_are_all_updates_and_nulls_mean_unchanged() {
+    let told = to_v2(&[
+        json!({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "T", "kind": null, "rawInput": {"n": 1}}),
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "title": null, "status": "failed", "_meta": null}),
+    ]);
+    let expected = [
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "T", "rawInput": {"n": 1}}),
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "failed"}),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn diffs_and_terminals_of_version_1_are_changes_and_text() {
+    let content = json!([
+        {"type": "diff", "path": "/f", "newText": "n\n", "_meta": {"k": 1}},
+        {"type": "terminal", "terminalId": "x"},
+    ]);
+    let told = to_v2(&[json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": content})]);
+    let expected = json!([
+        {
+            "type": "diff",
+            "_meta": {"k": 1},
+            "changes": [{"operation": "add", "path": "/f", "fileType": "text"}],
+            "patch": {
+                "format": "git_patch",
+                "text": "diff --git a/f b/f\nnew file mode 100644\n--- /dev/null\n+++ b/f\n@@ -0,0 +1,1 @@\n+n\n",
+            },
+        },
+        item("[terminal x]"),
+    ]);
+    assert_eq!(told, [json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": expected})]);
+}
+
+#[test]
+fn what_only_version_2_means_is_not_taken_from_version_1_and_what_is_unknown_is() {
+    let state = json!({"sessionUpdate": "state_update", "state": "idle"});
+    let unknown = json!({"sessionUpdate": "_ours", "n": 1});
+    assert_eq!(to_v2(&[state.clone(), unknown.clone()]), std::slice::from_ref(&unknown));
+    assert_eq!(to_v1(&[state, unknown]), [] as [Value; 0]);
+}
+
+#[test]
+fn a_mode_that_was_never_told_is_a_choice_of_one() {
+    let told = to_v2(&[json!({"sessionUpdate": "current_mode_update", "currentModeId": "plan"})]);
+    let option = json!({
+        "configId": MODE_OPTION, "name": "Mode", "category": "mode", "type": "select",
+        "currentValue": "plan", "options": [{"value": "plan", "name": "plan"}],
+    });
+    assert_eq!(told, [json!({"sessionUpdate": "config_option_update", "configOptions": [option]})]);
+}
+
+#[test]
+fn the_first_update_of_a_call_makes_it_and_later_ones_change_it() {
+    let update = |members: Value| {
+        let mut update = json!({"sessionUpdate": "tool_call_update", "toolCallId": "t"});
+        update.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        update
+    };
+    let told = to_v1(&[
+        update(json!({"name": "run", "title": null, "capabilities": {"cancel": {}}})),
+        update(json!({"status": "cancelled", "title": "T", "_meta": {"k": 1}})),
+        update(json!({"status": "_odd", "content": null, "rawInput": null, "kind": null})),
+    ]);
+    let mut first = update(json!({"name": "run", "title": "run"}));
+    first["sessionUpdate"] = json!("tool_call");
+    let expected = [
+        first,
+        update(json!({"status": "failed", "title": "T", "_meta": {"k": 1, "acpx": {"status": "cancelled"}}})),
+        update(json!({"content": [], "kind": "other", "_meta": {"acpx": {"status": "_odd"}}})),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn pieces_of_content_are_told_with_all_that_the_call_has() {
+    let piece = |shown| json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "t", "content": item(shown)});
+    let update =
+        |content: Value| json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": content});
+    let odd = json!({"type": "_odd", "n": 1});
+    let named = json!({
+        "type": "content", "content": text("[content of the kind _odd]"), "_meta": {"acpx": {"content": odd}},
+    });
+    let told = to_v1(&[piece("a"), piece("b"), update(json!([item("c"), odd])), piece("d")]);
+    let first = json!({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "", "content": [item("a")]});
+    let expected = [
+        first,
+        update(json!([item("a"), item("b")])),
+        update(json!([item("c"), named])),
+        update(json!([item("c"), named, item("d")])),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn of_much_content_the_end_is_told_and_that_there_was_more() {
+    let mut translator = UpdatesToV1::new();
+    let mut last = Vec::new();
+    for index in 0..40 {
+        let shown = format!("{index}:{}", "x".repeat(4000));
+        let piece =
+            json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "t", "content": item(&shown)});
+        last = values(&translator.update(&piece.to_string()));
+        assert!(last[0].to_string().len() < 80_000);
+    }
+    let content = last[0]["content"].as_array().unwrap();
+    assert_eq!(content[0], item("[earlier content is left out]"));
+    assert_eq!(content.last().unwrap(), &item(&format!("39:{}", "x".repeat(4000))));
+}
+
+#[test]
+fn a_patch_is_a_diff_for_each_hunk_and_other_changes_are_named() {
+    let patch = "diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1 +1 @@\n-a\n+b\n@@ -7 +7 @@\n-c\n+d\n";
+    let diff = json!({
+        "type": "diff",
+        "changes": [{"operation": "modify", "path": "/f"}, {"operation": "move", "oldPath": "/g", "path": "/h"}],
+        "patch": {"format": "git_patch", "text": patch},
+    });
+    let told = to_v1(&[
+        json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "T", "content": [diff]}),
+    ]);
+    let expected = json!([
+        {"type": "diff", "path": "/f", "oldText": "a\n", "newText": "b\n"},
+        {"type": "diff", "path": "/f", "oldText": "c\n", "newText": "d\n"},
+        item("moved /g to /h"),
+    ]);
+    assert_eq!(told[0]["content"], expected);
+}
+
+#[test]
+fn a_terminal_is_shown_as_text_in_the_calls_that_refer_to_it_and_nowhere_else() {
+    let call = json!({
+        "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "T",
+        "content": [{"type": "terminal", "terminalId": "x"}],
+    });
+    let told = to_v1(&[
+        json!({"sessionUpdate": "terminal_update", "terminalId": "x", "command": "ls", "output": {"data": "YQo="}}),
+        call,
+        json!({"sessionUpdate": "terminal_output_chunk", "terminalId": "x", "data": "Yg=="}),
+        json!({"sessionUpdate": "terminal_output_chunk", "terminalId": "y", "data": "Yg=="}),
+        json!({"sessionUpdate": "terminal_update", "terminalId": "x", "exitStatus": {"exitCode": 1}}),
+    ]);
+    let shown = |kind: &str, shown: &str| {
+        let mut call = json!({"sessionUpdate": kind, "toolCallId": "t", "content": [item(shown)]});
+        if kind == "tool_call" {
+            call["title"] = json!("T");
+        }
+        call
+    };
+    let expected = [
+        shown("tool_call", "$ ls\na\n"),
+        shown("tool_call_update", "$ ls\na\nb"),
+        shown("tool_call_update", "$ ls\na\nb\n[exit code 1]"),
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn a_whole_message_is_the_rest_of_what_was_told_or_a_new_one() {
+    let chunk = |id: &str, said: &str| json!({"sessionUpdate": "agent_message_chunk", "messageId": id, "content": text(said)});
+    let whole =
+        |content: Value| json!({"sessionUpdate": "agent_message", "messageId": "m", "content": content});
+    let told = to_v1(&[
+        whole(json!([])),
+        chunk("m", "a"),
+        whole(json!([text("ab")])),
+        whole(json!([text("ab")])),
+        json!({"sessionUpdate": "agent_message", "messageId": "m", "_meta": {"k": 1}}),
+        whole(json!([text("x")])),
+        chunk("m", "y"),
+        whole(Value::Null),
+        chunk("m", "z"),
+    ]);
+    let expected =
+        [chunk("m", "a"), chunk("m", "b"), chunk("m~2", "x"), chunk("m~2", "y"), chunk("m~3", "z")];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn several_plans_are_one_in_the_order_they_came() {
+    let entry =
+        |content: &str, status: &str| json!({"content": content, "priority": "low", "status": status});
+    let plan = |id: &str, entries: Value| json!({"sessionUpdate": "plan_update", "plan": {"type": "items", "planId": id, "entries": entries}});
+    let told = to_v1(&[
+        plan("p", json!([entry("a", "pending")])),
+        plan("q", json!([entry("b", "cancelled")])),
+        json!({"sessionUpdate": "plan_removed", "planId": "p"}),
+        json!({"sessionUpdate": "plan_update", "plan": {"type": "markdown", "planId": "q", "content": "x"}}),
+    ]);
+    let mut done = entry("b", "completed");
+    done["_meta"] = json!({"acpx": {"status": "cancelled"}});
+    let one = |entries: Value| json!({"sessionUpdate": "plan", "entries": entries});
+    let expected =
+        [one(json!([entry("a", "pending")])), one(json!([entry("a", "pending"), done])), one(json!([done]))];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn unknown_content_is_named_in_a_text() {
+    let told = to_v1(&[
+        json!({"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": {"type": "_x"}}),
+    ]);
+    let mut block = text("[content of the kind _x]");
+    block["_meta"] = json!({"acpx": {"content": {"type": "_x"}}});
+    assert_eq!(told, [json!({"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": block})]);
+}
