@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acpx_core::engine::{PromptProblem, SessionError};
-use acpx_core::host::{HostError, RunError};
+use acpx_core::host::{CursorError, HostError, RunError};
 use acpx_core::model::{AgentError, PathProblem, SessionIdentity};
 use acpx_core::store::StoreError;
 use acpx_core::store::import_acpx::ImportError;
@@ -73,6 +73,9 @@ pub(crate) enum CliError {
         /// What to do about it.
         remedy: Remedy,
     },
+    /// The conversation has no such place.
+    #[error("{0}")]
+    NoPlace(String),
     /// The agent has no list of its sessions.
     #[error(
         "the agent of {agent} does not list its sessions: it does not advertise sessionCapabilities.list"
@@ -231,6 +234,15 @@ impl From<RunError> for CliError {
     }
 }
 
+impl From<CursorError> for CliError {
+    fn from(error: CursorError) -> Self {
+        match error {
+            CursorError::Store(error) => error.into(),
+            missing => Self::NoPlace(missing.to_string()),
+        }
+    }
+}
+
 impl From<Stop> for CliError {
     fn from(stop: Stop) -> Self {
         match stop {
@@ -288,7 +300,7 @@ impl CliError {
             Self::PublicAddress { .. } => "PUBLIC_ADDRESS",
             Self::Address(_) => "BAD_URL",
             Self::Relay(_) => "REMOTE_LOST",
-            Self::Usage(_) => "USAGE",
+            Self::Usage(_) | Self::NoPlace(_) => "USAGE",
             Self::Agent(_) => "AGENT_UNKNOWN",
             Self::Input(_) => "BAD_PROMPT",
             Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
@@ -327,6 +339,7 @@ impl CliError {
             Self::PublicAddress { token, tls, .. } => Some(protect(*token, *tls).into()),
             Self::Address(error) => Some(error.hint().into()),
             Self::Relay(error) => error.hint().map(Into::into),
+            Self::NoPlace(_) => Some("sessions show says how far it goes".into()),
             Self::NoHome => Some("set ACPX_HOME or HOME".into()),
             Self::RelativeHome(_) => {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())

@@ -18,7 +18,6 @@ mod remote;
 mod scope;
 mod settings;
 mod setup;
-mod stdio;
 mod takeover;
 mod talk;
 

@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::cli::Wait;
 use crate::error::CliError;
-use crate::output::{Console, TurnView};
+use crate::output::{Console, FollowView, TurnView};
 use crate::patience::{Patience, Stop};
 use crate::reach::Reach;
 
@@ -52,12 +52,22 @@ pub(crate) struct Talk<'a> {
 
 /// What is shown of a session.
 struct Shown<'a> {
-    view: &'a mut TurnView,
-    /// The name of our prompt; by it its turn is known.
-    request: RequestId,
-    turn: Option<TurnId>,
+    what: Showing<'a>,
     /// The first event that was not seen yet.
     next: Seq,
+}
+
+/// How much of it.
+enum Showing<'a> {
+    /// One turn.
+    Turn {
+        view: &'a mut TurnView,
+        /// The name of our prompt; by it its turn is known.
+        request: RequestId,
+        turn: Option<TurnId>,
+    },
+    /// Everything.
+    All(&'a mut FollowView),
 }
 
 /// What comes next in a talk.
@@ -124,7 +134,27 @@ impl<'a> Talk<'a> {
 
     /// The same talk about one prompt; `next` is the first event of its record that is to be shown.
     pub(crate) fn showing(self, view: &'a mut TurnView, request: RequestId, next: Seq) -> Self {
-        Self { shown: Some(Shown { view, request, turn: None, next }), ..self }
+        let what = Showing::Turn { view, request, turn: None };
+        Self { shown: Some(Shown { what, next }), ..self }
+    }
+
+    /// The same talk about everything that happens in a record, from an event on.
+    pub(crate) fn following(self, view: &'a mut FollowView, next: Seq) -> Self {
+        Self { shown: Some(Shown { what: Showing::All(view), next }), ..self }
+    }
+
+    /// Shows what is watched until no more will come.
+    pub(crate) async fn look_on(&mut self, client: &mut HostClient) -> Result<(), Trouble> {
+        loop {
+            match self.hear(client, None).await? {
+                Heard::Said(FromHost::WatchEnded { .. }) => return Ok(()),
+                Heard::Said(FromHost::Answer { result: Err(refusal), .. }) => {
+                    return Err(HostError::Refused(refusal).into());
+                }
+                Heard::Said(_) | Heard::Waited => {}
+                Heard::Stop(stop) => return Err(Trouble::Stopped(stop)),
+            }
+        }
     }
 
     /// Does something that needs a host, with the next one if it went away meanwhile.
@@ -314,21 +344,27 @@ impl<'a> Talk<'a> {
     }
 
     fn is_ours(&self, request: &str) -> bool {
-        self.shown.as_ref().is_some_and(|shown| shown.request.as_str() == request)
+        let shown = self.shown.as_ref().map(|shown| &shown.what);
+        matches!(shown, Some(Showing::Turn { request: ours, .. }) if ours.as_str() == request)
     }
 
     /// Shows what belongs to our turn, and what belongs to none: how the agent was brought back for it.
     fn show(&mut self, event: &WatchedEvent) -> Result<(), Trouble> {
         let Some(shown) = &mut self.shown else { return Ok(()) };
         shown.next = event.seq.next();
+        let (view, request, turn) = match &mut shown.what {
+            Showing::All(view) => return Ok(view.event(event, self.console)?),
+            Showing::Turn { view, request, turn } => (view, request, turn),
+        };
         if event.direction == Direction::Ours
-            && let Some(Fact::TurnStarted { turn, request_id, .. }) = Fact::from_body(event.message.get())
-            && shown.request.as_str() == request_id
+            && let Some(Fact::TurnStarted { turn: begun, request_id, .. }) =
+                Fact::from_body(event.message.get())
+            && request.as_str() == request_id
         {
-            shown.turn = Some(TurnId(turn));
+            *turn = Some(TurnId(begun));
         }
-        if event.turn.is_none() || event.turn == shown.turn {
-            shown.view.event(event, self.console)?;
+        if event.turn.is_none() || event.turn == *turn {
+            view.event(event, self.console)?;
         }
         Ok(())
     }

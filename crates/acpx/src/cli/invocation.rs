@@ -1,14 +1,16 @@
 //! What a command line means, before the configuration and the machine are asked: plain values without clap.
 
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 use std::time::Duration;
 
+use acpx_core::acp::Cursor;
 use acpx_core::model::{Fallback, PermissionPolicy, SessionName, WakeOptions};
 
+use super::elsewhere::{ServeArgs, TokenVerb};
 use super::options::{Format, OutputArgs, PermissionArgs, SessionArgs};
 use super::usage::UsageError;
-use super::verbs::{HostVerb, NamedArgs, ServeArgs, SessionsVerb, TokenVerb, Verb, WordArgs};
+use super::verbs::{HostVerb, NamedArgs, SessionsVerb, Verb, WordArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
 use crate::remote::filter::Allowance;
 
@@ -117,8 +119,19 @@ pub(crate) enum SessionsCommand {
     List(ListCommand),
     Show,
     History { limit: NonZeroUsize },
+    Replay(ReplayCommand),
+    Watch { from: Option<Cursor> },
     Close,
     Migrate(MigrateCommand),
+}
+
+/// What to show again.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ReplayCommand {
+    /// Where to begin.
+    pub(crate) from: Option<Cursor>,
+    /// Only so many turns, the last ones.
+    pub(crate) last: Option<NonZeroU64>,
 }
 
 /// Which sessions to list.
@@ -252,6 +265,13 @@ fn read_sessions(verb: SessionsVerb) -> (SessionsCommand, Shared) {
         SessionsVerb::Show(args) => (SessionsCommand::Show, session(args.session, named(args.name))),
         SessionsVerb::History(args) => {
             (SessionsCommand::History { limit: args.limit }, session(args.session, named(args.name)))
+        }
+        SessionsVerb::Replay(args) => {
+            let replay = ReplayCommand { from: args.place.from, last: args.last };
+            (SessionsCommand::Replay(replay), session(args.session, named(args.name)))
+        }
+        SessionsVerb::Watch(args) => {
+            (SessionsCommand::Watch { from: args.place.from }, session(args.session, named(args.name)))
         }
         SessionsVerb::Close(args) => (SessionsCommand::Close, session(args.session, named(args.name))),
         SessionsVerb::Migrate(args) => {

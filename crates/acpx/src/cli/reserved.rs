@@ -6,7 +6,7 @@
 /// Verbs, alone or behind an agent's name.
 const VERBS: [&str; 5] = ["set", "set-mode", "config", "compare", "flow"];
 /// Verbs behind `sessions`.
-const SESSIONS_VERBS: [&str; 5] = ["read", "watch", "export", "import", "prune"];
+const SESSIONS_VERBS: [&str; 4] = ["read", "export", "import", "prune"];
 /// Flags of any verb.
 const FLAGS: [&str; 15] = [
     "--model",

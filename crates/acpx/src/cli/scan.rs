@@ -15,7 +15,8 @@ use crate::error::CliError;
 const AGENT_VERBS: [&str; 7] = ["prompt", "exec", "cancel", "status", "sessions", "acp", "serve"];
 /// Verbs that stand alone.
 const ROOT_VERBS: [&str; 6] = ["host", "token", "tour", "demo-agent", "remote-agent", "help"];
-const SESSIONS_VERBS: [&str; 8] = ["new", "ensure", "list", "show", "history", "close", "migrate", "help"];
+const SESSIONS_VERBS: [&str; 10] =
+    ["new", "ensure", "list", "show", "history", "replay", "watch", "close", "migrate", "help"];
 const HOST_VERBS: [&str; 5] = ["status", "stop", "restart", "run", "help"];
 const TOKEN_VERBS: [&str; 4] = ["new", "list", "revoke", "help"];
 

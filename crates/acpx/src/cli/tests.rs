@@ -112,6 +112,16 @@ fn every_verb_is_read_before_and_behind_an_agent() {
         (&["sessions", "show"], AgentChoice::Default, "Sessions(Show)"),
         (&["sessions", "close"], AgentChoice::Default, "Sessions(Close)"),
         (&["sessions", "history", "--limit", "3"], AgentChoice::Default, "Sessions(History { limit: 3 })"),
+        (
+            &["sessions", "replay", "--from", "turn:2", "--last", "3"],
+            AgentChoice::Default,
+            "Sessions(Replay(ReplayCommand { from: Some(Turn(TurnId(2))), last: Some(3) }))",
+        ),
+        (
+            &["claude", "sessions", "watch", "--from", "message:a:b"],
+            named("claude"),
+            r#"Sessions(Watch { from: Some(Message("a:b")) })"#,
+        ),
         (&["--limit", "3", "sessions", "history"], AgentChoice::Default, "Sessions(History { limit: 3 })"),
         (
             &["sessions", "migrate", "old", "--dry-run"],
@@ -291,7 +301,7 @@ fn a_verb_of_npm_acpx_that_is_not_here_is_said_and_never_sent_to_a_model() {
         (&["flow", "run", "a.yaml"], "flow", "acpx prompt 'flow run a.yaml'"),
         (&["sessions", "read", "x"], "sessions read", "acpx prompt 'sessions read x'"),
         (&["demo", "sessions", "export", "-s", "x"], "sessions export", "acpx demo prompt 'sessions export'"),
-        (&["sessions", "watch"], "sessions watch", "acpx prompt 'sessions watch'"),
+        (&["sessions", "read"], "sessions read", "acpx prompt 'sessions read'"),
         (&["sessions", "import", "a"], "sessions import", "acpx prompt 'sessions import a'"),
         (&["sessions", "prune"], "sessions prune", "acpx prompt 'sessions prune'"),
     ];

@@ -1,11 +1,13 @@
 //! The verbs with their arguments and help texts, as clap reads them. What they mean is in `invocation`.
 
-use std::net::SocketAddr;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
 
+use acpx_core::acp::Cursor;
+use acpx_core::model::{Seq, TurnId};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use super::elsewhere::{ServeArgs, TokenVerb};
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, TourArgs};
 
@@ -49,7 +51,7 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them.
-const UNUSED: [(&[&str], &[&str]); 11] = [
+const UNUSED: [(&[&str], &[&str]); 13] = [
     (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
     (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
     (&["exec"], &["ttl"]),
@@ -60,6 +62,8 @@ const UNUSED: [(&[&str], &[&str]); 11] = [
     (&["sessions", "list"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
+    (&["sessions", "replay"], READING),
+    (&["sessions", "watch"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
     (&["sessions", "close"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
 ];
 const READING: &[&str] = &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "mcp_config"];
@@ -205,86 +209,7 @@ pub(super) struct AcpArgs {
     pub(super) session: SessionArgs,
 }
 
-/// Be an agent for clients elsewhere, over WebSocket and HTTP
-#[derive(Debug, Args)]
-#[command(after_help = "\
-The address is printed; ACP is spoken there at /acp, over WebSocket and over HTTP with streams of events.
-Only this machine is served unless --listen says otherwise, and then a token (acpx token new) and TLS are needed.
-Sessions go on when a client or the server goes; whoever comes back resumes after the last number it knows.")]
-#[command(override_usage = "acpx [AGENT] serve [FLAGS]")]
-pub(super) struct ServeArgs {
-    /// Listen at this address and port; port 0 is any that is free
-    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen_address)]
-    pub(super) listen: SocketAddr,
-    /// Speak TLS with this certificate and those above it, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub(super) tls_cert: Option<PathBuf>,
-    /// The certificate's private key, in PEM
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(super) tls_key: Option<PathBuf>,
-    /// Serve other machines without a token or without TLS: whoever reaches us runs programs here
-    #[arg(long)]
-    pub(super) insecure_public: bool,
-    /// Let web pages of this origin in, a scheme with a host; may be given several times
-    #[arg(long, value_name = "ORIGIN")]
-    pub(super) allow_origin: Vec<String>,
-    /// Let clients have everything approved unseen
-    #[arg(long)]
-    pub(super) allow_approve_all: bool,
-    /// Let clients start programs on this machine as MCP servers
-    #[arg(long)]
-    pub(super) allow_stdio_servers: bool,
-    #[command(flatten)]
-    pub(super) session: SessionArgs,
-}
-
-fn listen_address(text: &str) -> Result<SocketAddr, String> {
-    // A name would have to be looked up, and might lead anywhere; this one leads here.
-    let text =
-        text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
-    text.parse().map_err(|_| "expected an IP address with a port, as in 127.0.0.1:7000".to_owned())
-}
-
-/// Make, list and revoke the tokens that let clients in from elsewhere
-#[derive(Debug, Subcommand)]
-#[command(override_usage = "acpx token <COMMAND> [FLAGS]")]
-pub(super) enum TokenVerb {
-    New(TokenNewArgs),
-    List(TokenListArgs),
-    Revoke(TokenRevokeArgs),
-}
-
-/// Make a token and show it, this once
-#[derive(Debug, Args)]
-#[command(override_usage = "acpx token new [FLAGS]")]
-pub(super) struct TokenNewArgs {
-    /// What it is for, to know it by later
-    #[arg(long, value_name = "NAME")]
-    pub(super) name: Option<String>,
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
-}
-
-/// List the tokens: when they were made, used and revoked
-#[derive(Debug, Args)]
-#[command(override_usage = "acpx token list [FLAGS]")]
-pub(super) struct TokenListArgs {
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
-}
-
-/// Take a token back; connections that came in by it end
-#[derive(Debug, Args)]
-#[command(override_usage = "acpx token revoke [FLAGS] <ID>")]
-pub(super) struct TokenRevokeArgs {
-    /// Its id, as list has it
-    #[arg(value_name = "ID")]
-    pub(super) id: String,
-    #[command(flatten)]
-    pub(super) output: OutputArgs,
-}
-
-/// Make, list, show and close sessions; without more words, list them
+/// Make, list, show, follow and close sessions; without more words, list them
 #[derive(Debug, Subcommand)]
 #[command(
     override_usage = "acpx [AGENT] sessions [COMMAND] [FLAGS]",
@@ -300,6 +225,8 @@ pub(super) enum SessionsVerb {
     List(ListArgs),
     Show(ShowArgs),
     History(HistoryArgs),
+    Replay(ReplayArgs),
+    Watch(WatchArgs),
     Close(CloseArgs),
     Migrate(MigrateArgs),
 }
@@ -384,6 +311,54 @@ pub(super) struct HistoryArgs {
     pub(super) limit: NonZeroUsize,
     #[command(flatten)]
     pub(super) session: SessionArgs,
+}
+
+/// Show what was said again, from any place
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions replay [FLAGS] [NAME]")]
+pub(super) struct ReplayArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+    /// Only the last so many turns
+    #[arg(long, value_name = "N")]
+    pub(super) last: Option<NonZeroU64>,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Follow what happens in a session until interrupted; its agent is not started
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] sessions watch [FLAGS] [NAME]")]
+pub(super) struct WatchArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) place: PlaceArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// A place in a conversation.
+#[derive(Debug, Clone, Args)]
+pub(super) struct PlaceArgs {
+    /// Where to begin: start, turn:N, message:ID or seq:N
+    #[arg(long, value_name = "PLACE", value_parser = place)]
+    pub(super) from: Option<Cursor>,
+}
+
+/// Reads a place.
+fn place(text: &str) -> Result<Cursor, String> {
+    let number = |number: &str| number.parse().ok().filter(|number| *number > 0);
+    let read = match text.split_once(':') {
+        None if text == "start" => Some(Cursor::Start),
+        Some(("turn", turn)) => number(turn).map(|turn| Cursor::Turn(TurnId(turn))),
+        Some(("seq", seq)) => number(seq).map(|seq| Cursor::Seq(Seq(seq))),
+        Some(("message", id)) if !id.is_empty() => Some(Cursor::Message(id.into())),
+        _ => None,
+    };
+    read.ok_or_else(|| "a place is start, turn:N, message:ID or seq:N, counted from 1".to_owned())
 }
 
 /// Close a session: its agent is ended, what was said is kept

@@ -10,11 +10,10 @@ use acpx_core::host::meta::ClientMeta;
 
 use crate::cli::Format;
 use crate::error::{CliError, Exit};
-use crate::output::{self, Console};
+use crate::output::{self, Console, stdio};
 use crate::patience::Patience;
 use crate::reach::{Reach, for_agents};
 use crate::settings::Settings;
-use crate::stdio;
 
 /// Serves the editor until it is gone.
 pub(super) fn run(settings: Result<Settings, CliError>) -> ExitCode {

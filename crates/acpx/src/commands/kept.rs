@@ -1,6 +1,9 @@
 //! What is kept, for commands that only read: the store is opened by the command itself, and nothing is
 //! started. A store that is not there has no sessions.
 
+use std::sync::Arc;
+
+use acpx_core::host::KeptEvents;
 use acpx_core::model::{Lifecycle, Record, RecordId, Timestamp};
 use acpx_core::store::{ScopeQuery, SqliteStore, Store};
 
@@ -62,6 +65,13 @@ impl Kept {
             (Some(record), Some(store)) => Ok((record, store)),
             _ => Err(no_session(settings, Remedy::Look)?),
         }
+    }
+
+    /// The events of a record as they are kept by now.
+    pub(super) fn into_events(self, record: &Record) -> Option<(Arc<dyn Store>, KeptEvents)> {
+        let store: Arc<dyn Store> = Arc::new(self.store?);
+        let events = KeptEvents::new(Arc::clone(&store), record.id.clone(), record.last_seq);
+        Some((store, events))
     }
 
     /// When the last prompt of a record was accepted.

@@ -41,6 +41,10 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         Command::Status => status::run(&settings()?),
         Command::Sessions(SessionsCommand::Show) => sessions::show::run(&settings()?),
         Command::Sessions(SessionsCommand::History { limit }) => sessions::history::run(&settings()?, limit),
+        Command::Sessions(SessionsCommand::Replay(replay)) => sessions::replay::run(&settings()?, &replay),
+        Command::Sessions(SessionsCommand::Watch { from }) => {
+            sessions::watch::run(&settings()?, from.as_ref())
+        }
         Command::Sessions(SessionsCommand::List(list)) if !list.remote => {
             sessions::list::run(&settings()?, &options, list.filter_cwd.as_deref())
         }

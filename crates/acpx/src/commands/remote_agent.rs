@@ -8,10 +8,9 @@ use clap::Args;
 
 use crate::cli::Format;
 use crate::error::{CliError, Exit};
-use crate::output;
+use crate::output::{self, stdio};
 use crate::remote::address::Address;
 use crate::remote::client::Relay;
-use crate::stdio;
 
 /// The variable that has the token for the other machine.
 const TOKEN: &str = "ACPX_REMOTE_TOKEN";

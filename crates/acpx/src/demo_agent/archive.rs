@@ -226,10 +226,9 @@ impl Kept {
             Line::Prompt { at, text, blocks, message_id } => {
                 self.updated_at = Timestamp::parse(&at)?;
                 let message = message_id.unwrap_or_else(|| user_message(self.turns.len()));
-                let update =
-                    |block: &Box<RawValue>| Ok(UpdateBody::user_block(block.get())?.in_message(&message));
-                let updates = blocks.iter().map(update);
-                self.turns.push(KeptTurn { text, updates: updates.collect::<Result<_, LineProblem>>()? });
+                let blocks = blocks.iter().map(|block| UpdateBody::user_block(block.get()));
+                let updates = blocks.map(|block| block.map(|update| update.in_message(&message)));
+                self.turns.push(KeptTurn { text, updates: updates.collect::<Result<_, _>>()? });
             }
             Line::Update(update) => {
                 let turn = self.turns.last_mut().ok_or(LineProblem::OutOfPlace)?;

@@ -19,6 +19,7 @@ mod remote;
 mod samples;
 mod show;
 mod status;
+pub(crate) mod stdio;
 mod turn;
 
 use std::io::{self, Write};
@@ -36,7 +37,7 @@ pub(crate) use self::migrate::migrated;
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
 pub(crate) use self::show::show;
 pub(crate) use self::status::{Snapshot, no_session, status};
-pub(crate) use self::turn::{PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
+pub(crate) use self::turn::{FollowView, PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
 
 use acpx_core::host::WatchedEvent;
 

@@ -7,8 +7,9 @@ use agent_client_protocol::v2::schema::{
     CancelSessionNotification, CloseSessionRequest, ContentBlock, DeleteSessionRequest, Implementation,
     InitializeRequest, ListSessionsRequest, NewSessionRequest, PermissionOptionKind, PromptRequest,
     ReplayFrom, RequestPermissionOutcome, RequestPermissionRequest, RequestPermissionResponse,
-    ResumeSessionRequest, SelectedPermissionOutcome, SessionConfigOptionValue, SessionId, SessionUpdate,
-    SetSessionConfigOptionRequest, StateUpdate, StopReason, TextContent, UpdateSessionNotification,
+    ResumeSessionRequest, SelectedPermissionOutcome, SessionConfigOptionValue, SessionId, SessionInfo,
+    SessionUpdate, SetSessionConfigOptionRequest, StateUpdate, StopReason, TextContent,
+    UpdateSessionNotification,
 };
 use agent_client_protocol::{Agent, ByteStreams, Client, Error};
 use serde_json::json;
@@ -138,9 +139,9 @@ async fn inserted(connection: &ConnectionTo<Agent>, prompt: PromptRequest) -> Re
 }
 
 #[tokio::test]
-async fn the_official_client_of_version_2_lives_a_whole_session_with_it() {
+async fn the_official_client_of_version_2_prompts_permits_cancels_sets_and_closes() {
     let home = TempHome::new();
-    let session = with_demo(&home, async |connection, mut heard| {
+    with_demo(&home, async |connection, mut heard| {
         let new = connection.send_request(NewSessionRequest::new("/work")).block_task().await?;
         let session = new.session_id;
 
@@ -161,77 +162,70 @@ async fn the_official_client_of_version_2_lives_a_whole_session_with_it() {
         assert_eq!(heard.until("idle: EndTurn").await, expected);
 
         assert_eq!(inserted(&connection, prompt(&session, "fail")).await?, "user-2");
-        assert_eq!(
-            heard.until("idle: error -32603").await,
-            ["user-2 = fail", "running", "idle: error -32603"]
-        );
+        let failed = "idle: error -32603";
+        assert_eq!(heard.until(failed).await, ["user-2 = fail", "running", failed]);
 
         inserted(&connection, prompt(&session, "wait")).await?;
         heard.until("agent-3-1 + Waiting until cancelled.\n").await;
         connection.send_notification(CancelSessionNotification::new(session.clone()))?;
         assert_eq!(heard.until("idle: Cancelled").await, ["idle: Cancelled"]);
 
-        let option = &new.config_options[0];
-        let set = SetSessionConfigOptionRequest::new(
-            session.clone(),
-            option.config_id.clone(),
-            SessionConfigOptionValue::Id { value: "code".into() },
-        );
+        let option = new.config_options[0].config_id.clone();
+        let value = SessionConfigOptionValue::Id { value: "code".into() };
+        let set = SetSessionConfigOptionRequest::new(session.clone(), option, value);
         let options = connection.send_request(set).block_task().await?.config_options;
-        let current = serde_json::to_value(&options[0]).unwrap()["currentValue"].clone();
-        assert_eq!(current, "code");
+        assert_eq!(serde_json::to_value(&options[0]).unwrap()["currentValue"], "code");
 
         inserted(&connection, prompt(&session, "wait")).await?;
         heard.until("agent-4-1 + Waiting until cancelled.\n").await;
-        connection.send_request(CloseSessionRequest::new(session.clone())).block_task().await?;
+        connection.send_request(CloseSessionRequest::new(session)).block_task().await?;
         assert_eq!(heard.take(), ["idle: Cancelled"]);
+        Ok(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn the_official_client_of_version_2_lists_resumes_replays_and_deletes() {
+    let home = TempHome::new();
+    let session = with_demo(&home, async |connection, mut heard| {
+        let session = connection.send_request(NewSessionRequest::new("/work")).block_task().await?.session_id;
+        inserted(&connection, prompt(&session, "think tool mode code")).await?;
+        heard.until("idle: EndTurn").await;
         Ok(session)
     })
     .await;
 
     with_demo(&home, async |connection, mut heard| {
         let list = connection.send_request(ListSessionsRequest::new()).block_task().await?;
-        let rows: Vec<_> =
-            list.sessions.iter().map(|row| (row.session_id.clone(), row.title.clone())).collect();
-        assert_eq!(rows, [(session.clone(), Some("think permission".to_owned()))]);
+        let row = |row: &SessionInfo| (row.session_id.clone(), row.title.clone());
+        let rows: Vec<_> = list.sessions.iter().map(row).collect();
+        assert_eq!(rows, [(session.clone(), Some("think tool mode code".to_owned()))]);
 
         let resume = || ResumeSessionRequest::new(session.clone(), "/work");
         let silent = connection.send_request(resume()).block_task().await?;
         assert_eq!(heard.take(), ["idle"]);
         assert_eq!(serde_json::to_value(&silent.config_options[0]).unwrap()["currentValue"], "code");
 
-        let start = serde_json::from_value::<ReplayFrom>(json!({ "type": "start" })).unwrap();
-        connection.send_request(resume().replay_from(start)).block_task().await?;
+        let from = |kind: &str| serde_json::from_value::<ReplayFrom>(json!({ "type": kind })).unwrap();
+        connection.send_request(resume().replay_from(from("start"))).block_task().await?;
         let expected = [
             "user-1 = ",
-            "user-1 + think permission",
+            "user-1 + think tool mode code",
             "agent-1-1 = ",
-            "agent-1-1 + Thinking about: think permission",
+            "agent-1-1 + Thinking about: think tool mode code",
             "call-1-1 begins",
             "call-1-1: InProgress",
             "call-1-1: Completed",
             "agent-1-2 = ",
-            "agent-1-2 + The edit was made.\n",
-            "agent-1-2 + You said: think permission",
-            "user-2 = ",
-            "user-2 + fail",
-            "user-3 = ",
-            "user-3 + wait",
-            "agent-3-1 = ",
-            "agent-3-1 + Waiting until cancelled.\n",
-            "user-4 = ",
-            "user-4 + wait",
-            "agent-4-1 = ",
-            "agent-4-1 + Waiting until cancelled.\n",
+            "agent-1-2 + You said: think tool mode code",
             "idle",
         ];
         assert_eq!(heard.take(), expected);
 
-        let strange = serde_json::from_value::<ReplayFrom>(json!({ "type": "_elsewhere" })).unwrap();
-        let refused = connection.send_request(resume().replay_from(strange)).block_task().await;
+        let refused = connection.send_request(resume().replay_from(from("_elsewhere"))).block_task().await;
         let refused = serde_json::to_value(refused.unwrap_err()).unwrap();
-        assert_eq!(refused["code"], -32602);
-        assert_eq!(refused["data"]["field"], "replayFrom");
+        assert_eq!((&refused["code"], &refused["data"]["field"]), (&json!(-32602), &json!("replayFrom")));
 
         connection.send_request(DeleteSessionRequest::new(session.clone())).block_task().await?;
         let gone = connection.send_request(resume()).block_task().await;

@@ -9,12 +9,15 @@ use serde_json::Value;
 use crate::machine::Advertised;
 
 /// What an agent advertised.
+#[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capabilities {
     /// `session/load`, `resume`, `list`, `close` and `delete`.
     pub sessions: Advertised,
     /// `session/fork`.
     pub fork: bool,
+    /// `logout`.
+    pub logout: bool,
     /// MCP servers over HTTP.
     pub mcp_http: bool,
     /// MCP servers over server-sent events.
@@ -48,6 +51,7 @@ impl Capabilities {
                 delete: session("delete"),
             },
             fork: session("fork"),
+            logout: at("/agentCapabilities/auth/logout"),
             mcp_http: at("/agentCapabilities/mcpCapabilities/http"),
             mcp_sse: at("/agentCapabilities/mcpCapabilities/sse"),
             prompt: PromptContent {
@@ -97,12 +101,14 @@ mod tests {
                 "loadSession": true,
                 "mcpCapabilities": {"http": true, "sse": false},
                 "promptCapabilities": {"image": true, "audio": false},
+                "auth": {"logout": {}},
                 "sessionCapabilities": {"list": {}, "delete": {}, "fork": {}, "resume": null, "close": {"_meta": {}}},
             },
         });
         let expected = Capabilities {
             sessions: Advertised { load: true, resume: false, list: true, close: true, delete: true },
             fork: true,
+            logout: true,
             mcp_http: true,
             mcp_sse: false,
             prompt: PromptContent { image: true, audio: false, embedded_context: false },

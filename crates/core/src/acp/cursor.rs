@@ -21,6 +21,11 @@ pub enum Cursor {
 }
 
 impl Cursor {
+    /// How a client asks for an event and whatever follows it, as JSON.
+    pub fn json_from(seq: Seq) -> String {
+        format!(r#"{{"type":"_acpx/seq","seq":{seq}}}"#)
+    }
+
     /// Reads a cursor from the member `field` of a request; `null` is none.
     pub fn read(json: &str, field: &str) -> Result<Option<Self>, ParamProblem> {
         let value = serde_json::from_str(json).map_err(|_| ParamProblem::new(field, "is no JSON"))?;

@@ -14,6 +14,7 @@ use crate::model::{
 use crate::tools::{AgentProcess, Ended, Exit, Grace};
 use crate::wire::{self, End, Peer};
 
+use super::answers;
 use super::place::Place;
 use super::{Settings, Shared};
 
@@ -51,7 +52,10 @@ pub(super) async fn start(
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     let initialize = AgentConnection::start(agent.label(), peer.clone(), incoming, place.secrets());
     let mut failed = match tokio::time::timeout(agent.start_timeout, initialize).await {
-        Ok(Ok(Started { connection, lines })) => return Ok((LiveAgent { connection, process }, lines)),
+        Ok(Ok(Started { connection, lines })) => {
+            answers::remember(&shared, &place, connection.answer()).await;
+            return Ok((LiveAgent { connection, process }, lines));
+        }
         Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart::new(error, lines),
         Ok(Err(InitializeFailure { error: None, lines })) if peer.end() == Some(End::Flooded) => {
             let (agent, limit) = (label(agent), settings.wire.flood_bytes);

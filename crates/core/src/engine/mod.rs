@@ -18,6 +18,7 @@ use crate::tools::{Spawner, Tag};
 
 mod advice;
 mod agent;
+mod answers;
 mod counted;
 mod disk;
 mod error;
@@ -25,6 +26,7 @@ mod follow;
 mod history;
 mod holds;
 mod keeper;
+mod login;
 mod perform;
 mod place;
 mod prompt;

@@ -239,7 +239,8 @@ impl SessionTask {
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),
             Answer::Deleted(_) => self.step(Input::DeleteAnswered),
-            Answer::Other => {}
+            // Nobody logs in with the agent of a session.
+            Answer::Login(_) | Answer::Other => {}
         }
     }
 

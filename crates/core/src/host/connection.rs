@@ -13,13 +13,14 @@ use serde::de::DeserializeOwned;
 
 use crate::acp::Cursor;
 use crate::acp::agent::{
-    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ListCall, Meta,
-    NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage, SessionSetup,
-    SetModeCall, SetOptionCall, TurnLink,
+    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ListCall,
+    LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage,
+    SessionSetup, SetModeCall, SetOptionCall, TurnLink,
 };
 use crate::acp::render::{Bounds, Rendering};
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
-use crate::model::{AbsolutePath, AcpSessionId, McpServer, RecordId, Seq};
+use crate::machine::Awakening;
+use crate::model::{AbsolutePath, AcpSessionId, McpServer, ProtocolVersion, RecordId, Seq};
 use crate::wire::WireError;
 
 use super::Host;
@@ -30,7 +31,7 @@ use super::list;
 use super::meta::{HostMeta, NewMeta, PROTOCOL, ReplayMeta, RestoreMeta, StartMeta};
 use super::opening::Opened;
 use super::passed;
-use super::replaying::{CursorError, KeptEvents, Replaying};
+use super::replaying::{CursorError, KeptEvents, Replaying, catch_up};
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -42,8 +43,10 @@ pub(super) struct Connection {
     attached: Mutex<HashMap<RecordId, Attachment>>,
 }
 
-/// Where a client of version 1 says from where it wants to be told a conversation.
-const REPLAY_FROM: &str = "_meta.acpx.replayFrom";
+/// Where a client of version 2 says from where it wants to be told a conversation.
+const STANDARD_FIELD: &str = "replayFrom";
+/// And where one of version 1 does.
+const OUR_FIELD: &str = "_meta.acpx.replayFrom";
 
 /// What every host offers. What a given agent cannot take, the session says when it comes to it.
 pub(super) fn offer(version: &str) -> Offer {
@@ -125,20 +128,24 @@ impl Connection {
         Ok(Opened { updates: !meta.start.without_updates, with_seq, ..opened })
     }
 
-    /// Brings a session back for this client.
-    async fn restore(&self, call: RestoreCall) -> Result<Opened, CallError> {
+    /// A session that is kept, for this client, and what it would be started with. Nothing is started yet.
+    async fn take_up(&self, call: RestoreCall, meta: &mut RestoreMeta) -> Result<Opened, CallError> {
         let record = record_of(&call.session);
-        let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
-        self.defaults.complete(&mut meta.start);
-        let refused = |error: SessionError| self.refused(&error);
-        let restore = self.restoring(&record, call.mcp_servers, &mut meta).await?;
-        let session = self.host.engine.attach(&record, &restore).await.map_err(refused)?;
-        let opened = Opened::known(session, restore.clone());
+        let restore = self.restoring(&record, call.mcp_servers, meta).await?;
+        let session = self.host.engine.attach(&record, &restore).await;
+        let opened = Opened::known(session.map_err(|error| self.refused(&error))?, restore);
         self.set_idle_time(&opened.session, &meta.start).await?;
-        // Without it, the agent is started with this by a prompt that needs it.
-        let how = if meta.later { None } else { Some(opened.session.wake(restore).await.map_err(refused)?) };
-        let with_seq = meta.start.with_seq;
-        Ok(Opened { how, updates: !meta.start.without_updates, with_seq, ..opened })
+        let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);
+        Ok(Opened { updates, with_seq, ..opened })
+    }
+
+    /// Sees to it that the agent has the session, unless that can wait for a prompt which needs it.
+    async fn wake(&self, opened: &Opened, meta: &RestoreMeta) -> Result<Option<Awakening>, CallError> {
+        if meta.later {
+            return Ok(None);
+        }
+        let how = opened.session.wake(opened.given.clone()).await;
+        how.map(Some).map_err(|error| self.refused(&error))
     }
 
     /// What a session is restored with. Servers that this client does not name come from where they came from.
@@ -205,50 +212,76 @@ impl Connection {
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
         let cursor = match (&call.replay_from, meta.replay_from.take()) {
-            (Some(standard), _) => Cursor::read(standard, "replayFrom")?,
-            (None, Some(wanted)) => Cursor::of_value(wanted, REPLAY_FROM)?,
+            (Some(standard), _) => Cursor::read(standard, STANDARD_FIELD)?,
+            (None, Some(wanted)) => Cursor::of_value(wanted, OUR_FIELD)?,
             (None, None) => usual,
         };
+        let field = if call.replay_from.is_some() { STANDARD_FIELD } else { OUR_FIELD };
+        let opened = self.take_up(call, &mut meta).await?;
+        let record = opened.session.record_id().clone();
         let Some(cursor) = cursor else {
-            let opened = self.restore(call).await?;
-            return Ok(self.answer(client, opened, Gate::default(), link));
+            let how = self.wake(&opened, &meta).await?;
+            self.tell_standing(&record, opened.from, link).await?;
+            return Ok(self.answer(client, Opened { how, ..opened }, Gate::default(), link));
         };
-        let record = record_of(&call.session);
         let was_told = self.pause_updates(&record).await;
-        let kept = self.host.engine.record(&record).await.map_err(|error| self.refused(&error))?;
-        let until = kept.ok_or_else(|| fault::unknown(&record))?.last_seq;
+        let until = opened.session.last_seq();
         let (gate, from) = (Gate::default(), until.map_or(Seq::FIRST, Seq::next));
         if was_told && let Some(attachment) = self.attachments().get_mut(&record) {
             let how = self.updates(&record, attachment, link, meta.start.with_seq);
             attachment.stream(self.telling(how, &record, from, gate.wait(), link));
         }
-        let kept = KeptEvents::new(Arc::clone(&self.host.store), record, until);
-        let replay = self.replay(kept, &cursor, meta.replay, link);
-        let (replayed, opened) = tokio::join!(replay, self.restore(call));
-        let opened = opened?;
+        let kept = KeptEvents::new(Arc::clone(&self.host.store), record.clone(), until);
+        let start = self.place_of(&kept, (&cursor, field), meta.replay).await?;
+        let replay = self.replay(kept, start, meta.replay, link);
+        let (replayed, how) = tokio::join!(replay, self.wake(&opened, &meta));
+        let how = how?;
         replayed?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
-        Ok(self.answer(client, Opened { from, ..opened }, gate, link))
+        self.tell_standing(&record, from, link).await?;
+        Ok(self.answer(client, Opened { how, from, ..opened }, gate, link))
     }
 
-    /// Tells what is kept of a conversation.
-    async fn replay(
+    /// Tells a client of version 2 how the session stands before the event it goes on with.
+    async fn tell_standing(&self, record: &RecordId, from: Seq, link: &ClientLink) -> Result<(), CallError> {
+        if link.client().protocol == ProtocolVersion::V1 {
+            return Ok(());
+        }
+        let mut rendering = Rendering::new(record, link.client());
+        catch_up(&mut rendering, &self.host.store, record, from).await.map_err(fault::not_kept)?;
+        let lines = rendering.standing().into_iter().collect();
+        let told = attachment::pass_on(lines, link).await;
+        told.map_err(|source| CallError::NotTold { session: client_session(record), source })
+    }
+
+    /// Where a client's replay begins.
+    async fn place_of(
         &self,
-        kept: KeptEvents,
-        cursor: &Cursor,
+        kept: &KeptEvents,
+        (cursor, field): (&Cursor, &str),
         wanted: ReplayMeta,
-        link: &ClientLink,
-    ) -> Result<Result<(), WireError>, CallError> {
+    ) -> Result<Seq, CallError> {
         let start = kept.find(cursor).await.map_err(|error| match error {
             CursorError::Store(error) => fault::not_kept(error),
-            missing => problem(REPLAY_FROM, format!("names a place that is not there: {missing}")),
+            missing => problem(field, format!("names a place that is not there: {missing}")),
         })?;
         let bound = match wanted.turns {
             None => Seq::FIRST,
             Some(turns) => kept.last_turns(turns).await.map_err(fault::not_kept)?,
         };
+        Ok(start.max(bound))
+    }
+
+    /// Tells what is kept of a conversation, from an event on.
+    async fn replay(
+        &self,
+        kept: KeptEvents,
+        start: Seq,
+        wanted: ReplayMeta,
+        link: &ClientLink,
+    ) -> Result<Result<(), WireError>, CallError> {
         let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
         let bounds = Bounds { tool_output_bytes: wanted.tool_output_bytes.map(bytes) };
-        let begun = Replaying::begin(kept, link.client(), start.max(bound), bounds).await;
+        let begun = Replaying::begin(kept, link.client(), start, bounds).await;
         let mut replaying = begun.map_err(fault::not_kept)?;
         while let Some(lines) = replaying.page().await.map_err(fault::not_kept)? {
             if let Err(error) = attachment::pass_on(lines, link).await {
@@ -273,8 +306,16 @@ impl Connection {
 
 impl AgentService for Connection {
     async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
-        self.defaults.take(client)?;
-        Ok(to_everybody)
+        let meta = self.defaults.take(client)?;
+        self.offer_of_agent(&meta, client.protocol, to_everybody).await
+    }
+
+    async fn login(&self, call: LoginCall, _link: ClientLink) -> Result<(), CallError> {
+        self.log_in(&call).await
+    }
+
+    async fn logout(&self) -> Result<(), CallError> {
+        self.log_out().await
     }
 
     async fn set_mode(&self, call: SetModeCall) -> Result<(), CallError> {

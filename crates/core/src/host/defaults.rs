@@ -22,7 +22,8 @@ impl Defaults {
         Ok(client)
     }
 
-    fn client(&self) -> Arc<ClientMeta> {
+    /// What the client said.
+    pub(super) fn client(&self) -> Arc<ClientMeta> {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 

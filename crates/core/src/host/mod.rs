@@ -18,6 +18,7 @@ mod list;
 mod lock;
 pub mod meta;
 mod methods;
+mod offering;
 mod opening;
 mod passed;
 mod place;

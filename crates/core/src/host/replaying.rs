@@ -245,7 +245,7 @@ impl Replaying {
         self.next = pages.next;
         match page {
             Some(page) => Ok(Some(page.iter().flat_map(|event| replay.take(event)).collect())),
-            None => Ok(self.replay.take().map(|replay| replay.finish().0)),
+            None => Ok(self.replay.take().map(|replay| replay.finish())),
         }
     }
 }

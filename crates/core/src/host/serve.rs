@@ -33,13 +33,16 @@ const REST: Duration = Duration::from_millis(50);
 const IDLE_STOPS: usize = 8;
 /// How often a host looks whether it can still be reached.
 const LOOK: Duration = Duration::from_secs(2);
+/// How long a client may take nothing of what it is told. It holds nobody up meanwhile and costs next to nothing, so a
+/// person may well look away from a page of output; but a client that has forgotten us is let go.
+const STALL: Duration = Duration::from_mins(30);
 /// What an event's line has around the line it carries.
 const ENVELOPE: usize = 64 * 1024;
 
 /// The limits of a connection between a client and its host: whatever fits between host and agent fits here.
 pub(super) fn limits() -> Limits {
     let limits = Limits::default();
-    Limits { line_bytes: limits.line_bytes + ENVELOPE, ..limits }
+    Limits { line_bytes: limits.line_bytes + ENVELOPE, write_patience: Some(STALL), ..limits }
 }
 
 /// Serves clients until the host is stopped, or until it has had no client and no live session for as long as
@@ -106,7 +109,12 @@ async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String) {
     let confined = pid.is_none_or(|pid| is_inside(pid, &home));
     let (source, target) = stream.into_split();
     let (peer, incoming) = wire::connect(source, target, limits());
-    serve_connection(peer, incoming, host, confined).await;
+    let stalled = peer.clone();
+    tokio::select! {
+        () = serve_connection(peer, incoming, host, confined) => {}
+        // It is told no more, and what it asks is not answered.
+        () = stalled.stalled() => stalled.abort(),
+    }
 }
 
 /// Serves one client on a connection that is made.

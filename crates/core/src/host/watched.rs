@@ -55,6 +55,13 @@ enum WireDirection {
 }
 
 impl WatchedEvent {
+    /// An event as a watch would tell it; `None` for one whose body is no JSON, which none is that was kept.
+    pub fn of(event: &Event) -> Option<Self> {
+        let message = RawValue::from_string(event.body.to_string()).ok()?;
+        let Event { seq, at, direction, turn, .. } = *event;
+        Some(Self { seq, at, direction, turn, message })
+    }
+
     /// Reads the params of a notification; `None` for what is none.
     pub fn read(params: &str) -> Option<Self> {
         let wire: Wire<'_> = serde_json::from_str(params).ok()?;
@@ -86,11 +93,7 @@ pub(super) fn notification(session: &str, event: &Event) -> String {
 
 /// The params of the notification that carries an event. The body goes in as it is.
 fn params(session: &str, event: &Event) -> String {
-    let direction = match event.direction {
-        Direction::FromAgent => "from_agent",
-        Direction::ToAgent => "to_agent",
-        Direction::Ours => "ours",
-    };
+    let direction = event.direction.as_str();
     let mut params = String::with_capacity(session.len() + event.body.len() + AROUND);
     let (session, seq, at) = (json_string(session), event.seq, event.at);
     // Writing to a string cannot fail.

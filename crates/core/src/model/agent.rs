@@ -18,6 +18,15 @@ pub struct AgentSpec {
     pub start_timeout: Duration,
 }
 
+/// Which agent it is that an answer is remembered of: the same command line with another program is another one.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct AgentBuild {
+    /// The program and its arguments.
+    pub command: Vec<String>,
+    /// The program's file as it stands: path, size and time, in words.
+    pub program: String,
+}
+
 impl AgentSpec {
     /// Long enough for a first `npx` to download its package.
     pub const DEFAULT_START_TIMEOUT: Duration = Duration::from_mins(2);

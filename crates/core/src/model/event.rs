@@ -38,6 +38,17 @@ pub enum Direction {
     Ours,
 }
 
+impl Direction {
+    /// The word for it, in the store's events as others see them.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::FromAgent => "from_agent",
+            Self::ToAgent => "to_agent",
+            Self::Ours => "ours",
+        }
+    }
+}
+
 /// What sort of line an event is; enough to find the ones a reader wants without parsing the rest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum EventKind {

@@ -25,7 +25,7 @@ mod turn;
 mod update;
 mod wake;
 
-pub use agent::AgentSpec;
+pub use agent::{AgentBuild, AgentSpec};
 pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
 pub use client_name::ClientName;
 pub use conversation::{Conversation, Entry, Message, ToolCall};

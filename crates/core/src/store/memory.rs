@@ -11,13 +11,16 @@ use self::draft::Draft;
 use super::page::Page;
 use super::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
 use crate::model::{
-    AgentRun, Event, HostId, Lifecycle, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
+    AgentBuild, AgentRun, Event, HostId, Lifecycle, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn,
+    TurnId,
 };
 
 /// Records in memory.
 #[derive(Debug, Default)]
 pub struct MemoryStore {
     kept: Mutex<Records>,
+    /// What agents answered last, by command line: the program, and what it said.
+    answers: Mutex<HashMap<Vec<String>, (String, String)>>,
 }
 
 type Records = BTreeMap<RecordId, Kept>;
@@ -211,6 +214,22 @@ impl Store for MemoryStore {
 
     fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>> {
         Box::pin(async move { self.read(record, |found| found.turns.get(&turn).cloned()) })
+    }
+
+    fn agent_answer(&self, agent: AgentBuild) -> StoreFuture<'_, Option<String>> {
+        Box::pin(async move {
+            let answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            let last = answers.get(&agent.command).filter(|(program, _)| *program == agent.program);
+            Ok(last.map(|(_, answer)| answer.clone()))
+        })
+    }
+
+    fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
+        Box::pin(async move {
+            let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            answers.insert(agent.command, (agent.program, answer));
+            Ok(())
+        })
     }
 }
 

@@ -11,8 +11,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::model::{
-    AgentRun, Event, HostId, KeptServer, Lifecycle, Lineage, Record, RecordId, RequestId, Scope, Seq,
-    Timestamp, Turn, TurnId,
+    AgentBuild, AgentRun, Event, HostId, KeptServer, Lifecycle, Lineage, Record, RecordId, RequestId, Scope,
+    Seq, Timestamp, Turn, TurnId,
 };
 
 mod error;
@@ -179,6 +179,12 @@ pub trait Store: Send + Sync {
 
     /// The turn of a number.
     fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>>;
+
+    /// What this agent answered to `initialize`; `None` if another build of the same command line answered last.
+    fn agent_answer(&self, agent: AgentBuild) -> StoreFuture<'_, Option<String>>;
+
+    /// Keeps what an agent answered to `initialize`, in the place of what its command line was last answered with.
+    fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()>;
 }
 
 /// How many bytes of bodies one page of events holds at most, so that a reader's memory is bounded.

@@ -31,7 +31,7 @@ where
     let reader = Reader::new(source, Arc::clone(&inbox), Arc::clone(&outbox), queue);
     let tasks = Arc::new(Tasks {
         reader: tokio::spawn(reader.run()),
-        writer: tokio::spawn(writer::run(target, Arc::clone(&outbox), done)),
+        writer: tokio::spawn(writer::run(target, Arc::clone(&outbox), done, limits.write_patience)),
     });
     let peer = Peer(Arc::new(Sending {
         outbox,
@@ -137,6 +137,15 @@ impl Peer {
             Some(error) => Err(error),
             None if self.0.inbox.is_aborted() => Err(WireError::Closed),
             None => Ok(()),
+        }
+    }
+
+    /// Waits until the peer has taken nothing for longer than [`Limits::write_patience`]. It never comes otherwise.
+    pub async fn stalled(&self) {
+        let mut done = self.0.writing_done.clone();
+        drop(done.wait_for(|done| *done).await);
+        if !self.0.outbox.is_stalled() {
+            std::future::pending().await
         }
     }
 

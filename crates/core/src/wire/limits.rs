@@ -1,5 +1,7 @@
 //! How much one connection may hold. Together the limits bound its memory whatever the peer does.
 
+use std::time::Duration;
+
 const MIB: usize = 1024 * 1024;
 
 /// Above these a queue is no queue any more.
@@ -24,6 +26,9 @@ pub struct Limits {
     /// Bytes of garbage without any message between them that end the connection. Larger than
     /// `line_bytes`, or a single line over the cap is enough.
     pub flood_bytes: u64,
+    /// How long the peer may take nothing of what waits for it. One that takes longer is written to no more; without
+    /// a limit it is waited for.
+    pub write_patience: Option<Duration>,
 }
 
 impl Default for Limits {
@@ -36,6 +41,7 @@ impl Default for Limits {
             garbage_lines: 32,
             garbage_line_bytes: 512,
             flood_bytes: 256 * MIB as u64,
+            write_patience: None,
         }
     }
 }

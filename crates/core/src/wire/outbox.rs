@@ -162,6 +162,11 @@ impl Outbox {
         self.discard();
     }
 
+    /// Whether the peer took nothing for too long.
+    pub(super) fn is_stalled(&self) -> bool {
+        self.state().write_error.as_ref().is_some_and(|error| error.kind() == io::ErrorKind::TimedOut)
+    }
+
     /// Whether writing failed, as the error that says so.
     pub(super) fn write_error(&self) -> Option<WireError> {
         self.state().write_error.clone().map(|source| WireError::WriteFailed { source })

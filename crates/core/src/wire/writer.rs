@@ -2,9 +2,11 @@
 
 use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::io::{AsyncWrite, AsyncWriteExt};
 use tokio::sync::watch;
+use tokio::time::timeout;
 
 use super::outbox::{Outbox, Work};
 
@@ -13,14 +15,20 @@ const LONG_LINE: usize = 64 * 1024;
 
 /// Writes until the outbox is closed and empty, then ends the stream. `done` is true when it has ended,
 /// however that came about.
-pub(super) async fn run<W: AsyncWrite + Unpin>(writer: W, outbox: Arc<Outbox>, done: watch::Sender<bool>) {
+pub(super) async fn run<W: AsyncWrite + Unpin>(
+    writer: W,
+    outbox: Arc<Outbox>,
+    done: watch::Sender<bool>,
+    patience: Option<Duration>,
+) {
     let ending = Ending { outbox, done };
+    let writer = Patient { writer, patience };
     if let Err(error) = write_all(writer, &ending.outbox).await {
         ending.outbox.write_failed(error);
     }
 }
 
-async fn write_all<W: AsyncWrite + Unpin>(mut writer: W, outbox: &Outbox) -> io::Result<()> {
+async fn write_all<W: AsyncWrite + Unpin>(mut writer: Patient<W>, outbox: &Outbox) -> io::Result<()> {
     let mut gathered = Vec::new();
     let mut flushed = true;
     loop {
@@ -48,9 +56,42 @@ async fn write_all<W: AsyncWrite + Unpin>(mut writer: W, outbox: &Outbox) -> io:
             }
             Work::Done => {
                 writer.flush().await?;
-                return writer.shutdown().await;
+                return writer.writer.shutdown().await;
             }
         }
+    }
+}
+
+/// A stream that must take something within some time.
+struct Patient<W> {
+    writer: W,
+    patience: Option<Duration>,
+}
+
+impl<W: AsyncWrite + Unpin> Patient<W> {
+    async fn write_all(&mut self, mut bytes: &[u8]) -> io::Result<()> {
+        while !bytes.is_empty() {
+            let taken = within(self.patience, self.writer.write(bytes)).await?;
+            if taken == 0 {
+                return Err(io::ErrorKind::WriteZero.into());
+            }
+            bytes = bytes.get(taken..).unwrap_or_default();
+        }
+        Ok(())
+    }
+
+    async fn flush(&mut self) -> io::Result<()> {
+        within(self.patience, self.writer.flush()).await
+    }
+}
+
+async fn within<T>(
+    patience: Option<Duration>,
+    writing: impl Future<Output = io::Result<T>>,
+) -> io::Result<T> {
+    match patience {
+        None => writing.await,
+        Some(patience) => timeout(patience, writing).await.unwrap_or(Err(io::ErrorKind::TimedOut.into())),
     }
 }
 

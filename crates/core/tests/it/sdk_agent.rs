@@ -130,6 +130,8 @@ async fn initialize_is_understood_both_ways() {
     assert_eq!(pair.agent.take_heard(), [heard]);
     let read = Capabilities {
         sessions: Advertised { load: true, resume: true, list: true, close: true, delete: true },
+        fork: false,
+        logout: false,
         mcp_http: false,
         mcp_sse: false,
         prompt: PromptContent::default(),

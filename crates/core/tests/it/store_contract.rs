@@ -9,9 +9,9 @@ mod scopes;
 use std::sync::Arc;
 
 use acpx_core::model::{
-    AgentEnd, AgentExit, AgentKey, AgentRun, AgentSessionId, Direction, Event, EventKind, Lifecycle, Lineage,
-    LineageIndex, LineageReason, PermissionPolicy, ProcessIdentity, Record, Scope, Seq, SessionName, Turn,
-    TurnId, TurnState,
+    AgentBuild, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSessionId, Direction, Event, EventKind,
+    Lifecycle, Lineage, LineageIndex, LineageReason, PermissionPolicy, ProcessIdentity, Record, Scope, Seq,
+    SessionName, Turn, TurnId, TurnState,
 };
 use acpx_core::store::{
     Access, Change, Durability, MemoryStore, PAGE_BYTES, RecordFilter, SessionWriter, SqliteStore, Store,
@@ -92,9 +92,24 @@ promises! {
     a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone,
     no_shell_finds_a_deleted_record_and_its_scope_is_free_at_once,
     the_process_of_a_deleted_record_is_still_told_of,
+    the_last_answer_of_an_agent_stands_for_its_build_alone,
 }
 
 type AnyStore = Arc<dyn Store>;
+
+async fn the_last_answer_of_an_agent_stands_for_its_build_alone(store: AnyStore) {
+    let build = |argument: &str, program: &str| AgentBuild {
+        command: vec!["agent".to_owned(), argument.to_owned()],
+        program: program.to_owned(),
+    };
+    assert_eq!(store.agent_answer(build("a", "1")).await.unwrap(), None);
+    for (agent, answer) in [(build("a", "1"), "{}"), (build("b", "1"), "\"b\""), (build("a", "2"), "{ }")] {
+        store.keep_agent_answer(agent, answer.to_owned()).await.unwrap();
+    }
+    assert_eq!(store.agent_answer(build("a", "1")).await.unwrap(), None);
+    assert_eq!(store.agent_answer(build("a", "2")).await.unwrap().as_deref(), Some("{ }"));
+    assert_eq!(store.agent_answer(build("b", "1")).await.unwrap().as_deref(), Some("\"b\""));
+}
 
 async fn create(store: &AnyStore, record: Record) -> acpx_core::store::Lease {
     store.create(record, Vec::new(), host("h1")).await.unwrap()

@@ -6,4 +6,6 @@ pub(super) mod list;
 pub(super) mod migrate;
 pub(super) mod new;
 pub(super) mod remote;
+pub(super) mod replay;
 pub(super) mod show;
+pub(super) mod watch;

@@ -3,6 +3,7 @@
 //! Text is for people, JSON is the very lines exchanged with the agent, quiet is the agent's words alone. That
 //! a session was lost is said in every format: on stderr, and in JSON on stdout too.
 
+mod follow;
 mod quiet;
 mod result;
 mod text;
@@ -13,6 +14,7 @@ use std::io::{self, Write};
 use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity};
 use serde::Serialize;
 
+pub(crate) use self::follow::FollowView;
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
 
 use self::quiet::QuietView;

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use acpx_core::acp;
-use acpx_core::model::{ChunkContent, Direction, MessageKind, Update};
+use acpx_core::model::{ChunkContent, Direction, FactError, MessageKind, Update};
 use acpx_core::wire::{Message, RpcId};
 use serde_json::Value;
 
@@ -75,6 +75,40 @@ impl TextView {
             error.hint.iter().try_for_each(|hint| writeln!(out, "hint: {hint}"))?;
         }
         Ok(())
+    }
+
+    /// Shows what the user asked.
+    pub(super) fn prompt(&mut self, words: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.section(out)?;
+        writeln!(out, "[user] {}", words.replace('\n', "\n       "))
+    }
+
+    /// Shows how a turn ended. What comes next belongs to another.
+    pub(super) fn turn_ended(
+        &mut self,
+        stop_reason: Option<&str>,
+        error: Option<&FactError>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        self.section(out)?;
+        self.tools.clear();
+        self.permissions.clear();
+        match error {
+            Some(error) => writeln!(out, "[error] {}: {}", error.code, error.message),
+            None => writeln!(out, "[done] {}", stop_reason.unwrap_or("-")),
+        }
+    }
+
+    /// Shows that the agent does not remember what came before.
+    pub(super) fn reset(&mut self, reason: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.section(out)?;
+        writeln!(out, "[reset] {reason}: from here on the agent does not remember what came before")
+    }
+
+    /// Ends the line that stands there.
+    pub(super) fn end_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
+        self.end_thought(out)?;
+        if self.place == Place::Words { writeln!(out) } else { Ok(()) }
     }
 
     fn update(&mut self, update: Update, out: &mut dyn Write) -> io::Result<()> {

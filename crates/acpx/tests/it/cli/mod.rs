@@ -3,6 +3,7 @@
 mod bad_input;
 mod crash;
 mod exec;
+mod following;
 mod hosts;
 mod identity;
 mod imports;

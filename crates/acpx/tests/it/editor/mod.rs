@@ -1,6 +1,7 @@
 //! `acpx acp` as an editor meets it: the built program on its stdin and stdout, over the demo agent.
 
 mod bad_input;
+mod offered;
 mod sdk;
 mod survival;
 mod talking;
@@ -67,10 +68,12 @@ impl Editor {
         id
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a call reads as the message it is")]
     pub(crate) fn ask_as(&mut self, id: &Value, method: &str, params: Value) {
         self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string());
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a call reads as the message it is")]
     pub(crate) fn notify(&mut self, method: &str, params: Value) {
         self.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
     }

@@ -81,14 +81,11 @@ impl Served {
     /// Sends the head of a request. Its answer ends with the connection, and has no other form than its own.
     pub(crate) fn request(&self, method: &str, path: &str, headers: &[(&str, &str)]) -> BufReader<TcpStream> {
         let mut stream = self.stream();
-        let mut head = format!("{method} {path} HTTP/1.0\r\n");
-        if !headers.iter().any(|(name, _)| *name == "host") {
-            head.push_str(&format!("host: {}\r\n", self.place));
-        }
+        write!(stream, "{method} {path} HTTP/1.0\r\nhost: {}\r\n", self.place).unwrap();
         for (name, value) in headers {
-            head.push_str(&format!("{name}: {value}\r\n"));
+            write!(stream, "{name}: {value}\r\n").unwrap();
         }
-        stream.write_all(format!("{head}\r\n").as_bytes()).unwrap();
+        write!(stream, "\r\n").unwrap();
         BufReader::new(stream)
     }
 }
@@ -170,6 +167,7 @@ impl Socket {
         self.socket.send(frame).unwrap();
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "calls read as the messages they are")]
     pub(crate) fn ask(&mut self, method: &str, params: Value) -> Value {
         self.next += 1;
         let request = json!({ "jsonrpc": "2.0", "id": self.next, "method": method, "params": params });
@@ -213,6 +211,7 @@ impl Socket {
         answer["result"]["sessionId"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "calls read as the messages they are")]
     pub(crate) fn ask_prompt(&mut self, session: &str, text: &str, meta: Value) -> Value {
         let prompt = json!([{ "type": "text", "text": text }]);
         let params = json!({ "sessionId": session, "prompt": prompt, "_meta": { "acpx": meta } });

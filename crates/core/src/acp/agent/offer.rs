@@ -13,6 +13,7 @@ use crate::acp::capabilities::advertised;
 use crate::model::ProtocolVersion;
 
 mod answer;
+mod behind;
 
 /// Something an agent may offer beyond what every agent must do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

@@ -28,6 +28,8 @@ pub enum Answer {
     Closed(Result<(), AgentError>),
     /// To `session/delete`. A session the agent does not know counts as deleted.
     Deleted(Result<(), AgentError>),
+    /// To `authenticate` or `logout`.
+    Login(Result<(), AgentError>),
     /// To anything else.
     Other,
 }
@@ -85,6 +87,7 @@ pub(super) fn read(agent: &str, method: &str, message: &Message, remembers: bool
             let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             Ok(ListPage { sessions: rows.iter().filter_map(listed).collect(), next })
         })),
+        "authenticate" | "logout" => Answer::Login(result().map(drop)),
         "session/close" => Answer::Closed(done(result().map(drop))),
         "session/delete" => Answer::Deleted(done(result().map(drop))),
         _ => Answer::Other,

@@ -68,6 +68,20 @@ impl AgentConnection {
         self.capabilities.sessions.list.then_some(List(self))
     }
 
+    /// `authenticate` by this way, if the agent has it. `meta` is an object of JSON.
+    pub fn login(&self, way: &str, meta: Option<&str>) -> Option<Outgoing> {
+        let answer: serde_json::Value = serde_json::from_str(&self.answer).ok()?;
+        answer["authMethods"].as_array()?.iter().find(|known| known["id"] == way)?;
+        let meta = meta.map_or_else(String::new, |meta| format!(r#","_meta":{meta}"#));
+        let params = format!(r#"{{"methodId":{}{meta}}}"#, json(&way));
+        Some(Outgoing::request(&self.peer, "authenticate", &params))
+    }
+
+    /// `logout`, if the agent has it.
+    pub fn logout(&self) -> Option<Outgoing> {
+        self.capabilities.logout.then(|| Outgoing::request(&self.peer, "logout", "{}"))
+    }
+
     /// `session/new`. Every agent has it.
     pub fn new_session(&self, place: SessionPlace<'_>) -> Result<Outgoing, AgentError> {
         self.setup("session/new", None, place)

@@ -1,6 +1,7 @@
 //! Telling events as they come. What an agent says goes on as it said it; what somebody else asked is told as the
-//! user's words, with who asked.
+//! user's words, with who asked. A client of version 2 is also told when the session works and when it does not.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -8,16 +9,22 @@ use serde_json::value::RawValue;
 
 use super::entities::{KnownIds, OpenMessage, Sort};
 use super::line::{Kind, State, UpdateLine, text_of};
-use super::outgoing::{Asked, Beside, PassedOn, notification};
+use super::outgoing::{Asked, Beside, PassedOn, notification, notifications};
+use super::run::whole;
+use super::state::SessionState;
 use crate::acp::agent::ClientFacts;
 use crate::acp::content::is_carried;
-use crate::model::{Direction, Event, EventKind, Fact, LineageIndex, MessageKind, RecordId};
+use crate::acp::translate::{UpdatesToV1, UpdatesToV2};
+use crate::model::{
+    Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, TurnId,
+    prompt_message_id, run_message_id,
+};
 use crate::wire::encode::json_string;
-use crate::wire::splice::{Step, elements, locate};
+use crate::wire::splice::{Splice, Step, elements, locate, range_in};
 
 /// How one client is told one record. It takes every event in order, also those that are not told: what an event means
 /// may depend on the one before.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(crate) struct Rendering {
     pub(super) record: RecordId,
     /// What the client calls the session, as JSON.
@@ -30,9 +37,12 @@ pub(crate) struct Rendering {
     row: LineageIndex,
     pub(super) open: OpenMessage,
     /// The prompt of the turn that runs.
-    pub(super) asked: Option<Asked>,
+    asked: Option<Asked>,
     /// Whether that is this client's own.
     is_own: bool,
+    state: SessionState,
+    to_v1: UpdatesToV1,
+    to_v2: UpdatesToV2,
 }
 
 /// Whether the prompt of a request is the client's own.
@@ -51,6 +61,9 @@ impl Rendering {
             open: OpenMessage::default(),
             asked: None,
             is_own: false,
+            state: SessionState::default(),
+            to_v1: UpdatesToV1::new(),
+            to_v2: UpdatesToV2::new(),
         }
     }
 
@@ -76,46 +89,63 @@ impl Rendering {
         drop(self.tell(event, &|_| false));
     }
 
+    /// The line that tells a client of version 2 how the session stands; one of version 1 has no such line.
+    pub(crate) fn standing(&self) -> Option<String> {
+        let state = (self.client.protocol == ProtocolVersion::V2).then(|| self.state.standing())?;
+        Some(notification(&self.session, &state, &Beside::default()))
+    }
+
     /// The lines that tell the next event.
     pub(crate) fn tell(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
         match (event.direction, event.kind) {
             (Direction::Ours, _) => {
-                self.fact(event, is_own);
-                Vec::new()
+                let Some(fact) = self.fact(event, is_own) else { return Vec::new() };
+                let state = self.state.fact(&fact).filter(|_| self.client.protocol == ProtocolVersion::V2);
+                let ends = matches!(fact, Fact::TurnEnded { .. });
+                let beside = self.beside(event, self.with_seq || ends);
+                state.map(|state| notification(&self.session, &state, &beside)).into_iter().collect()
             }
             (Direction::ToAgent, EventKind::Request) => {
                 let blocks = self.prompt(event);
-                if self.is_own { Vec::new() } else { self.prompt_lines(event, &blocks, self.with_seq) }
+                let is_known = self.is_own && self.client.protocol == ProtocolVersion::V1;
+                if is_known { Vec::new() } else { self.prompt_lines(event, &blocks, self.with_seq) }
             }
             (Direction::FromAgent, EventKind::Update) => {
                 let Some(line) = UpdateLine::read(&event.body) else { return Vec::new() };
-                let is_told = self.update(event, &line);
-                if !is_told {
+                if !self.update(event, &line) {
                     return Vec::new();
                 }
-                let beside = if self.with_seq { Beside::of(event.seq, event.at) } else { Beside::default() };
-                vec![self.pass_on(event, &line, &beside)]
+                let stops = line.head.kind == Kind::Running && self.state.take(line.params.text);
+                let beside = self.beside(event, self.with_seq || stops);
+                self.as_received(event, &line, &beside)
             }
             _ => Vec::new(),
         }
     }
 
+    fn beside(&self, event: &Event, with_seq: bool) -> Beside<'static> {
+        if with_seq { Beside::of(event.seq, event.at) } else { Beside::default() }
+    }
+
     /// Takes a fact.
-    pub(super) fn fact(&mut self, event: &Event, is_own: IsOwn<'_>) {
-        match Fact::from_body(&event.body) {
-            Some(Fact::TurnStarted { turn, request_id, client }) => {
+    pub(super) fn fact(&mut self, event: &Event, is_own: IsOwn<'_>) -> Option<Fact> {
+        let fact = Fact::from_body(&event.body)?;
+        match &fact {
+            Fact::TurnStarted { turn, request_id, client } => {
                 self.open.end();
-                self.is_own = is_own(&request_id);
+                self.is_own = is_own(request_id);
+                let (turn, request_id, client) = (*turn, request_id.clone(), client.clone());
                 self.asked = Some(Asked { turn, request_id, client });
             }
-            Some(Fact::TurnEnded { turn, .. }) => {
+            Fact::TurnEnded { turn, .. } => {
                 self.open.end();
                 // One that never began may end while another runs.
-                self.asked = self.asked.take().filter(|asked| asked.turn != turn);
+                self.asked = self.asked.take().filter(|asked| asked.turn != *turn);
             }
-            Some(Fact::SessionReset { announced: true, .. }) => self.open.end(),
+            Fact::SessionReset { announced: true, .. } => self.open.end(),
             _ => {}
         }
+        Some(fact)
     }
 
     /// Takes a request to the agent; the user's blocks, if it is a prompt.
@@ -127,16 +157,27 @@ impl Rendering {
         blocks
     }
 
-    /// A prompt as the user's words. Of several lines only the last stands for the event: whoever has seen it has
-    /// seen all of it.
+    /// A prompt as the user's words: in version 2 a message with the id that the prompt was answered with.
     pub(super) fn prompt_lines(&self, event: &Event, blocks: &[&RawValue], with_seq: bool) -> Vec<String> {
-        let lines = blocks.iter().enumerate().map(|(index, block)| {
-            let update = format!(r#"{{"sessionUpdate":"user_message_chunk","content":{}}}"#, block.get());
-            let seq = (with_seq && index + 1 == blocks.len()).then_some(event.seq.0);
-            let at = with_seq.then_some(event.at);
-            notification(&self.session, &update, &Beside { seq, at, asked: self.asked.as_ref() })
-        });
-        lines.collect()
+        if blocks.is_empty() {
+            return Vec::new();
+        }
+        let beside = Beside { asked: self.asked.as_ref(), ..self.beside(event, with_seq) };
+        let texts: Vec<&str> = blocks.iter().map(|block| block.get()).collect();
+        let updates = match self.client.protocol {
+            ProtocolVersion::V1 => {
+                let chunk = |block| format!(r#"{{"sessionUpdate":"user_message_chunk","content":{block}}}"#);
+                texts.into_iter().map(chunk).collect()
+            }
+            ProtocolVersion::V2 => {
+                let id = match event.turn {
+                    Some(TurnId(turn)) => prompt_message_id(&self.record, TurnId(turn)),
+                    None => run_message_id(&self.record, event.seq),
+                };
+                vec![whole(MessageKind::User, &json_string(&id), &texts.join(","))]
+            }
+        };
+        notifications(&self.session, &updates, &beside)
     }
 
     /// Takes an update; whether this client is told it.
@@ -145,7 +186,7 @@ impl Rendering {
             // Within a turn the user has spoken already: agents echo the prompt.
             Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User) if event.turn.is_some() => {
                 self.open.end();
-                self.is_own
+                self.is_own && self.client.protocol == ProtocolVersion::V1
             }
             Kind::Chunk(kind) => {
                 self.open.chunk(event, kind, line.head.message_id.and_then(text_of));
@@ -161,15 +202,58 @@ impl Rendering {
         }
     }
 
-    /// The agent's line, for a client of its version.
-    pub(super) fn pass_on(&self, event: &Event, line: &UpdateLine<'_>, beside: &Beside<'_>) -> String {
-        let mut passed = PassedOn::new(line, &self.session);
-        for (sort, id) in [(Sort::Message, line.head.message_id), (Sort::ToolCall, line.head.tool_call)] {
-            if let Some(id) = id
-                && let Some(other) = self.known.other(sort, id, event.lineage)
-            {
-                passed.put(id.get(), &json_string(&other));
+    /// What the agent said, as it said it where its version is the client's.
+    pub(super) fn as_received(
+        &mut self,
+        event: &Event,
+        line: &UpdateLine<'_>,
+        beside: &Beside<'_>,
+    ) -> Vec<String> {
+        if version(event) == self.client.protocol {
+            return vec![self.pass_on(event, line, beside)];
+        }
+        let update = self.renamed(event, line);
+        self.told(version(event), event.lineage, &update, beside)
+    }
+
+    /// The lines that tell an update of this version.
+    pub(super) fn told(
+        &mut self,
+        spoken: ProtocolVersion,
+        row: LineageIndex,
+        update: &str,
+        beside: &Beside<'_>,
+    ) -> Vec<String> {
+        let updates = match (spoken, self.client.protocol) {
+            (ProtocolVersion::V1, ProtocolVersion::V2) => {
+                let message = self.open.message().map(|message| message.id(&self.record, &self.known, row));
+                self.to_v2.update(update, &message.unwrap_or_default())
             }
+            (ProtocolVersion::V2, ProtocolVersion::V1) => {
+                let updates = self.to_v1.update(update).into_iter();
+                updates.map(|update| self.without_booleans(update)).collect()
+            }
+            _ => return vec![notification(&self.session, update, beside)],
+        };
+        notifications(&self.session, &updates, beside)
+    }
+
+    fn without_booleans(&self, update: Box<str>) -> Box<str> {
+        if self.client.boolean_options || !update.contains("config_option_update") {
+            return update;
+        }
+        let Some((list, fewer)) = without_booleans(&update) else { return update };
+        let mut splice = Splice::new(&update);
+        // The list lies in the update, and nothing else is replaced.
+        drop(splice.replace(range_in(&update, list), &fewer));
+        splice.finish().into()
+    }
+
+    /// The agent's line, for a client of its version.
+    fn pass_on(&self, event: &Event, line: &UpdateLine<'_>, beside: &Beside<'_>) -> String {
+        let mut passed = PassedOn::new(line, &self.session);
+        for (id, other) in self.renames(event, line) {
+            passed.put(id, &other);
         }
         if line.head.kind == Kind::State(State::Options)
             && !self.client.boolean_options
@@ -180,6 +264,31 @@ impl Rendering {
         passed.say(line, beside);
         passed.finish()
     }
+
+    /// The update with the ids it is told under.
+    fn renamed<'a>(&self, event: &Event, line: &UpdateLine<'a>) -> Cow<'a, str> {
+        let mut splice = Splice::new(line.update);
+        let mut is_changed = false;
+        for (id, other) in self.renames(event, line) {
+            is_changed |= splice.replace(range_in(line.update, id), &other).is_ok();
+        }
+        if is_changed { splice.finish().into() } else { line.update.into() }
+    }
+
+    /// The ids of a line that are told as others, both as JSON.
+    fn renames<'a>(&self, event: &Event, line: &UpdateLine<'a>) -> Vec<(&'a str, String)> {
+        let ids = [(Sort::Message, line.head.message_id), (Sort::ToolCall, line.head.tool_call)];
+        let renamed = |(sort, id): (Sort, Option<&'a RawValue>)| {
+            let id = id?;
+            Some((id.get(), json_string(&self.known.other(sort, id, event.lineage)?)))
+        };
+        ids.into_iter().filter_map(renamed).collect()
+    }
+}
+
+/// The version an event's line was spoken in.
+pub(super) fn version(event: &Event) -> ProtocolVersion {
+    ProtocolVersion::from_number(event.protocol).unwrap_or_default()
 }
 
 /// The options of an update, and the same without those that are true or false; `None` if there is none of them.

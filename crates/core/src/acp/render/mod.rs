@@ -10,6 +10,7 @@ mod live;
 mod outgoing;
 mod replay;
 mod run;
+mod state;
 mod survey;
 mod tool;
 

@@ -62,6 +62,16 @@ pub(super) fn notification(session: &str, update: &str, beside: &Beside<'_>) -> 
     encode::notification("session/update", &params)
 }
 
+/// Lines that together tell one event. Only the last says its number: whoever has seen it has seen all of it.
+pub(super) fn notifications(session: &str, updates: &[impl AsRef<str>], beside: &Beside<'_>) -> Vec<String> {
+    let before = Beside { seq: None, ..beside.clone() };
+    let line = |(index, update): (usize, &_)| {
+        let beside = if index + 1 == updates.len() { beside } else { &before };
+        notification(session, AsRef::<str>::as_ref(update), beside)
+    };
+    updates.iter().enumerate().map(line).collect()
+}
+
 /// An agent's line being changed. Every byte that is not named stays.
 pub(super) struct PassedOn<'a> {
     body: &'a str,

@@ -4,13 +4,13 @@
 //! What stands for several events is told at the place of the last of them and says its number. So numbers only rise,
 //! and whoever has seen one goes on with the next without a repeat and without a gap.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
-use super::entities::Sort;
+use super::entities::{MessageRef, Sort};
 use super::line::{Kind, UpdateLine, text_of};
-use super::live::Rendering;
+use super::live::{Rendering, version};
 use super::outgoing::{Beside, notification};
-use super::run::Run;
+use super::run::{Run, whole};
 use super::survey::Survey;
 use super::tool::{Telling, Tool};
 use crate::model::{Direction, Event, EventKind, LineageIndex, MessageKind, ProtocolVersion, Seq, TurnId};
@@ -31,6 +31,8 @@ pub(crate) struct Replay {
     /// The first event that is told. Those before are only taken in.
     from: Seq,
     tools: HashMap<(LineageIndex, Box<str>), Tool>,
+    /// The messages with ids of the agent that have begun.
+    begun: HashSet<(LineageIndex, MessageKind, Box<str>)>,
     run: Option<Run>,
     out: Vec<String>,
 }
@@ -38,7 +40,8 @@ pub(crate) struct Replay {
 impl Replay {
     /// A replay of what was surveyed, told from an event on.
     pub(crate) fn new(rendering: Rendering, survey: Survey, from: Seq, bounds: Bounds) -> Self {
-        Self { rendering, survey, bounds, from, tools: HashMap::new(), run: None, out: Vec::new() }
+        let (tools, begun) = (HashMap::new(), HashSet::new());
+        Self { rendering, survey, bounds, from, tools, begun, run: None, out: Vec::new() }
     }
 
     /// Takes the next event; the lines that can be told by now.
@@ -62,10 +65,10 @@ impl Replay {
         std::mem::take(&mut self.out)
     }
 
-    /// The rest, and the rendering that goes on live.
-    pub(crate) fn finish(mut self) -> (Vec<String>, Rendering) {
+    /// The rest.
+    pub(crate) fn finish(mut self) -> Vec<String> {
         self.flush();
-        (self.out, self.rendering)
+        self.out
     }
 
     fn update(&mut self, event: &Event) {
@@ -96,8 +99,13 @@ impl Replay {
     }
 
     fn chunk(&mut self, event: &Event, line: &UpdateLine<'_>, kind: MessageKind) {
-        let (Some(text), Some(message)) = (line.plain_text(), self.rendering.open.message().cloned()) else {
+        let Some(message) = self.rendering.open.message().cloned() else { return };
+        let begins = self.begins(event, kind, &message);
+        let Some(text) = line.plain_text() else {
             self.flush();
+            if begins {
+                self.begin_message(event, kind, &message);
+            }
             return self.as_received(event, line);
         };
         if event.seq < self.from {
@@ -106,8 +114,10 @@ impl Replay {
         let next = Run {
             kind,
             message,
+            begins,
             given: line.head.message_id.map(|id| id.get().into()),
             row: event.lineage,
+            protocol: version(event),
             last: event.seq,
             at: event.at,
             text: text.to_owned(),
@@ -121,41 +131,65 @@ impl Replay {
         }
     }
 
+    /// Whether a chunk is the first of its message. Only version 2 can say so.
+    fn begins(&mut self, event: &Event, kind: MessageKind, message: &MessageRef) -> bool {
+        match message {
+            _ if self.rendering.client.protocol == ProtocolVersion::V1 => false,
+            MessageRef::First(first) => *first == event.seq,
+            MessageRef::Given(id) => self.begun.insert((event.lineage, kind, id.clone())),
+        }
+    }
+
+    /// Tells a message that begins with a chunk which goes out as it came: what a client had of it before is void.
+    fn begin_message(&mut self, event: &Event, kind: MessageKind, message: &MessageRef) {
+        let id = message.id(&self.rendering.record, &self.rendering.known, event.lineage);
+        let beside = Beside { seq: None, ..Beside::of(event.seq, event.at) };
+        let empty = whole(kind, &json_string(&id), "");
+        let line = notification(&self.rendering.session, &empty, &beside);
+        self.tell(event, vec![line]);
+    }
+
     fn tool(&mut self, event: &Event, line: &UpdateLine<'_>) {
         self.flush();
         let Some(id) = line.head.tool_call else { return self.as_received(event, line) };
         let Some(call) = text_of(id) else { return self.as_received(event, line) };
-        let protocol = ProtocolVersion::from_number(event.protocol).unwrap_or_default();
         let key = (event.lineage, Box::from(&*call));
         let tool = self.tools.entry(key.clone()).or_insert_with(|| Tool::new(event.turn));
         match (line.head.kind, line.head.content) {
             (Kind::ToolContent, Some(content)) => tool.take_content(content),
-            _ => tool.take(line.update, protocol),
+            _ => tool.take(line.update, version(event)),
         }
         if !self.survey.is_last_of(&key, event) {
             return;
         }
         let Some(tool) = self.tools.remove(&key) else { return };
-        let is_over = self.is_over(tool.turn, protocol);
-        let telling = Telling { is_over, output_bytes: self.bounds.tool_output_bytes };
+        let spoken = version(event);
+        let is_first = [spoken, self.rendering.client.protocol] == [ProtocolVersion::V1; 2];
+        let telling = Telling {
+            is_over: self.is_over(tool.turn, spoken),
+            has_cancelled: !is_first,
+            output_bytes: self.bounds.tool_output_bytes,
+        };
         let other = self.rendering.known.other(Sort::ToolCall, id, event.lineage);
         let id = other.map_or_else(|| id.get().to_owned(), |other| json_string(&other));
-        let update = tool.update(&id, protocol, telling);
-        let told = notification(&self.rendering.session, &update, &Beside::of(event.seq, event.at));
-        self.tell(event, vec![told]);
+        let update = tool.update(&id, spoken, telling);
+        let beside = Beside::of(event.seq, event.at);
+        let lines = self.rendering.told(spoken, event.lineage, &update, &beside);
+        self.tell(event, lines);
     }
 
     /// Whether nothing more is to come of what began in this turn. Work of a version 2 agent may go on outside of any.
-    fn is_over(&self, turn: Option<TurnId>, protocol: ProtocolVersion) -> bool {
+    fn is_over(&self, turn: Option<TurnId>, spoken: ProtocolVersion) -> bool {
         match turn {
             Some(turn) => self.survey.running() != Some(turn),
-            None => protocol == ProtocolVersion::V1,
+            None => spoken == ProtocolVersion::V1,
         }
     }
 
+    /// What is not told is taken in all the same: a translation may depend on it.
     fn as_received(&mut self, event: &Event, line: &UpdateLine<'_>) {
-        let told = self.rendering.pass_on(event, line, &Beside::of(event.seq, event.at));
-        self.tell(event, vec![told]);
+        let lines = self.rendering.as_received(event, line, &Beside::of(event.seq, event.at));
+        self.tell(event, lines);
     }
 
     fn tell(&mut self, event: &Event, lines: Vec<String>) {
@@ -166,18 +200,18 @@ impl Replay {
 
     /// Tells the chunks that were joined.
     fn flush(&mut self) {
-        if let Some(run) = self.run.take() {
-            let id = run.given.as_deref().map(|given| {
-                let told = run.message.id(&self.rendering.record, &self.rendering.known, run.row);
-                if text_is(given, &told) { given.to_owned() } else { json_string(&told) }
-            });
-            let update = run.update(id.as_deref());
-            self.out.push(notification(&self.rendering.session, &update, &Beside::of(run.last, run.at)));
+        let Some(run) = self.run.take() else { return };
+        let beside = Beside::of(run.last, run.at);
+        let id = json_string(&run.message.id(&self.rendering.record, &self.rendering.known, run.row));
+        match self.rendering.client.protocol {
+            ProtocolVersion::V2 => {
+                let update = if run.begins { run.whole(&id) } else { run.chunk(Some(&id)) };
+                self.out.push(notification(&self.rendering.session, &update, &beside));
+            }
+            ProtocolVersion::V1 => {
+                let update = run.chunk(run.given.is_some().then_some(&*id));
+                self.out.extend(self.rendering.told(run.protocol, run.row, &update, &beside));
+            }
         }
     }
-}
-
-/// Whether a string in JSON says this.
-fn text_is(json: &str, text: &str) -> bool {
-    serde_json::from_str::<std::borrow::Cow<'_, str>>(json).is_ok_and(|said| said == text)
 }

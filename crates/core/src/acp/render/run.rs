@@ -1,7 +1,7 @@
 //! Chunks of one message that differ in their text alone, joined into one.
 
 use super::entities::MessageRef;
-use crate::model::{LineageIndex, MessageKind, Seq, Timestamp};
+use crate::model::{LineageIndex, MessageKind, ProtocolVersion, Seq, Timestamp};
 
 /// How much text is joined at most. A longer message goes out in several pieces, so that no line and no memory grows
 /// with it.
@@ -12,9 +12,13 @@ const MOST: usize = 256 * 1024;
 pub(super) struct Run {
     pub(super) kind: MessageKind,
     pub(super) message: MessageRef,
+    /// Whether it begins the message.
+    pub(super) begins: bool,
     /// The agent's id, as it wrote it.
     pub(super) given: Option<Box<str>>,
     pub(super) row: LineageIndex,
+    /// The version it was spoken in.
+    pub(super) protocol: ProtocolVersion,
     pub(super) last: Seq,
     pub(super) at: Timestamp,
     /// As JSON has it between quotes.
@@ -25,7 +29,8 @@ impl Run {
     /// Whether another chunk goes on with this text.
     pub(super) fn goes_on_with(&self, other: &Self) -> bool {
         self.kind == other.kind
-            && self.row == other.row
+            && (self.row, self.protocol) == (other.row, other.protocol)
+            && !other.begins
             && self.message == other.message
             && self.given == other.given
             && self.text.len() + other.text.len() <= MOST
@@ -36,8 +41,8 @@ impl Run {
         (self.last, self.at) = (other.last, other.at);
     }
 
-    /// The update object, as version 1 has it. `id` is JSON.
-    pub(super) fn update(&self, id: Option<&str>) -> String {
+    /// The update object that appends it. `id` is JSON.
+    pub(super) fn chunk(&self, id: Option<&str>) -> String {
         let kind = match self.kind {
             MessageKind::User => "user_message_chunk",
             MessageKind::Agent => "agent_message_chunk",
@@ -46,4 +51,18 @@ impl Run {
         let id = id.map(|id| format!(r#","messageId":{id}"#)).unwrap_or_default();
         format!(r#"{{"sessionUpdate":"{kind}","content":{{"type":"text","text":"{}"}}{id}}}"#, self.text)
     }
+    /// The update object of version 2 that begins the message with it, whatever a client had of it before.
+    pub(super) fn whole(&self, id: &str) -> String {
+        whole(self.kind, id, &format!(r#"{{"type":"text","text":"{}"}}"#, self.text))
+    }
+}
+
+/// A message of version 2, whole. `id` and `content` are JSON.
+pub(super) fn whole(kind: MessageKind, id: &str, content: &str) -> String {
+    let kind = match kind {
+        MessageKind::User => "user_message",
+        MessageKind::Agent => "agent_message",
+        MessageKind::Thought => "agent_thought",
+    };
+    format!(r#"{{"sessionUpdate":"{kind}","messageId":{id},"content":[{content}]}}"#)
 }

@@ -11,24 +11,26 @@ use crate::model::{
 };
 
 mod properties;
+mod versions;
 
 /// A record being written.
 struct Log {
     events: Vec<Event>,
     turn: Option<TurnId>,
     row: LineageIndex,
+    protocol: u16,
 }
 
 impl Log {
     fn new() -> Self {
-        Self { events: Vec::new(), turn: None, row: LineageIndex::FIRST }
+        Self { events: Vec::new(), turn: None, row: LineageIndex::FIRST, protocol: 1 }
     }
 
     fn push(&mut self, direction: Direction, kind: EventKind, body: &str) {
         let seq = Seq(self.events.len() as u64 + 1);
         let at = Timestamp::from_millis(i64::try_from(seq.0).unwrap() * 1000).unwrap();
-        let (turn, lineage, body) = (self.turn, self.row, body.into());
-        self.events.push(Event { seq, at, turn, lineage, protocol: 1, direction, kind, body });
+        let (turn, lineage, protocol, body) = (self.turn, self.row, self.protocol, body.into());
+        self.events.push(Event { seq, at, turn, lineage, protocol, direction, kind, body });
     }
 
     fn update(&mut self, update: &str) {
@@ -65,18 +67,26 @@ impl Log {
 
     /// Told again, from an event on.
     fn replay_from(&self, from: u64, bounds: Bounds) -> Vec<Value> {
+        self.replay_as(Arc::default(), from, bounds)
+    }
+
+    fn replay_to(&self, client: Arc<ClientFacts>, from: u64) -> Vec<Value> {
+        self.replay_as(client, from, Bounds::default())
+    }
+
+    fn replay_as(&self, client: Arc<ClientFacts>, from: u64, bounds: Bounds) -> Vec<Value> {
         let (mut survey, mut known) = (Survey::default(), KnownIds::default());
         for event in &self.events {
             survey.take(event);
             known.take(event);
         }
-        let mut rendering = Rendering::new(&record(), Arc::default());
+        let mut rendering = Rendering::new(&record(), client);
         if self.row > LineageIndex::FIRST {
             rendering.learn(known, self.row);
         }
         let mut replay = Replay::new(rendering, survey, Seq(from), bounds);
         let mut lines: Vec<String> = self.events.iter().flat_map(|event| replay.take(event)).collect();
-        lines.extend(replay.finish().0);
+        lines.extend(replay.finish());
         lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
     }
 

@@ -28,6 +28,8 @@ pub(super) struct Tool {
 pub(super) struct Telling {
     /// Nothing more will come of it: if it has no end, it was cancelled.
     pub(super) is_over: bool,
+    /// Whether the client's version has a word for that.
+    pub(super) has_cancelled: bool,
     /// Output that is longer is left out.
     pub(super) output_bytes: Option<usize>,
 }
@@ -75,12 +77,11 @@ impl Tool {
             }
         }
         if telling.is_over && !self.has_ended() {
-            match protocol {
-                ProtocolVersion::V1 => {
-                    self.set_json("status", r#""failed""#);
-                    ours.push(r#""status":"cancelled""#.to_owned());
-                }
-                ProtocolVersion::V2 => self.set_json("status", r#""cancelled""#),
+            if telling.has_cancelled {
+                self.set_json("status", r#""cancelled""#);
+            } else {
+                self.set_json("status", r#""failed""#);
+                ours.push(r#""status":"cancelled""#.to_owned());
             }
         }
         if !ours.is_empty() {

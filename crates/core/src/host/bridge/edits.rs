@@ -7,6 +7,8 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 
+use crate::acp::Cursor;
+use crate::model::Seq;
 use crate::wire::splice::{self, Splice, Step, locate};
 use crate::wire::{Message, RpcId, encode};
 
@@ -106,7 +108,7 @@ pub(super) fn resume_params(setup: &str, session: &str, last: Option<u64>, later
         params = splice::put(&params, &["replayFrom"], "null")?;
     }
     let from = match last {
-        Some(last) => format!(r#"{{"type":"_acpx/seq","seq":{}}}"#, last.saturating_add(1)),
+        Some(last) => Cursor::json_from(Seq(last.saturating_add(1))),
         None => "null".to_owned(),
     };
     params = splice::put(&params, &["_meta", "acpx", "replayFrom"], &from)?;

@@ -104,7 +104,7 @@ impl Memory {
     }
 
     /// What the client says.
-    pub(super) fn from_client(&mut self, message: &Message) -> Pass {
+    pub(super) fn client_says(&mut self, message: &Message) -> Pass {
         match message.body() {
             Body::Request { id, method, .. } => self.request(id, method, message),
             Body::Notification { method, .. } => {
@@ -121,7 +121,7 @@ impl Memory {
     }
 
     /// What the host says.
-    pub(super) fn from_host(&mut self, message: &Message) -> Pass {
+    pub(super) fn host_says(&mut self, message: &Message) -> Pass {
         match message.body() {
             Body::Request { id, .. } => self.question(id, message),
             Body::Notification { method, .. } => self.notification(method, message),
@@ -229,21 +229,16 @@ impl Memory {
     }
 
     fn note_cancellation(&mut self, method: &str, message: &Message) {
-        let is_meant: Box<dyn Fn(&RpcId, &Asked) -> bool> = match method {
-            "session/cancel" => {
-                let Some(session) = message.params().and_then(edits::session_of) else { return };
-                Box::new(move |_, asked| {
-                    &*asked.method == "session/prompt" && asked.session.as_ref() == Some(&session)
-                })
-            }
-            edits::CANCEL_REQUEST => {
-                let Some(request) = edits::withdrawn(message) else { return };
-                Box::new(move |id, _| *id == request)
-            }
-            _ => return,
-        };
+        let session =
+            if method == "session/cancel" { message.params().and_then(edits::session_of) } else { None };
+        let request = if method == edits::CANCEL_REQUEST { edits::withdrawn(message) } else { None };
+        if session.is_none() && request.is_none() {
+            return;
+        }
         for (id, asked) in &mut self.open {
-            asked.is_cancelled |= is_meant(id, asked);
+            let is_prompt = &*asked.method == "session/prompt";
+            let is_meant = is_prompt && session.is_some() && asked.session == session;
+            asked.is_cancelled |= is_meant || request.as_ref() == Some(id);
         }
     }
 

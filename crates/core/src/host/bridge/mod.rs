@@ -114,20 +114,19 @@ impl Joined<'_> {
     ) {
         let mut host = Some(first);
         loop {
-            let stopped = match host.take() {
-                Some(mut host) => {
-                    let stopped = tokio::select! {
-                        stopped = self.pass(client, &mut host) => stopped,
-                        () = &mut stop => Stopped::ClientGone,
-                    };
-                    host.leave().await;
-                    stopped
-                }
+            let stopped = if let Some(mut host) = host.take() {
+                let stopped = tokio::select! {
+                    stopped = self.pass(client, &mut host) => stopped,
+                    () = &mut stop => Stopped::ClientGone,
+                };
+                host.leave().await;
+                stopped
+            } else {
                 // Without a host, one is looked for when the client wants something.
-                None => tokio::select! {
+                tokio::select! {
                     heard = self.hear(client) => heard.map_or(Stopped::ClientGone, |()| Stopped::HostGone),
                     () = &mut stop => Stopped::ClientGone,
-                },
+                }
             };
             if matches!(stopped, Stopped::ClientGone) {
                 return;
@@ -171,7 +170,7 @@ impl Joined<'_> {
     }
 
     async fn pass_up(&self, message: &Message, to_host: &Peer, to_client: &Peer) -> Result<(), Gone> {
-        let Pass::ToHost(line) = self.memory().from_client(message) else { return Ok(()) };
+        let Pass::ToHost(line) = self.memory().client_says(message) else { return Ok(()) };
         self.say(message.id(), line, to_host, to_client).await
     }
 
@@ -191,7 +190,7 @@ impl Joined<'_> {
     }
 
     async fn pass_down(&self, message: &Message, to_client: &Peer) -> Result<(), Gone> {
-        let pass = self.memory().from_host(message);
+        let pass = self.memory().host_says(message);
         match pass {
             Pass::ToClient(line) => tell(to_client, line).await,
             _ => Ok(()),
@@ -203,7 +202,7 @@ impl Joined<'_> {
         loop {
             let message = client.next().await?;
             // What is told to nobody is lost; what is asked is remembered.
-            drop(self.memory().from_client(&message));
+            drop(self.memory().client_says(&message));
             if matches!(message.body(), wire::Body::Request { .. }) {
                 return Ok(());
             }

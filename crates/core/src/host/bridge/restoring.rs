@@ -115,7 +115,7 @@ impl Joined<'_> {
     }
 
     async fn hear_host(&self, message: &Message, to_client: &Peer) -> Result<(), Trouble> {
-        let pass = self.memory().from_host(message);
+        let pass = self.memory().host_says(message);
         match pass {
             Pass::ToClient(line) => Ok(tell(to_client, line).await?),
             Pass::Own(own, error) => self.settled(&own, error.as_deref()),

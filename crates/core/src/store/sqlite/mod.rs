@@ -3,6 +3,7 @@
 //!
 //! The format is described in `docs/store-format.md`.
 
+mod answers;
 mod body;
 mod cells;
 mod fault;
@@ -34,7 +35,9 @@ pub use self::ledger::ImportedFile;
 use self::threads::{QUEUE, ReadRequest, WriteRequest, Writer};
 use self::write::Write;
 use super::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
-use crate::model::{AgentRun, Event, HostId, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId};
+use crate::model::{
+    AgentBuild, AgentRun, Event, HostId, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId,
+};
 
 /// What a store is opened for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -256,6 +259,14 @@ impl Store for SqliteStore {
 
     fn turn_numbered(&self, record: RecordId, turn: TurnId) -> StoreFuture<'_, Option<Turn>> {
         Box::pin(self.read(move |connection| read::turn_by_number(connection, &record, turn)))
+    }
+
+    fn agent_answer(&self, agent: AgentBuild) -> StoreFuture<'_, Option<String>> {
+        Box::pin(self.read(move |connection| answers::read(connection, &agent)))
+    }
+
+    fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
+        Box::pin(async move { self.write(Write::KeepAgentAnswer { agent, answer }).await.map(drop) })
     }
 }
 

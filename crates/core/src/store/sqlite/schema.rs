@@ -24,8 +24,11 @@ pub(super) struct Migrations(pub(super) &'static [&'static str]);
 
 impl Migrations {
     /// Those of this program.
-    pub(super) const OURS: Self =
-        Self(&[include_str!("migrations/0001.sql"), include_str!("migrations/0002.sql")]);
+    pub(super) const OURS: Self = Self(&[
+        include_str!("migrations/0001.sql"),
+        include_str!("migrations/0002.sql"),
+        include_str!("migrations/0003.sql"),
+    ]);
 
     /// The format they end with: the one that is written.
     pub(super) fn known(self) -> i64 {

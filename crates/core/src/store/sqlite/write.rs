@@ -13,8 +13,8 @@ use super::ledger::ImportedFile;
 use super::read;
 use super::rows::{self, LEASE, RECORD, RecordKey, STANDING, Standing};
 use super::target::{Target, write_lineage};
-use super::{ledger, scope};
-use crate::model::{HostId, Lifecycle, Record, RecordId};
+use super::{answers, ledger, scope};
+use crate::model::{AgentBuild, HostId, Lifecycle, Record, RecordId};
 use crate::store::progress::Progress;
 use crate::store::{Append, Change, Durability, Lease, StoreError};
 
@@ -26,6 +26,7 @@ pub(super) enum Write {
     Append { lease: Lease, changes: Vec<Change>, durability: Durability },
     AppendBoth { appends: Box<[Append; 2]>, durability: Durability },
     NoteImports { directory: PathBuf, files: Vec<ImportedFile> },
+    KeepAgentAnswer { agent: AgentBuild, answer: String },
 }
 
 impl Write {
@@ -33,8 +34,10 @@ impl Write {
     pub(super) fn durability(&self) -> Durability {
         match self {
             Self::Create { .. } => Durability::Machine,
-            // A note that is lost has its file looked at once more.
-            Self::Lease { .. } | Self::NoteImports { .. } => Durability::Process,
+            // A note that is lost has its file looked at once more, and an answer that is lost is asked for.
+            Self::Lease { .. } | Self::NoteImports { .. } | Self::KeepAgentAnswer { .. } => {
+                Durability::Process
+            }
             Self::Append { durability, .. } | Self::AppendBoth { durability, .. } => *durability,
         }
     }
@@ -53,6 +56,9 @@ impl Write {
             }
             Self::NoteImports { directory, files } => {
                 ledger::note(connection, directory, files).map(|()| None)
+            }
+            Self::KeepAgentAnswer { agent, answer } => {
+                answers::keep(connection, agent, answer).map(|()| None)
             }
         }
     }

@@ -362,3 +362,20 @@ async fn dropping_both_ends_stops_everything() {
     far.into_inner().read_to_end(&mut rest).await.unwrap();
     assert_eq!(rest, b"");
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_peer_that_takes_nothing_for_too_long_is_written_to_no_more() {
+    let patience = Duration::from_secs(60);
+    let limits = Limits { write_patience: Some(patience), ..small() };
+    let (peer, _incoming, mut far) = raw(16, limits);
+    let line = r#"{"jsonrpc":"2.0","method":"x"}"#;
+    // One that reads now and then is waited for, however slow it is.
+    peer.notify("x", "").await.unwrap();
+    assert!(timeout(patience.mul_f32(0.9), peer.stalled()).await.is_err());
+    assert_eq!(next_line(&mut far).await, line);
+    assert!(timeout(patience * 3, peer.stalled()).await.is_err());
+    // One that does not is not.
+    peer.notify("x", "").await.unwrap();
+    assert!(timeout(patience.mul_f32(1.1), peer.stalled()).await.is_ok());
+    assert!(matches!(peer.notify("x", "").await, Err(WireError::WriteFailed { .. })));
+}

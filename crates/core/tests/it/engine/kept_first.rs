@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use acpx_core::model::{AgentRun, Record, RequestId, Timestamp, TurnId};
+use acpx_core::model::{AgentBuild, AgentRun, Record, RequestId, Timestamp, TurnId};
 use acpx_core::store::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, StoreFuture};
 use tokio::sync::watch;
 
@@ -53,6 +53,14 @@ impl Store for GatedStore {
 
     fn lease(&self, record: RecordId, host: HostId) -> StoreFuture<'_, Lease> {
         self.inner.lease(record, host)
+    }
+
+    fn agent_answer(&self, agent: AgentBuild) -> StoreFuture<'_, Option<String>> {
+        self.inner.agent_answer(agent)
+    }
+
+    fn keep_agent_answer(&self, agent: AgentBuild, answer: String) -> StoreFuture<'_, ()> {
+        self.inner.keep_agent_answer(agent, answer)
     }
 
     fn record(&self, id: RecordId) -> StoreFuture<'_, Option<Record>> {

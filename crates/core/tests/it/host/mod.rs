@@ -24,6 +24,7 @@ mod life;
 mod listing;
 mod load;
 mod repeated;
+mod replay;
 mod safety;
 mod sdk;
 mod servers;

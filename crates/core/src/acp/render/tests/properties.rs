@@ -139,6 +139,8 @@ fn folded(log: &Log) -> Seen {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
     #[test]
     fn a_replay_says_what_the_conversation_is(
         steps in prop::collection::vec(step(), 0..40), is_over in any::<bool>(),

@@ -27,12 +27,12 @@ fn to_client(line: impl Into<String>) -> Pass {
 
 impl Memory {
     fn asks(&mut self, number: u64, method: &str, params: &str) -> Pass {
-        self.from_client(&message(&request(&id(number), method, params)))
+        self.client_says(&message(&request(&id(number), method, params)))
     }
 
     fn is_answered(&mut self, number: u64, result: &str) {
         let line = response(&id(number), result);
-        assert_eq!(self.from_host(&message(&line)), to_client(line));
+        assert_eq!(self.host_says(&message(&line)), to_client(line));
     }
 
     /// A memory of a client that has initialized and made the session `s`.
@@ -46,7 +46,7 @@ impl Memory {
     }
 
     fn hears_update(&mut self, seq: u64) -> Pass {
-        self.from_host(&message(&update(seq)))
+        self.host_says(&message(&update(seq)))
     }
 }
 
@@ -64,7 +64,7 @@ fn resume(own: u64, from: &str) -> String {
 }
 
 fn from_seq(seq: u64) -> String {
-    format!(r#"{{"type":"_acpx/seq","seq":{seq}}}"#)
+    crate::acp::Cursor::json_from(crate::model::Seq(seq))
 }
 
 #[test]
@@ -88,11 +88,11 @@ fn a_prompt_gets_a_name_unless_it_has_one_and_everything_else_passes_as_it_came(
     let own = r#"{"_meta":{"acpx":{"requestId":"mine"}}, "prompt" : []}"#;
     assert_eq!(memory.asks(1, "session/prompt", own), to_host(request(&id(1), "session/prompt", own)));
     let odd = r#"{"id":"x\u0041" ,"jsonrpc":"2.0","params": {"n":1e2},"more":[], "method":"session/list"}"#;
-    assert_eq!(memory.from_client(&message(odd)), to_host(odd));
+    assert_eq!(memory.client_says(&message(odd)), to_host(odd));
     let accepted =
         |name: &str| notification("_acpx/accepted", &format!(r#"{{"turn":1,"requestId":"{name}"}}"#));
-    assert_eq!(memory.from_host(&message(&accepted("p-1"))), Pass::Nothing);
-    assert_eq!(memory.from_host(&message(&accepted("mine"))), to_client(accepted("mine")));
+    assert_eq!(memory.host_says(&message(&accepted("p-1"))), Pass::Nothing);
+    assert_eq!(memory.host_says(&message(&accepted("mine"))), to_client(accepted("mine")));
 }
 
 #[test]
@@ -118,9 +118,9 @@ fn another_host_is_greeted_alike_and_given_every_session_from_where_its_client_l
     assert_eq!(memory.greeting().as_deref(), Some(&*greeting));
     let answer = |own: u64| message(&response(&RpcId::from_string(&format!("p-{own}")), "{}"));
     assert!(memory.awaits());
-    assert_eq!(memory.from_host(&answer(1)), Pass::Own(Own::Initialize, None));
+    assert_eq!(memory.host_says(&answer(1)), Pass::Own(Own::Initialize, None));
     assert_eq!(memory.resumes(), [resume(2, &from_seq(1))]);
-    assert_eq!(memory.from_host(&answer(2)), Pass::Own(Own::Resume("s".to_owned()), None));
+    assert_eq!(memory.host_says(&answer(2)), Pass::Own(Own::Resume("s".to_owned()), None));
     assert!(!memory.awaits());
     memory.hears_update(7);
     memory.host_is_gone();
@@ -128,7 +128,7 @@ fn another_host_is_greeted_alike_and_given_every_session_from_where_its_client_l
     let error = r#"{"code":-32002,"message":"gone"}"#;
     let refusal = error_response(&RpcId::from_string("p-3"), &RpcError::read(error));
     assert_eq!(
-        memory.from_host(&message(&refusal)),
+        memory.host_says(&message(&refusal)),
         Pass::Own(Own::Resume("s".to_owned()), Some(error.into()))
     );
     memory.forget_session("s");
@@ -157,7 +157,7 @@ fn what_is_open_is_asked_again_in_order_and_what_was_cancelled_is_cancelled_agai
     let Pass::ToHost(first) = memory.asks(7, "session/prompt", r#"{"sessionId":"s"}"#) else { panic!() };
     let Pass::ToHost(second) = memory.asks(5, "session/list", "{}") else { panic!() };
     let cancel = notification("session/cancel", r#"{"sessionId":"s"}"#);
-    assert_eq!(memory.from_client(&message(&cancel)), to_host(cancel.clone()));
+    assert_eq!(memory.client_says(&message(&cancel)), to_host(cancel.clone()));
     memory.host_is_gone();
     let again = memory.asked_again();
     assert_eq!(again, [to_host(first), to_host(edits::withdrawal(&id(7))), to_host(second)]);
@@ -172,13 +172,13 @@ fn what_would_be_done_twice_or_ends_every_host_is_answered_instead() {
     let mut memory = memory();
     memory.asks(0, "session/new", "{}");
     memory.asks(1, "_acpx/watch", "{}");
-    let Pass::ToHost(list) = memory.asks(2, "session/list", "{}") else { panic!() };
+    let Pass::ToHost(rows) = memory.asks(2, "session/list", "{}") else { panic!() };
     let lost = |number: u64, method: &str| to_client(error_response(&id(number), &fault::unanswered(method)));
     memory.host_is_gone();
-    let again = [lost(0, "session/new"), lost(1, "_acpx/watch"), to_host(list.clone())];
+    let again = [lost(0, "session/new"), lost(1, "_acpx/watch"), to_host(rows.clone())];
     assert_eq!(memory.asked_again(), again);
     memory.host_is_gone();
-    assert_eq!(memory.asked_again(), [to_host(list)]);
+    assert_eq!(memory.asked_again(), [to_host(rows)]);
     memory.host_is_gone();
     assert_eq!(memory.asked_again(), [lost(2, "session/list")]);
     assert_eq!(memory.kept_bytes, 0);
@@ -205,15 +205,15 @@ fn a_load_whose_replay_had_begun_goes_on_after_what_was_told_of_it() {
 fn a_question_of_a_host_that_is_gone_is_withdrawn_and_its_late_answer_reaches_nobody() {
     let mut memory = memory();
     let question = request(&id(0), "session/request_permission", "{}");
-    assert_eq!(memory.from_host(&message(&question)), to_client(question.clone()));
+    assert_eq!(memory.host_says(&message(&question)), to_client(question.clone()));
     assert_eq!(memory.host_is_gone(), [edits::withdrawal(&id(0))]);
     let known = RpcId::from_string("p-1");
     let renamed = request(&known, "session/request_permission", "{}");
-    assert_eq!(memory.from_host(&message(&question)), to_client(renamed));
-    assert_eq!(memory.from_client(&message(&response(&id(0), "{}"))), Pass::Nothing);
+    assert_eq!(memory.host_says(&message(&question)), to_client(renamed));
+    assert_eq!(memory.client_says(&message(&response(&id(0), "{}"))), Pass::Nothing);
     let withdrawn = edits::withdrawal(&id(0));
-    assert_eq!(memory.from_host(&message(&withdrawn)), to_client(edits::withdrawal(&known)));
-    assert_eq!(memory.from_client(&message(&response(&known, "{}"))), to_host(response(&id(0), "{}")));
+    assert_eq!(memory.host_says(&message(&withdrawn)), to_client(edits::withdrawal(&known)));
+    assert_eq!(memory.client_says(&message(&response(&known, "{}"))), to_host(response(&id(0), "{}")));
 }
 
 #[test]

@@ -1,0 +1,56 @@
+//! `acpx sessions replay`: what was said in a session, again, from any place. It reads the store and starts nothing.
+
+use std::process::ExitCode;
+
+use acpx_core::acp::Cursor;
+use acpx_core::host::{KeptEvents, WatchedEvent};
+use acpx_core::model::{Record, Seq};
+use acpx_core::store::Store;
+
+use crate::cli::ReplayCommand;
+use crate::commands::kept::Kept;
+use crate::error::{CliError, Exit};
+use crate::output::{Console, FollowView};
+use crate::reach::block_on;
+use crate::settings::Settings;
+
+/// How many events are read at a time.
+const PAGE: usize = 1024;
+
+/// Shows the session that is meant.
+pub(crate) fn run(settings: &Settings, command: &ReplayCommand) -> Result<ExitCode, CliError> {
+    block_on(async {
+        let kept = Kept::open()?;
+        let (record, _) = kept.need(settings).await?;
+        let Some((store, events)) = kept.into_events(&record) else { return Ok(()) };
+        let shown = show(settings, command, &record, &*store, &events).await;
+        shown.map_err(|error| error.about(record.identity()))
+    })?;
+    Ok(Exit::Success.into())
+}
+
+async fn show(
+    settings: &Settings,
+    command: &ReplayCommand,
+    record: &Record,
+    store: &dyn Store,
+    events: &KeptEvents,
+) -> Result<(), CliError> {
+    let mut next = events.find(command.from.as_ref().unwrap_or(&Cursor::Start)).await?;
+    if let Some(turns) = command.last {
+        next = next.max(events.last_turns(turns.get()).await?);
+    }
+    let mut console = Console::of_program(settings.mode);
+    let mut view = FollowView::new(settings.mode.format, record.identity());
+    while Some(next) <= record.last_seq {
+        let page = store.events(record.id.clone(), next, PAGE).await?;
+        let Some(last) = page.last() else { break };
+        next = last.seq.next();
+        // What comes while this is shown is for those who watch.
+        let is_meant = |seq: Seq| Some(seq) <= record.last_seq;
+        for event in page.iter().filter(|event| is_meant(event.seq)).filter_map(WatchedEvent::of) {
+            view.event(&event, &mut console)?;
+        }
+    }
+    Ok(view.finish(&mut console)?)
+}

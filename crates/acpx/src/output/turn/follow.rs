@@ -1,0 +1,162 @@
+//! A session as it is shown to whoever follows it, or has it shown again: every turn, with what was asked in it.
+//!
+//! Text is for people, JSON is every event as a watch tells it with the ids of its session, quiet is the agent's words
+//! alone.
+
+use std::io::{self, Write};
+
+use acpx_core::acp;
+use acpx_core::model::{
+    AcpSessionId, AgentSessionId, ChunkContent, Direction, Fact, MessageKind, SessionIdentity, Update,
+};
+use acpx_core::wire::Message;
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::text::TextView;
+use crate::cli::Format;
+use crate::output::{Console, WatchedEvent, json_line};
+
+/// Shows a session.
+#[derive(Debug)]
+pub(crate) struct FollowView {
+    session: SessionIdentity,
+    view: View,
+}
+
+#[derive(Debug)]
+enum View {
+    Text(Box<TextView>),
+    Json,
+    /// Whether words stand at the end whose line has not ended.
+    Quiet(bool),
+}
+
+/// An event, with whose it is.
+#[derive(Serialize)]
+struct EventLine<'a> {
+    action: &'static str,
+    #[serde(flatten)]
+    session: &'a SessionIdentity,
+    seq: u64,
+    at: String,
+    direction: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turn: Option<u64>,
+    message: &'a RawValue,
+}
+
+impl FollowView {
+    /// Nothing is shown yet.
+    pub(crate) fn new(format: Format, session: SessionIdentity) -> Self {
+        let view = match format {
+            Format::Text => View::Text(Box::default()),
+            Format::Json => View::Json,
+            Format::Quiet => View::Quiet(false),
+        };
+        Self { session, view }
+    }
+
+    /// Shows the next event. Whoever calls this flushes the console when nothing more is waiting.
+    pub(crate) fn event(&mut self, event: &WatchedEvent, console: &mut Console<'_>) -> io::Result<()> {
+        let fact = match event.direction {
+            Direction::Ours => Fact::from_body(event.message.get()),
+            Direction::FromAgent | Direction::ToAgent => None,
+        };
+        if let Some(Fact::SessionReset { acpx_session_id, agent_session_id, .. }) = &fact
+            && let Ok(session) = AcpSessionId::new(acpx_session_id.as_str())
+        {
+            self.session.session = session;
+            self.session.agent_session = agent_session_id.as_deref().and_then(AgentSessionId::from_agent);
+        }
+        match &mut self.view {
+            View::Json => json_line(&EventLine::new(&self.session, event), &mut *console.out),
+            View::Text(view) => text(view, event, fact.as_ref(), console),
+            View::Quiet(open) => quiet(open, event, fact.as_ref(), &mut *console.out),
+        }
+    }
+
+    /// No more comes.
+    pub(crate) fn finish(self, console: &mut Console<'_>) -> io::Result<()> {
+        match self.view {
+            View::Text(mut view) => view.end_line(&mut *console.out)?,
+            View::Quiet(true) => writeln!(console.out)?,
+            View::Json | View::Quiet(false) => {}
+        }
+        console.flush()
+    }
+}
+
+impl<'a> EventLine<'a> {
+    fn new(session: &'a SessionIdentity, event: &'a WatchedEvent) -> Self {
+        Self {
+            action: "event",
+            session,
+            seq: event.seq.0,
+            at: event.at.to_string(),
+            direction: event.direction.as_str(),
+            turn: event.turn.map(|turn| turn.0),
+            message: &event.message,
+        }
+    }
+}
+
+fn text(
+    view: &mut TextView,
+    event: &WatchedEvent,
+    fact: Option<&Fact>,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
+    match fact {
+        Some(Fact::TurnEnded { stop_reason, error, .. }) => {
+            return view.turn_ended(stop_reason.as_deref(), error.as_ref(), &mut *console.out);
+        }
+        Some(Fact::SessionReset { reason, announced: true, .. }) => {
+            return view.reset(reason, &mut *console.out);
+        }
+        _ => {}
+    }
+    match prompt(event) {
+        Some(words) => view.prompt(&words, &mut *console.out),
+        None => view.message(event, &mut *console.out),
+    }
+}
+
+fn quiet(open: &mut bool, event: &WatchedEvent, fact: Option<&Fact>, out: &mut dyn Write) -> io::Result<()> {
+    if let Some(Fact::TurnEnded { .. }) = fact {
+        return if std::mem::take(open) { writeln!(out) } else { Ok(()) };
+    }
+    if event.direction != Direction::FromAgent {
+        return Ok(());
+    }
+    let Ok(message) = Message::parse(event.message.get()) else { return Ok(()) };
+    if message.method() == Some("session/update")
+        && let Update::Chunk { kind: MessageKind::Agent, content: ChunkContent::Text(text), .. } =
+            acp::update(message.params().unwrap_or("null"))
+    {
+        *open = !text.ends_with('\n');
+        out.write_all(text.as_bytes())?;
+    }
+    Ok(())
+}
+
+/// What the user asked, if an event is that.
+fn prompt(event: &WatchedEvent) -> Option<String> {
+    if event.direction != Direction::ToAgent {
+        return None;
+    }
+    #[derive(serde::Deserialize)]
+    struct Params<'a> {
+        #[serde(borrow)]
+        prompt: &'a RawValue,
+    }
+    let message = Message::parse(event.message.get()).ok()?;
+    let params: Params<'_> = match message.method() {
+        Some("session/prompt") => serde_json::from_str(message.params()?).ok()?,
+        _ => return None,
+    };
+    Some(acp::prompt_text(params.prompt.get()))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,80 @@
+//! `sessions replay` and `sessions watch`: what was said, and what is said, to those who only look.
+
+use std::io::{BufRead, BufReader};
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::acpx::{Place, eventually};
+use crate::contract;
+
+/// A session with two turns.
+fn two_turns() -> Place {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    place.ok(&["demo", "first words"]);
+    place.ok(&["demo", "second words"]);
+    place
+}
+
+fn turns(lines: &[Value]) -> Vec<u64> {
+    let mut turns: Vec<u64> = lines.iter().filter_map(|line| line["turn"].as_u64()).collect();
+    turns.dedup();
+    turns
+}
+
+#[test]
+fn a_session_is_shown_again_from_any_place_with_no_host_and_no_agent() {
+    let place = two_turns();
+    place.ok(&["host", "stop"]);
+    let all = place.json_lines(&["demo", "sessions", "replay"]);
+    let numbers: Vec<_> = all.iter().map(|line| line["seq"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, (1..=all.len() as u64).collect::<Vec<_>>());
+    all.iter().for_each(contract::check);
+    assert_eq!(turns(&all), [1, 2]);
+    let record = all[0]["acpxRecordId"].as_str().unwrap();
+    let from = |place_of: &str| place.json_lines(&["demo", "sessions", "replay", "--from", place_of]);
+    assert_eq!(from("start"), all);
+    assert_eq!(from("seq:3"), all[2..]);
+    let second = from("turn:2");
+    assert_eq!((turns(&second), &second[..]), (vec![2], &all[all.len() - second.len()..]));
+    assert_eq!(from(&format!("message:{record}:turn:2")), second);
+    assert_eq!(place.json_lines(&["demo", "sessions", "replay", "--last", "1"]), second);
+    let text = place.ok(&["demo", "sessions", "replay", "--from", "turn:2"]);
+    assert!(text.starts_with("[user] second words\n") && text.ends_with("[done] end_turn\n"), "{text}");
+    let quiet = place.ok(&["--format", "quiet", "demo", "sessions", "replay", "--last", "1"]);
+    assert!(!quiet.contains("[user]") && quiet.ends_with('\n'), "{quiet}");
+    assert_eq!(place.processes(), [0; 0]);
+    let nowhere = place.acpx(&["--format", "json", "demo", "sessions", "replay", "--from", "turn:3"]);
+    assert_eq!((nowhere.failure().0.as_str(), nowhere.code), ("USAGE", Some(2)));
+    assert_eq!(place.acpx(&["demo", "sessions", "replay", "--from", "end"]).code, Some(2));
+}
+
+#[test]
+fn whoever_watches_sees_what_others_do_until_it_is_interrupted_and_starts_no_agent() {
+    let place = two_turns();
+    let kept = place.json_lines(&["demo", "sessions", "replay", "--from", "turn:2"]);
+    let mut watching = place
+        .command(&["--format", "json", "demo", "sessions", "watch", "--from", "turn:2"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(watching.stdout.take().unwrap()).lines();
+    let mut next = || serde_json::from_str::<Value>(&lines.next().unwrap().unwrap()).unwrap();
+    for event in &kept {
+        assert_eq!(&next(), event);
+    }
+    place.ok(&["demo", "third words"]);
+    let news = loop {
+        let event = next();
+        contract::check(&event);
+        if event["message"]["fact"] == "turn_ended" {
+            break event;
+        }
+    };
+    assert_eq!(news["turn"], 3);
+    let pid = rustix::process::Pid::from_raw(i32::try_from(watching.id()).unwrap()).unwrap();
+    rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
+    eventually("it ends", || watching.try_wait().unwrap().is_some());
+    assert!(watching.wait().unwrap().success());
+}

@@ -1,0 +1,146 @@
+//! What an agent says of itself, as another one passes it on to its client.
+
+use serde::Deserialize;
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{Feature, Offer};
+use crate::acp::capabilities::advertised;
+use crate::acp::translate::{initialize_answer_to_v1, initialize_answer_to_v2};
+use crate::model::ProtocolVersion;
+
+const NOTHING: &str = "{}";
+
+/// The answer of an agent to `initialize`, as far as it is passed on; of either version.
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct Behind<'a> {
+    #[serde(borrow, alias = "info", rename = "agentInfo")]
+    info: Option<&'a RawValue>,
+    #[serde(borrow, rename = "authMethods")]
+    auth_methods: Option<&'a RawValue>,
+    #[serde(borrow, rename = "agentCapabilities")]
+    v1: Option<CapabilitiesV1<'a>>,
+    #[serde(borrow, rename = "capabilities")]
+    v2: Option<CapabilitiesV2<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct CapabilitiesV1<'a> {
+    #[serde(borrow)]
+    prompt_capabilities: Option<&'a RawValue>,
+    #[serde(borrow)]
+    mcp_capabilities: Option<&'a RawValue>,
+    auth: Value,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct CapabilitiesV2<'a> {
+    #[serde(borrow)]
+    session: Option<SessionV2<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct SessionV2<'a> {
+    #[serde(borrow)]
+    prompt: Option<&'a RawValue>,
+    #[serde(borrow)]
+    mcp: Option<&'a RawValue>,
+}
+
+impl Offer {
+    /// The same offer with what an agent behind this one says of itself in its answer to `initialize`: its name, what
+    /// it takes in prompts, which MCP servers, and how a user logs in and out. `spoken` is the client's version; an
+    /// answer in the other one is translated. An answer that cannot be read changes nothing.
+    #[must_use]
+    pub fn on_behalf_of(self, answer: &str, spoken: ProtocolVersion) -> Self {
+        let translated = match (is_v2(answer), spoken) {
+            (true, ProtocolVersion::V1) => initialize_answer_to_v1(answer),
+            (false, ProtocolVersion::V2) => initialize_answer_to_v2(answer),
+            _ => None,
+        };
+        let answer = translated.as_deref().unwrap_or(answer);
+        let Ok(behind) = serde_json::from_str::<Behind<'_>>(answer) else { return self };
+        let v1 = behind.v1.unwrap_or_default();
+        let session = behind.v2.unwrap_or_default().session.unwrap_or_default();
+        let nothing: &RawValue = serde_json::from_str(NOTHING).expect("an empty object is JSON");
+        let mut offer = self
+            .with_prompt_capabilities(object(v1.prompt_capabilities.or(session.prompt)).unwrap_or(nothing))
+            .with_mcp_capabilities(object(v1.mcp_capabilities.or(session.mcp)).unwrap_or(nothing));
+        if spoken == ProtocolVersion::V1 {
+            // In version 1 every agent takes servers that are programs.
+            offer.features.insert(Feature::McpStdio);
+        }
+        if v1.auth.get("logout").is_some_and(advertised) {
+            offer.features.insert(Feature::Logout);
+        }
+        if let Some(info) = object(behind.info) {
+            offer = offer.with_info(info);
+        }
+        match behind.auth_methods.filter(|methods| methods.get().starts_with('[')) {
+            Some(methods) => offer.with_auth_methods(methods),
+            None => offer,
+        }
+    }
+}
+
+fn object(given: Option<&RawValue>) -> Option<&RawValue> {
+    given.filter(|given| given.get().starts_with('{'))
+}
+
+fn is_v2(answer: &str) -> bool {
+    let answer: Value = serde_json::from_str(answer).unwrap_or_default();
+    answer["protocolVersion"] == 2
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn offered(answer: &str, version: ProtocolVersion) -> Value {
+        let features = [Feature::Load, Feature::Image, Feature::McpHttp];
+        let offer = Offer::new("acpx", "1", features).on_behalf_of(answer, version);
+        serde_json::from_str(&offer.answer(version)).unwrap()
+    }
+
+    #[test]
+    fn what_an_agent_says_of_itself_takes_the_place_of_ours_and_what_it_does_not_say_is_not_offered() {
+        let answer = r#"{"protocolVersion":1,"agentInfo":{"name":"a","version":"2"},
+            "agentCapabilities":{"loadSession":false,"promptCapabilities":{"audio":true},"auth":{"logout":{}}},
+            "authMethods":[{"id":"m","name":"M"}]}"#;
+        let expected = json!({
+            "protocolVersion": 1,
+            "agentInfo": { "name": "a", "version": "2" },
+            "agentCapabilities": {
+                "loadSession": true,
+                "promptCapabilities": { "audio": true },
+                "mcpCapabilities": {},
+                "sessionCapabilities": {},
+                "auth": { "logout": {} },
+            },
+            "authMethods": [{ "id": "m", "name": "M" }],
+        });
+        assert_eq!(offered(answer, ProtocolVersion::V1), expected);
+        let ours = offered("7", ProtocolVersion::V1);
+        assert_eq!(ours["agentInfo"], json!({ "name": "acpx", "version": "1" }));
+        assert_eq!(ours["agentCapabilities"]["promptCapabilities"]["image"], true);
+    }
+
+    #[test]
+    fn an_answer_in_the_other_version_is_translated() {
+        let old = r#"{"protocolVersion":1,"agentCapabilities":{"promptCapabilities":{"image":true},"mcpCapabilities":{"http":true}}}"#;
+        let told = offered(old, ProtocolVersion::V2);
+        let session = &told["capabilities"]["session"];
+        assert_eq!(session["prompt"]["image"], json!({}), "{told}");
+        assert!(session["mcp"]["http"].is_object() && session["mcp"]["stdio"].is_object(), "{told}");
+        let new = r#"{"protocolVersion":2,"info":{"name":"n","version":"1"},"capabilities":{"session":{"prompt":{"image":{}},"mcp":{"stdio":{}}}},"authMethods":[]}"#;
+        let told = offered(new, ProtocolVersion::V1);
+        assert_eq!(told["agentCapabilities"]["promptCapabilities"]["image"], true, "{told}");
+        assert_eq!(told["agentInfo"]["name"], "n");
+    }
+}

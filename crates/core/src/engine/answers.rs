@@ -1,0 +1,71 @@
+//! What agents answered to `initialize`, remembered: a client is told what its agent can do before the agent runs, and
+//! an agent that has run before is not started for that.
+//!
+//! An answer is that of a command line and of its program's file as it stood. Every start of an agent refreshes it, so
+//! what a running agent said is what is remembered.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::model::{AgentBuild, AgentSpec};
+use crate::tools::Environment;
+
+use super::agent::{self, FailedStart};
+use super::place::Place;
+use super::{Engine, NewSession, SessionError, Shared};
+
+impl Engine {
+    /// What an agent answers to `initialize`: as it is remembered, or else asked of a process that is started for
+    /// nothing else and gone when this returns.
+    pub async fn agent_answer(&self, with: NewSession) -> Result<Arc<str>, SessionError> {
+        let NewSession { agent, cwd, environment, mcp_servers, .. } = with;
+        let place = Place { agent, cwd, environment, mcp_servers };
+        let shared = &self.0.shared;
+        if let Some(build) = build(shared, &place).await
+            && let Some(answer) = shared.store.agent_answer(build).await?
+        {
+            return Ok(answer.into());
+        }
+        self.real_directory(&place.cwd).await?;
+        let started = agent::start(place, shared.clone(), None).await;
+        let (agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
+        let answer = Arc::clone(agent.connection.answer());
+        agent.end(shared.settings.process).await;
+        Ok(answer)
+    }
+}
+
+/// Remembers what an agent answered that has just started. What cannot be remembered is asked again.
+pub(super) async fn remember(shared: &Shared, place: &Place, answer: &Arc<str>) {
+    let Some(build) = build(shared, place).await else { return };
+    let known = shared.store.agent_answer(build.clone()).await;
+    if !matches!(known, Ok(Some(known)) if *known == **answer) {
+        drop(shared.store.keep_agent_answer(build, answer.to_string()).await);
+    }
+}
+
+/// Which agent would be started; `None` if its program cannot be found.
+async fn build(shared: &Shared, place: &Place) -> Option<AgentBuild> {
+    let (agent, environment) = (place.agent.clone(), place.environment.clone());
+    let cwd = place.cwd.as_path().to_owned();
+    let look = move || program(&agent, &environment, &cwd);
+    let command = [&place.agent.program].into_iter().chain(&place.agent.args).cloned().collect();
+    let program = shared.disk.ask(place.cwd.as_path(), look).await.ok()??;
+    Some(AgentBuild { command, program })
+}
+
+/// The file of an agent's program as it stands.
+fn program(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<String> {
+    let facts = |path: PathBuf| {
+        let path = path.canonicalize().ok()?;
+        let facts = path.metadata().ok().filter(Metadata::is_file)?;
+        Some(format!("{} {} {}.{:09}", path.display(), facts.size(), facts.mtime(), facts.mtime_nsec()))
+    };
+    if agent.program.contains('/') {
+        return facts(cwd.join(&agent.program));
+    }
+    std::env::split_paths(environment.get("PATH")?)
+        .find_map(|directory| facts(cwd.join(directory).join(&agent.program)))
+}

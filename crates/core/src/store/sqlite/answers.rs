@@ -1,0 +1,38 @@
+//! What agents answered to `initialize`, one answer for each command line: the last one, with the file of the program
+//! that gave it.
+
+use rusqlite::Connection;
+
+use super::cells::{self, Cells, Columns, columns};
+use super::fault::Fault;
+use super::rows;
+use crate::model::AgentBuild;
+
+pub(super) const ANSWER: Columns<3> = columns!["agent_answers": "command", "program", "answer"; "checksum"];
+
+/// What this build of an agent answered, if it was the last to answer under its command line.
+pub(super) fn read(connection: &Connection, agent: &AgentBuild) -> Result<Option<String>, Fault> {
+    let mut statement = connection
+        .prepare_cached(&format!("SELECT {} FROM agent_answers WHERE command = ?1", ANSWER.list))?;
+    let mut found = statement.query([rows::list(&agent.command)])?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    let cells = Cells::read(row, 0, &ANSWER)?;
+    let is_meant = cells.text(1)? == agent.program;
+    Ok(is_meant.then(|| cells.text(2)).transpose()?.map(str::to_owned))
+}
+
+/// Keeps an answer in the place of the one before.
+pub(super) fn keep(connection: &Connection, agent: &AgentBuild, answer: &str) -> Result<(), Fault> {
+    let mut upsert = connection.prepare_cached(
+        "INSERT INTO agent_answers (command, program, answer, checksum) VALUES (?1, ?2, ?3, ?4) \
+         ON CONFLICT (command) DO UPDATE SET \
+         program = excluded.program, answer = excluded.answer, checksum = excluded.checksum",
+    )?;
+    let command = rows::list(&agent.command);
+    cells::write(
+        &mut upsert,
+        &ANSWER,
+        [command.as_str().into(), agent.program.as_str().into(), answer.into()],
+    )?;
+    Ok(())
+}
