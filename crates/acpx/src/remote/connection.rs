@@ -40,14 +40,7 @@ impl HttpConnection {
         (incoming, early): (Incoming, Vec<Message>),
         place: OwnedSemaphorePermit,
     ) -> Arc<Self> {
-        let connection = Arc::new(Self {
-            id: uuid::Uuid::now_v7().to_string(),
-            token,
-            peer,
-            streams: Mutex::default(),
-            used: watch::Sender::new(Instant::now()),
-            ended: watch::Sender::default(),
-        });
+        let connection = Arc::new(Self::new(token, peer));
         server.connections().insert(connection.id.clone(), Arc::clone(&connection));
         let (begun, server) = (Arc::clone(&connection), Arc::clone(server));
         tokio::spawn(async move {
@@ -57,6 +50,17 @@ impl HttpConnection {
             drop(place);
         });
         connection
+    }
+
+    fn new(token: Option<String>, peer: Peer) -> Self {
+        Self {
+            id: uuid::Uuid::now_v7().to_string(),
+            token,
+            peer,
+            streams: Mutex::default(),
+            used: watch::Sender::new(Instant::now()),
+            ended: watch::Sender::default(),
+        }
     }
 
     /// Its id.
@@ -141,5 +145,38 @@ impl HttpConnection {
     /// Its id, as a header has it.
     pub(crate) fn header(&self) -> HeaderValue {
         HeaderValue::from_str(&self.id).expect("a UUID is ASCII")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use acpx_core::wire::{Limits, memory};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_idle_once_nobody_has_read_or_used_it_for_a_while() {
+        let ((peer, _incoming), _host) = memory(Limits::default());
+        let connection = HttpConnection::new(None, peer);
+        let reader = connection.streams().open(None).unwrap();
+        assert!(timeout(IDLE * 10, connection.idle()).await.is_err());
+        drop(reader);
+        connection.touch();
+        let began = Instant::now();
+        connection.idle().await;
+        assert!((IDLE..=IDLE * 2).contains(&began.elapsed()), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_stays_full_ends_its_connection() {
+        let ((peer, _incoming), _host) = memory(Limits::default());
+        let connection = HttpConnection::new(None, peer);
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, "x".repeat(1 << 20));
+        let message = Message::parse(line).unwrap();
+        let mut held = 0;
+        while connection.pass(&message).await {
+            held += 1;
+        }
+        assert_eq!(held, 3);
     }
 }

@@ -177,3 +177,41 @@ where
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use acpx_core::wire::{Limits, memory};
+
+    use super::*;
+
+    /// A server's end and the far end of its stream.
+    async fn socket() -> (Socket<tokio::io::DuplexStream>, tokio::io::DuplexStream) {
+        let (near, far) = tokio::io::duplex(1024);
+        (WebSocketStream::from_raw_socket(near, Role::Server, Some(config())).await, far)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_does_not_read_is_dropped() {
+        let (socket, _unread) = socket().await;
+        let (mut sink, _source) = socket.split();
+        let ((host, _), (_, incoming)) = memory(Limits::default());
+        let telling = tokio::spawn(async move {
+            let line = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, "x".repeat(4096));
+            while host.send(line.clone()).await.is_ok() {}
+        });
+        let (_refuse, refusals) = mpsc::channel(REFUSALS);
+        assert_eq!(tell(&mut sink, incoming, refusals).await, Why::Slow);
+        telling.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_says_nothing_and_answers_nothing_is_dropped() {
+        let (socket, _silent) = socket().await;
+        let (_sink, source) = socket.split();
+        let ((host, _incoming), _other) = memory(Limits::default());
+        let (refuse, _refusals) = mpsc::channel(REFUSALS);
+        let began = Instant::now();
+        assert_eq!(hear(source, &host, &refuse, Allowance::default()).await, Why::Silent);
+        assert_eq!(began.elapsed(), SILENCE);
+    }
+}
