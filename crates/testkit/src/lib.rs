@@ -8,6 +8,7 @@ mod home;
 pub mod player;
 mod script;
 mod step;
+mod version_2;
 
 pub use command::{built_program, children_of, received_lines, scripted_agent_command, starts_of};
 pub use home::TempHome;

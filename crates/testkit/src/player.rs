@@ -43,6 +43,8 @@ struct Player {
     /// Messages that came while an answer was awaited.
     backlog: VecDeque<Value>,
     captured: HashMap<String, String>,
+    /// Those of the last message that was captured.
+    params: Value,
     requests: u64,
 }
 
@@ -79,6 +81,7 @@ impl Player {
             received: append("received")?,
             backlog: VecDeque::new(),
             captured: HashMap::new(),
+            params: Value::Null,
             requests: 0,
         })
     }
@@ -102,6 +105,12 @@ impl Player {
                     None => {}
                 }
             },
+            Step::When { param, steps } => {
+                if self.params.get(param).is_some_and(|value| !value.is_null()) {
+                    self.play(steps)?;
+                }
+                Ok(())
+            }
             Step::Repeat { times, steps } => (0..*times).try_for_each(|_| self.play(steps)),
             Step::Reply { to, result } => self.reply(to.as_deref(), "result", result),
             Step::ReplyError { to, error } => self.reply(to.as_deref(), "error", error),
@@ -155,6 +164,7 @@ impl Player {
     }
 
     fn capture(&mut self, message: &Value) {
+        self.params = message["params"].clone();
         if let Some(id) = message.get("id") {
             self.captured.insert("id".to_owned(), id.to_string());
         }

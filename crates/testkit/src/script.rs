@@ -119,6 +119,13 @@ impl Script {
         self.step(Step::Repeat { times, steps })
     }
 
+    /// Does the steps if the last message had this param.
+    #[must_use]
+    pub fn when(self, param: &str, steps: impl FnOnce(Self) -> Self) -> Self {
+        let steps = steps(Self::new()).into_steps();
+        self.step(Step::When { param: param.to_owned(), steps })
+    }
+
     /// Waits for a message with this method.
     #[must_use]
     pub fn expect(self, method: &str) -> Self {

@@ -24,6 +24,13 @@ pub enum Step {
         /// What to do on each method.
         on: BTreeMap<String, Vec<Step>>,
     },
+    /// Does the steps if the last message had this param, and not as `null`.
+    When {
+        /// Its name.
+        param: String,
+        /// What.
+        steps: Vec<Step>,
+    },
     /// Does the steps several times over.
     Repeat {
         /// How often.

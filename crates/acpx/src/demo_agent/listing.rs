@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use acpx_core::acp::agent::{ListCall, ParamProblem, SessionPage, SessionSummary};
+use acpx_core::acp::agent::{ListCall, Meta, ParamProblem, SessionPage, SessionSummary};
 use acpx_core::model::{AcpSessionId, Timestamp};
 
 use super::archive::Kept;
@@ -21,7 +21,7 @@ pub(super) fn page(kept: Vec<Kept>, call: &ListCall, size: usize) -> Result<Sess
     let more = rows.len() > size;
     rows.truncate(size);
     let next_cursor = rows.last().filter(|_| more).map(write_cursor);
-    Ok(SessionPage { sessions: rows.into_iter().map(summary).collect(), next_cursor })
+    Ok(SessionPage { sessions: rows.into_iter().map(summary).collect(), next_cursor, meta: Meta::new() })
 }
 
 type Place = (Reverse<Timestamp>, AcpSessionId);
@@ -45,5 +45,11 @@ fn read_cursor(cursor: &str) -> Result<Place, ParamProblem> {
 
 fn summary(row: Kept) -> SessionSummary {
     let title = row.turns.first().map(|turn| turn.text.chars().take(TITLE_CHARS).collect());
-    SessionSummary { session: row.session, cwd: row.cwd, title, updated_at: Some(row.updated_at) }
+    SessionSummary {
+        session: row.session,
+        cwd: row.cwd,
+        title,
+        updated_at: Some(row.updated_at),
+        meta: Meta::new(),
+    }
 }

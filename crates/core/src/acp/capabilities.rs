@@ -7,17 +7,22 @@
 use serde_json::Value;
 
 use crate::machine::Advertised;
+use crate::model::ProtocolVersion;
 
 /// What an agent advertised.
 #[expect(clippy::struct_excessive_bools, reason = "one flag for each capability of the protocol")]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Capabilities {
+    /// `session/new`.
+    pub new: bool,
     /// `session/load`, `resume`, `list`, `close` and `delete`.
     pub sessions: Advertised,
     /// `session/fork`.
     pub fork: bool,
     /// `logout`.
     pub logout: bool,
+    /// MCP servers that the agent starts.
+    pub mcp_stdio: bool,
     /// MCP servers over HTTP.
     pub mcp_http: bool,
     /// MCP servers over server-sent events.
@@ -38,13 +43,22 @@ pub struct PromptContent {
 }
 
 impl Capabilities {
-    /// Reads the result of `initialize`.
-    pub fn read(result: &Value) -> Self {
+    /// Reads the result of `initialize`, whose `protocolVersion` was this one.
+    pub fn read(version: ProtocolVersion, result: &Value) -> Self {
+        match version {
+            ProtocolVersion::V1 => Self::read_v1(result),
+            ProtocolVersion::V2 => Self::read_v2(result),
+        }
+    }
+
+    fn read_v1(result: &Value) -> Self {
         let at = |path: &str| result.pointer(path).is_some_and(advertised);
         let session = |name: &str| at(&format!("/agentCapabilities/sessionCapabilities/{name}"));
         Self {
+            new: true,
             sessions: Advertised {
                 load: at("/agentCapabilities/loadSession"),
+                replay: false,
                 resume: session("resume"),
                 list: session("list"),
                 close: session("close"),
@@ -52,12 +66,42 @@ impl Capabilities {
             },
             fork: session("fork"),
             logout: at("/agentCapabilities/auth/logout"),
+            mcp_stdio: true,
             mcp_http: at("/agentCapabilities/mcpCapabilities/http"),
             mcp_sse: at("/agentCapabilities/mcpCapabilities/sse"),
             prompt: PromptContent {
                 image: at("/agentCapabilities/promptCapabilities/image"),
                 audio: at("/agentCapabilities/promptCapabilities/audio"),
                 embedded_context: at("/agentCapabilities/promptCapabilities/embeddedContext"),
+            },
+        }
+    }
+
+    /// In version 2 one marker, even an empty one, stands for everything that a session needs.
+    fn read_v2(result: &Value) -> Self {
+        let at = |path: &str| result.pointer(path).is_some_and(advertised);
+        let session = |name: &str| at(&format!("/capabilities/session/{name}"));
+        let all = at("/capabilities/session");
+        Self {
+            new: all,
+            sessions: Advertised {
+                load: false,
+                replay: all,
+                resume: all,
+                list: all,
+                close: all,
+                delete: session("delete"),
+            },
+            fork: session("fork"),
+            // Whoever can be logged in to can be logged out of.
+            logout: result["authMethods"].as_array().is_some_and(|ways| !ways.is_empty()),
+            mcp_stdio: session("mcp/stdio"),
+            mcp_http: session("mcp/http"),
+            mcp_sse: false,
+            prompt: PromptContent {
+                image: session("prompt/image"),
+                audio: session("prompt/audio"),
+                embedded_context: session("prompt/embeddedContext"),
             },
         }
     }
@@ -78,7 +122,7 @@ mod tests {
     fn an_object_or_true_is_advertised_and_nothing_else_is() {
         let read = |marker: Value| {
             let result = json!({"agentCapabilities": {"loadSession": marker, "sessionCapabilities": {"resume": marker}}});
-            let sessions = Capabilities::read(&result).sessions;
+            let sessions = Capabilities::read(ProtocolVersion::V1, &result).sessions;
             assert_eq!(sessions.load, sessions.resume);
             sessions.load
         };
@@ -89,7 +133,10 @@ mod tests {
     #[test]
     fn an_answer_without_capabilities_advertises_nothing() {
         for result in [json!(null), json!({}), json!([]), json!({"agentCapabilities": 7})] {
-            assert_eq!(Capabilities::read(&result), Capabilities::default());
+            let nothing = Capabilities::default();
+            let first = Capabilities { new: true, mcp_stdio: true, ..nothing.clone() };
+            assert_eq!(Capabilities::read(ProtocolVersion::V1, &result), first);
+            assert_eq!(Capabilities::read(ProtocolVersion::V2, &result), nothing);
         }
     }
 
@@ -106,13 +153,49 @@ mod tests {
             },
         });
         let expected = Capabilities {
-            sessions: Advertised { load: true, resume: false, list: true, close: true, delete: true },
+            new: true,
+            sessions: Advertised {
+                load: true,
+                replay: false,
+                resume: false,
+                list: true,
+                close: true,
+                delete: true,
+            },
             fork: true,
             logout: true,
+            mcp_stdio: true,
             mcp_http: true,
             mcp_sse: false,
             prompt: PromptContent { image: true, audio: false, embedded_context: false },
         };
-        assert_eq!(Capabilities::read(&result), expected);
+        assert_eq!(Capabilities::read(ProtocolVersion::V1, &result), expected);
+    }
+
+    #[test]
+    fn one_marker_of_version_2_stands_for_all_that_a_session_needs() {
+        let read = |session: Value| {
+            Capabilities::read(
+                ProtocolVersion::V2,
+                &json!({"protocolVersion": 2, "capabilities": {"session": session}}),
+            )
+        };
+        let all =
+            Advertised { load: false, replay: true, resume: true, list: true, close: true, delete: false };
+        let least = Capabilities { new: true, sessions: all, ..Capabilities::default() };
+        assert_eq!(read(json!({})), least);
+        assert_eq!(read(json!(null)), Capabilities::default());
+        let most = json!({"delete": {}, "fork": {}, "mcp": {"stdio": {}, "http": {}}, "prompt": {"image": {}, "audio": {}, "embeddedContext": {}}});
+        let expected = Capabilities {
+            new: true,
+            sessions: Advertised { delete: true, ..all },
+            fork: true,
+            logout: false,
+            mcp_stdio: true,
+            mcp_http: true,
+            mcp_sse: false,
+            prompt: PromptContent { image: true, audio: true, embedded_context: true },
+        };
+        assert_eq!(read(most), expected);
     }
 }

@@ -3,19 +3,38 @@
 //! A question goes to whoever prompted, or asked for that prompt again since; the session goes on meanwhile. One that is
 //! dropped has nobody's answer, and then what is not asked of anybody decides: reading is allowed, the rest is not.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::machine::AskId;
+use crate::model::ProtocolVersion;
 
-/// A permission request of the agent, put to the turn's client.
+/// A question of the agent, put to the turn's client.
 #[derive(Debug)]
 pub struct Question {
-    params: Arc<str>,
+    asked: Asked,
     reply: oneshot::Sender<Advice>,
+}
+
+/// What an agent asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) kind: QuestionKind,
+    pub(super) params: Arc<str>,
+    pub(super) version: ProtocolVersion,
+}
+
+/// What sort of question it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum QuestionKind {
+    /// Whether it may do something: `session/request_permission`.
+    Permission,
+    /// Anything else that only the user knows or does: `elicitation/create`.
+    Elicitation,
 }
 
 /// What a client says.
@@ -27,15 +46,33 @@ pub enum Advice {
     Reject,
     /// Nothing: the turn is being cancelled.
     Cancel,
+    /// What the user said to a question that is no permission: the result of `elicitation/create`, JSON.
+    Say(Arc<str>),
 }
 
 /// Where a turn's questions go.
 pub(super) type Advisor = mpsc::Sender<Question>;
 
 impl Question {
-    /// The params of the agent's `session/request_permission`, as it wrote them.
+    /// What sort of question it is.
+    pub fn kind(&self) -> QuestionKind {
+        self.asked.kind
+    }
+
+    /// The params of the agent's request, as it wrote them.
     pub fn params(&self) -> &str {
-        &self.params
+        &self.asked.params
+    }
+
+    /// The version of the protocol that they are in.
+    pub fn version(&self) -> ProtocolVersion {
+        self.asked.version
+    }
+
+    /// Waits until nobody wants the answer any more: the turn is over or being cancelled, or the agent has taken the
+    /// question back.
+    pub async fn withdrawn(&mut self) {
+        self.reply.closed().await;
     }
 
     /// Answers it. An answer that comes too late is nobody's.
@@ -46,38 +83,53 @@ impl Question {
 
 /// The questions that are out.
 #[derive(Debug, Default)]
-pub(super) struct Consultations(JoinSet<(AskId, Option<Advice>)>);
+pub(super) struct Consultations {
+    open: JoinSet<(AskId, Option<Advice>)>,
+    waiting: HashMap<AskId, AbortHandle>,
+}
 
 impl Consultations {
     /// Puts a question; without anybody to take it, the answer is nobody's.
-    pub(super) fn put(&mut self, ask: AskId, params: Arc<str>, advisor: Option<&Advisor>) {
+    pub(super) fn put(&mut self, ask: AskId, asked: Asked, advisor: Option<&Advisor>) {
         let (reply, answer) = oneshot::channel();
         if let Some(advisor) = advisor {
-            match advisor.try_send(Question { params, reply }) {
+            match advisor.try_send(Question { asked, reply }) {
                 // A client that has too many questions already gets no more, and what it is not asked it has not allowed.
                 Err(TrySendError::Full(question)) => question.answer(Advice::Reject),
                 // One that is gone leaves the answer to nobody.
                 Ok(()) | Err(TrySendError::Closed(_)) => {}
             }
         }
-        self.0.spawn(async move { (ask, answer.await.ok()) });
+        let name = ask.clone();
+        let task = self.open.spawn(async move { (ask, answer.await.ok()) });
+        self.waiting.insert(name, task);
     }
 
     /// The next answer; never, if nothing is out.
     pub(super) async fn next(&mut self) -> (AskId, Option<Advice>) {
         loop {
-            match self.0.join_next().await {
-                Some(Ok(answer)) => return answer,
+            match self.open.join_next().await {
+                Some(Ok((ask, advice))) => {
+                    self.waiting.remove(&ask);
+                    return (ask, advice);
+                }
                 Some(Err(_)) => {}
                 None => std::future::pending().await,
             }
         }
     }
 
+    /// Nobody waits for the answer to this any more.
+    pub(super) fn withdraw(&mut self, ask: &AskId) {
+        if let Some(task) = self.waiting.remove(ask) {
+            task.abort();
+        }
+    }
+
     /// Nobody waits for any answer any more, not even for one that has come: an agent may use the number of a
     /// question again.
     pub(super) fn forget(&mut self) {
-        self.0 = JoinSet::new();
+        *self = Self::default();
     }
 }
 
@@ -90,16 +142,18 @@ mod tests {
         let (advisor, mut asked) = mpsc::channel(1);
         let mut consultations = Consultations::default();
         let ask = |number: &str| AskId(number.into());
-        consultations.put(ask("1"), "{}".into(), Some(&advisor));
-        consultations.put(ask("2"), "{}".into(), Some(&advisor));
+        let question =
+            || Asked { kind: QuestionKind::Permission, params: "{}".into(), version: ProtocolVersion::V1 };
+        consultations.put(ask("1"), question(), Some(&advisor));
+        consultations.put(ask("2"), question(), Some(&advisor));
         assert_eq!(consultations.next().await, (ask("2"), Some(Advice::Reject)));
         asked.recv().await.unwrap().answer(Advice::Cancel);
         assert_eq!(consultations.next().await, (ask("1"), Some(Advice::Cancel)));
         // Where nobody is there, the answer is nobody's.
         drop(asked);
-        consultations.put(ask("3"), "{}".into(), Some(&advisor));
+        consultations.put(ask("3"), question(), Some(&advisor));
         assert_eq!(consultations.next().await, (ask("3"), None));
-        consultations.put(ask("4"), "{}".into(), None);
+        consultations.put(ask("4"), question(), None);
         assert_eq!(consultations.next().await, (ask("4"), None));
     }
 }

@@ -50,7 +50,8 @@ pub(super) async fn start(
     let since = (settings.clock)();
     let (mut process, pipes) = spawned.map_err(|error| FailedStart::new(error, Vec::new()))?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
-    let initialize = AgentConnection::start(agent.label(), peer.clone(), incoming, place.secrets());
+    let initialize =
+        AgentConnection::start(agent.label(), agent.protocol, peer.clone(), incoming, place.secrets());
     let mut failed = match tokio::time::timeout(agent.start_timeout, initialize).await {
         Ok(Ok(Started { connection, lines })) => {
             answers::remember(&shared, &place, connection.answer()).await;
@@ -282,6 +283,7 @@ mod tests {
                 },
             }]
             .into(),
+            meta: None,
         };
         let said = vec!["key from-env, header Bearer t0ken, home /home/x".to_owned()];
         assert_eq!(place.censor(&said), ["key [secret], header [secret], home /home/x"]);

@@ -9,15 +9,12 @@ use crate::acp::client::Line;
 use crate::machine::Effect;
 use crate::model::{
     AbsolutePath, AgentRun, AgentSpec, Direction, Event, EventKind, Fact, KeptServer, Lifecycle, Lineage,
-    LineageIndex, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
+    LineageIndex, ProtocolVersion, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
 };
 use crate::store::{Change, Durability, SessionWriter, StoreError};
 
 use super::Shared;
 use super::follow::Tail;
-
-/// The protocol version our lines to and from agents are in.
-const PROTOCOL: u16 = 1;
 
 /// A record that does not exist yet.
 pub(super) struct Seed {
@@ -35,6 +32,8 @@ pub(super) struct Keeper {
     stage: Stage,
     next: Seq,
     lineage: LineageIndex,
+    /// The version that lines to and from the agent are in.
+    protocol: ProtocolVersion,
     changes: Vec<Change>,
     durability: Durability,
     /// Bytes of bodies in `changes`.
@@ -88,6 +87,7 @@ impl Keeper {
             stage,
             next: last.map_or(Seq::FIRST, Seq::next),
             lineage,
+            protocol: ProtocolVersion::default(),
             changes: Vec::new(),
             durability: Durability::Process,
             bytes: 0,
@@ -105,6 +105,11 @@ impl Keeper {
         matches!(self.stage, Stage::Kept(_))
     }
 
+    /// From here on lines are in this version.
+    pub(super) fn set_protocol(&mut self, version: ProtocolVersion) {
+        self.protocol = version;
+    }
+
     /// How many bytes wait to be committed.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.bytes
@@ -116,7 +121,7 @@ impl Keeper {
             at: now,
             turn,
             lineage: self.lineage,
-            protocol: PROTOCOL,
+            protocol: self.protocol.number(),
             direction: line.direction,
             kind: line.kind,
             body: line.body,
@@ -210,8 +215,8 @@ impl Keeper {
         match &mut self.stage {
             Stage::Unborn(seed, _) => seed.agent = agent.clone(),
             Stage::Kept(_) => {
-                let (program, args) = (agent.program.clone(), agent.args.clone());
-                self.changes.push(Change::AgentCommand { program, args });
+                let AgentSpec { program, args, protocol, .. } = agent.clone();
+                self.changes.push(Change::AgentCommand { program, args, protocol });
             }
         }
     }

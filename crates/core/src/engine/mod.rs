@@ -16,6 +16,7 @@ use crate::model::{AbsolutePath, Conversation, HostId, Record, RecordId, Scope, 
 use crate::store::{SessionWriter, Store};
 use crate::tools::{Spawner, Tag};
 
+mod adopting;
 mod advice;
 mod agent;
 mod answers;
@@ -27,6 +28,7 @@ mod history;
 mod holds;
 mod keeper;
 mod login;
+mod metas;
 mod perform;
 mod place;
 mod prompt;
@@ -37,10 +39,11 @@ mod reservations;
 mod session;
 mod settings;
 mod task;
+mod telling;
 mod waiters;
 
 pub use crate::acp::client::Offered;
-pub use advice::{Advice, Question};
+pub use advice::{Advice, Question, QuestionKind};
 pub use error::SessionError;
 pub use follow::Follower;
 pub use prompt::{Prompt, PromptProblem};
@@ -136,8 +139,20 @@ impl Engine {
         unwanted: impl Future<Output = ()>,
     ) -> Result<(Session, Unclaimed), SessionError> {
         let record = RecordId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
+        let machine = SessionMachine::new(new.agent.label());
+        self.make(record, machine, new, unwanted).await
+    }
+
+    /// Starts the session of a record that does not exist yet, and waits until it does. While another one of this id
+    /// is there, it is [`SessionError::Busy`].
+    async fn make(
+        &self,
+        record: RecordId,
+        machine: SessionMachine,
+        new: NewSession,
+        unwanted: impl Future<Output = ()>,
+    ) -> Result<(Session, Unclaimed), SessionError> {
         let real_cwd = self.real_directory(&new.cwd).await?;
-        let label = new.agent.label().to_owned();
         let seed = Seed {
             id: record.clone(),
             agent: new.agent.clone(),
@@ -153,19 +168,23 @@ impl Engine {
             cwd: new.cwd,
             environment: new.environment,
             mcp_servers: new.mcp_servers,
+            meta: new.meta.clone(),
         };
         let session = {
             let mut running = self.0.running.lock().await;
             let running = running.as_mut().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
             running.retain(|_, known| !*known.done.borrow());
-            let begun = self.start(record.clone(), SessionMachine::new(label), keeper, place, tail);
+            if running.contains_key(&record) {
+                return Err(SessionError::Busy(record));
+            }
+            let begun = self.start(record.clone(), machine, keeper, place, tail);
             let session = begun.session.clone();
             running.insert(record.clone(), begun);
             session
         };
         let unclaimed = Unclaimed::new(session.clone());
         let awake = tokio::select! {
-            awake = session.wake(RestoreSession::default()) => awake,
+            awake = session.wake(RestoreSession { meta: new.meta, ..RestoreSession::default() }) => awake,
             () = unwanted => {
                 unclaimed.close().await;
                 return Err(SessionError::Closing(record));
@@ -175,7 +194,13 @@ impl Engine {
             Ok(_) => Ok((session, unclaimed)),
             Err(error) => {
                 // Without a record there is nothing to come back to; the task ends by itself.
-                let failed = self.0.running.lock().await.as_mut().and_then(|running| running.remove(&record));
+                let failed = self.0.running.lock().await.as_mut().and_then(|running| {
+                    // Somebody else may have begun it again by now.
+                    running
+                        .get(&record)
+                        .is_some_and(|known| known.session.is_over())
+                        .then(|| running.remove(&record))?
+                });
                 if let Some(failed) = failed {
                     drop(failed.task.await);
                 }
@@ -275,6 +300,7 @@ impl Engine {
             cwd: kept.cwd,
             environment: restore.environment.clone(),
             mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
+            meta: restore.meta.clone(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))
     }

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::acp::client::{Answer, FromAgent, ListPage, Meaning, Outgoing, SessionPlace};
+use crate::acp::client::{
+    Answer, FromAgent, ListPage, Meaning, Outgoing, SessionPlace, is_elicitation_answer,
+};
 use crate::machine::{
-    AskId, Asleep, Awakening, Call, Deadline, Effect, Input, PassId, Permit, Refusal, Unpassed,
+    AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
 };
 use crate::model::{
     AgentError, Decision, Fact, PermissionPolicy, Reading, RequestId, Scope, Timestamp, Turn, TurnId,
@@ -15,7 +17,7 @@ use crate::model::{
 
 use crate::store::StoreError;
 
-use super::advice::{Advice, Advisor};
+use super::advice::{Advice, Advisor, Asked, QuestionKind};
 use super::agent::{self, Farewell, Leftover};
 use super::history;
 use super::session::End;
@@ -69,7 +71,10 @@ impl SessionTask {
     /// `turn` is the turn that ran when the cause came in: its lines belong to it even if it ends by them.
     fn gather(&mut self, now: Timestamp, turn: Option<TurnId>, effect: Effect) {
         match effect {
-            Effect::Keep(body) => self.keeper.keep_update(now, turn, body),
+            // A line that begins a turn belongs to it.
+            Effect::Keep(body) => {
+                self.keeper.keep_update(now, turn.or_else(|| self.machine.current_turn()), body);
+            }
             Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
             Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
@@ -80,10 +85,17 @@ impl SessionTask {
             Effect::StartAgent => self.outward.push(Outward::Start),
             Effect::EndAgent => self.outward.push(Outward::End),
             Effect::Awake(news) => self.outward.push(Outward::Awake(news)),
-            Effect::TurnAccepted(request, turn) => self.outward.push(Outward::Accepted(request, turn)),
-            Effect::TurnRefused(request, refusal) => self.outward.push(Outward::Refused(request, refusal)),
+            Effect::TurnAccepted(request, turn) => {
+                self.metas.accepted(&request, turn);
+                self.outward.push(Outward::Accepted(request, turn));
+            }
+            Effect::TurnRefused(request, refusal) => {
+                self.metas.refused(&request);
+                self.outward.push(Outward::Refused(request, refusal));
+            }
             Effect::TurnOver(over) => {
                 self.received = 0;
+                self.metas.take(over.id);
                 if turn == Some(over.id) {
                     self.consultations.forget();
                 }
@@ -135,7 +147,11 @@ impl SessionTask {
     /// The line of a call; `None` if there is no agent or it has no such method.
     fn outgoing(&mut self, call: Call) -> Option<Result<Outgoing, AgentError>> {
         let connection = &mut self.agent.as_mut()?.connection;
-        let place = SessionPlace { cwd: &self.place.cwd, mcp_servers: &self.place.mcp_servers.list };
+        let place = SessionPlace {
+            cwd: &self.place.cwd,
+            mcp_servers: &self.place.mcp_servers.list,
+            meta: self.place.meta.as_deref(),
+        };
         if call == Call::New {
             return Some(connection.new_session(place));
         }
@@ -143,23 +159,27 @@ impl SessionTask {
         match call {
             Call::New => None,
             Call::Resume => Some(connection.resume()?.request(session, place)),
+            Call::Replay => Some(connection.replay()?.request(session, place)),
             Call::Load => Some(connection.load()?.request(session, place)),
             Call::List => {
                 self.pages = 1;
                 Some(Ok(connection.list()?.request(Some(&self.place.cwd), None)))
             }
-            Call::Prompt { prompt, carry_history, .. } => {
+            Call::Prompt { turn, prompt, carry_history } => {
+                let meta = self.metas.take(turn);
                 let history = self.history.take().filter(|_| carry_history);
                 let carried = history.map(|history| history::with_history(&prompt, &history));
-                Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt)))
+                Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), meta.as_deref()))
             }
-            Call::Pass(pass) => Some(match connection.passing(&pass.method) {
-                Some(passing) => passing.request(pass.id, session, &pass.params),
-                None => {
-                    let (agent, method) = (self.place.agent.label().to_owned(), pass.method.into_string());
-                    Err(AgentError::NotOffered { agent, method })
-                }
-            }),
+            Call::Pass(Pass { id, method, params, .. }) => Some(
+                connection
+                    .passing(&method)
+                    .ok_or_else(|| AgentError::NotOffered {
+                        agent: self.place.agent.label().to_owned(),
+                        method: method.into_string(),
+                    })
+                    .and_then(|passing| passing.request(id, session, &params)),
+            ),
             Call::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
             Call::Cancel => Some(Ok(connection.cancel(session))),
             Call::Close => Some(Ok(connection.close()?.request(session))),
@@ -173,10 +193,14 @@ impl SessionTask {
     }
 
     fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
-        if let (Some(Ask::Permission(request)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
-            let answer = agent.connection.permit(ask, &request, permit);
-            self.send(now, turn, answer);
-        }
+        self.consultations.withdraw(ask);
+        let Some(agent) = &self.agent else { return };
+        let answer = match self.asks.remove(ask) {
+            Some(Ask::Permission(request)) => agent.connection.permit(ask, &request, permit),
+            Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
+            Some(Ask::Other(_)) | None => return,
+        };
+        self.send(now, turn, answer);
     }
 
     fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId) {
@@ -194,8 +218,13 @@ impl SessionTask {
         if self.received > self.shared.settings.turn_bytes || unborn {
             return self.stop_flood();
         }
-        if let Meaning::Update(update) = meaning {
-            return self.step(Input::Update { update, body: line.body });
+        match meaning {
+            Meaning::Update(update) => return self.step(Input::Update { update, body: line.body }),
+            Meaning::State(state) => {
+                let own = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
+                return self.step(Input::State { state, body: line.body, own });
+            }
+            _ => {}
         }
         let (now, turn) = (self.now(), self.machine.current_turn());
         self.keeper.keep_line(now, turn, line);
@@ -205,12 +234,17 @@ impl SessionTask {
                 self.asks.insert(ask.clone(), Ask::Permission(request));
                 self.step(Input::Permission { ask, kind });
             }
+            Meaning::Elicitation(ask, params) => {
+                self.asks.insert(ask.clone(), Ask::Elicitation(params));
+                self.step(Input::Elicitation { ask });
+            }
+            Meaning::Withdrawn(ask) => self.step(Input::Withdrawn { ask }),
             Meaning::Request(ask, method) => {
                 self.asks.insert(ask.clone(), Ask::Other(method));
                 self.step(Input::Request { ask });
             }
             Meaning::Answer(answer) => self.take_answer(answer),
-            Meaning::Update(_) | Meaning::Nothing => {}
+            Meaning::Update(_) | Meaning::State(_) | Meaning::Nothing => {}
         }
     }
 
@@ -234,6 +268,7 @@ impl SessionTask {
             Answer::Opened(Err(error)) | Answer::Restored(Err(error)) => {
                 self.step(Input::SetupRefused { reading: error.reading(), error });
             }
+            Answer::Inserted => self.step(Input::PromptInserted),
             Answer::Prompted(answer) => self.step(Input::PromptAnswered(answer)),
             Answer::Passed(pass, answer) => self.step(Input::PassAnswered { pass, answer }),
             Answer::Closed(_) => self.step(Input::CloseAnswered),
@@ -323,18 +358,26 @@ impl SessionTask {
     }
 
     fn consult(&mut self, turn: Option<TurnId>, ask: AskId) {
-        if let Some(Ask::Permission(request)) = self.asks.get(&ask) {
-            let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
-            self.consultations.put(ask, request.params().clone(), advisor);
-        }
+        let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
+        let (kind, params) = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) => (QuestionKind::Permission, request.params().clone()),
+            Some(Ask::Elicitation(params)) => (QuestionKind::Elicitation, params.clone()),
+            Some(Ask::Other(_)) | None => return,
+        };
+        let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
+        self.consultations.put(ask, Asked { kind, params, version }, advisor);
     }
 
     /// Takes what a client has said, or that nobody has.
     pub(super) fn take_advice(&mut self, ask: AskId, advice: Option<Advice>) {
-        let Some(Ask::Permission(request)) = self.asks.get(&ask) else { return };
+        let request = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) => request,
+            Some(Ask::Elicitation(_)) => return self.step(Input::Advised { ask, permit: elicited(advice) }),
+            Some(Ask::Other(_)) | None => return,
+        };
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),
-            Some(Advice::Reject) => Permit::Reject,
+            Some(Advice::Reject | Advice::Say(_)) => Permit::Reject,
             Some(Advice::Cancel) => Permit::Cancelled,
             None => match PermissionPolicy::UNASKED.decide(request.kind) {
                 Decision::Approve => Permit::Approve,
@@ -393,5 +436,14 @@ impl SessionTask {
             // The next receive sees the end and says how it came about.
             agent.connection.peer().abort();
         }
+    }
+}
+
+/// What a client's word is to a question that is no permission; what is no answer to one declines it.
+fn elicited(advice: Option<Advice>) -> Permit {
+    match advice {
+        Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
+        Some(Advice::Cancel) => Permit::Cancelled,
+        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Reject) | None => Permit::Declined,
     }
 }

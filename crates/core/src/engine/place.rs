@@ -1,5 +1,7 @@
 //! Where a session's agent is started, and with what. Nothing of it is shown, and its values are never stored.
 
+use std::sync::Arc;
+
 use crate::model::{AbsolutePath, AgentSpec};
 use crate::tools::Environment;
 
@@ -12,12 +14,15 @@ pub(super) struct Place {
     pub(super) cwd: AbsolutePath,
     pub(super) environment: Environment,
     pub(super) mcp_servers: Servers,
+    /// The `_meta` of the client whose request makes the agent start.
+    pub(super) meta: Option<Arc<str>>,
 }
 
 impl Place {
     /// Takes what the client that wants the agent started has given; whether the agent has moved.
     pub(super) fn renew(&mut self, given: RestoreSession) -> bool {
-        let RestoreSession { agent, environment, mcp_servers, .. } = given;
+        let RestoreSession { agent, environment, mcp_servers, meta, .. } = given;
+        self.meta = meta;
         if !environment.variables().is_empty() {
             self.environment = environment;
         }
@@ -31,9 +36,9 @@ impl Place {
         true
     }
 
-    /// Whether this is our agent, started by another command line.
+    /// Whether this is our agent, started by another command line or asked for another version of the protocol.
     fn has_moved(&self, agent: &AgentSpec) -> bool {
-        let command = |agent: &AgentSpec| (agent.program.clone(), agent.args.clone());
+        let command = |agent: &AgentSpec| (agent.program.clone(), agent.args.clone(), agent.protocol);
         agent.key() == self.agent.key() && command(agent) != command(&self.agent)
     }
 }

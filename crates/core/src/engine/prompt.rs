@@ -17,6 +17,7 @@ pub struct Prompt {
     pub(super) request: RequestId,
     pub(super) restore: RestoreSession,
     pub(super) client: Option<ClientName>,
+    pub(super) meta: Option<Arc<str>>,
 }
 
 /// Why something is no prompt.
@@ -61,7 +62,7 @@ impl Prompt {
         }
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let (policy, restore) = (PermissionPolicy::default(), RestoreSession::default());
-        Ok(Self { blocks, policy, request, restore, client: None })
+        Ok(Self { blocks, policy, request, restore, client: None, meta: None })
     }
 
     /// The same prompt under another permission policy.
@@ -89,6 +90,14 @@ impl Prompt {
     /// Its name.
     pub fn request(&self) -> &RequestId {
         &self.request
+    }
+
+    /// The same prompt with the client's `_meta` for the agent: a JSON object, which goes out as it is. It lives in
+    /// memory: a prompt that has waited through the death of its host goes out without it.
+    #[must_use]
+    pub fn with_meta(mut self, meta: Option<Arc<str>>) -> Self {
+        self.meta = meta;
+        self
     }
 
     /// The same prompt under a name of the client's.

@@ -8,7 +8,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::acp::client::Offered;
 use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
-use crate::model::{AgentError, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId};
+use crate::model::{AgentError, McpServer, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId};
 use crate::store::{SessionWriter, Store, StoreError};
 
 use super::advice::Question;
@@ -238,6 +238,11 @@ impl Session {
         self.ask(Command::Join(request.clone(), advisor, reply), answer).await
     }
 
+    /// Whom to ask what the agent asks in a turn whose own client is not known any more.
+    pub async fn set_advisor(&self, advisor: mpsc::Sender<Question>) -> Result<(), SessionError> {
+        self.send(Command::Advise(advisor)).await
+    }
+
     /// Asks the agent something beside any turn, such as for another mode; the agent is woken if need be. `params` is a
     /// JSON object, which goes out as it is but for the session it is about; the answer is the result as the agent
     /// wrote it. Dropping this withdraws the request.
@@ -299,6 +304,12 @@ impl Session {
     pub(super) async fn delete(&self) -> Result<(), SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(Command::Delete(reply), answer).await
+    }
+
+    /// Whether these are the servers that the agent has; one that has yet to be started can still have them.
+    pub async fn has_servers(&self, servers: &[McpServer]) -> Result<bool, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::HasServers(servers.into(), reply), answer).await
     }
 
     /// Ends the agent and keeps the session, if nothing runs or waits. The next prompt brings it back.

@@ -17,18 +17,17 @@ use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
 use crate::machine::{
     AskId, Asleep, Awakening, Deadline, Input, Pass, PassId, Refusal, SessionMachine, Unpassed,
 };
-use crate::model::{
-    AgentEnd, AgentError, AgentExit, AgentRun, RequestId, Scope, SessionIdentity, Turn, TurnId,
-};
+use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
 use crate::store::{SessionWriter, StoreError};
 use crate::tools::Ended;
 
 use super::advice::{Advice, Advisor, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
 use super::keeper::{Heir, Keeper};
+use super::metas::Metas;
 use super::perform::Outward;
 use super::place::Place;
-use super::session::{End, Offers, SessionStatus, Told};
+use super::session::{End, Told};
 use super::waiters::{PromptWaiter, Waiters, tell};
 use super::{Counted, Prompt, RestoreSession, Shared, history};
 
@@ -45,6 +44,8 @@ pub(super) enum Command {
     },
     /// Whoever asks for a prompt again is asked what its turn still asks.
     Join(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
+    /// Whoever is asked where a turn has nobody of its own.
+    Advise(Advisor),
     /// A request for the agent, beside any turn.
     Pass(Box<RestoreSession>, Pass, oneshot::Sender<Result<Arc<str>, Unpassed>>),
     /// Nobody waits for its answer any more.
@@ -55,6 +56,7 @@ pub(super) enum Command {
     Writer(oneshot::Sender<Option<SessionWriter>>),
     Delete(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
+    HasServers(Vec<McpServer>, oneshot::Sender<bool>),
     Idle(Option<Duration>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Leave,
@@ -63,6 +65,8 @@ pub(super) enum Command {
 /// A request of the agent that waits for our answer.
 pub(super) enum Ask {
     Permission(PermissionRequest),
+    /// With its params.
+    Elicitation(Arc<str>),
     Other(Box<str>),
 }
 
@@ -94,7 +98,7 @@ pub(super) struct SessionTask {
     /// How long an agent with nothing to do stays while nobody holds the session.
     idle: Option<Duration>,
     /// Counts this session among the live ones while it has an agent.
-    live: Option<Counted>,
+    pub(super) live: Option<Counted>,
     pub(super) agent: Option<LiveAgent>,
     pub(super) coming: Option<Coming>,
     /// The agent's process, until its end is kept.
@@ -110,6 +114,7 @@ pub(super) struct SessionTask {
     pub(super) asks: HashMap<AskId, Ask>,
     pub(super) consultations: Consultations,
     pub(super) waiters: Waiters,
+    pub(super) metas: Metas,
     /// What those whose prompts are open would start the agent with.
     pub(super) given: HashMap<RequestId, RestoreSession>,
     pub(super) outward: Vec<Outward>,
@@ -153,6 +158,7 @@ impl SessionTask {
             asks: HashMap::new(),
             consultations: Consultations::default(),
             waiters: Waiters::default(),
+            metas: Metas::default(),
             given: HashMap::new(),
             outward: Vec::new(),
             live_id: None,
@@ -259,7 +265,7 @@ impl SessionTask {
                 self.step(Input::Wake(options));
             }
             Command::Prompt { prompt, waiter } => {
-                let Prompt { blocks, policy, request, restore, client } = *prompt;
+                let Prompt { blocks, policy, request, restore, client, meta } = *prompt;
                 if self.waiters.prompts.contains_key(&request)
                     || self.keeper.turn_of(&request).await?.is_some()
                 {
@@ -268,6 +274,7 @@ impl SessionTask {
                 }
                 self.waiters.prompts.insert(request.clone(), waiter);
                 self.waiters.asked_by(&request, client);
+                self.metas.asked(&request, meta);
                 let options = restore.options;
                 self.given.insert(request.clone(), restore);
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });
@@ -276,6 +283,7 @@ impl SessionTask {
             Command::Join(request, advisor, reply) => {
                 self.outward.push(Outward::Joined(request, advisor, reply));
             }
+            Command::Advise(advisor) => self.waiters.stand_in(advisor),
             Command::Pass(restore, pass, reply) => {
                 self.waiters.passes.insert(pass.id, reply);
                 self.prepare(*restore);
@@ -302,6 +310,7 @@ impl SessionTask {
                 self.waiters.parked.push(reply);
                 self.step(Input::Park);
             }
+            Command::HasServers(servers, reply) => tell(reply, self.has_servers(&servers)),
             Command::Idle(limit) => {
                 self.idle = limit;
                 self.renew_idle_time();
@@ -324,6 +333,12 @@ impl SessionTask {
         }
     }
 
+    /// Whether the agent has these servers, or none runs that could have others.
+    fn has_servers(&self, servers: &[McpServer]) -> bool {
+        let has_agent = self.agent.is_some() || self.coming.is_some();
+        !has_agent || self.place.mcp_servers.list == servers
+    }
+
     /// An agent that is there already keeps what it was started with.
     pub(super) fn prepare(&mut self, restore: RestoreSession) {
         let is_needed = self.agent.is_none() && self.coming.is_none();
@@ -337,6 +352,7 @@ impl SessionTask {
         let run = AgentRun { process: agent.process.identity().clone(), since: self.now(), ended: None };
         self.keeper.keep_run(run.clone());
         self.run = Some(run);
+        self.keeper.set_protocol(agent.connection.version());
         self.agent = Some(agent);
         self.received = 0;
         self.keep_lines(lines);
@@ -438,44 +454,6 @@ impl SessionTask {
         if self.machine.is_live() && self.machine.is_idle() {
             self.arm(Deadline::Idle);
         }
-    }
-
-    fn tell_status(&mut self) {
-        let has_agent = self.agent.is_some() || self.coming.is_some() || self.going.is_some();
-        if has_agent != self.live.is_some() {
-            self.live = has_agent.then(|| Counted::one(&self.shared.live));
-        }
-        let identity =
-            self.machine.lineage().filter(|_| self.keeper.has_record()).map(|lineage| SessionIdentity {
-                record: self.keeper.record().clone(),
-                session: lineage.current().session.clone(),
-                agent_session: lineage.current().agent_session.clone(),
-            });
-        let status = SessionStatus {
-            identity,
-            agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()),
-            has_work: self.machine.has_work(),
-        };
-        self.tell_offers();
-        self.told.status.send_if_modified(|told| {
-            let changed = *told != status;
-            *told = status;
-            changed
-        });
-    }
-
-    /// What is offered by an agent that is gone stays until another has the session.
-    fn tell_offers(&mut self) {
-        let Some(agent) = self.agent.as_ref().filter(|_| self.machine.is_live()) else { return };
-        let (offered, answer) = (agent.connection.offered(), agent.connection.answer());
-        self.told.offers.send_if_modified(|told| {
-            let is_told = Arc::ptr_eq(&told.offered, offered)
-                && told.answer.as_ref().is_some_and(|told| Arc::ptr_eq(told, answer));
-            if !is_told {
-                *told = Offers { offered: offered.clone(), answer: Some(answer.clone()) };
-            }
-            !is_told
-        });
     }
 
     /// Leaves nothing behind, or tells what is left. It does not take longer than processes are given.

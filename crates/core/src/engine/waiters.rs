@@ -34,6 +34,8 @@ pub(super) struct Waiters {
     over: HashMap<TurnId, oneshot::Sender<Turn>>,
     /// Whom to ask what the agent asks in a turn.
     advisors: HashMap<TurnId, Advisor>,
+    /// Whom to ask where a turn has nobody.
+    stand_in: Option<Advisor>,
     /// Who asked for the prompts that have not begun, as far as they said.
     askers: HashMap<RequestId, ClientName>,
 }
@@ -105,8 +107,13 @@ impl Waiters {
         self.advisors.insert(turn, advisor);
     }
 
+    /// From here on this one is asked about turns that have nobody.
+    pub(super) fn stand_in(&mut self, advisor: Advisor) {
+        self.stand_in = Some(advisor);
+    }
+
     /// Whom to ask about a turn.
     pub(super) fn advisor(&self, turn: TurnId) -> Option<&Advisor> {
-        self.advisors.get(&turn)
+        self.advisors.get(&turn).or(self.stand_in.as_ref())
     }
 }

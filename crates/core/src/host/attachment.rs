@@ -18,6 +18,7 @@ use crate::model::{Event, RecordId, RequestId, Seq};
 use crate::store::{Store, StoreError};
 use crate::wire::WireError;
 
+use super::questions::Seat;
 use super::replaying::{catch_up, teach};
 use super::watched;
 
@@ -28,6 +29,8 @@ pub(super) struct Attachment {
     hold: Option<Hold>,
     /// What the client would start the agent with.
     pub(super) given: RestoreSession,
+    /// Its place among those who are asked what the agent asks, if it can be asked.
+    pub(super) seat: Option<Seat>,
     /// The prompts that this client has asked and not heard the end of.
     pub(super) own: OwnPrompts,
     streams: Vec<Stream>,

@@ -31,11 +31,13 @@ use super::list;
 use super::meta::{HostMeta, NewMeta, PROTOCOL, ReplayMeta, RestoreMeta, StartMeta};
 use super::opening::Opened;
 use super::passed;
+use super::questions::{ConnectionId, Seat};
 use super::replaying::{CursorError, KeptEvents, Replaying, catch_up};
 
 /// One client's connection.
 pub(super) struct Connection {
     pub(super) host: Arc<Host>,
+    pub(super) number: ConnectionId,
     /// Whether the client is a program that one of our agents started. Such a one may not decide what agents
     /// are allowed to do.
     pub(super) confined: bool,
@@ -70,7 +72,8 @@ pub(super) fn offer(version: &str) -> Offer {
 
 impl Connection {
     pub(super) fn new(host: Arc<Host>, confined: bool) -> Self {
-        Self { host, confined, defaults: Defaults::default(), attached: Mutex::default() }
+        let number = host.next_connection();
+        Self { host, number, confined, defaults: Defaults::default(), attached: Mutex::default() }
     }
 
     /// The session of a record that this client has in use, and what it would start its agent with. A record that was
@@ -111,7 +114,7 @@ impl Connection {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    async fn open(&self, call: NewCall) -> Result<Opened, CallError> {
+    async fn open(&self, call: NewCall, link: &ClientLink) -> Result<Opened, CallError> {
         let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
         let agent = self.defaults.agent(meta.agent.take());
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
@@ -124,19 +127,45 @@ impl Connection {
             Some(shell) => self.host.open_in_shell(new, shell).await?,
         };
         self.set_idle_time(&opened.session, &meta.start).await?;
+        let seat = self.seat(opened.session.record_id(), &meta.start, link);
         let with_seq = meta.start.with_seq;
-        Ok(Opened { updates: !meta.start.without_updates, with_seq, ..opened })
+        Ok(Opened { seat, updates: !meta.start.without_updates, with_seq, ..opened })
     }
 
     /// A session that is kept, for this client, and what it would be started with. Nothing is started yet.
-    async fn take_up(&self, call: RestoreCall, meta: &mut RestoreMeta) -> Result<Opened, CallError> {
+    async fn take_up(
+        &self,
+        call: RestoreCall,
+        meta: &mut RestoreMeta,
+        link: &ClientLink,
+    ) -> Result<Opened, CallError> {
         let record = record_of(&call.session);
+        let names_servers = call.mcp_servers.is_some();
         let restore = self.restoring(&record, call.mcp_servers, meta).await?;
         let session = self.host.engine.attach(&record, &restore).await;
         let opened = Opened::known(session.map_err(|error| self.refused(&error))?, restore);
+        let opened = Opened { seat: self.seat(&record, &meta.start, link), ..opened };
+        self.stand_in(&opened).await?;
         self.set_idle_time(&opened.session, &meta.start).await?;
+        let servers = if names_servers { self.renew_servers(&opened).await? } else { None };
         let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);
-        Ok(Opened { updates, with_seq, ..opened })
+        Ok(Opened { servers, updates, with_seq, ..opened })
+    }
+
+    /// A place among those who are asked, for a client that has a person before it: one that wants to be told
+    /// updates, and that no agent has started.
+    fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
+        let can_be_asked = !self.confined && !start.without_updates;
+        can_be_asked.then(|| self.host.askable.sit(record, self.number, link))
+    }
+
+    /// Whoever can be asked is also asked about turns whose own client has not come back.
+    async fn stand_in(&self, opened: &Opened) -> Result<(), CallError> {
+        if opened.seat.is_none() {
+            return Ok(());
+        }
+        let advisor = self.host.advisor(opened.session.record_id(), None);
+        opened.session.set_advisor(advisor).await.map_err(|error| self.refused(&error))
     }
 
     /// Sees to it that the agent has the session, unless that can wait for a prompt which needs it.
@@ -164,7 +193,7 @@ impl Connection {
             self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await
         };
         let agent = self.defaults.agent(meta.agent.take());
-        Ok(RestoreSession { options: meta.wishes.into(), agent, environment, mcp_servers })
+        Ok(RestoreSession { options: meta.wishes.into(), agent, environment, meta: None, mcp_servers })
     }
 
     async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {
@@ -182,11 +211,12 @@ impl Connection {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
         }
-        let Opened { session, hold: _hold, unclaimed, given, from, updates, with_seq, .. } = opened;
+        let Opened { session, hold: _hold, seat, unclaimed, given, from, updates, with_seq, .. } = opened;
         let record = session.record_id();
         let mut attachments = self.attachments();
         let attachment = attachments.entry(record.clone()).or_default();
         attachment.hold(&session, given);
+        attachment.seat = seat;
         if updates {
             let how = self.updates(record, attachment, link, with_seq);
             attachment.stream_on(self.telling(how, record, from, gate.wait(), link));
@@ -208,6 +238,7 @@ impl Connection {
         link: &ClientLink,
         usual: Option<Cursor>,
     ) -> Result<SessionSetup, CallError> {
+        self.look_for(&call).await?;
         let client = call.session.clone();
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
@@ -217,7 +248,7 @@ impl Connection {
             (None, None) => usual,
         };
         let field = if call.replay_from.is_some() { STANDARD_FIELD } else { OUR_FIELD };
-        let opened = self.take_up(call, &mut meta).await?;
+        let opened = self.take_up(call, &mut meta, link).await?;
         let record = opened.session.record_id().clone();
         let Some(cursor) = cursor else {
             let how = self.wake(&opened, &meta).await?;
@@ -327,7 +358,7 @@ impl AgentService for Connection {
     }
 
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
-        let opened = self.open(call).await?;
+        let opened = self.open(call, &link).await?;
         let client = client_session(opened.session.record_id());
         Ok(self.answer(client, opened, Gate::default(), &link))
     }
@@ -341,7 +372,8 @@ impl AgentService for Connection {
     }
 
     async fn list_sessions(&self, call: ListCall) -> Result<SessionPage, CallError> {
-        list::page(&self.host, call, self.defaults.agent_key()).await
+        let agent = self.listing(&call)?;
+        list::page(&self.host, call, agent).await
     }
 
     async fn prompt(
@@ -416,7 +448,7 @@ pub(super) fn problem(field: &str, problem: impl Into<String>) -> CallError {
     ParamProblem::new(field, problem).into()
 }
 
-fn source(start: &StartMeta) -> Result<Option<AbsolutePath>, CallError> {
+pub(super) fn source(start: &StartMeta) -> Result<Option<AbsolutePath>, CallError> {
     let path = start.mcp_source.as_deref().map(AbsolutePath::new).transpose();
     path.map_err(|error| problem("_meta.acpx.mcpSource", error.to_string()))
 }

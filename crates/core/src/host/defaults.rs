@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::acp::agent::{CallError, ClientFacts};
-use crate::model::{AgentKey, AgentSpec};
+use crate::model::{AbsolutePath, AgentSpec};
 
 use super::connection::read_meta;
 use super::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta};
@@ -32,9 +32,9 @@ impl Defaults {
         named.or_else(|| self.client().agent.clone()).and_then(AgentMeta::spec)
     }
 
-    /// What the connection's agent is known by, if it has one.
-    pub(super) fn agent_key(&self) -> Option<AgentKey> {
-        self.agent(None).map(|agent| agent.key())
+    /// The directory that the client was started in, if it said so.
+    pub(super) fn cwd(&self) -> Option<AbsolutePath> {
+        AbsolutePath::new(self.client().cwd.as_deref()?).ok()
     }
 
     /// Fills in what a request that may start an agent does not say.

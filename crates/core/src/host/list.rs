@@ -1,58 +1,252 @@
-//! `session/list` over the store, last made first. A page ends with a row, and the next one begins after it. Records do
-//! not change their places in this order, so whoever reads all pages has every record that was there when it began,
-//! once, whatever happens meanwhile.
+//! `session/list`: our records, last made first, and after them the sessions that the agent itself has and that are no
+//! records of ours.
+//!
+//! A page ends with a row, and the next one begins after it. Records do not change their places in this order, so
+//! whoever reads all pages has every record that was there when it began, once, whatever happens meanwhile. The agent
+//! is asked only by whoever reads on after the last record, for a bounded time; one that fails costs nobody our records.
 
-use crate::acp::agent::{CallError, ListCall, SessionPage, SessionSummary};
-use crate::model::{AbsolutePath, AgentKey, Record, RecordId};
+use std::collections::HashSet;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::acp::agent::{CallError, ListCall, Meta, SessionPage, SessionSummary};
+use crate::acp::client::{ListPage, ListedSession};
+use crate::acp::prompt_text;
+use crate::engine::{NewSession, SessionError};
+use crate::model::{AbsolutePath, AgentError, AgentKey, Record, RecordId, TurnId};
 use crate::store::{RecordFilter, real_path_or_written};
+use crate::wire::RpcError;
 
 use super::Host;
-use super::connection::{client_session, problem};
+use super::connection::{Connection, acpx_meta, client_session, problem, read_meta};
 use super::fault;
+use super::meta::{IdsMeta, ListMeta, NewMeta};
 
-/// How many rows a page has.
+/// How many rows a page of ours has.
 const PAGE: usize = 100;
+/// How many characters of its first prompt stand for a title.
+const TITLE_CHARS: usize = 100;
+/// How long an agent may take to start and to tell what it has.
+const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The page of a client whose sessions are with this agent; of all agents, if it has none.
+/// Where a page begins. A client sees a text that only we can read.
+#[derive(Debug, PartialEq, Eq)]
+enum Cursor {
+    /// After this record of ours, or at the first.
+    Ours(Option<RecordId>),
+    /// At this cursor of the agent's, or at its first page.
+    Theirs(Option<String>),
+}
+
+/// The page of a client whose sessions are with this agent, which would be started so; of all agents, if it has none.
 pub(super) async fn page(
     host: &Host,
     call: ListCall,
-    agent: Option<AgentKey>,
+    agent: Option<NewSession>,
 ) -> Result<SessionPage, CallError> {
-    let after = match &call.cursor {
-        Some(cursor) => Some(read_cursor(host, cursor).await?),
-        None => None,
-    };
-    let real_cwd = match call.cwd {
-        Some(cwd) => Some(real(host, cwd).await),
-        None => None,
-    };
-    let filter = RecordFilter { agent, real_cwd };
-    let records = host.store.records_by_making(filter, after, PAGE).await.map_err(fault::not_kept)?;
-    let next_cursor =
-        (records.len() == PAGE).then(|| records.last().map(|last| last.id.to_string())).flatten();
-    Ok(SessionPage { sessions: records.iter().map(row).collect(), next_cursor })
-}
-
-fn row(record: &Record) -> SessionSummary {
-    SessionSummary {
-        session: client_session(&record.id),
-        cwd: record.cwd.clone(),
-        title: record.title.clone(),
-        updated_at: Some(record.updated_at),
+    let cursor = call.cursor.as_deref().map_or(Some(Cursor::Ours(None)), Cursor::read);
+    match (cursor, agent) {
+        (Some(Cursor::Ours(after)), agent) => {
+            ours(host, after, call.cwd, agent.map(|new| new.agent.key())).await
+        }
+        (Some(Cursor::Theirs(cursor)), Some(agent)) => theirs(host, cursor, call.cwd, agent).await,
+        (Some(Cursor::Theirs(_)), None) | (None, _) => Err(unknown_cursor()),
     }
 }
 
+impl Connection {
+    /// The agent whose sessions are listed, and how it would be started to be asked; `None` if all agents are meant.
+    pub(super) fn listing(&self, call: &ListCall) -> Result<Option<NewSession>, CallError> {
+        let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
+        let Some(agent) = self.defaults.agent(meta.agent.take()) else { return Ok(None) };
+        self.defaults.complete(&mut meta.start);
+        let anywhere = || AbsolutePath::new("/").expect("the root is an absolute path");
+        let cwd = call.cwd.clone().or_else(|| self.defaults.cwd()).unwrap_or_else(anywhere);
+        Ok(Some(NewSession::new(agent, cwd, meta.start.take_environment())))
+    }
+}
+
+async fn ours(
+    host: &Host,
+    after: Option<RecordId>,
+    cwd: Option<AbsolutePath>,
+    agent: Option<AgentKey>,
+) -> Result<SessionPage, CallError> {
+    if let Some(after) = &after {
+        // One that was deleted since still has its place.
+        let record = host.store.record(after.clone()).await.map_err(fault::not_kept)?;
+        record.ok_or_else(unknown_cursor)?;
+    }
+    let real_cwd = match cwd {
+        Some(cwd) => Some(real(host, cwd).await),
+        None => None,
+    };
+    let has_agent = agent.is_some();
+    let filter = RecordFilter { agent, real_cwd };
+    let records = host.store.records_by_making(filter, after, PAGE).await.map_err(fault::not_kept)?;
+    let next = match records.last() {
+        Some(last) if records.len() == PAGE => Some(Cursor::Ours(Some(last.id.clone()))),
+        _ => has_agent.then_some(Cursor::Theirs(None)),
+    };
+    let mut sessions = Vec::with_capacity(records.len());
+    for record in records {
+        sessions.push(row(host, record).await?);
+    }
+    Ok(SessionPage { sessions, next_cursor: next.map(|next| next.text()), meta: Meta::new() })
+}
+
+async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
+    let title = match record.title {
+        Some(title) => Some(title),
+        None => first_words(host, &record.id).await?,
+    };
+    let row = record.lineage.current();
+    let ids = IdsMeta {
+        acpx_record_id: record.id.to_string(),
+        acpx_session_id: row.session.to_string(),
+        agent_session_id: row.agent_session.as_ref().map(|inner| inner.as_str().to_owned()),
+    };
+    Ok(SessionSummary {
+        session: client_session(&record.id),
+        cwd: record.cwd,
+        title,
+        updated_at: Some(record.updated_at),
+        meta: acpx_meta(&ids),
+    })
+}
+
+/// The first line of the first prompt that has words, cut to a title's length.
+async fn first_words(host: &Host, record: &RecordId) -> Result<Option<String>, CallError> {
+    let first = host.store.turn_numbered(record.clone(), TurnId::FIRST).await.map_err(fault::not_kept)?;
+    Ok(first.and_then(|turn| title_of(&prompt_text(&turn.prompt))))
+}
+
+fn title_of(prompt: &str) -> Option<String> {
+    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
+    match line.char_indices().nth(TITLE_CHARS) {
+        None => Some(line.to_owned()),
+        Some((end, _)) => Some(format!("{}…", &line[..end])),
+    }
+}
+
+/// A page of what the agent has and we do not know.
+async fn theirs(
+    host: &Host,
+    cursor: Option<String>,
+    cwd: Option<AbsolutePath>,
+    agent: NewSession,
+) -> Result<SessionPage, CallError> {
+    let key = agent.agent.key();
+    let asked = host.engine.remote_sessions(agent, cwd.as_ref(), cursor.as_deref());
+    let page = match timeout(PATIENCE, asked).await {
+        Ok(Ok(page)) => page.unwrap_or(ListPage { sessions: Vec::new(), next: None }),
+        Ok(Err(SessionError::Agent(AgentError::Refused { code: RpcError::INVALID_PARAMS, .. })))
+            if cursor.is_some() =>
+        {
+            return Err(unknown_cursor());
+        }
+        Ok(Err(error)) => return Ok(unheard(error.to_string())),
+        Err(_) => return Ok(unheard(format!("the agent took longer than {} s", PATIENCE.as_secs()))),
+    };
+    let rows = page.sessions.into_iter().filter_map(their_row).collect();
+    let rows = in_directory(host, rows, cwd).await;
+    let ids = rows.iter().map(|row: &SessionSummary| row.session.clone()).collect();
+    let owned = host.store.owners(key, ids).await.map_err(fault::not_kept)?;
+    let owned: HashSet<_> = owned.into_iter().map(|(session, _)| session).collect();
+    let sessions = rows.into_iter().filter(|row| !owned.contains(&row.session)).collect();
+    // An agent that gives the same cursor again would be asked for ever.
+    let next = page.next.filter(|next| Some(next) != cursor.as_ref());
+    let next_cursor = next.map(|next| Cursor::Theirs(Some(next)).text());
+    Ok(SessionPage { sessions, next_cursor, meta: Meta::new() })
+}
+
+/// A session that does not say where it works cannot be brought back by anybody.
+fn their_row(row: ListedSession) -> Option<SessionSummary> {
+    let ListedSession { session, updated_at, title, cwd } = row;
+    let cwd = AbsolutePath::new(cwd?).ok()?;
+    Some(SessionSummary { session, cwd, title, updated_at, meta: Meta::new() })
+}
+
+/// Those that work in this directory, however they write it.
+async fn in_directory(
+    host: &Host,
+    rows: Vec<SessionSummary>,
+    cwd: Option<AbsolutePath>,
+) -> Vec<SessionSummary> {
+    let Some(cwd) = cwd else { return rows };
+    let (path, unlooked) = (cwd.clone(), rows.clone());
+    let look = move || {
+        let wanted = real_path_or_written(path);
+        let is_there = |row: &SessionSummary| real_path_or_written(row.cwd.clone()) == wanted;
+        rows.into_iter().filter(is_there).collect()
+    };
+    let looked = host.engine.disk().ask(cwd.as_path(), look).await;
+    looked.unwrap_or_else(|_| unlooked.into_iter().filter(|row| row.cwd == cwd).collect())
+}
+
+/// The page without the agent's sessions, and why.
+fn unheard(why: String) -> SessionPage {
+    let meta = acpx_meta(&ListMeta { remote_error: Some(why) });
+    SessionPage { sessions: Vec::new(), next_cursor: None, meta }
+}
+
 /// A directory that is gone, or whose disk does not answer, is looked for as it is written.
-async fn real(host: &Host, cwd: AbsolutePath) -> AbsolutePath {
+pub(super) async fn real(host: &Host, cwd: AbsolutePath) -> AbsolutePath {
     let path = cwd.clone();
     host.engine.disk().ask(cwd.as_path(), move || real_path_or_written(path)).await.unwrap_or(cwd.clone())
 }
 
-/// A cursor is the record that the page before ended with. One that was deleted since still has its place.
-async fn read_cursor(host: &Host, cursor: &str) -> Result<RecordId, CallError> {
-    let unknown = || problem("cursor", "is none that session/list gave");
-    let id = RecordId::new(cursor).map_err(|_| unknown())?;
-    let record = host.store.record(id.clone()).await.map_err(fault::not_kept)?;
-    record.map(|_| id).ok_or_else(unknown)
+fn unknown_cursor() -> CallError {
+    problem("cursor", "is none that session/list gave")
+}
+
+impl Cursor {
+    fn text(&self) -> String {
+        match self {
+            Self::Ours(record) => format!("ours:{}", record.as_ref().map_or("", RecordId::as_str)),
+            Self::Theirs(None) => "theirs".to_owned(),
+            Self::Theirs(Some(cursor)) => format!("theirs:{cursor}"),
+        }
+    }
+
+    /// Reads a text; `None` if it is none of ours.
+    fn read(text: &str) -> Option<Self> {
+        match text.split_once(':') {
+            Some(("ours", record)) => Some(Self::Ours(Some(RecordId::new(record).ok()?))),
+            Some(("theirs", cursor)) => Some(Self::Theirs(Some(cursor.to_owned()))),
+            None if text == "theirs" => Some(Self::Theirs(None)),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_is_written_and_nothing_else_is_one() {
+        let record = RecordId::new("a:b").unwrap();
+        for cursor in [
+            Cursor::Ours(Some(record)),
+            Cursor::Theirs(None),
+            Cursor::Theirs(Some(String::new())),
+            Cursor::Theirs(Some("x:\u{1f}".to_owned())),
+        ] {
+            assert_eq!(Cursor::read(&cursor.text()), Some(cursor));
+        }
+        for text in ["", "ours", "ours:", "their", "0190-record", "Theirs:x"] {
+            assert_eq!(Cursor::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_title_is_the_first_line_with_words_and_bounded() {
+        assert_eq!(title_of("\n  fix the tests \nand more"), Some("fix the tests".to_owned()));
+        assert_eq!(title_of(" \n\t"), None);
+        let long = "é".repeat(TITLE_CHARS + 1);
+        assert_eq!(title_of(&long), Some(format!("{}…", "é".repeat(TITLE_CHARS))));
+        assert_eq!(title_of(&"é".repeat(TITLE_CHARS)), Some("é".repeat(TITLE_CHARS)));
+    }
 }

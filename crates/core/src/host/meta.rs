@@ -255,9 +255,29 @@ pub struct SessionMeta {
     /// How the session came to be live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awakening: Option<AwakeningMeta>,
+    /// What became of the MCP servers that this request named; absent if the agent has them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mcp_servers: Option<ServersMeta>,
     /// The last event that the client was told, or need not be told: whoever comes back goes on after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+}
+
+/// What became of the MCP servers that a request named.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ServersMeta {
+    /// The agent keeps those it has: it is at work, or somebody else is at the session.
+    Kept,
+}
+
+/// In the answer to `session/list`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ListMeta {
+    /// Why the agent's own sessions are not there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remote_error: Option<String>,
 }
 
 /// How a session came to be live.

@@ -7,6 +7,7 @@
 mod attachment;
 mod bridge;
 mod client;
+mod coming_back;
 mod connection;
 mod defaults;
 mod door;
@@ -22,6 +23,7 @@ mod offering;
 mod opening;
 mod passed;
 mod place;
+mod questions;
 mod replaying;
 mod run;
 mod scopes;
@@ -34,6 +36,7 @@ mod works;
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
@@ -53,11 +56,12 @@ pub use stopping::stop;
 pub use watched::WatchedEvent;
 
 use crate::acp::agent::CallError;
-use crate::engine::{Engine, SessionError};
-use crate::model::{McpServer, Timestamp};
+use crate::engine::{Engine, Question, SessionError};
+use crate::model::{McpServer, RecordId, Timestamp};
 use crate::store::Store;
 
 use importing::Importer;
+use questions::{Askable, ConnectionId, TurnClient};
 use scopes::Scopes;
 use works::Works;
 
@@ -84,6 +88,9 @@ pub struct Host {
     store: Arc<dyn Store>,
     scopes: Scopes,
     works: Works,
+    askable: Arc<Askable>,
+    /// Numbers the connections.
+    connections: AtomicU64,
     server_file: ServerFile,
     /// Takes sessions of npm acpx over, if there is a file to take them into.
     importer: Option<Importer>,
@@ -124,6 +131,8 @@ impl Host {
             store,
             scopes: Scopes::default(),
             works: Works::default(),
+            askable: Arc::default(),
+            connections: AtomicU64::new(0),
             server_file,
             importer,
             version,
@@ -151,6 +160,18 @@ impl Host {
         self.stopping.send_replace(true);
         self.engine.shutdown().await;
         self.works.done_within(LAST_WORKS).await;
+    }
+
+    /// The number of a connection that begins.
+    fn next_connection(&self) -> ConnectionId {
+        ConnectionId(self.connections.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A way for questions about a record to those who can be asked, first of all to the client of the turn.
+    fn advisor(&self, record: &RecordId, own: Option<TurnClient>) -> mpsc::Sender<Question> {
+        let (advisor, routing) = questions::route(Arc::clone(&self.askable), record.clone(), own);
+        self.works.see_through(routing);
+        advisor
     }
 
     /// What a session answers instead. A host on its way out leaves whoever it can no longer serve without an

@@ -16,18 +16,23 @@ use crate::store::ScopeQuery;
 use super::Host;
 use super::connection::problem;
 use super::fault;
-use super::meta::{SessionMeta, ShellMeta};
+use super::meta::{ServersMeta, SessionMeta, ShellMeta};
+use super::questions::Seat;
 
 /// A session that was made or brought back.
 pub(super) struct Opened {
     pub(super) session: Session,
     /// It is in use before its client can have it in use itself.
     pub(super) hold: Hold,
+    /// Its client's place among those who are asked what the agent asks.
+    pub(super) seat: Option<Seat>,
     /// A session that is new goes again if its client never hears of it.
     pub(super) unclaimed: Option<Unclaimed>,
     pub(super) created: bool,
     pub(super) replaced: Option<RecordId>,
     pub(super) how: Option<Awakening>,
+    /// What became of the servers that its client named.
+    pub(super) servers: Option<ServersMeta>,
     /// What its client would start the agent with.
     pub(super) given: RestoreSession,
     /// The first event that its client cannot know of.
@@ -49,10 +54,12 @@ impl Opened {
     pub(super) fn known(session: Session, given: RestoreSession) -> Self {
         Self {
             hold: session.hold(),
+            seat: None,
             unclaimed: None,
             created: false,
             replaced: None,
             how: None,
+            servers: None,
             given,
             from: session.last_seq().map_or(Seq::FIRST, Seq::next),
             updates: true,
@@ -75,6 +82,7 @@ impl Opened {
             created: self.created,
             replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
             awakening: self.how.map(Into::into),
+            mcp_servers: self.servers,
             seq: (self.from > Seq::FIRST).then(|| self.from.0 - 1),
         })
     }

@@ -7,26 +7,21 @@
 use std::pin::pin;
 
 use serde::Deserialize;
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
 
-use crate::acp::agent::{
-    AskError, CallError, CancelCause, Cancellation, ClientLink, PermissionOutcome, PromptAnswer, PromptCall,
-};
-use crate::acp::pass_on_params;
-use crate::engine::{Advice, Prompt, Question, RestoreSession, Session, SessionError};
+use crate::acp::agent::{CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall};
+use crate::engine::{Prompt, RestoreSession, Session, SessionError};
 use crate::model::{
     ClientName, EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
     TurnOutcome, TurnState,
 };
 use crate::store::Store;
-use crate::wire::WireError;
 
 use super::FromHost;
 use super::attachment::Attachment;
 use super::connection::{Connection, acpx_meta, problem, read_meta, record_of};
 use super::fault;
 use super::meta::{FallbackMeta, PolicyMeta, PromptMeta, TurnMeta};
+use super::questions::Presence;
 
 /// The notification that a prompt was accepted: it is on the disk and will be sent.
 pub(super) const ACCEPTED: &str = "_acpx/accepted";
@@ -41,9 +36,6 @@ pub(super) fn read_accepted(params: &str) -> Option<FromHost> {
     let Accepted { turn, request_id } = serde_json::from_str(params).ok()?;
     Some(FromHost::Accepted { turn: TurnId(turn), request: request_id })
 }
-
-/// How many questions of one turn its client may have before it, and as many again may wait for that.
-const QUESTIONS: usize = 16;
 
 impl Connection {
     pub(super) async fn run_turn(
@@ -60,8 +52,9 @@ impl Connection {
             self.prompt_of(&call, &meta)?.with_restore(restore.clone()).with_client(client_name(link));
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
         let _own = own.map(|own| own.add(prompt.request()));
-        let (advisor, asked) = mpsc::channel(QUESTIONS);
-        let waiting = Waiting { session: &session, link, cancellation, asked };
+        let presence = Presence::default();
+        let advisor = self.host.advisor(&record, Some(presence.of(self.number, link)));
+        let waiting = Waiting { session: &session, link, cancellation };
         let turn = loop {
             // Followed from before the turn is looked at, so that its end cannot slip through between.
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
@@ -129,7 +122,6 @@ struct Waiting<'a> {
     session: &'a Session,
     link: &'a ClientLink,
     cancellation: Cancellation,
-    asked: mpsc::Receiver<Question>,
 }
 
 impl Waiting<'_> {
@@ -167,7 +159,7 @@ impl Waiting<'_> {
         self.until(id, &request, over).await
     }
 
-    /// Waits for the turn's end; `None` if the client went first. Meanwhile it is asked what the agent asks.
+    /// Waits for the turn's end; `None` if the client went first.
     async fn until(
         mut self,
         turn: TurnId,
@@ -177,7 +169,6 @@ impl Waiting<'_> {
         self.tell_accepted(turn, request).await;
         let mut over = pin!(over);
         let mut cancellable = true;
-        let mut questions = JoinSet::new();
         loop {
             tokio::select! {
                 turn = &mut over => return turn.map(Some),
@@ -188,11 +179,6 @@ impl Waiting<'_> {
                         self.session.cancel(Some(turn)).await?;
                     }
                 },
-                Some(question) = self.asked.recv(), if questions.len() < QUESTIONS => {
-                    let record = self.session.record_id().to_string();
-                    questions.spawn(put(question, record, self.link.clone()));
-                }
-                Some(_) = questions.join_next() => {}
             }
         }
     }
@@ -213,25 +199,6 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
     let client = link.client();
     let name = client.name.clone()?;
     Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
-}
-
-/// Puts a question to the client and hands its answer back.
-async fn put(question: Question, record: String, link: ClientLink) {
-    let Some(params) = pass_on_params(question.params(), &record) else {
-        return question.answer(Advice::Reject);
-    };
-    match link.pass_on_question(&params).await {
-        Ok(PermissionOutcome::Selected(option)) => question.answer(Advice::Choose(option.into())),
-        Ok(PermissionOutcome::Cancelled) => question.answer(Advice::Cancel),
-        // Nobody is there.
-        Err(AskError::NotSent(WireError::Closed | WireError::WriteFailed { .. }) | AskError::Gone) => {
-            drop(question);
-        }
-        // Somebody is, and cannot be asked, or says nothing that can be understood.
-        Err(AskError::NotSent(_) | AskError::Refused(_) | AskError::Unreadable) => {
-            question.answer(Advice::Reject);
-        }
-    }
 }
 
 fn answer(turn: &Turn, session: &Session, last: Option<Seq>) -> Result<PromptAnswer, CallError> {

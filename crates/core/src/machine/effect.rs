@@ -15,9 +15,9 @@ pub enum Effect {
     EndAgent,
     /// Send this to the agent.
     Ask(Call),
-    /// Answer a permission request.
+    /// Answer a question of the agent.
     Permit(AskId, Permit),
-    /// Ask the turn's client what to answer a permission request.
+    /// Ask the turn's client what to answer a question of the agent.
     Consult(AskId),
     /// Answer any other request: we have no such method.
     Refuse(AskId),
@@ -64,6 +64,8 @@ pub enum Call {
     Resume,
     /// `session/load`.
     Load,
+    /// `session/resume` with a replay.
+    Replay,
     /// `session/list`, to find this session.
     List,
     /// `session/prompt`.
@@ -87,7 +89,7 @@ pub enum Call {
     Delete,
 }
 
-/// The answer to a permission request.
+/// The answer to a question of the agent: to a permission request, or to one for something else.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Permit {
     /// Yes.
@@ -101,7 +103,11 @@ pub enum Permit {
         /// Whether it is a yes.
         approves: bool,
     },
-    /// The turn is being cancelled.
+    /// Somebody's answer to what is no permission: the result, a JSON object.
+    Elicited(Arc<str>),
+    /// Nobody answers what is no permission.
+    Declined,
+    /// The turn is being cancelled, or the question was.
     Cancelled,
 }
 
@@ -168,13 +174,15 @@ pub enum Rung {
     Resume,
     /// `session/load`: the agent replays.
     Load,
+    /// `session/resume` from the start: the agent replays.
+    Replay,
 }
 
 impl Rung {
     /// The protocol's method.
     pub fn method(self) -> &'static str {
         match self {
-            Self::Resume => "session/resume",
+            Self::Resume | Self::Replay => "session/resume",
             Self::Load => "session/load",
         }
     }

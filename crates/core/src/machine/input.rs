@@ -81,6 +81,8 @@ pub enum Input {
     SetupImpossible(AgentError),
     /// `session/prompt` was answered.
     PromptAnswered(Result<Stopped, AgentError>),
+    /// `session/prompt` of version 2 was answered: the agent has the prompt, and its state tells when it is done.
+    PromptInserted,
     /// A request of a client was answered, or could not even be sent.
     PassAnswered {
         /// Which.
@@ -99,12 +101,31 @@ pub enum Input {
         /// The line, to be kept.
         body: Arc<str>,
     },
+    /// The agent says whether it works.
+    State {
+        /// Whether.
+        state: AgentState,
+        /// The line, to be kept.
+        body: Arc<str>,
+        /// The name of the turn, should the agent begin one by this.
+        own: RequestId,
+    },
     /// The agent asks for permission.
     Permission {
         /// Its request.
         ask: AskId,
         /// What it wants to do.
         kind: ToolKind,
+    },
+    /// The agent asks the user for something else.
+    Elicitation {
+        /// Its request.
+        ask: AskId,
+    },
+    /// The agent no longer wants an answer to what it asked.
+    Withdrawn {
+        /// Its request.
+        ask: AskId,
     },
     /// The turn's client has said what to answer; or nobody has, and this is what nobody's word is.
     Advised {
@@ -137,6 +158,17 @@ impl From<StopReason> for Stopped {
     }
 }
 
+/// Whether an agent of version 2 works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentState {
+    /// It does, or waits for somebody.
+    Working,
+    /// It does not. How its work ended, if it says so.
+    Idle(Option<Result<Stopped, AgentError>>),
+    /// It says something that we do not know.
+    Other,
+}
+
 /// A request of the agent, as raw JSON-RPC id.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct AskId(pub Box<str>);
@@ -147,6 +179,8 @@ pub struct AskId(pub Box<str>);
 pub struct Advertised {
     /// `session/load`.
     pub load: bool,
+    /// `session/resume` with a replay.
+    pub replay: bool,
     /// `session/resume`.
     pub resume: bool,
     /// `session/list`.

@@ -33,7 +33,11 @@ impl SessionMachine {
             return self.create(advertised, Some(reset));
         }
         let ladder = Ladder { advertised, exchanges, tried_resume: false, tried_load: false, lost: false };
-        if advertised.resume && advertised.load && advertised.list {
+        if self.is_adopting {
+            // Only a load brings what was said before.
+            return self.descend(now, ladder, Rung::Load);
+        }
+        if advertised.resume && (advertised.load || advertised.replay) && advertised.list {
             self.do_(Effect::Ask(Call::List));
             self.do_(Effect::Arm(Deadline::Setup));
             self.state = State::Looking(ladder);
@@ -55,20 +59,22 @@ impl SessionMachine {
     /// Takes the preferred rung if it is there and untried, else the other, else a fresh session.
     fn descend(&mut self, now: Timestamp, mut ladder: Ladder, preferred: Rung) {
         let resume = ladder.advertised.resume && !ladder.tried_resume;
-        let load = ladder.advertised.load && !ladder.tried_load;
+        let replaying = if ladder.advertised.load { Rung::Load } else { Rung::Replay };
+        let load = (ladder.advertised.load || ladder.advertised.replay) && !ladder.tried_load;
         let rung = match preferred {
-            Rung::Load if load => Rung::Load,
+            Rung::Load | Rung::Replay if load => replaying,
             _ if resume => Rung::Resume,
-            _ if load => Rung::Load,
+            _ if load => replaying,
             _ => return self.fresh(now, &ladder),
         };
         match rung {
             Rung::Resume => ladder.tried_resume = true,
-            Rung::Load => ladder.tried_load = true,
+            Rung::Load | Rung::Replay => ladder.tried_load = true,
         }
         self.do_(Effect::Ask(match rung {
             Rung::Resume => Call::Resume,
             Rung::Load => Call::Load,
+            Rung::Replay => Call::Replay,
         }));
         self.do_(Effect::Arm(Deadline::Setup));
         let alignment = Alignment::new(ladder.exchanges.clone());
@@ -84,10 +90,10 @@ impl SessionMachine {
         } else {
             LineageReason::LoadFailed
         };
-        if self.remembers
-            && self.options.fallback == Fallback::Refuse
-            && let Some(lineage) = &self.lineage
-        {
+        // A fresh session would not be the one that was asked for.
+        let must_be_this_one =
+            self.is_adopting || (self.remembers && self.options.fallback == Fallback::Refuse);
+        if must_be_this_one && let Some(lineage) = &self.lineage {
             let error = AgentError::NotRestored {
                 agent: self.agent.clone(),
                 session: lineage.current().session.clone(),
@@ -135,8 +141,10 @@ impl SessionMachine {
             State::Restoring(restore) => restore,
             other => return self.state = other,
         };
+        let is_adopted = std::mem::take(&mut self.is_adopting);
+        self.remembers |= is_adopted;
         if let Some(lineage) = &mut self.lineage
-            && lineage.tell_inner_id(inner, now) != InnerIdChange::None
+            && (lineage.tell_inner_id(inner, now) != InnerIdChange::None || is_adopted)
         {
             let lineage = lineage.clone();
             self.do_(Effect::SaveLineage(lineage));
@@ -144,7 +152,7 @@ impl SessionMachine {
         let replay = alignment.verdict();
         self.do_(Effect::Fact(Fact::Restored { by: rung.method().to_owned(), replay }));
         // An agent that resumes as the protocol says replays nothing and owes nothing.
-        let owes = alignment.is_owed() && (rung == Rung::Load || replay.is_some());
+        let owes = alignment.is_owed() && (rung != Rung::Resume || replay.is_some());
         let live = Live { advertised: ladder.advertised, owed: owes.then_some(alignment) };
         self.become_live(now, live, Awakening::Restored { rung, replay });
     }
@@ -173,7 +181,8 @@ impl SessionMachine {
     /// Takes an update that arrives while the agent brings the session back.
     pub(super) fn replayed(&mut self, update: &Update, body: Arc<str>) {
         let State::Restoring(restore) = &mut self.state else { return };
-        let step = if update.is_history() { restore.alignment.step(update) } else { ReplayStep::Keep };
+        let is_compared = update.is_history() && !self.is_adopting;
+        let step = if is_compared { restore.alignment.step(update) } else { ReplayStep::Keep };
         if step == ReplayStep::Keep {
             self.do_(Effect::Keep(body));
         }

@@ -10,8 +10,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, PermissionCount, PermissionPolicy, Record,
-    RequestId, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, Update, WakeOptions,
+    AcpSessionId, AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, PermissionCount,
+    PermissionPolicy, Record, RequestId, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome,
+    TurnState, Update, WakeOptions,
 };
 
 mod effect;
@@ -21,9 +22,10 @@ mod ladder;
 mod passing;
 mod prompting;
 mod state;
+mod working;
 
 pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung, Unpassed};
-pub use input::{Advertised, AskId, Deadline, Input, Stopped};
+pub use input::{Advertised, AgentState, AskId, Deadline, Input, Stopped};
 pub use passing::{MAX_PASSES, Pass, PassId};
 
 use state::{Ends, Live, Prompting, State, Then};
@@ -32,6 +34,7 @@ use state::{Ends, Live, Prompting, State, Then};
 pub const MAX_QUEUED: usize = 256;
 
 /// One session.
+#[expect(clippy::struct_excessive_bools, reason = "facts of a record that have nothing to do with each other")]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionMachine {
     agent: String,
@@ -43,6 +46,8 @@ pub struct SessionMachine {
     /// Those that the agent has not answered, with their methods.
     passed: Vec<(PassId, Box<str>)>,
     lineage: Option<Lineage>,
+    /// The session is the agent's, and no record of ours until the agent has given it to us.
+    is_adopting: bool,
     last_turn: Option<TurnId>,
     /// Whether an agent ever answered a prompt of this record.
     answered: bool,
@@ -51,6 +56,8 @@ pub struct SessionMachine {
     /// When something was last said, for comparison with the agent's list.
     spoken_at: Option<Timestamp>,
     lifecycle: Lifecycle,
+    /// The agent works, and has since before it had the session: the name of the turn that this is.
+    works: Option<RequestId>,
     /// What the record is once the session is over.
     ends: Ends,
     options: WakeOptions,
@@ -69,16 +76,23 @@ impl SessionMachine {
             waiting: VecDeque::new(),
             passed: Vec::new(),
             lineage: None,
+            is_adopting: false,
             last_turn: None,
             answered: false,
             remembers: false,
             spoken_at: None,
             lifecycle: Lifecycle::Open,
+            works: None,
             ends: Ends::Closed,
             options: WakeOptions::default(),
             carry: false,
             out: Vec::new(),
         }
+    }
+
+    /// A session that the agent has and that we do not know. What the agent replays of it is its history.
+    pub fn adopting(agent: impl Into<String>, session: AcpSessionId, now: Timestamp) -> Self {
+        Self { lineage: Some(Lineage::adopted(session, now)), is_adopting: true, ..Self::new(agent) }
     }
 
     /// A session that was kept.
@@ -125,9 +139,13 @@ impl SessionMachine {
             Input::SetupRefused { reading, error } => self.setup_refused(now, reading, &error),
             Input::SetupImpossible(error) => self.setup_impossible(now, &error),
             Input::PromptAnswered(answer) => self.prompt_answered(now, answer),
+            Input::PromptInserted => self.prompt_inserted(now),
             Input::CloseAnswered => self.close_answered(now),
             Input::DeleteAnswered => self.delete_answered(),
             Input::Update { update, body } => self.update(&update, body),
+            Input::State { state, body, own } => self.agent_state(now, state, body, own),
+            Input::Elicitation { ask } => self.elicitation(ask),
+            Input::Withdrawn { ask } => self.withdrawn(&ask),
             Input::Permission { ask, kind } => self.permission(ask, kind),
             Input::Advised { ask, permit } => self.advised(&ask, permit),
             Input::Request { ask } => self.request(ask),
@@ -314,6 +332,7 @@ impl SessionMachine {
         for options in wishes {
             self.wake_along(options);
         }
+        self.works = None;
         self.state = State::Starting;
         self.do_(Effect::StartAgent);
     }
@@ -363,7 +382,9 @@ impl SessionMachine {
         self.do_(Effect::Awake(Ok(how)));
         self.state = State::Idle(live);
         self.pass_waiting();
-        self.dispatch_next(now);
+        if !self.go_on_working(now) {
+            self.dispatch_next(now);
+        }
     }
 
     fn note_title(&mut self, update: &Update) {

@@ -31,14 +31,7 @@ impl SessionMachine {
         self.do_(Effect::Fact(Fact::TurnStarted { turn: turn.id.0, request_id, client: None }));
         let carry_history = std::mem::take(&mut self.carry);
         self.do_(Effect::Ask(Call::Prompt { turn: turn.id, prompt: turn.prompt.clone(), carry_history }));
-        self.state = State::Prompting(Prompting {
-            live,
-            turn,
-            cancelling: false,
-            asked: Vec::new(),
-            held: Vec::new(),
-            rest_came: false,
-        });
+        self.state = State::Prompting(Prompting::begun(live, turn));
     }
 
     pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<Stopped, AgentError>) {
@@ -117,6 +110,7 @@ impl SessionMachine {
             Update::Chunk { kind: MessageKind::User | MessageKind::Agent, .. }
                 | Update::Message { kind: MessageKind::User | MessageKind::Agent, .. }
         );
+        prompting.worked |= update.is_history() && !update.is_users();
         let held_bytes: usize = prompting.held.iter().map(|line| line.len()).sum();
         if update.is_history() && (!is_message || held_bytes > MAX_HELD_BYTES) {
             prompting.live.owed = None;
@@ -177,6 +171,33 @@ impl SessionMachine {
         self.answer(ask, permit);
     }
 
+    /// What is no permission is put to the turn's client whatever the turn's policy: nothing is allowed by it.
+    pub(super) fn elicitation(&mut self, ask: AskId) {
+        if !self.can_be_answered() {
+            return;
+        }
+        let answer = match &mut self.state {
+            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(..) | State::Deleting => {
+                Permit::Cancelled
+            }
+            State::Prompting(Prompting { asked, .. }) => {
+                asked.push(ask.clone());
+                return self.do_(Effect::Consult(ask));
+            }
+            _ => Permit::Declined,
+        };
+        self.answer(ask, answer);
+    }
+
+    /// The agent still wants to hear something, if only that nobody will answer.
+    pub(super) fn withdrawn(&mut self, ask: &AskId) {
+        let State::Prompting(Prompting { asked, .. }) = &mut self.state else { return };
+        if let Some(index) = asked.iter().position(|open| open == ask) {
+            let ask = asked.swap_remove(index);
+            self.take_back(vec![ask]);
+        }
+    }
+
     /// An answer that comes after the turn, or after the question was taken back, grants nothing.
     pub(super) fn advised(&mut self, ask: &AskId, permit: Permit) {
         let State::Prompting(Prompting { asked, .. }) = &mut self.state else { return };
@@ -191,7 +212,7 @@ impl SessionMachine {
             match permit {
                 Permit::Approve | Permit::Choose { approves: true, .. } => turn.permissions.approved += 1,
                 Permit::Reject | Permit::Choose { approves: false, .. } => turn.permissions.rejected += 1,
-                Permit::Cancelled => {}
+                Permit::Elicited(_) | Permit::Declined | Permit::Cancelled => {}
             }
         }
         self.do_(Effect::Permit(ask, permit));

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::model::{Alignment, Exchange, LineageReason, Turn};
+use crate::model::{AgentError, Alignment, Exchange, LineageReason, Turn};
 
-use super::{Advertised, AskId, Rung};
+use super::{Advertised, AskId, Rung, Stopped};
 
 /// Where a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -68,6 +68,10 @@ pub(super) struct Live {
     pub(super) owed: Option<Alignment>,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that has happened in the turn or has not"
+)]
 /// A running turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Prompting {
@@ -76,6 +80,12 @@ pub(super) struct Prompting {
     pub(super) cancelling: bool,
     /// What the turn's client has been asked and has not answered.
     pub(super) asked: Vec<AskId>,
+    /// Whether the agent has the prompt, so that its being idle ends the turn. One of version 1 ends it otherwise.
+    pub(super) inserted: bool,
+    /// Whether the agent has said or done anything in it, or that it works.
+    pub(super) worked: bool,
+    /// How the agent stopped, if that came before it had answered the prompt.
+    pub(super) stopped: Option<Box<Result<Stopped, AgentError>>>,
     /// Lines that look like the rest of a late replay. They are shown after all if they were not.
     pub(super) held: Vec<Arc<str>>,
     /// Whether the held lines are all that the replay owed.

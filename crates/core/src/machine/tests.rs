@@ -9,9 +9,11 @@ use crate::model::{
     RecordId, ToolKind, Verdict,
 };
 
+mod adopting;
 mod cases;
 mod deleting;
 mod table;
+mod version_2;
 mod wishes;
 
 fn at(millis: i64) -> Timestamp {
@@ -58,13 +60,21 @@ fn pass(id: u64) -> Input {
     Input::Pass(Pass { id: PassId(id), method, params, options: WakeOptions::default() })
 }
 
+/// What an agent of version 2 says of itself.
+fn state(state: AgentState) -> Input {
+    Input::State { state, body: Arc::from("state"), own: RequestId::new("own").unwrap() }
+}
+
 fn ask() -> AskId {
     AskId("7".into())
 }
 
-const ALL: Advertised = Advertised { load: true, resume: true, list: false, close: true, delete: true };
-const NONE: Advertised = Advertised { load: false, resume: false, list: false, close: false, delete: false };
+const ALL: Advertised =
+    Advertised { load: true, replay: false, resume: true, list: false, close: true, delete: true };
+const NONE: Advertised =
+    Advertised { load: false, replay: false, resume: false, list: false, close: false, delete: false };
 const LOAD: Advertised = Advertised { load: true, ..NONE };
+const REPLAY: Advertised = Advertised { replay: true, ..NONE };
 const RESUME: Advertised = Advertised { resume: true, ..NONE };
 
 fn ready(advertised: Advertised) -> Input {
@@ -107,6 +117,11 @@ fn feed(machine: &mut SessionMachine, inputs: impl IntoIterator<Item = Input>) -
         effects = machine.handle(at(1000), input);
     }
     effects
+}
+
+/// A session that is to become a record.
+fn adopting() -> SessionMachine {
+    SessionMachine::adopting("a", session("theirs"), at(5))
 }
 
 /// A kept record, live again by resume.

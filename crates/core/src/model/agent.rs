@@ -3,7 +3,7 @@
 use std::iter;
 use std::time::Duration;
 
-use super::AgentKey;
+use super::{AgentKey, ProtocolVersion};
 
 /// The program on the far side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -16,6 +16,9 @@ pub struct AgentSpec {
     pub args: Vec<String>,
     /// How long it may take to answer `initialize`, and any later setup request.
     pub start_timeout: Duration,
+    /// The newest version of the protocol that is asked for. An agent that speaks only an older one is spoken to in
+    /// that.
+    pub protocol: ProtocolVersion,
 }
 
 /// Which agent it is that an answer is remembered of: the same command line with another program is another one.
@@ -38,6 +41,7 @@ impl AgentSpec {
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
             start_timeout: Self::DEFAULT_START_TIMEOUT,
+            protocol: ProtocolVersion::default(),
         }
     }
 
@@ -52,6 +56,13 @@ impl AgentSpec {
     #[must_use]
     pub fn with_start_timeout(mut self, limit: Duration) -> Self {
         self.start_timeout = limit;
+        self
+    }
+
+    /// The same agent, asked for this version of the protocol.
+    #[must_use]
+    pub fn with_protocol(mut self, version: ProtocolVersion) -> Self {
+        self.protocol = version;
         self
     }
 

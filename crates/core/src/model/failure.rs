@@ -59,12 +59,26 @@ pub enum AgentError {
         said: Vec<String>,
     },
     /// It speaks a protocol version that we do not.
-    #[error("the agent {agent:?} answered protocol version {answered}, and this acpx speaks 1")]
+    #[error("the agent {agent:?} answered protocol version {answered}, and was asked for {asked}")]
     Version {
         /// The agent.
         agent: String,
+        /// What it was asked for: this version, or an older one.
+        asked: u16,
         /// What it answered.
         answered: String,
+    },
+    /// It speaks no protocol version as old as the one it was asked for.
+    #[error("the agent {agent:?} does not speak protocol version {asked}, but {supported}")]
+    VersionRefused {
+        /// The agent.
+        agent: String,
+        /// What it was asked for.
+        asked: u16,
+        /// What it speaks, in words.
+        supported: String,
+        /// The error object as received.
+        acp: Arc<str>,
     },
     /// It ended while it was needed.
     #[error("the agent {agent:?} died ({how}){}", last_words(said))]
@@ -213,7 +227,7 @@ impl AgentError {
             Self::NoDirectory { .. } => "BAD_DIRECTORY",
             Self::SlowStart { .. } => "AGENT_START_TIMEOUT",
             Self::ExitedAtOnce { .. } => "AGENT_EXITED_AT_START",
-            Self::Version { .. } => "AGENT_PROTOCOL_VERSION",
+            Self::Version { .. } | Self::VersionRefused { .. } => "AGENT_PROTOCOL_VERSION",
             Self::Died { .. } => "AGENT_DIED",
             Self::Flooded { .. } => "AGENT_FLOODED",
             Self::Unresponsive { .. } => "AGENT_UNRESPONSIVE",
@@ -253,7 +267,9 @@ impl AgentError {
             "AGENT_NOT_EXECUTABLE" => "make it executable (chmod +x), or name the program that runs it",
             "AGENT_START_TIMEOUT" => "a first start may download a package; give the agent more time",
             "AGENT_NOT_STARTED" => "do what the system's words suggest",
-            "AGENT_PROTOCOL_VERSION" => "use a version of the agent that speaks protocol version 1",
+            "AGENT_PROTOCOL_VERSION" => {
+                "ask for another version with --protocol, or use a version of the agent that speaks the one asked for"
+            }
             "AGENT_BAD_ANSWER" | "AGENT_SESSION_ID_TAKEN" | "AGENT_FLOODED" => {
                 "report it to the makers of the agent; what is kept stays"
             }

@@ -12,6 +12,8 @@ pub enum LineageReason {
     Created,
     /// The record was taken over from another program with the ids it had there.
     Imported,
+    /// The agent had the session before we knew of it, and gave it to us.
+    Adopted,
     /// The session before never had a prompt answered, and the agent had not kept it.
     NotMaterialised,
     /// The agent could not restore the session before, and gave no clear reason.
@@ -25,9 +27,10 @@ pub enum LineageReason {
 }
 
 impl LineageReason {
-    const ALL: [Self; 7] = [
+    const ALL: [Self; 8] = [
         Self::Created,
         Self::Imported,
+        Self::Adopted,
         Self::NotMaterialised,
         Self::LoadFailed,
         Self::AgentLost,
@@ -40,6 +43,7 @@ impl LineageReason {
         match self {
             Self::Created => "created",
             Self::Imported => "imported",
+            Self::Adopted => "adopted",
             Self::NotMaterialised => "not-materialised",
             Self::LoadFailed => "load-failed",
             Self::AgentLost => "agent-lost",
@@ -100,6 +104,11 @@ impl Lineage {
     /// The lineage of a record that another program began, as that one recorded it.
     pub fn imported(session: AcpSessionId, agent_session: Option<AgentSessionId>, at: Timestamp) -> Self {
         Self::first(session, agent_session, at, LineageReason::Imported)
+    }
+
+    /// The lineage of a record of a session that the agent had before we knew of it.
+    pub fn adopted(session: AcpSessionId, at: Timestamp) -> Self {
+        Self::first(session, None, at, LineageReason::Adopted)
     }
 
     fn first(

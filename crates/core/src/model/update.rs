@@ -91,6 +91,14 @@ pub enum ChunkContent {
 }
 
 impl Update {
+    /// Whether it is the user's words.
+    pub fn is_users(&self) -> bool {
+        matches!(
+            self,
+            Self::Chunk { kind: MessageKind::User, .. } | Self::Message { kind: MessageKind::User, .. }
+        )
+    }
+
     /// Whether this belongs to the conversation itself, so that a replay would bring it again.
     pub fn is_history(&self) -> bool {
         match self {

@@ -11,8 +11,8 @@ use self::draft::Draft;
 use super::page::Page;
 use super::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
 use crate::model::{
-    AgentBuild, AgentRun, Event, HostId, Lifecycle, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn,
-    TurnId,
+    AcpSessionId, AgentBuild, AgentKey, AgentRun, Event, HostId, Lifecycle, Record, RecordId, RequestId,
+    Scope, Seq, Timestamp, Turn, TurnId,
 };
 
 /// Records in memory.
@@ -170,6 +170,26 @@ impl Store for MemoryStore {
                 here.max_by_key(|found| preference(found))
             });
             Ok(best.map(|found| found.record.clone()))
+        })
+    }
+
+    fn owners(
+        &self,
+        agent: AgentKey,
+        sessions: Vec<AcpSessionId>,
+    ) -> StoreFuture<'_, Vec<(AcpSessionId, RecordId)>> {
+        Box::pin(async move {
+            let kept = self.kept();
+            let records =
+                kept.values().map(|found| &found.record).filter(|record| record.agent.key() == agent);
+            let owned = records.flat_map(|record| {
+                let rows = record.lineage.rows().iter().filter(|row| sessions.contains(&row.session));
+                rows.map(|row| (row.session.clone(), record.id.clone()))
+            });
+            let mut owned: Vec<_> = owned.collect();
+            owned.sort();
+            owned.dedup();
+            Ok(owned)
         })
     }
 

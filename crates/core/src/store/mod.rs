@@ -11,8 +11,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::model::{
-    AgentBuild, AgentRun, Event, HostId, KeptServer, Lifecycle, Lineage, Record, RecordId, RequestId, Scope,
-    Seq, Timestamp, Turn, TurnId,
+    AcpSessionId, AgentBuild, AgentKey, AgentRun, Event, HostId, KeptServer, Lifecycle, Lineage,
+    ProtocolVersion, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
 };
 
 mod error;
@@ -78,12 +78,14 @@ pub enum Change {
     Scope(Option<Scope>),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
-    /// The command line of the record's agent: one that has a name may move.
+    /// How the record's agent is started: one that has a name may move.
     AgentCommand {
         /// The program to run.
         program: String,
         /// Its arguments.
         args: Vec<String>,
+        /// The version of the protocol it is asked for.
+        protocol: ProtocolVersion,
     },
 }
 
@@ -161,6 +163,14 @@ pub trait Store: Send + Sync {
     /// The record that has a scope, or `None`: in the nearest directory that has one, the open one, or else the
     /// one that was closed last (the one that was made last, where that is equal). A deleted one is not found.
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>>;
+
+    /// Which of these ACP sessions of an agent are in the lineage of a record, and of which one. Deleted records are
+    /// among them: what was deleted is known.
+    fn owners(
+        &self,
+        agent: AgentKey,
+        sessions: Vec<AcpSessionId>,
+    ) -> StoreFuture<'_, Vec<(AcpSessionId, RecordId)>>;
 
     /// The records whose last run has no end, by their ids, and those runs. Deleted ones are among them: a process
     /// does not end because its record is not wanted any more.

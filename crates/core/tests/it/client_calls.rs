@@ -3,8 +3,8 @@
 use acpx_core::acp::client::{AgentConnection, Answer, FromAgent, Known, Meaning, Outgoing, SessionPlace};
 use acpx_core::acp::read_error;
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentError, ChunkContent, McpServer, McpTransport, NamedValue, Reading,
-    Secrets, ToolKind, Update,
+    AbsolutePath, AcpSessionId, AgentError, ChunkContent, McpServer, McpTransport, NamedValue,
+    ProtocolVersion, Reading, Secrets, ToolKind, Update,
 };
 use acpx_core::wire::{self, Inbound, Incoming, Limits, Peer, RpcError};
 use serde_json::{Value, json};
@@ -34,7 +34,8 @@ async fn connected_in_confidence(capabilities: Value, secrets: Secrets) -> (Agen
         let result = json!({"protocolVersion": 1, "agentCapabilities": capabilities}).to_string();
         far_peer.respond(&id, &result).await.unwrap();
     };
-    let (started, ()) = tokio::join!(AgentConnection::start("a", peer, incoming, secrets), answer);
+    let (started, ()) =
+        tokio::join!(AgentConnection::start("a", ProtocolVersion::V1, peer, incoming, secrets), answer);
     let connection = started.unwrap().connection;
     (connection, FarEnd { incoming: far_incoming, peer: far_peer })
 }
@@ -53,7 +54,7 @@ fn session() -> AcpSessionId {
 async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
     let (connection, mut agent) = connected(everything()).await;
     let (session, cwd) = (session(), AbsolutePath::new("/w").unwrap());
-    let place = SessionPlace { cwd: &cwd, mcp_servers: &[] };
+    let place = SessionPlace { cwd: &cwd, mcp_servers: &[], meta: None };
     let blocks = r#"[{"type":"text","text":"hi"}]"#;
     let request = |id: u64, method: &str, params: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
@@ -69,7 +70,7 @@ async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
         ),
         (connection.load().unwrap().request(&session, place).unwrap(), request(2, "session/load", setup)),
         (connection.resume().unwrap().request(&session, place).unwrap(), request(3, "session/resume", setup)),
-        (connection.prompt(&session, blocks).unwrap(), request(4, "session/prompt", &prompt)),
+        (connection.prompt(&session, blocks, None).unwrap(), request(4, "session/prompt", &prompt)),
         (connection.cancel(&session), cancel),
         (connection.close().unwrap().request(&session), request(5, "session/close", only_session)),
         (connection.delete().unwrap().request(&session), request(6, "session/delete", only_session)),
@@ -84,7 +85,8 @@ async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
 #[tokio::test]
 async fn nothing_is_sent_before_initialize_is_answered() {
     let ((peer, incoming), (far_peer, mut far_incoming)) = wire::memory(Limits::default());
-    let mut starting = Box::pin(AgentConnection::start("a", peer, incoming, Secrets::default()));
+    let mut starting =
+        Box::pin(AgentConnection::start("a", ProtocolVersion::V1, peer, incoming, Secrets::default()));
     let first = tokio::select! {
         _ = &mut starting => panic!("there is a connection before initialize was answered"),
         inbound = far_incoming.recv() => inbound.expect("a line arrives"),
@@ -108,13 +110,15 @@ async fn content_goes_out_only_where_its_type_is_advertised() {
         let (without, _) = connected(json!({})).await;
         let expected =
             AgentError::ContentUnsupported { agent: "a".into(), index: 1, kind: kind.into(), capability };
-        assert_eq!(without.prompt(&session(), &blocks).err(), Some(expected));
+        assert_eq!(without.prompt(&session(), &blocks, None).err(), Some(expected));
         let (with, _) = connected(json!({"promptCapabilities": {capability: true}})).await;
-        assert!(with.prompt(&session(), &blocks).is_ok());
+        assert!(with.prompt(&session(), &blocks, None).is_ok());
     }
     let (plain, _) = connected(json!({})).await;
-    assert!(plain.prompt(&session(), r#"[{"type":"resource_link"},{"type":"from_the_future"}]"#).is_ok());
-    assert_eq!(plain.prompt(&session(), "[;").err().map(|error| error.code()), Some("BAD_PROMPT"));
+    assert!(
+        plain.prompt(&session(), r#"[{"type":"resource_link"},{"type":"from_the_future"}]"#, None).is_ok()
+    );
+    assert_eq!(plain.prompt(&session(), "[;", None).err().map(|error| error.code()), Some("BAD_PROMPT"));
 }
 
 #[tokio::test]
@@ -147,7 +151,7 @@ async fn an_answer_that_repeats_our_secrets_is_kept_without_them() {
     let command = AbsolutePath::new("/bin/x").unwrap();
     let args = vec!["--key=s3cret-argument".to_owned()];
     let server = McpServer { name: "m".into(), transport: McpTransport::Stdio { command, args, env } };
-    let place = SessionPlace { cwd: &cwd, mcp_servers: &[server] };
+    let place = SessionPlace { cwd: &cwd, mcp_servers: &[server], meta: None };
     let outgoing = connection.new_session(place).unwrap();
     let kept = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"m"}]}}"#;
     assert_eq!(&*outgoing.kept().body, kept);
@@ -168,7 +172,8 @@ async fn an_agent_that_refuses_to_start_does_not_give_its_environment_away() {
         let refusal = RpcError::new(-32000, "the key s3cret-value is not valid");
         far_peer.respond_error(&id, &refusal).await.unwrap();
     };
-    let start = AgentConnection::start("a", peer, incoming, Secrets::new(["s3cret-value"]));
+    let start =
+        AgentConnection::start("a", ProtocolVersion::V1, peer, incoming, Secrets::new(["s3cret-value"]));
     let (started, ()) = tokio::join!(start, refuse);
     let Err(failure) = started else { panic!("it started") };
     let told = failure.error.as_ref().map(ToString::to_string).unwrap();
@@ -181,7 +186,7 @@ async fn a_secret_that_is_a_word_of_the_protocol_leaves_messages_understood() {
     let secrets = Secrets::new(["session", "content", "agent_message_chunk"]);
     let (mut connection, mut agent) = connected_in_confidence(everything(), secrets).await;
     let cwd = AbsolutePath::new("/w").unwrap();
-    let place = SessionPlace { cwd: &cwd, mcp_servers: &[] };
+    let place = SessionPlace { cwd: &cwd, mcp_servers: &[], meta: None };
     connection.new_session(place).unwrap().send().await.unwrap();
     let Some(Inbound::Request { id, .. }) = agent.incoming.recv().await else { panic!("no request") };
     agent.peer.respond(&id, r#"{"sessionId":"session-1"}"#).await.unwrap();
@@ -255,7 +260,7 @@ async fn each_transport_goes_out_only_where_it_may() {
         let (connection, mut agent) = connected(json!({"mcpCapabilities": advertised})).await;
         for kind in ["stdio", "http", "sse"] {
             let (given, on_the_wire) = server(kind);
-            let call = connection.new_session(SessionPlace { cwd: &cwd, mcp_servers: &[given] });
+            let call = connection.new_session(SessionPlace { cwd: &cwd, mcp_servers: &[given], meta: None });
             if allowed.contains(&kind) {
                 call.unwrap().send().await.unwrap();
                 let sent: Value = serde_json::from_str(&agent.received().await).unwrap();

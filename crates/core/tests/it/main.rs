@@ -15,6 +15,7 @@ mod layers;
 mod processes;
 mod requirements;
 mod sdk_agent;
+mod sdk_agent_v2;
 mod store_contract;
 mod store_crash;
 mod store_sqlite;

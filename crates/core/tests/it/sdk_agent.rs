@@ -11,8 +11,8 @@ use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Set
 use acpx_core::machine::{Advertised, Awakening, Permit, Rung};
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentError, AgentSessionId, AgentSpec, Entry, HostId, McpServer,
-    McpTransport, MessageKind, NamedValue, PermissionPolicy, Reading, Secrets, Seq, StopReason, ToolKind,
-    Turn, TurnOutcome, TurnState, Update, Verdict,
+    McpTransport, MessageKind, NamedValue, PermissionPolicy, ProtocolVersion, Reading, Secrets, Seq,
+    StopReason, ToolKind, Turn, TurnOutcome, TurnState, Update, Verdict,
 };
 use acpx_core::store::MemoryStore;
 use acpx_core::tools::Environment;
@@ -51,7 +51,9 @@ impl Pair {
         tokio::spawn(agent::serve(agent.clone(), ByteStreams::new(target.compat_write(), source.compat())));
         let (source, target) = tokio::io::split(ours);
         let (peer, incoming) = wire::connect(source, target, Limits::default());
-        let Ok(started) = AgentConnection::start("sdk", peer, incoming, Secrets::default()).await else {
+        let Ok(started) =
+            AgentConnection::start("sdk", ProtocolVersion::V1, peer, incoming, Secrets::default()).await
+        else {
             panic!("the agent did not answer initialize")
         };
         let connection = started.connection;
@@ -91,7 +93,7 @@ impl Pair {
     }
 
     async fn prompt(&mut self, session: &AcpSessionId, text: &str) -> (Vec<Update>, Answer) {
-        let prompt = self.connection.prompt(session, &blocks(text).to_string());
+        let prompt = self.connection.prompt(session, &blocks(text).to_string(), None);
         self.call(prompt.unwrap()).await
     }
 }
@@ -101,7 +103,7 @@ fn cwd() -> AbsolutePath {
 }
 
 fn place<'a>(cwd: &'a AbsolutePath, mcp_servers: &'a [McpServer]) -> SessionPlace<'a> {
-    SessionPlace { cwd, mcp_servers }
+    SessionPlace { cwd, mcp_servers, meta: None }
 }
 
 fn blocks(text: &str) -> Value {
@@ -124,14 +126,24 @@ async fn initialize_is_understood_both_ways() {
         "fs": { "readTextFile": false, "writeTextFile": false },
         "terminal": false,
         "auth": { "terminal": false },
+        "elicitation": { "form": {}, "url": {} },
     });
     let info = json!({ "name": "acpx", "version": env!("CARGO_PKG_VERSION") });
     let heard = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "clientInfo": info });
     assert_eq!(pair.agent.take_heard(), [heard]);
     let read = Capabilities {
-        sessions: Advertised { load: true, resume: true, list: true, close: true, delete: true },
+        new: true,
+        sessions: Advertised {
+            load: true,
+            replay: false,
+            resume: true,
+            list: true,
+            close: true,
+            delete: true,
+        },
         fork: false,
         logout: false,
+        mcp_stdio: true,
         mcp_http: false,
         mcp_sse: false,
         prompt: PromptContent::default(),
@@ -189,7 +201,7 @@ async fn a_permission_is_read_and_each_answer_is_understood() {
 async fn a_cancel_ends_the_turn_that_waits() {
     let mut pair = Pair::start().await;
     let session = pair.open().await;
-    let prompt = pair.connection.prompt(&session, &blocks("wait").to_string());
+    let prompt = pair.connection.prompt(&session, &blocks("wait").to_string(), None);
     prompt.unwrap().send().await.unwrap();
     let first = pair.connection.recv(KNOWN).await.unwrap().meaning;
     assert!(matches!(first, Meaning::Update(update) if update == said("agent_message_chunk", "waiting")));
@@ -292,13 +304,16 @@ async fn last_reply(engine: &Engine, session: &Session) -> String {
 
 #[tokio::test]
 async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
-    for flag in [None, Some("--no-resume")] {
+    let (first, second) = (ProtocolVersion::V1, ProtocolVersion::V2);
+    let agents = [(None, first), (Some("--no-resume"), first), (Some("--v2"), second), (None, second)];
+    for (flag, asked) in agents {
         let home = TempHome::new();
         let engine =
             Engine::new(Arc::new(MemoryStore::new()), HostId::new("host").unwrap(), Settings::default());
         let args = [home.path().to_str().unwrap()].into_iter().chain(flag);
         let cwd = AbsolutePath::from_path(home.path()).unwrap();
         let agent = AgentSpec::new(examples::program("sdk_agent").to_str().unwrap(), args);
+        let agent = agent.with_protocol(asked);
         let new = NewSession::new(agent, cwd, Environment::default());
         let session = engine.open(new).await.unwrap();
         let ids = session.identity();
@@ -313,7 +328,7 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
         kill(&session).await;
 
         let how = match flag {
-            None => Awakening::Restored { rung: Rung::Resume, replay: None },
+            None | Some("--v2") => Awakening::Restored { rung: Rung::Resume, replay: None },
             Some(_) => Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Same) },
         };
         assert_eq!(session.wake(RestoreSession::default()).await.unwrap(), how);
@@ -321,5 +336,8 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
         assert_eq!(last_reply(&engine, &session).await, "one, permission, wait");
         assert_eq!(session.identity(), ids);
         session.close().await.unwrap();
+        let spoken = if flag == Some("--v2") { second } else { first };
+        let mut events = engine.replay(session.record_id(), Seq::FIRST);
+        assert_eq!(events.next().await.unwrap().unwrap().protocol, spoken.number());
     }
 }

@@ -31,7 +31,9 @@ use self::deleting::{
 use self::scopes::{
     a_record_hands_its_scope_over_in_one_step_or_not_at_all,
     a_record_is_found_by_its_agent_and_name_in_the_nearest_directory,
-    a_scope_is_given_changed_and_taken_away, a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
+    a_scope_is_given_changed_and_taken_away,
+    a_session_is_known_by_every_row_of_a_lineage_even_of_a_deleted_record,
+    a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
     an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed,
     records_are_listed_by_agent_and_directory,
     records_are_listed_in_the_order_of_their_making_whatever_happens_meanwhile,
@@ -85,6 +87,7 @@ promises! {
     a_record_hands_its_scope_over_in_one_step_or_not_at_all,
     two_open_records_of_a_directory_cannot_have_one_scope,
     a_scope_is_given_changed_and_taken_away,
+    a_session_is_known_by_every_row_of_a_lineage_even_of_a_deleted_record,
     records_are_listed_by_agent_and_directory,
     records_are_listed_in_the_order_of_their_making_whatever_happens_meanwhile,
     the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,

@@ -220,3 +220,29 @@ fn a_child_outlives_its_agent() {
     let ended = Command::new("kill").args(["-KILL", &children[0].to_string()]).status().unwrap();
     assert!(ended.success(), "the child was there to be killed");
 }
+
+#[test]
+fn an_agent_of_version_2_replays_only_when_it_is_asked_to() {
+    let home = TempHome::new();
+    let script = Script::new().initialize_v2(json!({})).serve_v2("one", "hello");
+    let mut agent = Agent::start(&scripted_agent_command(&script, &home));
+    agent.request(&json!(0), "initialize", &json!({ "protocolVersion": 2 }));
+    assert_eq!(agent.next()["result"]["capabilities"], json!({ "session": {} }));
+    let kinds = |agent: &mut Agent, params: &Value| {
+        agent.request(&json!(1), "session/resume", params);
+        let mut kinds = Vec::new();
+        loop {
+            let message = agent.next();
+            match message["params"]["update"]["sessionUpdate"].as_str() {
+                Some(kind) => kinds.push(kind.to_owned()),
+                None => return (kinds, message["result"].clone()),
+            }
+        }
+    };
+    let idle = vec!["state_update".to_owned()];
+    let whole = ["user_message", "agent_message", "state_update"].map(str::to_owned).to_vec();
+    let start = json!({ "sessionId": "s1", "replayFrom": { "type": "start" } });
+    assert_eq!(kinds(&mut agent, &json!({ "sessionId": "s1" })), (idle.clone(), json!({})));
+    assert_eq!(kinds(&mut agent, &start), (whole, json!({})));
+    assert_eq!(kinds(&mut agent, &json!({ "sessionId": "s1", "replayFrom": null })), (idle, json!({})));
+}

@@ -12,7 +12,7 @@ use super::insertion::TurnLink;
 use super::link::ClientLink;
 use super::offer::Offer;
 use super::params::ParamProblem;
-use super::setup::{PromptAnswer, SessionPage, SessionSetup};
+use super::setup::{Meta, PromptAnswer, SessionPage, SessionSetup};
 use super::turn::Cancellation;
 use crate::model::AcpSessionId;
 
@@ -105,7 +105,7 @@ pub trait AgentService: Send + Sync + 'static {
     /// Lists the sessions there are, active or not.
     fn list_sessions(&self, call: ListCall) -> impl Future<Output = Result<SessionPage, CallError>> + Send {
         drop(call);
-        ready(Ok(SessionPage { sessions: Vec::new(), next_cursor: None }))
+        ready(Ok(SessionPage { sessions: Vec::new(), next_cursor: None, meta: Meta::new() }))
     }
 
     /// Frees what an active session holds. Its turn, if it had one, has ended and been answered.

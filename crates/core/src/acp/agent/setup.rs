@@ -80,6 +80,8 @@ pub struct SessionPage {
     pub sessions: Vec<SessionSummary>,
     /// Where the next page begins, if there is one.
     pub next_cursor: Option<String>,
+    /// The answer's `_meta`.
+    pub meta: Meta,
 }
 
 /// One row of `session/list`.
@@ -93,6 +95,8 @@ pub struct SessionSummary {
     pub title: Option<String>,
     /// When it last changed.
     pub updated_at: Option<Timestamp>,
+    /// The row's `_meta`.
+    pub meta: Meta,
 }
 
 #[derive(Serialize)]
@@ -173,10 +177,17 @@ impl SessionPage {
             acp::SessionInfo::new(acp::SessionId::new(row.session.as_str()), row.cwd.as_path())
                 .title(row.title.clone())
                 .updated_at(row.updated_at.map(|at| at.to_string()))
+                .meta(some_meta(&row.meta))
         };
         let rows = self.sessions.iter().map(row).collect();
-        to_json(&acp::ListSessionsResponse::new(rows).next_cursor(self.next_cursor.clone()))
+        let answer = acp::ListSessionsResponse::new(rows).next_cursor(self.next_cursor.clone());
+        to_json(&answer.meta(some_meta(&self.meta)))
     }
+}
+
+/// What there is to say beside the protocol, if there is anything.
+fn some_meta(meta: &Meta) -> Option<Meta> {
+    (!meta.is_empty()).then(|| meta.clone())
 }
 
 impl From<StopReason> for PromptAnswer {

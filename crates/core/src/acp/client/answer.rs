@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use crate::machine::{PassId, Stopped};
-use crate::model::{AcpSessionId, AgentError, AgentSessionId, StopReason, Timestamp};
+use crate::machine::{AgentState, PassId, Stopped};
+use crate::model::{AcpSessionId, AgentError, AgentSessionId, ProtocolVersion, StopReason, Timestamp};
 use crate::wire::splice::{Step, locate};
 use crate::wire::{Message, RpcError};
 
-use super::super::reading;
+use super::super::{StateUpdate, reading};
 
 /// An answer to a request of ours.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -20,6 +20,8 @@ pub enum Answer {
     Restored(Result<Option<AgentSessionId>, AgentError>),
     /// To `session/prompt`.
     Prompted(Result<Stopped, AgentError>),
+    /// To `session/prompt` of version 2: the agent has it, and says by its state when it is done.
+    Inserted,
     /// To a client's request: the result as the agent wrote it.
     Passed(PassId, Result<Arc<str>, AgentError>),
     /// To `session/list`.
@@ -28,7 +30,7 @@ pub enum Answer {
     Closed(Result<(), AgentError>),
     /// To `session/delete`. A session the agent does not know counts as deleted.
     Deleted(Result<(), AgentError>),
-    /// To `authenticate` or `logout`.
+    /// To `authenticate` or `logout`, whatever they are called in the version that is spoken.
     Login(Result<(), AgentError>),
     /// To anything else.
     Other,
@@ -56,7 +58,13 @@ pub struct ListedSession {
     pub cwd: Option<String>,
 }
 
-pub(super) fn read(agent: &str, method: &str, message: &Message, remembers: bool) -> Answer {
+pub(super) fn read(
+    version: ProtocolVersion,
+    agent: &str,
+    method: &str,
+    message: &Message,
+    remembers: bool,
+) -> Answer {
     let result = || result(agent, method, message, remembers);
     let bad = |problem: &str| AgentError::BadAnswer {
         agent: agent.to_owned(),
@@ -73,6 +81,10 @@ pub(super) fn read(agent: &str, method: &str, message: &Message, remembers: bool
             Value::Null | Value::Object(_) => Ok(inner_id(&result)),
             _ => Err(bad("the result is no object")),
         })),
+        "session/prompt" if version == ProtocolVersion::V2 => match result() {
+            Ok(_) => Answer::Inserted,
+            Err(error) => Answer::Prompted(withdrawn(error)),
+        },
         "session/prompt" => Answer::Prompted(result().and_then(|result| {
             let reason = result.get("stopReason").and_then(Value::as_str);
             let reason = reason.map(StopReason::new).ok_or_else(|| bad("there is no stopReason"))?;
@@ -87,7 +99,7 @@ pub(super) fn read(agent: &str, method: &str, message: &Message, remembers: bool
             let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             Ok(ListPage { sessions: rows.iter().filter_map(listed).collect(), next })
         })),
-        "authenticate" | "logout" => Answer::Login(result().map(drop)),
+        "authenticate" | "auth/login" | "logout" | "auth/logout" => Answer::Login(result().map(drop)),
         "session/close" => Answer::Closed(done(result().map(drop))),
         "session/delete" => Answer::Deleted(done(result().map(drop))),
         _ => Answer::Other,
@@ -119,7 +131,10 @@ pub(super) fn result(
 
 /// The agent's error as ours.
 pub(super) fn refusal(agent: &str, method: &str, message: &Message, remembers: bool) -> AgentError {
-    let raw = message.error().unwrap_or("null");
+    refused(agent, method, message.error().unwrap_or("null"), remembers)
+}
+
+fn refused(agent: &str, method: &str, raw: &str, remembers: bool) -> AgentError {
     let error = RpcError::read(raw);
     AgentError::Refused {
         agent: agent.to_owned(),
@@ -128,6 +143,30 @@ pub(super) fn refusal(agent: &str, method: &str, message: &Message, remembers: b
         message: describe(&error),
         acp: Arc::from(raw),
         reading: reading::read(&error, remembers),
+    }
+}
+
+/// A prompt that was dropped before the agent took it in was cancelled.
+fn withdrawn(error: AgentError) -> Result<Stopped, AgentError> {
+    match error {
+        AgentError::Refused { code: RpcError::REQUEST_CANCELLED, .. } => Ok(StopReason::cancelled().into()),
+        other => Err(other),
+    }
+}
+
+/// What the state of an agent means for its session. An agent that stopped over an error has refused the prompt.
+pub(super) fn state(agent: &str, state: StateUpdate) -> AgentState {
+    match state {
+        StateUpdate::Running | StateUpdate::RequiresAction => AgentState::Working,
+        StateUpdate::Idle { stop_reason: Some(reason), error, .. } if &*reason == "error" => {
+            let raw = error.unwrap_or_else(|| r#"{"code":-32603,"message":"it gave no reason"}"#.into());
+            AgentState::Idle(Some(Err(refused(agent, "session/prompt", &raw, true))))
+        }
+        StateUpdate::Idle { stop_reason, usage, .. } => {
+            let usage = usage.filter(|usage| usage.starts_with('{')).map(Into::into);
+            AgentState::Idle(stop_reason.map(|reason| Ok(Stopped { reason: StopReason::new(reason), usage })))
+        }
+        _ => AgentState::Other,
     }
 }
 
@@ -170,7 +209,7 @@ mod tests {
 
     fn answer(method: &str, body: &str) -> Answer {
         let message = Message::parse(format!(r#"{{"jsonrpc":"2.0","id":1,{body}}}"#)).unwrap();
-        read("a", method, &message, true)
+        read(ProtocolVersion::V1, "a", method, &message, true)
     }
 
     fn inner(meta: &str) -> Option<String> {

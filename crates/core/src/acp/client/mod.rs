@@ -1,4 +1,4 @@
-//! Our side of a connection to an agent, v1.
+//! Our side of a connection to an agent, in the version of the protocol that the two agreed on.
 //!
 //! [`AgentConnection::start`] returns only after `initialize` was answered, so there is no connection that
 //! could send anything earlier. A method that needs a capability is on a value that only an agent with the
@@ -10,8 +10,9 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use crate::machine::AskId;
-use crate::model::{AcpSessionId, AgentError, Direction, EventKind, Secrets, ToolKind, Update};
+use crate::machine::{AgentState, AskId};
+use crate::model::{AcpSessionId, Direction, EventKind, ProtocolVersion, Secrets, ToolKind, Update};
+use crate::wire::splice::{Step, locate};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
 use super::Capabilities;
@@ -19,16 +20,20 @@ use super::content::is_foreign;
 
 mod answer;
 mod call;
+mod elicitation;
 mod offered;
 mod pass;
 mod permission;
+mod setup;
 mod start;
 
 pub use answer::{Answer, ListPage, ListedSession};
-pub use call::{Close, Delete, List, Load, Outgoing, Resume, SessionPlace};
+pub use call::{Close, Delete, List, Outgoing};
+pub(crate) use elicitation::is_elicitation_answer;
 pub use offered::Offered;
 pub use pass::Passing;
 pub use permission::PermissionRequest;
+pub use setup::{Load, Replay, Resume, SessionPlace};
 pub use start::{InitializeFailure, Started};
 
 /// How many tool calls' kinds are remembered, for permission requests that do not repeat them.
@@ -39,6 +44,7 @@ pub struct AgentConnection {
     agent: String,
     peer: Peer,
     incoming: Incoming,
+    version: ProtocolVersion,
     capabilities: Capabilities,
     /// Its answer to `initialize`.
     answer: Arc<str>,
@@ -86,8 +92,14 @@ pub struct FromAgent {
 pub enum Meaning {
     /// It reports something about the session.
     Update(Update),
+    /// It says whether it works.
+    State(AgentState),
     /// It asks for permission.
     Permission(AskId, PermissionRequest),
+    /// It asks the user for something else; the request's params.
+    Elicitation(AskId, Arc<str>),
+    /// It no longer wants an answer to a request.
+    Withdrawn(AskId),
     /// It asks for anything else.
     Request(AskId, Box<str>),
     /// It answers a request of ours.
@@ -97,6 +109,11 @@ pub enum Meaning {
 }
 
 impl AgentConnection {
+    /// The version of the protocol that is spoken on it.
+    pub fn version(&self) -> ProtocolVersion {
+        self.version
+    }
+
     /// What the agent advertised.
     pub fn capabilities(&self) -> &Capabilities {
         &self.capabilities
@@ -144,6 +161,7 @@ impl AgentConnection {
         }
         let meaning = match inbound {
             Inbound::Notification(_) if line.kind == EventKind::Update => self.update(message),
+            Inbound::Notification(_) if message.method() == Some("$/cancel_request") => withdrawn(message),
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
             Inbound::Request { id, .. } => self.request(id, message),
             Inbound::Response { id, method, .. } => {
@@ -161,7 +179,7 @@ impl AgentConnection {
             self.tools.clear();
             self.offer(message.result().and_then(|result| self.offered.after_result(result)));
         }
-        answer::read(&self.agent, method, message, known.remembers)
+        answer::read(self.version, &self.agent, method, message, known.remembers)
     }
 
     fn offer(&mut self, changed: Option<Offered>) {
@@ -172,7 +190,14 @@ impl AgentConnection {
 
     fn update(&mut self, message: &Message) -> Meaning {
         self.offer(self.offered.after_update(message.params().unwrap_or("null")));
-        let update = super::update(message.params().unwrap_or("null"));
+        let params = message.params().unwrap_or("null");
+        let update = match self.version {
+            ProtocolVersion::V1 => super::update(params),
+            ProtocolVersion::V2 => match super::state_update(params) {
+                Some(state) => return Meaning::State(answer::state(&self.agent, state)),
+                None => super::update_v2(params),
+            },
+        };
         if let Update::Tool { call, kind: Some(kind), .. } = &update {
             self.tools.retain(|(known, _)| known != call);
             self.tools.push_back((call.clone(), *kind));
@@ -191,6 +216,9 @@ impl AgentConnection {
                     |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, kind)| *kind);
                 Meaning::Permission(ask, PermissionRequest::read(message.params().unwrap_or("null"), known))
             }
+            Some("elicitation/create") => {
+                Meaning::Elicitation(ask, message.params().unwrap_or("null").into())
+            }
             method => Meaning::Request(ask, method.unwrap_or_default().into()),
         }
     }
@@ -200,10 +228,13 @@ impl AgentConnection {
         let line = encode::error_response(&rpc_id(ask), &RpcError::method_not_found(method));
         Outgoing::response(&self.peer, line)
     }
+}
 
-    fn mcp_unsupported(&self, server: &str, capability: &'static str) -> AgentError {
-        AgentError::McpUnsupported { agent: self.agent.clone(), server: server.to_owned(), capability }
-    }
+/// The request that a `$/cancel_request` is about.
+fn withdrawn(message: &Message) -> Meaning {
+    let params = message.params().unwrap_or("null");
+    let id = locate(params, &[Step::Key("requestId")]).and_then(|range| RpcId::from_raw(&params[range]));
+    id.map_or(Meaning::Nothing, |id| Meaning::Withdrawn(AskId(id.as_str().into())))
 }
 
 fn rpc_id(ask: &AskId) -> RpcId {

@@ -82,9 +82,8 @@ impl Offered {
         config_options: Option<&RawValue>,
         commands: Option<&RawValue>,
     ) -> Option<Self> {
-        if modes.or(config_options).or(commands).is_none() {
-            return None;
-        }
+        // What tells nothing changes nothing.
+        modes.or(config_options).or(commands)?;
         let newer = |told: Option<&RawValue>, known: &Option<Box<str>>| {
             told.map(|told| told.get().into()).or_else(|| known.clone())
         };

@@ -26,7 +26,9 @@ impl PermissionRequest {
     /// reported earlier. What cannot be read asks for nothing that a policy would approve.
     pub(super) fn read(text: &str, known: impl Fn(&str) -> Option<ToolKind>) -> Self {
         let params: Value = serde_json::from_str(text).unwrap_or_default();
-        let tool = params.get("toolCall").unwrap_or(&Value::Null);
+        // Version 2 has the tool call among other things that a permission can be about.
+        let tool =
+            params.get("toolCall").or_else(|| params.pointer("/subject/toolCall")).unwrap_or(&Value::Null);
         let told = tool.get("kind").and_then(Value::as_str).map(kind_of);
         let remembered = || known(tool.get("toolCallId")?.as_str()?);
         let option = |option: &Value| {
@@ -66,7 +68,7 @@ impl PermissionRequest {
             Permit::Approve => of_kind(&["allow_once", "allow_always"]),
             Permit::Reject => of_kind(&["reject_once", "reject_always"]),
             Permit::Choose { option, .. } => Some(&**option),
-            Permit::Cancelled => None,
+            Permit::Cancelled | Permit::Declined | Permit::Elicited(_) => None,
         };
         let outcome = match chosen {
             Some(option) => json!({"outcome": "selected", "optionId": option}),
@@ -132,6 +134,10 @@ mod tests {
         assert_eq!(request("read", &[]).kind, ToolKind::Reads);
         assert_eq!(request("search", &[]).kind, ToolKind::Reads);
         assert_eq!(request("execute", &[]).kind, ToolKind::Other);
+        let subject = r#"{"title":"Read","subject":{"type":"tool_call","toolCall":{"toolCallId":"t","kind":"read"}},"options":[]}"#;
+        assert_eq!(PermissionRequest::read(subject, |_| None).kind, ToolKind::Reads);
+        let command = r#"{"title":"Run","subject":{"type":"command","command":"ls","cwd":"/"},"options":[]}"#;
+        assert_eq!(PermissionRequest::read(command, |_| None).kind, ToolKind::Other);
         let untold = r#"{"toolCall":{"toolCallId":"t"},"options":[]}"#;
         assert_eq!(
             PermissionRequest::read(untold, |id| (id == "t").then_some(ToolKind::Reads)).kind,

@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use agent_client_protocol_schema::ProtocolVersion;
-use agent_client_protocol_schema::v1 as acp;
+use agent_client_protocol_schema::{v1, v2};
+use serde::Serialize;
 use serde_json::Value;
 
-use crate::model::{AgentError, Secrets};
+use crate::model::{AgentError, ProtocolVersion, Secrets};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
+use super::call::json;
 use super::{AgentConnection, Capabilities, Line, Outgoing, answer, clean_message, inbound_line};
 
 /// How much an agent may send before it answers `initialize`.
@@ -33,21 +34,33 @@ pub struct InitializeFailure {
 }
 
 impl AgentConnection {
-    /// Asks the agent to initialize and waits for its answer. How long, the caller decides. The secrets are what
-    /// was given to the agent in confidence: they are kept out of every line.
+    /// Asks the agent to initialize, in this version of the protocol or an older one, and waits for its answer. How
+    /// long, the caller decides. The secrets are what was given to the agent in confidence: they are kept out of every
+    /// line.
     pub async fn start(
         agent: &str,
+        version: ProtocolVersion,
         peer: Peer,
         mut incoming: Incoming,
         mut secrets: Secrets,
     ) -> Result<Started, InitializeFailure> {
         let mut lines = Vec::new();
-        match initialize(agent, &peer, &mut incoming, &mut secrets, &mut lines).await {
-            Ok((capabilities, answer)) => {
+        match initialize(agent, version, &peer, &mut incoming, &mut secrets, &mut lines).await {
+            Ok((version, capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), VecDeque::new());
                 let (offered, passed) = (Arc::default(), Vec::new());
-                let connection =
-                    Self { agent, peer, incoming, capabilities, answer, offered, passed, tools, secrets };
+                let connection = Self {
+                    agent,
+                    peer,
+                    incoming,
+                    version,
+                    capabilities,
+                    answer,
+                    offered,
+                    passed,
+                    tools,
+                    secrets,
+                };
                 Ok(Started { connection, lines })
             }
             Err(error) => Err(InitializeFailure { error, lines }),
@@ -57,12 +70,13 @@ impl AgentConnection {
 
 async fn initialize(
     agent: &str,
+    version: ProtocolVersion,
     peer: &Peer,
     incoming: &mut Incoming,
     secrets: &mut Secrets,
     lines: &mut Vec<Line>,
-) -> Result<(Capabilities, Arc<str>), Option<AgentError>> {
-    let outgoing = Outgoing::request(peer, "initialize", &initialize_params());
+) -> Result<(ProtocolVersion, Capabilities, Arc<str>), Option<AgentError>> {
+    let outgoing = Outgoing::request(peer, "initialize", &initialize_params(version));
     lines.push(outgoing.kept());
     outgoing.send().await.map_err(|_| None)?;
     let mut received = 0;
@@ -73,8 +87,8 @@ async fn initialize(
             let clean = clean_message(&inbound, &line);
             lines.push(line);
             let message = clean.as_ref().unwrap_or(message);
-            let capabilities = read_answer(agent, message).map_err(Some)?;
-            return Ok((capabilities, message.result().unwrap_or("null").into()));
+            let (version, capabilities) = read_answer(version, agent, message).map_err(Some)?;
+            return Ok((version, capabilities, message.result().unwrap_or("null").into()));
         }
         if received > BYTES_BEFORE_ANSWER {
             let (agent, during) = (agent.to_owned(), "before it answered initialize".to_owned());
@@ -96,26 +110,74 @@ async fn refuse(peer: &Peer, id: &RpcId, message: &Message, lines: &mut Vec<Line
     drop(refusal.send().await);
 }
 
-fn initialize_params() -> String {
-    let info = acp::Implementation::new("acpx", env!("CARGO_PKG_VERSION"));
-    let request = acp::InitializeRequest::new(ProtocolVersion::V1)
-        .client_capabilities(acp::ClientCapabilities::new())
-        .client_info(info);
-    serde_json::to_string(&request).expect("the request has only strings, numbers and flags")
+/// What we say of ourselves. A peer of either version finds what it looks for, so that an agent asked for version 2
+/// that knows only the first can be spoken to on the same connection.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InitializeParams {
+    protocol_version: u16,
+    client_capabilities: v1::ClientCapabilities,
+    client_info: v1::Implementation,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capabilities: Option<v2::ClientCapabilities>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    info: Option<v2::Implementation>,
 }
 
-fn read_answer(agent: &str, message: &Message) -> Result<Capabilities, AgentError> {
-    let result = answer::result(agent, "initialize", message, true)?;
-    match result.get("protocolVersion") {
-        Some(Value::Number(version)) if version.as_u64() == Some(1) => Ok(Capabilities::read(&result)),
-        Some(version) => Err(AgentError::Version {
-            agent: agent.to_owned(),
-            answered: version.to_string().chars().take(64).collect(),
-        }),
-        None => Err(AgentError::BadAnswer {
+fn initialize_params(version: ProtocolVersion) -> String {
+    let (name, own) = ("acpx", env!("CARGO_PKG_VERSION"));
+    let elicitation = v1::ElicitationCapabilities::new()
+        .form(v1::ElicitationFormCapabilities::new())
+        .url(v1::ElicitationUrlCapabilities::new());
+    let elicitation_v2 = v2::ElicitationCapabilities::new()
+        .form(v2::ElicitationFormCapabilities::new())
+        .url(v2::ElicitationUrlCapabilities::new());
+    let is_v2 = version == ProtocolVersion::V2;
+    json(&InitializeParams {
+        protocol_version: version.number(),
+        client_capabilities: v1::ClientCapabilities::new().elicitation(elicitation),
+        client_info: v1::Implementation::new(name, own),
+        capabilities: is_v2.then(|| v2::ClientCapabilities::new().elicitation(elicitation_v2)),
+        info: is_v2.then(|| v2::Implementation::new(name, own)),
+    })
+}
+
+/// The version that the agent speaks with us: the one it was asked for, or an older one.
+fn read_answer(
+    asked: ProtocolVersion,
+    agent: &str,
+    message: &Message,
+) -> Result<(ProtocolVersion, Capabilities), AgentError> {
+    let result = match answer::result(agent, "initialize", message, true) {
+        Err(AgentError::Refused { agent, code: RpcError::UNSUPPORTED_VERSION, acp, .. }) => {
+            let asked = asked.number();
+            return Err(AgentError::VersionRefused { agent, asked, supported: supported(&acp), acp });
+        }
+        result => result?,
+    };
+    let Some(answered) = result.get("protocolVersion") else {
+        return Err(AgentError::BadAnswer {
             agent: agent.to_owned(),
             method: "initialize".to_owned(),
             problem: "there is no protocolVersion".to_owned(),
+        });
+    };
+    let number = answered.as_u64().and_then(|number| u16::try_from(number).ok());
+    match number.and_then(ProtocolVersion::from_number).filter(|version| *version <= asked) {
+        Some(version) => Ok((version, Capabilities::read(version, &result))),
+        None => Err(AgentError::Version {
+            agent: agent.to_owned(),
+            asked: asked.number(),
+            answered: answered.to_string().chars().take(64).collect(),
         }),
     }
+}
+
+/// The versions that an agent says it speaks, in words.
+fn supported(error: &str) -> String {
+    let data = RpcError::read(error).data;
+    let data: Value = data.and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default();
+    let versions = data.get("supported").and_then(Value::as_array);
+    let versions: Vec<_> = versions.into_iter().flatten().take(8).map(Value::to_string).collect();
+    if versions.is_empty() { "others".to_owned() } else { versions.join(", ") }
 }

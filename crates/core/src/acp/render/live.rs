@@ -102,7 +102,7 @@ impl Rendering {
                 let Some(fact) = self.fact(event, is_own) else { return Vec::new() };
                 let state = self.state.fact(&fact).filter(|_| self.client.protocol == ProtocolVersion::V2);
                 let ends = matches!(fact, Fact::TurnEnded { .. });
-                let beside = self.beside(event, self.with_seq || ends);
+                let beside = beside(event, self.with_seq || ends);
                 state.map(|state| notification(&self.session, &state, &beside)).into_iter().collect()
             }
             (Direction::ToAgent, EventKind::Request) => {
@@ -116,15 +116,11 @@ impl Rendering {
                     return Vec::new();
                 }
                 let stops = line.head.kind == Kind::Running && self.state.take(line.params.text);
-                let beside = self.beside(event, self.with_seq || stops);
+                let beside = beside(event, self.with_seq || stops);
                 self.as_received(event, &line, &beside)
             }
             _ => Vec::new(),
         }
-    }
-
-    fn beside(&self, event: &Event, with_seq: bool) -> Beside<'static> {
-        if with_seq { Beside::of(event.seq, event.at) } else { Beside::default() }
     }
 
     /// Takes a fact.
@@ -162,7 +158,7 @@ impl Rendering {
         if blocks.is_empty() {
             return Vec::new();
         }
-        let beside = Beside { asked: self.asked.as_ref(), ..self.beside(event, with_seq) };
+        let beside = Beside { asked: self.asked.as_ref(), ..beside(event, with_seq) };
         let texts: Vec<&str> = blocks.iter().map(|block| block.get()).collect();
         let updates = match self.client.protocol {
             ProtocolVersion::V1 => {
@@ -284,6 +280,10 @@ impl Rendering {
         };
         ids.into_iter().filter_map(renamed).collect()
     }
+}
+
+fn beside(event: &Event, with_seq: bool) -> Beside<'static> {
+    if with_seq { Beside::of(event.seq, event.at) } else { Beside::default() }
 }
 
 /// The version an event's line was spoken in.

@@ -19,8 +19,11 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("starting, a request waits", after(kept(1), vec![pass(1)])),
         ("looking", restoring(listing)),
         ("creating", after(SessionMachine::new("a"), vec![wake(), ready(ALL)])),
+        ("adopting", after(adopting(), vec![wake(), ready(ALL)])),
         ("resuming", restoring(ALL)),
         ("loading", restoring(LOAD)),
+        ("replaying", restoring(REPLAY)),
+        ("resuming, the agent works", after(restoring(ALL), vec![state(AgentState::Working)])),
         ("falling back", restoring(NONE)),
         ("idle", live(ALL)),
         ("idle, a request out", after(live(ALL), vec![pass(1)])),
@@ -30,6 +33,16 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("prompting", after(live(ALL), vec![prompt("p")])),
         ("prompting, a request out", after(live(ALL), vec![prompt("p"), pass(1)])),
         ("prompting, the client asked", asking()),
+        ("prompting, the agent has it", after(live(ALL), vec![prompt("p"), Input::PromptInserted])),
+        (
+            "prompting, the agent works",
+            after(live(ALL), vec![prompt("p"), Input::PromptInserted, state(AgentState::Working)]),
+        ),
+        (
+            "prompting, idle before its answer",
+            after(live(ALL), vec![prompt("p"), state(AgentState::Working), state(AgentState::Idle(None))]),
+        ),
+        ("a turn of the agent's own", after(live(ALL), vec![state(AgentState::Working)])),
         ("prompting, one queued", after(live(ALL), vec![prompt("p"), prompt("q")])),
         ("cancelling", after(live(ALL), vec![prompt("p"), Input::Cancel(None)])),
         ("closing", after(live(ALL), vec![Input::Close])),
@@ -86,11 +99,19 @@ fn inputs() -> Vec<(&'static str, Input)> {
             }),
         ),
         ("prompt answered", Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))),
+        ("prompt inserted", Input::PromptInserted),
         ("prompt failed", Input::PromptAnswered(Err(died()))),
         ("close answered", Input::CloseAnswered),
         ("delete answered", Input::DeleteAnswered),
         ("agent text", chunk(MessageKind::Agent, "text")),
         ("title", Input::Update { update: Update::Title(Some("t".into())), body: Arc::from("title") }),
+        ("agent works", state(AgentState::Working)),
+        ("agent idle", state(AgentState::Idle(Some(Ok(StopReason::new("refusal").into()))))),
+        ("agent idle, unsaid why", state(AgentState::Idle(None))),
+        ("agent idle by an error", state(AgentState::Idle(Some(Err(died()))))),
+        ("agent in a state unknown", state(AgentState::Other)),
+        ("elicitation", Input::Elicitation { ask: ask() }),
+        ("question withdrawn", Input::Withdrawn { ask: ask() }),
         ("permission to read", Input::Permission { ask: ask(), kind: ToolKind::Reads }),
         ("permission to change", Input::Permission { ask: ask(), kind: ToolKind::Other }),
         ("advised to approve", Input::Advised { ask: ask(), permit: Permit::Approve }),
@@ -161,9 +182,13 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::SetupRefused { .. }
         | Input::SetupImpossible(_)
         | Input::PromptAnswered(_)
+        | Input::PromptInserted
         | Input::CloseAnswered
         | Input::DeleteAnswered
         | Input::Update { .. }
+        | Input::State { .. }
+        | Input::Elicitation { .. }
+        | Input::Withdrawn { .. }
         | Input::Permission { .. }
         | Input::Advised { .. }
         | Input::Request { .. }
@@ -220,6 +245,7 @@ fn state_name(state: &State) -> &'static str {
         State::Creating(_, None) => "creating",
         State::Creating(_, Some(_)) => "falling back",
         State::Restoring(restore) if restore.rung == Rung::Resume => "resuming",
+        State::Restoring(restore) if restore.rung == Rung::Replay => "replaying",
         State::Restoring(_) => "loading",
         State::Idle(_) => "idle",
         State::Prompting(Prompting { cancelling: true, .. }) => "cancelling",
@@ -276,6 +302,7 @@ fn call_name(call: &Call) -> &'static str {
         Call::New => "session/new",
         Call::Resume => "session/resume",
         Call::Load => "session/load",
+        Call::Replay => "session/resume from the start",
         Call::List => "session/list",
         Call::Prompt { .. } => "session/prompt",
         Call::Pass(_) => "the request",

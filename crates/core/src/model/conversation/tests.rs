@@ -142,7 +142,7 @@ fn an_echo_of_the_prompt_within_its_turn_is_not_said_twice() {
     fold.apply(Content::Prompt { text: "hi".into(), blocks: Vec::new() });
     fold.chunk(MessageKind::User, None, "hi");
     fold.chunk(MessageKind::Agent, None, "hello");
-    let expected = [("r:1", MessageKind::User, "hi"), ("r:3", MessageKind::Agent, "hello")];
+    let expected = [("r:turn:1", MessageKind::User, "hi"), ("r:3", MessageKind::Agent, "hello")];
     assert_eq!(fold.messages(), expected);
     assert_eq!(fold.conversation.exchanges().len(), 1);
 }

@@ -59,8 +59,8 @@ impl Draft {
                 refuse_taken_scope(others, &self.record)?;
             }
             Change::AgentRun(run) => self.record.agent_run = Some(run),
-            Change::AgentCommand { program, args } => {
-                self.record.agent = AgentSpec { program, args, ..self.record.agent.clone() };
+            Change::AgentCommand { program, args, protocol } => {
+                self.record.agent = AgentSpec { program, args, protocol, ..self.record.agent.clone() };
             }
         }
         Ok(())

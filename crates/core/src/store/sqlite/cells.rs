@@ -35,7 +35,6 @@ impl<const N: usize> Columns<N> {
     /// The sum over the values of a row. Of the columns that were added, those after the last one that says
     /// something are left out: a row that was written before them has the sum it had.
     pub(super) fn checksum(&self, values: &[ValueRef<'_>; N]) -> i64 {
-        const { assert!(N <= SUMMED, "the types of a row are in one word of its checksum") };
         let (first, added) = values.split_at(self.first);
         let said = added.iter().rposition(|value| *value != ValueRef::Null).map_or(0, |last| last + 1);
         checksum(&values[..first.len() + said])
@@ -157,13 +156,15 @@ pub(super) fn optional_integer<'a>(value: Option<i64>) -> ValueRef<'a> {
     value.map_or(ValueRef::Null, ValueRef::Integer)
 }
 
-/// How many columns a checksum can be over: as many as there are groups of three bits in a word.
-const SUMMED: usize = 21;
+/// How many columns have their types in one word: as many as there are groups of three bits in it.
+const TYPES_IN_A_WORD: usize = 21;
 
 /// The sum over values and their types.
 pub(super) fn checksum(values: &[ValueRef<'_>]) -> i64 {
     let mut sum = Sum(0);
-    sum.add(values.iter().fold(0, |types, value| (types << 3) | type_number(*value)));
+    for some in values.chunks(TYPES_IN_A_WORD) {
+        sum.add(some.iter().fold(0, |types, value| (types << 3) | type_number(*value)));
+    }
     for value in values {
         match value {
             ValueRef::Null => {}

@@ -36,7 +36,8 @@ use self::threads::{QUEUE, ReadRequest, WriteRequest, Writer};
 use self::write::Write;
 use super::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
 use crate::model::{
-    AgentBuild, AgentRun, Event, HostId, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId,
+    AcpSessionId, AgentBuild, AgentKey, AgentRun, Event, HostId, Record, RecordId, RequestId, Seq, Timestamp,
+    Turn, TurnId,
 };
 
 /// What a store is opened for.
@@ -239,6 +240,14 @@ impl Store for SqliteStore {
 
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {
         Box::pin(self.read(move |connection| scope::find(connection, &query)))
+    }
+
+    fn owners(
+        &self,
+        agent: AgentKey,
+        sessions: Vec<AcpSessionId>,
+    ) -> StoreFuture<'_, Vec<(AcpSessionId, RecordId)>> {
+        Box::pin(self.read(move |connection| read::owners(connection, &agent, &sessions)))
     }
 
     fn running(&self) -> StoreFuture<'_, Vec<(RecordId, AgentRun)>> {

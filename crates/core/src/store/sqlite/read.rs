@@ -11,7 +11,9 @@ use super::cells::Cells;
 use super::fault::Fault;
 use super::rows::{self, EVENT, RECORD, RecordKey, STANDING, Standing, TURN};
 use super::scope;
-use crate::model::{AgentKey, AgentRun, Event, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId};
+use crate::model::{
+    AcpSessionId, AgentKey, AgentRun, Event, Record, RecordId, RequestId, Seq, Timestamp, Turn, TurnId,
+};
 use crate::store::page::Page;
 use crate::store::{RecordFilter, StoreError};
 
@@ -70,10 +72,41 @@ fn add_filter(filter: &RecordFilter, conditions: &mut Vec<&str>, values: &mut Ve
         values.push(real_cwd.as_str().to_owned().into());
     }
     if let Some(agent) = &filter.agent {
-        conditions.push("(agent_name = ? OR (agent_name IS NULL AND program = ? AND args = ?))");
-        let (program, args) = command_of(agent).unzip();
-        values.extend([agent.as_str().to_owned().into(), program.into(), args.into()]);
+        conditions.push(WITH_AGENT);
+        values.extend(agent_values(agent));
     }
+}
+
+const WITH_AGENT: &str = "(agent_name = ? OR (agent_name IS NULL AND program = ? AND args = ?))";
+
+fn agent_values(agent: &AgentKey) -> [Value; 3] {
+    let (program, args) = command_of(agent).unzip();
+    [agent.as_str().to_owned().into(), program.into(), args.into()]
+}
+
+/// Which of these sessions of an agent are in the lineage of a record, by session and record.
+pub(super) fn owners(
+    connection: &Connection,
+    agent: &AgentKey,
+    sessions: &[AcpSessionId],
+) -> Result<Vec<(AcpSessionId, RecordId)>, Fault> {
+    let mut statement = connection.prepare_cached(&format!(
+        "SELECT DISTINCT session, id FROM lineage JOIN records ON key = record \
+         WHERE {WITH_AGENT} AND session IN (SELECT value FROM json_each(?)) ORDER BY session, id"
+    ))?;
+    let wanted: Vec<&str> = sessions.iter().map(AcpSessionId::as_str).collect();
+    let wanted = serde_json::to_string(&wanted).expect("a list of texts is JSON");
+    let values = agent_values(agent).into_iter().chain([wanted.into()]);
+    let mut found = statement.query(params_from_iter(values))?;
+    let mut owners = Vec::new();
+    while let Some(row) = found.next()? {
+        let (session, record): (String, String) = (row.get(0)?, row.get(1)?);
+        match (AcpSessionId::new(session), RecordId::new(record)) {
+            (Ok(session), Ok(record)) => owners.push((session, record)),
+            _ => return Err(Fault::Damaged("a session or a record has no id".to_owned())),
+        }
+    }
+    Ok(owners)
 }
 
 /// The records of a list, none of which may be deleted.

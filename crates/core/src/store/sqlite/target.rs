@@ -40,9 +40,13 @@ impl Target<'_> {
                 Change::Lifecycle(lifecycle) => self.write_lifecycle(*lifecycle)?,
                 Change::Scope(scope) => self.write_scope(scope.as_ref())?,
                 Change::AgentRun(run) => self.replace(&rows::run_values(Some(run))?)?,
-                Change::AgentCommand { program, args } => {
+                Change::AgentCommand { program, args, protocol } => {
                     let args = rows::list(args);
-                    self.replace(&[("program", program.as_str().into()), ("args", args.as_str().into())])?;
+                    self.replace(&[
+                        ("program", program.as_str().into()),
+                        ("args", args.as_str().into()),
+                        ("protocol", rows::protocol_value(*protocol)),
+                    ])?;
                 }
             }
         }

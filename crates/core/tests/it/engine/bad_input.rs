@@ -79,7 +79,7 @@ async fn an_agent_of_a_version_we_do_not_speak() {
             .open_error(&Script::new().expect("initialize").reply(json!({"protocolVersion": version})))
             .await;
         let expected =
-            format!(r#"the agent "scripted" answered protocol version {text}, and this acpx speaks 1"#);
+            format!(r#"the agent "scripted" answered protocol version {text}, and was asked for 1"#);
         assert_eq!((error.code(), error.to_string()), ("AGENT_PROTOCOL_VERSION", expected));
     }
 }

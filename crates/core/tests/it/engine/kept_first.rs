@@ -2,7 +2,7 @@
 
 use std::sync::Mutex;
 
-use acpx_core::model::{AgentBuild, AgentRun, Record, RequestId, Timestamp, TurnId};
+use acpx_core::model::{AcpSessionId, AgentBuild, AgentKey, AgentRun, Record, RequestId, Timestamp, TurnId};
 use acpx_core::store::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, StoreFuture};
 use tokio::sync::watch;
 
@@ -83,6 +83,14 @@ impl Store for GatedStore {
         limit: usize,
     ) -> StoreFuture<'_, Vec<Record>> {
         self.inner.records_by_making(filter, after, limit)
+    }
+
+    fn owners(
+        &self,
+        agent: AgentKey,
+        sessions: Vec<AcpSessionId>,
+    ) -> StoreFuture<'_, Vec<(AcpSessionId, RecordId)>> {
+        self.inner.owners(agent, sessions)
     }
 
     fn find(&self, query: ScopeQuery) -> StoreFuture<'_, Option<Record>> {

@@ -20,11 +20,13 @@ mod following;
 mod identity;
 mod kept_first;
 mod ladder;
+mod passing;
 mod questions;
 mod runs;
 mod setup;
 mod store_faults;
 mod turns;
+mod version_2;
 
 /// An engine in a home of its own.
 struct Bench {

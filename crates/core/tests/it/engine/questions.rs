@@ -1,6 +1,6 @@
 //! What an agent asks in a turn whose policy is to ask goes to the turn's client.
 
-use acpx_core::engine::{Advice, Question};
+use acpx_core::engine::{Advice, Question, QuestionKind};
 use acpx_core::model::{PermissionCount, PermissionPolicy};
 use tokio::sync::mpsc;
 
@@ -134,4 +134,68 @@ async fn whoever_joins_a_turn_to_advise_is_asked_from_then_on_and_a_turn_that_is
     let unknown = acpx_core::model::RequestId::new("unknown").unwrap();
     assert_eq!(session.join(&unknown, Some(advisor)).await.unwrap(), None);
     assert_eq!(answers(&command), [selected("no"), selected("yes")]);
+}
+
+fn form() -> Value {
+    json!({"sessionId": "s1", "mode": "form", "message": "Which?", "requestedSchema": {"type": "object", "properties": {}}})
+}
+
+#[tokio::test]
+async fn what_is_no_permission_is_put_to_the_turns_client_and_declined_where_nobody_answers() {
+    let bench = Bench::new();
+    let turn = Script::new().request("elicitation/create", form()).end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, command) = bench.open(&script).await;
+    let said: Arc<str> = r#"{"action":"accept","content":{"a":1.0},"x":[ ]}"#.into();
+    for advice in [Advice::Say(said.clone()), Advice::Say("[]".into()), Advice::Choose("yes".into())] {
+        let (advisor, mut questions) = mpsc::channel(4);
+        // Whatever the policy is.
+        let ticket = session.prompt_asking(Prompt::text("go").unwrap(), advisor).await.unwrap();
+        let question = questions.recv().await.unwrap();
+        let params: Value = serde_json::from_str(question.params()).unwrap();
+        assert_eq!((question.kind(), params), (QuestionKind::Elicitation, form()));
+        question.answer(advice);
+        assert_eq!(ticket.over().await.unwrap().permissions, PermissionCount::default());
+    }
+    prompt(&session, "nobody is there").await;
+    let answers = received(&command).into_iter().filter(|(method, _)| method == "answer");
+    let declined = json!({"action": "decline"});
+    let expected = [serde_json::from_str(&said).unwrap(), declined.clone(), declined.clone(), declined];
+    assert_eq!(answers.map(|(_, result)| result).collect::<Vec<_>>(), expected);
+    let lines = bench.events(session.record_id()).await;
+    assert!(lines.iter().any(|event| event.body.ends_with(&format!(r#""result":{said}}}"#))));
+}
+
+#[tokio::test]
+async fn a_question_is_withdrawn_when_its_agent_takes_it_back_or_its_turn_is_cancelled() {
+    let bench = Bench::new();
+    let ask =
+        json!({"jsonrpc": "2.0", "id": "a", "method": "elicitation/create", "params": form()}).to_string();
+    let take_back = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"a"}}"#;
+    let go = bench.home.join("go");
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.line(&ask).await_file(&go).line(take_back).end("end_turn"))
+        .expect_as("session/prompt", "second")
+        .line(&ask)
+        .expect("session/cancel")
+        .reply_to("second", json!({"stopReason": "cancelled"}));
+    let (session, command) = bench.open(&script).await;
+    let (ticket, mut questions) = asking(&session).await;
+    let mut question = questions.recv().await.unwrap();
+    std::fs::write(&go, "").unwrap();
+    question.withdrawn().await;
+    question.answer(Advice::Say(r#"{"action":"accept"}"#.into()));
+    ticket.over().await.unwrap();
+
+    let (ticket, mut questions) = asking(&session).await;
+    let mut question = questions.recv().await.unwrap();
+    session.cancel(None).await.unwrap();
+    question.withdrawn().await;
+    ticket.over().await.unwrap();
+    bench.engine.shutdown().await;
+    let answers = received(&command).into_iter().filter(|(method, _)| method == "answer");
+    let cancelled = json!({"action": "cancel"});
+    assert_eq!(answers.map(|(_, result)| result).collect::<Vec<_>>(), [cancelled.clone(), cancelled]);
 }

@@ -17,12 +17,16 @@ use serde_json::{Value, json};
 use crate::examples;
 
 mod abuse;
+mod adopting;
+mod asking;
 mod clients;
+mod editor;
 mod faults;
 mod killed;
 mod life;
 mod listing;
 mod load;
+mod many;
 mod repeated;
 mod replay;
 mod safety;

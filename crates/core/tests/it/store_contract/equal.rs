@@ -117,8 +117,8 @@ impl Side {
                 Change::McpServers(names.iter().map(|(name, kept)| server(name, source(*kept))).collect())
             }
             Step::Scope(scope) => Change::Scope(scope),
-            Step::AgentCommand { program, args } => {
-                Change::AgentCommand { program: program.clone(), args: args.clone() }
+            Step::AgentCommand { program, args, protocol } => {
+                Change::AgentCommand { program: program.clone(), args: args.clone(), protocol }
             }
             Step::AgentRun { pid, ended } => Change::AgentRun(AgentRun {
                 process: ProcessIdentity { pid, started: 77, boot: "boot".to_owned() },

@@ -2,7 +2,7 @@
 //! after a crash by the agents that may still run.
 
 use acpx_core::model::{
-    AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, Lifecycle, LineageReason,
+    AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, Lifecycle, Lineage, LineageReason,
     PermissionCount, PermissionPolicy, ProcessIdentity, Record, Scope, Seq, SessionName, TurnId, TurnState,
 };
 use acpx_core::store::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery};
@@ -186,6 +186,30 @@ pub(super) async fn a_scope_is_given_changed_and_taken_away(store: AnyStore) {
         [Some(scope("claude", "name")), None, Some(scope("claude", "name"))].map(Change::Scope).to_vec();
     store.append(lease, changes, Durability::Process).await.unwrap();
     assert_eq!(found(&store, &["/a"], "name", false).await, "r");
+}
+
+pub(super) async fn a_session_is_known_by_every_row_of_a_lineage_even_of_a_deleted_record(store: AnyStore) {
+    let named = |name: &str, agent: AgentSpec, first: &str| {
+        let lineage = Lineage::begin(session(first), None, at(5));
+        Record { agent, lineage, ..record(name, 5) }
+    };
+    let agent = AgentSpec::new("agent", ["acp"]);
+    let one = named("r1", agent.clone(), "s1");
+    let lease = store.create(one.clone(), Vec::new(), host("h")).await.unwrap();
+    let mut lineage = one.lineage;
+    lineage.replace(session("s2"), None, LineageReason::Reset, at(8));
+    let changes = vec![Change::Lineage(lineage), Change::Lifecycle(Lifecycle::Deleted { at: at(9) })];
+    store.append(lease, changes, Durability::Process).await.unwrap();
+    // Another agent may have a session of the same name.
+    let other = AgentSpec::new("other", ["acp"]);
+    store.create(named("r2", other.clone(), "s2"), Vec::new(), host("h")).await.unwrap();
+
+    let wanted = || vec![session("s2"), session("nobodys"), session("s1"), session("s2")];
+    let owned = [(session("s1"), id("r1")), (session("s2"), id("r1"))];
+    assert_eq!(store.owners(agent.key(), wanted()).await.unwrap(), owned);
+    assert_eq!(store.owners(other.key(), wanted()).await.unwrap(), [(session("s2"), id("r2"))]);
+    assert_eq!(store.owners(AgentKey::new("nobody"), wanted()).await.unwrap(), []);
+    assert_eq!(store.owners(agent.key(), Vec::new()).await.unwrap(), []);
 }
 
 pub(super) async fn records_are_listed_by_agent_and_directory(store: AnyStore) {

@@ -88,8 +88,9 @@ impl AgentService for Toy {
             cwd: AbsolutePath::new("/w").unwrap(),
             title: Some("Kept".into()),
             updated_at: Some(Timestamp::from_millis(0).unwrap()),
+            meta: Meta::new(),
         };
-        Ok(SessionPage { sessions: vec![row], next_cursor: Some("more".into()) })
+        Ok(SessionPage { sessions: vec![row], next_cursor: Some("more".into()), meta: Meta::new() })
     }
 
     async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {

@@ -11,7 +11,7 @@ use super::super::fault::Fault;
 use super::{lineage, standing};
 use crate::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, KeptServer, Lifecycle, ProcessIdentity,
-    Record, RecordId, Scope, SessionName,
+    ProtocolVersion, Record, RecordId, Scope, SessionName,
 };
 use crate::store::progress::Progress;
 
@@ -20,10 +20,11 @@ pub(in super::super) const RECORD: Columns<COLUMNS> = columns!["records":
     "key", "id", "agent_name", "program", "args", "start_timeout_ms", "cwd", "real_cwd", "mcp_servers", "title",
     "closed_at", "created_at";
     added "scope_agent", "scope_name", "run_pid", "run_started", "run_boot", "run_since", "run_ended_at",
-    "run_ended_how", "deleted_at"; "checksum"];
+    "run_ended_how", "deleted_at", "protocol"; "checksum"];
 
-const COLUMNS: usize = 21;
+const COLUMNS: usize = 22;
 const DELETED_AT: usize = 20;
+const PROTOCOL: usize = 21;
 
 /// A row of [`RECORD`].
 pub(in super::super) type RecordRow<'a> = Cells<'a, COLUMNS>;
@@ -41,6 +42,7 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
             program: cells.text(3)?.to_owned(),
             args: cells.parsed(4, |text| serde_json::from_str(text).ok())?,
             start_timeout: Duration::from_millis(cells.number(5)?),
+            protocol: protocol(&cells)?,
         },
         cwd: cells.parsed(6, path)?,
         real_cwd,
@@ -65,6 +67,21 @@ pub(in super::super) fn id(cells: &RecordRow<'_>) -> Result<RecordId, Fault> {
 
 fn path(text: &str) -> Option<AbsolutePath> {
     AbsolutePath::new(text).ok()
+}
+
+/// The version its agent is asked for; the first is left out.
+fn protocol(cells: &RecordRow<'_>) -> Result<ProtocolVersion, Fault> {
+    match cells.optional_number(PROTOCOL)? {
+        None => Ok(ProtocolVersion::V1),
+        Some(2) => Ok(ProtocolVersion::V2),
+        Some(_) => Err(cells.unknown(PROTOCOL)),
+    }
+}
+
+/// The same as a column holds it.
+pub(in super::super) fn protocol_value<'a>(version: ProtocolVersion) -> ValueRef<'a> {
+    let number = (version != ProtocolVersion::V1).then(|| version.number());
+    cells::optional_integer(number.map(Into::into))
 }
 
 /// Where a record is found from a shell, and whether it takes that place.

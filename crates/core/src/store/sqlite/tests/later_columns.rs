@@ -1,7 +1,9 @@
-//! What the second format added: damage in it is found as in the rest, and no lookup goes through all records.
+//! What later formats added: damage in it is found as in the rest, and no lookup goes through all records.
 
 use super::*;
-use crate::model::{AgentEnd, AgentExit, AgentKey, AgentRun, Fallback, ProcessIdentity, Scope, SessionName};
+use crate::model::{
+    AgentEnd, AgentExit, AgentKey, AgentRun, Fallback, ProcessIdentity, ProtocolVersion, Scope, SessionName,
+};
 
 /// A record with something in every column, and a turn too.
 fn full() -> (Record, Change) {
@@ -18,6 +20,7 @@ fn full() -> (Record, Change) {
             since: at(5),
             ended: Some(AgentExit { at: at(6), how: AgentEnd::Otherwise("exit status: 1".to_owned()) }),
         }),
+        agent: record("r").agent.with_protocol(ProtocolVersion::V2),
         ..record("r")
     };
     (full, Change::Turn(ended))
@@ -78,6 +81,7 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
          run_ended_at = NULL, run_ended_how = NULL",
         "UPDATE records SET mcp_servers = '[\"files\"]'",
         "UPDATE records SET deleted_at = 9",
+        "UPDATE records SET protocol = NULL",
         "UPDATE turns SET usage = NULL",
         "UPDATE turns SET approved = 3",
         "UPDATE turns SET rejected = NULL",
@@ -112,6 +116,8 @@ async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checks
         ("UPDATE records SET mcp_servers = '[{\"name\":\"a\",\"source\":\"b\"}]'", "records.mcp_servers"),
         ("UPDATE records SET deleted_at = 9223372036854775807", "records.deleted_at"),
         ("UPDATE records SET deleted_at = 9, closed_at = 9", "records.deleted_at"),
+        ("UPDATE records SET protocol = 1", "records.protocol"),
+        ("UPDATE records SET protocol = 3", "records.protocol"),
         ("UPDATE turns SET approved = -1", "turns.approved"),
         ("UPDATE turns SET rejected = 4294967296", "turns.rejected"),
         ("UPDATE turns SET fallback = 'fresh'", "turns.fallback"),

@@ -1,6 +1,8 @@
 //! What is asked of the stores: calls over few names and numbers, so that they meet.
 
-use acpx_core::model::{AbsolutePath, AgentKey, Fallback, Lifecycle, Scope, SessionName, WakeOptions};
+use acpx_core::model::{
+    AbsolutePath, AgentKey, Fallback, Lifecycle, ProtocolVersion, Scope, SessionName, WakeOptions,
+};
 use acpx_core::store::{Durability, RecordFilter, ScopeQuery};
 use proptest::collection::vec;
 use proptest::prelude::{Just, Strategy, any, prop_oneof};
@@ -68,7 +70,7 @@ pub(super) enum Step {
     Lifecycle(Lifecycle),
     Scope(Option<Scope>),
     AgentRun { pid: u32, ended: Option<String> },
-    AgentCommand { program: String, args: Vec<String> },
+    AgentCommand { program: String, args: Vec<String>, protocol: ProtocolVersion },
 }
 
 pub(super) const NAMES: [&str; 3] = ["r1", "r2", "ä"];
@@ -120,8 +122,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => vec(any::<(String, bool)>(), 0..3).prop_map(Step::McpServers),
         2 => scope().prop_map(Step::Scope),
         1 => (1..4_u32, any::<Option<String>>()).prop_map(|(pid, ended)| Step::AgentRun { pid, ended }),
-        1 => ("[a-z]{1,3}", vec(".{0,4}", 0..3))
-            .prop_map(|(program, args)| Step::AgentCommand { program, args }),
+        1 => ("[a-z]{1,3}", vec(".{0,4}", 0..3), any::<bool>()).prop_map(|(program, args, second)| {
+            let protocol = if second { ProtocolVersion::V2 } else { ProtocolVersion::V1 };
+            Step::AgentCommand { program, args, protocol }
+        }),
         2 => lifecycle().prop_map(Step::Lifecycle),
     ]
 }

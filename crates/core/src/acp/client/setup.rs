@@ -1,0 +1,188 @@
+//! Requests that set a session up: each carries the session's place, the same each time, as its version of the
+//! protocol writes it. Values of servers go out and are never kept.
+
+use agent_client_protocol_schema::{v1, v2};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use crate::model::{
+    AbsolutePath, AcpSessionId, AgentError, McpServer, McpTransport, NamedValue, ProtocolVersion,
+};
+use crate::wire::encode;
+
+use super::call::json;
+use super::{AgentConnection, Outgoing};
+
+/// Where a session lives: sent with every setup request, the same each time.
+#[derive(Debug, Clone, Copy)]
+pub struct SessionPlace<'a> {
+    /// The working directory as first given.
+    pub cwd: &'a AbsolutePath,
+    /// The MCP servers.
+    pub mcp_servers: &'a [McpServer],
+    /// The client's `_meta`, a JSON object.
+    pub meta: Option<&'a str>,
+}
+
+/// `session/load`, of an agent that advertised it.
+pub struct Load<'a>(&'a AgentConnection);
+/// `session/resume`, of an agent that advertised it.
+pub struct Resume<'a>(&'a AgentConnection);
+/// `session/resume` with a replay, of an agent whose version of the protocol has it.
+pub struct Replay<'a>(&'a AgentConnection);
+
+impl AgentConnection {
+    /// `session/load`, if the agent has it.
+    pub fn load(&self) -> Option<Load<'_>> {
+        self.capabilities.sessions.load.then_some(Load(self))
+    }
+
+    /// `session/resume`, if the agent has it.
+    pub fn resume(&self) -> Option<Resume<'_>> {
+        self.capabilities.sessions.resume.then_some(Resume(self))
+    }
+
+    /// `session/resume` with a replay, if the agent has it.
+    pub fn replay(&self) -> Option<Replay<'_>> {
+        self.capabilities.sessions.replay.then_some(Replay(self))
+    }
+
+    /// `session/new`. Every agent has it, but for one of version 2 that has no sessions at all.
+    pub fn new_session(&self, place: SessionPlace<'_>) -> Result<Outgoing, AgentError> {
+        if !self.capabilities.new {
+            let (agent, method) = (self.agent.clone(), "session/new".to_owned());
+            return Err(AgentError::NotOffered { agent, method });
+        }
+        self.setup("session/new", None, place, None)
+    }
+
+    fn setup(
+        &self,
+        method: &'static str,
+        session_id: Option<&AcpSessionId>,
+        place: SessionPlace<'_>,
+        replay_from: Option<ReplayFrom>,
+    ) -> Result<Outgoing, AgentError> {
+        for server in place.mcp_servers {
+            self.check_transport(server)?;
+        }
+        let meta = place.meta.and_then(|meta| serde_json::from_str::<&RawValue>(meta).ok());
+        let cwd = place.cwd;
+        let params = match self.version {
+            ProtocolVersion::V1 => {
+                let mcp_servers = place.mcp_servers.iter().map(server_v1).collect();
+                json(&SetupParams { session_id, cwd, mcp_servers, replay_from, meta })
+            }
+            ProtocolVersion::V2 => {
+                let mcp_servers = place.mcp_servers.iter().filter_map(server_v2).collect();
+                json(&SetupParams { session_id, cwd, mcp_servers, replay_from, meta })
+            }
+        };
+        let mut outgoing = Outgoing::request(&self.peer, method, &params);
+        if let Some(id) = outgoing.id.as_ref().filter(|_| !place.mcp_servers.is_empty() || meta.is_some()) {
+            // A command's arguments and an address may hold secrets too, so only the names are kept.
+            let name = |server: &'_ McpServer| ServerName { name: server.name.clone() };
+            let mcp_servers = place.mcp_servers.iter().map(name).collect();
+            let params = json(&SetupParams { session_id, cwd, mcp_servers, replay_from, meta });
+            let kept = encode::request(id, method, &params);
+            outgoing.kept = Some(self.secrets.remove_from_json(&kept).unwrap_or(kept));
+        }
+        Ok(outgoing)
+    }
+
+    fn check_transport(&self, server: &McpServer) -> Result<(), AgentError> {
+        let offered = &self.capabilities;
+        let (capability, is_offered) = match server.transport {
+            McpTransport::Stdio { .. } => ("stdio", offered.mcp_stdio),
+            McpTransport::Http { .. } => ("http", offered.mcp_http),
+            McpTransport::Sse { .. } => ("sse", offered.mcp_sse),
+        };
+        if is_offered {
+            return Ok(());
+        }
+        let (agent, server) = (self.agent.clone(), server.name.clone());
+        Err(AgentError::McpUnsupported { agent, server, capability })
+    }
+}
+
+impl Load<'_> {
+    /// Brings a session back with its replay.
+    pub fn request(&self, session: &AcpSessionId, place: SessionPlace<'_>) -> Result<Outgoing, AgentError> {
+        self.0.setup("session/load", Some(session), place, None)
+    }
+}
+
+impl Resume<'_> {
+    /// Brings a session back without a replay.
+    pub fn request(&self, session: &AcpSessionId, place: SessionPlace<'_>) -> Result<Outgoing, AgentError> {
+        self.0.setup("session/resume", Some(session), place, None)
+    }
+}
+
+impl Replay<'_> {
+    /// Brings a session back with all that the agent has kept of it.
+    pub fn request(&self, session: &AcpSessionId, place: SessionPlace<'_>) -> Result<Outgoing, AgentError> {
+        self.0.setup("session/resume", Some(session), place, Some(ReplayFrom { from: "start" }))
+    }
+}
+
+/// What new, load and resume carry. `mcpServers` is always there: strict agents want it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct SetupParams<'a, S> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    session_id: Option<&'a AcpSessionId>,
+    cwd: &'a AbsolutePath,
+    mcp_servers: Vec<S>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replay_from: Option<ReplayFrom>,
+    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
+    meta: Option<&'a RawValue>,
+}
+
+#[derive(Clone, Copy, Serialize)]
+struct ReplayFrom {
+    #[serde(rename = "type")]
+    from: &'static str,
+}
+
+/// All that is kept of a server.
+#[derive(Serialize)]
+struct ServerName {
+    name: String,
+}
+
+fn server_v1(server: &McpServer) -> v1::McpServer {
+    let env =
+        |values: &[NamedValue]| values.iter().map(|v| v1::EnvVariable::new(&v.name, &v.value)).collect();
+    let headers =
+        |values: &[NamedValue]| values.iter().map(|v| v1::HttpHeader::new(&v.name, &v.value)).collect();
+    match &server.transport {
+        McpTransport::Stdio { command, args, env: variables } => v1::McpServer::Stdio(
+            v1::McpServerStdio::new(&server.name, command.as_path()).args(args.clone()).env(env(variables)),
+        ),
+        McpTransport::Http { url, headers: values } => {
+            v1::McpServer::Http(v1::McpServerHttp::new(&server.name, url).headers(headers(values)))
+        }
+        McpTransport::Sse { url, headers: values } => {
+            v1::McpServer::Sse(v1::McpServerSse::new(&server.name, url).headers(headers(values)))
+        }
+    }
+}
+
+/// `None` for a transport that version 2 has no word for, which no agent of it advertises.
+fn server_v2(server: &McpServer) -> Option<v2::McpServer> {
+    let env =
+        |values: &[NamedValue]| values.iter().map(|v| v2::EnvVariable::new(&v.name, &v.value)).collect();
+    let headers =
+        |values: &[NamedValue]| values.iter().map(|v| v2::HttpHeader::new(&v.name, &v.value)).collect();
+    match &server.transport {
+        McpTransport::Stdio { command, args, env: variables } => Some(v2::McpServer::Stdio(
+            v2::McpServerStdio::new(&server.name, command.as_path()).args(args.clone()).env(env(variables)),
+        )),
+        McpTransport::Http { url, headers: values } => {
+            Some(v2::McpServer::Http(v2::McpServerHttp::new(&server.name, url).headers(headers(values))))
+        }
+        McpTransport::Sse { .. } => None,
+    }
+}

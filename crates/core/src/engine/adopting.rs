@@ -1,0 +1,53 @@
+//! Sessions that an agent has and that we do not know, made records of ours: begun in an editor without us, or by the
+//! agent's own program.
+//!
+//! The record takes the ACP session's id for its own, so that whoever asked for the session goes on calling it so. It
+//! exists once the agent has given us the session, and what the agent replayed until then is its history.
+
+use tokio::sync::watch;
+
+use crate::machine::SessionMachine;
+use crate::model::{AcpSessionId, RecordId};
+
+use super::{Engine, NewSession, RestoreSession, Session, SessionError};
+
+impl Engine {
+    /// Makes a record of a session that this agent has: by `session/load` where the agent has that, or else by
+    /// `session/resume`. An agent that does not give it is
+    /// [`AgentError::NotRestored`](crate::model::AgentError::NotRestored), and nothing of it is left then.
+    pub async fn adopt(&self, new: NewSession, session: AcpSessionId) -> Result<Session, SessionError> {
+        let record = RecordId::new(session.as_str()).expect("the id of a session is not empty");
+        loop {
+            match self.under_way(&record).await? {
+                // Somebody else is at it, or was before we came.
+                Some((known, _)) if !known.is_over() => {
+                    known.wake(RestoreSession::default()).await?;
+                    return Ok(known);
+                }
+                Some((_, mut done)) => drop(done.wait_for(|done| *done).await),
+                None => {}
+            }
+            let machine = SessionMachine::adopting(new.agent.label(), session.clone(), self.now());
+            match self.make(record.clone(), machine, new.clone(), std::future::pending()).await {
+                // Somebody was faster.
+                Err(SessionError::Busy(_)) => {}
+                Err(error) => return Err(error),
+                Ok((session, unclaimed)) => {
+                    unclaimed.claim();
+                    return Ok(session);
+                }
+            }
+        }
+    }
+
+    /// The session of a record, if anything is left of one, and when nothing is.
+    async fn under_way(
+        &self,
+        record: &RecordId,
+    ) -> Result<Option<(Session, watch::Receiver<bool>)>, SessionError> {
+        let running = self.0.running.lock().await;
+        let running = running.as_ref().ok_or_else(|| SessionError::ShutDown(record.clone()))?;
+        let known = running.get(record).filter(|known| !*known.done.borrow());
+        Ok(known.map(|known| (known.session.clone(), known.done.clone())))
+    }
+}

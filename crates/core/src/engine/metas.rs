@@ -1,0 +1,35 @@
+//! The `_meta` of prompts, from when a client gives it until the prompt is sent. It lives in memory alone: it is of
+//! the client that gave it, and may hold what nobody else is to keep.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use crate::model::{RequestId, TurnId};
+
+/// What prompts that wait carry for the agent.
+#[derive(Debug, Default)]
+pub(super) struct Metas {
+    /// Of prompts that are not accepted yet.
+    asked: HashMap<RequestId, Arc<str>>,
+    /// Of turns that are not sent yet.
+    waiting: HashMap<TurnId, Arc<str>>,
+}
+
+impl Metas {
+    pub(super) fn asked(&mut self, request: &RequestId, meta: Option<Arc<str>>) {
+        self.asked.extend(meta.map(|meta| (request.clone(), meta)));
+    }
+
+    pub(super) fn accepted(&mut self, request: &RequestId, turn: TurnId) {
+        self.waiting.extend(self.asked.remove(request).map(|meta| (turn, meta)));
+    }
+
+    pub(super) fn refused(&mut self, request: &RequestId) {
+        self.asked.remove(request);
+    }
+
+    /// What a turn carries, as it is sent or over.
+    pub(super) fn take(&mut self, turn: TurnId) -> Option<Arc<str>> {
+        self.waiting.remove(&turn)
+    }
+}

@@ -1,0 +1,49 @@
+//! What a session's task tells those who hold the session, without being asked: how it stands, and what it offers.
+
+use std::sync::Arc;
+
+use crate::model::SessionIdentity;
+
+use super::Counted;
+use super::session::{Offers, SessionStatus};
+use super::task::SessionTask;
+
+impl SessionTask {
+    pub(super) fn tell_status(&mut self) {
+        let has_agent = self.agent.is_some() || self.coming.is_some() || self.going.is_some();
+        if has_agent != self.live.is_some() {
+            self.live = has_agent.then(|| Counted::one(&self.shared.live));
+        }
+        let identity =
+            self.machine.lineage().filter(|_| self.keeper.has_record()).map(|lineage| SessionIdentity {
+                record: self.keeper.record().clone(),
+                session: lineage.current().session.clone(),
+                agent_session: lineage.current().agent_session.clone(),
+            });
+        let status = SessionStatus {
+            identity,
+            agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()),
+            has_work: self.machine.has_work(),
+        };
+        self.tell_offers();
+        self.told.status.send_if_modified(|told| {
+            let changed = *told != status;
+            *told = status;
+            changed
+        });
+    }
+
+    /// What is offered by an agent that is gone stays until another has the session.
+    fn tell_offers(&mut self) {
+        let Some(agent) = self.agent.as_ref().filter(|_| self.machine.is_live()) else { return };
+        let (offered, answer) = (agent.connection.offered(), agent.connection.answer());
+        self.told.offers.send_if_modified(|told| {
+            let is_told = Arc::ptr_eq(&told.offered, offered)
+                && told.answer.as_ref().is_some_and(|told| Arc::ptr_eq(told, answer));
+            if !is_told {
+                *told = Offers { offered: offered.clone(), answer: Some(answer.clone()) };
+            }
+            !is_told
+        });
+    }
+}

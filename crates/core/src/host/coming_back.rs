@@ -1,0 +1,68 @@
+//! What is looked at before a session is brought back for a client: whether it is there, or can be had from the agent;
+//! whether it is where the client thinks it is; and with which servers its agent runs.
+
+use crate::acp::agent::{CallError, RestoreCall};
+use crate::engine::{NewSession, Servers, SessionError};
+use crate::model::{AgentError, RecordId};
+
+use super::connection::{Connection, problem, read_meta, record_of, source};
+use super::fault;
+use super::list;
+use super::meta::{RestoreMeta, ServersMeta};
+use super::opening::Opened;
+
+impl Connection {
+    /// Sees to it that the session is a record of ours and works in the client's directory. One that we do not know is
+    /// offered to the connection's agent: if that has it, it becomes a record.
+    pub(super) async fn look_for(&self, call: &RestoreCall) -> Result<(), CallError> {
+        let record = record_of(&call.session);
+        // An id that was deleted stays taken.
+        let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
+        let Some(kept) = kept else { return self.adopt(&record, call).await };
+        if kept.lifecycle.is_deleted() {
+            return Err(fault::unknown(&record));
+        }
+        let is_there =
+            kept.cwd == call.cwd || list::real(&self.host, call.cwd.clone()).await == kept.real_cwd;
+        let elsewhere = || problem("cwd", format!("is not where the session works, which is {}", kept.cwd));
+        if is_there { Ok(()) } else { Err(elsewhere()) }
+    }
+
+    async fn adopt(&self, record: &RecordId, call: &RestoreCall) -> Result<(), CallError> {
+        let Some(agent) = self.defaults.agent(None) else { return Err(fault::unknown(record)) };
+        let owners = self.host.store.owners(agent.key(), vec![call.session.clone()]).await;
+        if !owners.map_err(fault::not_kept)?.is_empty() {
+            // It is a session of ours, and two records of one would write to it at once.
+            return Err(fault::unknown(record));
+        }
+        let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
+        self.defaults.complete(&mut meta.start);
+        let list = call.mcp_servers.clone().unwrap_or_default();
+        let mcp_servers = Servers { source: source(&meta.start)?, ..list.into() };
+        let environment = meta.start.take_environment();
+        let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd.clone(), environment) };
+        match self.host.engine.adopt(new, call.session.clone()).await {
+            Ok(_) => Ok(()),
+            Err(SessionError::Agent(AgentError::NotRestored { .. })) => Err(fault::unknown(record)),
+            Err(error) => Err(self.refused(&error)),
+        }
+    }
+
+    /// Lets the agent be started anew if it runs with other servers than this client has named, nothing runs, and
+    /// nobody else is at the session.
+    pub(super) async fn renew_servers(&self, opened: &Opened) -> Result<Option<ServersMeta>, CallError> {
+        let session = &opened.session;
+        if !self.has_servers(opened).await? && !self.host.askable.has_others(session.record_id(), self.number)
+        {
+            // A session that has something to do keeps its agent, and with it the servers in force.
+            drop(session.park().await);
+        }
+        Ok((!self.has_servers(opened).await?).then_some(ServersMeta::Kept))
+    }
+
+    /// Whether the agent has the servers that the client has named, if it has named any.
+    async fn has_servers(&self, opened: &Opened) -> Result<bool, CallError> {
+        let Some(servers) = &opened.given.mcp_servers else { return Ok(true) };
+        opened.session.has_servers(&servers.list).await.map_err(|error| self.refused(&error))
+    }
+}

@@ -1,0 +1,89 @@
+//! Agents of version 2, and requests beside turns: the cases that a table of single inputs does not show.
+
+use super::*;
+
+fn idle(reason: &str) -> Input {
+    state(AgentState::Idle(Some(Ok(StopReason::new(reason).into()))))
+}
+
+fn over(effects: &[Effect]) -> Vec<(u64, String)> {
+    let over = |effect: &Effect| match effect {
+        Effect::TurnOver(Turn { id, state: TurnState::Ended { outcome, .. }, .. }) => Some((
+            id.0,
+            match outcome {
+                TurnOutcome::Stopped(reason) => reason.as_str().to_owned(),
+                TurnOutcome::Failed(error) => error.code.to_string(),
+            },
+        )),
+        _ => None,
+    };
+    effects.iter().filter_map(over).collect()
+}
+
+#[test]
+fn work_that_goes_on_after_an_idle_takes_the_idle_back() {
+    let mut machine = live(ALL);
+    let worked = [prompt("p"), state(AgentState::Working), idle("end_turn"), state(AgentState::Working)];
+    assert_eq!(over(&feed(&mut machine, worked.into_iter().chain([Input::PromptInserted]))), []);
+    assert_eq!(over(&feed(&mut machine, [idle("refusal")])), [(2, "refusal".to_owned())]);
+}
+
+#[test]
+fn a_cancelled_turn_ends_as_cancelled_whatever_the_agent_says_or_leaves_unsaid() {
+    for last in [state(AgentState::Idle(None)), state(AgentState::Idle(Some(Err(died())))), idle("cancelled")]
+    {
+        let mut machine = live(ALL);
+        let effects = feed(&mut machine, [prompt("p"), Input::PromptInserted, Input::Cancel(None), last]);
+        assert_eq!(over(&effects), [(2, "cancelled".to_owned())]);
+    }
+}
+
+#[test]
+fn a_turn_of_the_agents_own_is_saved_before_its_line_and_keeps_prompts_waiting() {
+    let mut machine = live(ALL);
+    let effects = feed(&mut machine, [state(AgentState::Working)]);
+    assert!(
+        matches!(&effects[..], [
+        Effect::Disarm,
+        Effect::SaveTurn(turn),
+        Effect::Fact(Fact::TurnStarted { turn: 2, .. }),
+        Effect::Keep(_),
+    ] if turn.policy == PermissionPolicy::Ask && turn.request.as_str() == "own"),
+        "{effects:?}"
+    );
+    let effects = feed(&mut machine, [prompt("p")]);
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Ask(_))), "{effects:?}");
+    let effects = feed(&mut machine, [state(AgentState::Idle(None))]);
+    assert_eq!(over(&effects), [(2, "end_turn".to_owned())]);
+    assert!(matches!(effects.last(), Some(Effect::Ask(Call::Prompt { turn: TurnId(3), .. }))), "{effects:?}");
+}
+
+#[test]
+fn an_agent_that_stopped_working_before_it_had_the_session_has_no_turn() {
+    let mut machine = kept(1);
+    let resumed = [Input::Wake(WakeOptions::default()), ready(REPLAY), state(AgentState::Working)];
+    feed(&mut machine, resumed);
+    feed(&mut machine, [state(AgentState::Idle(None)), Input::Restored { inner: None }]);
+    assert_eq!((machine.current_turn(), machine.is_live()), (None, true));
+}
+
+#[test]
+fn requests_are_answered_once_and_so_many_at_most() {
+    let mut machine = kept(1);
+    let most = u64::try_from(MAX_PASSES).unwrap();
+    for id in 0..most {
+        let effects = feed(&mut machine, [pass(id)]);
+        assert!(!effects.iter().any(|effect| matches!(effect, Effect::Passed(..))), "{effects:?}");
+    }
+    assert_eq!(feed(&mut machine, [pass(most)]), [Effect::Passed(PassId(most), Err(Unpassed::TooMany))]);
+    let sent = feed(&mut machine, [ready(ALL), Input::Restored { inner: None }]);
+    assert_eq!(sent.iter().filter(|effect| matches!(effect, Effect::Ask(Call::Pass(_)))).count(), MAX_PASSES);
+    let answer = |id| Input::PassAnswered { pass: PassId(id), answer: Ok(Arc::from("{}")) };
+    assert!(feed(&mut machine, [answer(0)]).contains(&Effect::Passed(PassId(0), Ok(Arc::from("{}")))));
+    assert_eq!(feed(&mut machine, [answer(0)]), []);
+    let gone = feed(&mut machine, [Input::AgentGone(died())]);
+    assert_eq!(
+        gone.iter().filter(|effect| matches!(effect, Effect::Passed(_, Err(_)))).count(),
+        MAX_PASSES - 1
+    );
+}

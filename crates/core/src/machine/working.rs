@@ -1,0 +1,133 @@
+//! Turns of agents of version 2, which say by their state when they work: a prompt's answer tells that the agent has
+//! it, and being idle ends the turn. An agent that works unasked has a turn of its own, so that prompts wait behind
+//! it and clients see it.
+
+use std::sync::Arc;
+
+use crate::model::{
+    Fact, PermissionCount, PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnId, TurnState,
+    WakeOptions,
+};
+
+use super::state::{Live, Prompting, State};
+use super::{AgentState, Deadline, Effect, SessionMachine};
+
+impl SessionMachine {
+    pub(super) fn agent_state(&mut self, now: Timestamp, state: AgentState, body: Arc<str>, own: RequestId) {
+        match (&mut self.state, state) {
+            (State::Parked | State::Starting | State::Closed, _) => {}
+            (State::Idle(_), AgentState::Working) => {
+                self.begin_own_turn(now, own);
+                self.do_(Effect::Keep(body));
+            }
+            (State::Prompting(_), state) => {
+                self.do_(Effect::Keep(body));
+                self.state_in_a_turn(now, state);
+            }
+            (State::Closing(_, Some(_)), AgentState::Idle(how)) => {
+                self.do_(Effect::Keep(body));
+                self.prompt_answered(now, how.unwrap_or_else(|| Ok(StopReason::cancelled().into())));
+            }
+            (state, told) => {
+                let is_setup = matches!(state, State::Looking(_) | State::Creating(..) | State::Restoring(_));
+                if is_setup {
+                    self.do_(Effect::Arm(Deadline::Setup));
+                    match told {
+                        AgentState::Working => self.works = Some(own),
+                        AgentState::Idle(_) => self.works = None,
+                        AgentState::Other => {}
+                    }
+                }
+                self.do_(Effect::Keep(body));
+            }
+        }
+    }
+
+    fn state_in_a_turn(&mut self, now: Timestamp, state: AgentState) {
+        let State::Prompting(Prompting { cancelling, inserted, worked, stopped, .. }) = &mut self.state
+        else {
+            return;
+        };
+        let how = match state {
+            AgentState::Other => return,
+            AgentState::Working => {
+                *worked = true;
+                *stopped = None;
+                return;
+            }
+            // Agents also say that they are idle when a session is ready, and that may come late.
+            AgentState::Idle(None) if !(*worked || *cancelling) => return,
+            AgentState::Idle(None) if *cancelling => Ok(StopReason::cancelled().into()),
+            AgentState::Idle(None) => Ok(StopReason::new("end_turn").into()),
+            AgentState::Idle(Some(how)) => how,
+        };
+        // An agent may be quicker with its work than with its answer to the prompt.
+        if *inserted {
+            self.prompt_answered(now, how);
+        } else {
+            *stopped = Some(Box::new(how));
+        }
+    }
+
+    pub(super) fn prompt_inserted(&mut self, now: Timestamp) {
+        let State::Prompting(prompting) = &mut self.state else { return };
+        prompting.inserted = true;
+        if let Some(how) = prompting.stopped.take() {
+            self.prompt_answered(now, *how);
+        }
+    }
+
+    /// The session is live, and its agent has been at work since before it was.
+    pub(super) fn go_on_working(&mut self, now: Timestamp) -> bool {
+        let own = self.works.take();
+        let is_at_work = own.is_some();
+        if let Some(own) = own {
+            self.begin_own_turn(now, own);
+        }
+        is_at_work
+    }
+
+    fn begin_own_turn(&mut self, now: Timestamp, request: RequestId) {
+        let live = match self.take_state() {
+            State::Idle(live) => live,
+            other => return self.state = other,
+        };
+        let id = self.last_turn.map_or(TurnId::FIRST, TurnId::next);
+        self.last_turn = Some(id);
+        let turn = Turn {
+            id,
+            request,
+            prompt: Arc::from("[]"),
+            // Nobody has allowed anything, so whoever is there is asked.
+            policy: PermissionPolicy::Ask,
+            wishes: WakeOptions::default(),
+            queued_at: now,
+            state: TurnState::Dispatched { at: now },
+            usage: None,
+            permissions: PermissionCount::default(),
+        };
+        self.do_(Effect::Disarm);
+        self.do_(Effect::SaveTurn(turn.clone()));
+        let request_id = turn.request.to_string();
+        self.do_(Effect::Fact(Fact::TurnStarted { turn: id.0, request_id, client: None }));
+        self.state =
+            State::Prompting(Prompting { inserted: true, worked: true, ..Prompting::begun(live, turn) });
+    }
+}
+
+impl Prompting {
+    /// A turn at its beginning.
+    pub(super) fn begun(live: Live, turn: Turn) -> Self {
+        Self {
+            live,
+            turn,
+            cancelling: false,
+            asked: Vec::new(),
+            inserted: false,
+            worked: false,
+            stopped: None,
+            held: Vec::new(),
+            rest_came: false,
+        }
+    }
+}

@@ -1,0 +1,187 @@
+//! Requests of clients that go to the agent beside any turn, and what the session offers meanwhile.
+
+use acpx_core::engine::Offered;
+
+use super::*;
+
+fn offering() -> Value {
+    json!({
+        "sessionId": "s1",
+        "modes": {"currentModeId": "ask", "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "code", "name": "Code"}]},
+        "configOptions": [{"id": "model", "currentValue": "small"}],
+    })
+}
+
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).expect("what an agent offers is JSON")
+}
+
+/// Modes, options and commands as values.
+fn offered(session: &Session) -> [Value; 3] {
+    let Offered { modes, config_options, commands } = &*session.offered();
+    [modes, config_options, commands].map(|part| part.as_deref().map_or(Value::Null, read))
+}
+
+fn error_of(result: Result<Arc<str>, SessionError>) -> (&'static str, String) {
+    let error = result.unwrap_err();
+    (error.code(), error.to_string())
+}
+
+#[tokio::test]
+async fn a_request_reaches_the_agent_while_a_turn_runs_and_is_kept_with_its_answer() {
+    let bench = Bench::new();
+    let go = bench.home.join("go");
+    let script = Script::new()
+        .initialize(json!({"sessionCapabilities": {"fork": {}}}))
+        .expect("session/new")
+        .reply(offering())
+        .expect_as("session/prompt", "prompt")
+        .expect("session/set_mode")
+        .reply(json!({"_meta": {"kept": 1}}))
+        .await_file(&go)
+        .reply_to("prompt", json!({"stopReason": "end_turn"}));
+    let (session, command) = bench.open(&script).await;
+    let ticket = session.prompt(Prompt::text("one").unwrap()).await.unwrap();
+    let answer =
+        session.request("session/set_mode", r#"{"modeId":"code","x":1.0}"#, restore()).await.unwrap();
+    assert_eq!(&*answer, r#"{"_meta":{"kept":1}}"#);
+    std::fs::write(&go, "").unwrap();
+    ticket.over().await.unwrap();
+    let sent = received(&command).into_iter().find(|(method, _)| method == "session/set_mode").unwrap().1;
+    assert_eq!(sent, json!({"sessionId": "s1", "modeId": "code", "x": 1.0}));
+    let story = bench.story(session.record_id()).await;
+    let turn =
+        ["# turn_started", "> session/prompt", "> session/set_mode", "< result", "< result", "# turn_ended"];
+    assert_eq!(story[story.len() - 6..], turn);
+}
+
+#[tokio::test]
+async fn what_a_session_offers_is_what_its_agent_told_last_wherever_it_told_it() {
+    let bench = Bench::new();
+    let commands = json!([{"name": "plan", "description": "Plan"}]);
+    let options = |model: &str| json!([{"id": "model", "currentValue": model}]);
+    let script = Script::new()
+        .initialize(json!({}))
+        .expect("session/new")
+        .reply(offering())
+        .prompt(|turn| {
+            turn.update(json!({"sessionUpdate": "available_commands_update", "availableCommands": commands}))
+                .update(json!({"sessionUpdate": "config_option_update", "configOptions": options("large")}))
+                .end("end_turn")
+        })
+        .serve([
+            ("session/set_mode", Script::new().reply(json!({}))),
+            ("session/set_config_option", Script::new().reply(json!({"configOptions": options("medium")}))),
+        ]);
+    let (session, _) = bench.open(&script).await;
+    let modes = |current: &str| {
+        let mut modes = offering()["modes"].clone();
+        modes["currentModeId"] = json!(current);
+        modes
+    };
+    assert_eq!(offered(&session), [modes("ask"), options("small"), Value::Null]);
+    prompt(&session, "one").await;
+    assert_eq!(offered(&session), [modes("ask"), options("large"), commands.clone()]);
+    session.request("session/set_mode", r#"{"modeId":"code"}"#, restore()).await.unwrap();
+    let option = r#"{"configId":"model","value":"medium"}"#;
+    session.request("session/set_config_option", option, restore()).await.unwrap();
+    let set = [modes("code"), options("medium"), commands];
+    assert_eq!(offered(&session), set);
+    assert_eq!(
+        read(&session.agent_answer().unwrap()),
+        json!({"protocolVersion": 1, "agentCapabilities": {}})
+    );
+    session.park().await.unwrap();
+    assert_eq!(offered(&session), set);
+}
+
+#[tokio::test]
+async fn a_method_that_is_not_offered_is_never_sent_and_an_extensions_method_always_is() {
+    let bench = Bench::new();
+    let refusal = json!({"code": -32050, "message": "not today", "data": {"why": "rain"}});
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .serve([("_other/ask", Script::new().reply_error(refusal.clone()))]);
+    let (session, command) = bench.open(&script).await;
+    for method in ["session/set_mode", "session/set_config_option", "session/fork", "session/prompt"] {
+        let expected = ("NOT_OFFERED", format!(r#"the agent "scripted" does not offer {method}"#));
+        assert_eq!(error_of(session.request(method, "{}", restore()).await), expected);
+    }
+    let two = r#"{"sessionId":"a","sessionId":"b"}"#;
+    assert_eq!(error_of(session.request("_other/ask", two, restore()).await).0, "BAD_REQUEST");
+    match session.request("_other/ask", r#"{"a":[ ]}"#, restore()).await {
+        Err(SessionError::Agent(AgentError::Refused { acp, .. })) => assert_eq!(read(&acp), refusal),
+        other => panic!("not refused: {other:?}"),
+    }
+    assert_eq!(methods(&command), ["initialize", "session/new", "_other/ask"]);
+}
+
+#[tokio::test]
+async fn a_request_wakes_a_parked_agent_and_one_that_dies_over_it_is_an_error() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .next_start()
+        .initialize(everything())
+        .session_resume()
+        .expect("_other/ask")
+        .reply(json!({"n": 1}))
+        .expect("_other/die")
+        .exit(3);
+    let (session, command) = bench.open(&script).await;
+    session.park().await.unwrap();
+    assert_eq!(&*session.request("_other/ask", "{}", restore()).await.unwrap(), r#"{"n":1}"#);
+    let died = ("AGENT_DIED", r#"the agent "scripted" died (exit code 3)"#.to_owned());
+    assert_eq!(error_of(session.request("_other/die", "{}", restore()).await), died);
+    let sent = ["initialize", "session/new", "initialize", "session/resume", "_other/ask", "_other/die"];
+    assert_eq!(methods(&command), sent);
+    session.close().await.unwrap();
+    assert_eq!(error_of(session.request("_other/ask", "{}", restore()).await).0, "SHUT_DOWN");
+}
+
+#[tokio::test]
+async fn a_request_that_nobody_waits_for_is_withdrawn() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .expect("_other/ask")
+        .touch(&bench.home.join("asked"))
+        .expect("$/cancel_request")
+        .reply_error(json!({"code": -32800, "message": "cancelled"}))
+        .serve([("_other/more", Script::new().reply(json!({})))]);
+    let (session, command) = bench.open(&script).await;
+    let mut events = session.follow(Seq::FIRST);
+    let asked = async { while !events.next().await.unwrap().unwrap().body.contains("_other/ask") {} };
+    tokio::select! {
+        _ = session.request("_other/ask", "{}", restore()) => panic!("it is not answered"),
+        () = asked => {}
+    }
+    session.request("_other/more", "{}", restore()).await.unwrap();
+    let withdrawn =
+        received(&command).into_iter().find(|(method, _)| method == "$/cancel_request").unwrap().1;
+    assert_eq!(withdrawn, json!({"requestId": 2}));
+}
+
+#[tokio::test]
+async fn the_meta_of_a_client_goes_to_the_agent_with_its_request() {
+    let bench = Bench::new();
+    let script = faithful(everything());
+    let (agent, command) = bench.agent(&script);
+    let meta = |text: &str| Some(Arc::from(text));
+    let new = NewSession { meta: meta(r#"{"a":1.0}"#), ..bench.new_session(agent, Vec::new()) };
+    let session = bench.engine.open(new).await.unwrap();
+    let first = Prompt::text("one").unwrap().with_meta(meta(r#"{"b":[ ]}"#));
+    session.prompt(first).await.unwrap().over().await.unwrap();
+    prompt(&session, "two").await;
+    session.park().await.unwrap();
+    session.wake(RestoreSession { meta: meta(r#"{"c":null}"#), ..restore() }).await.unwrap();
+    let metas: Vec<Value> = received(&command)
+        .into_iter()
+        .filter(|(method, _)| method.starts_with("session/"))
+        .map(|(_, params)| params["_meta"].clone())
+        .collect();
+    assert_eq!(metas, [json!({"a": 1.0}), json!({"b": []}), json!(null), json!({"c": null})]);
+}

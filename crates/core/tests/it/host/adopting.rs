@@ -1,0 +1,172 @@
+//! Sessions that the agent has and we do not: listed after ours, and taken over when they are asked for.
+
+use acpx_core::model::LineageReason;
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use super::{Bench, prompt_params};
+use crate::engine::{methods, received};
+
+fn capabilities() -> Value {
+    json!({ "loadSession": true, "sessionCapabilities": { "resume": {}, "list": {} } })
+}
+
+/// An agent that has a conversation of its own and lists it, with a session that it gives to us beside it.
+fn with_history(bench: &Bench) -> Script {
+    let row = |session: &str, title: &str| json!({ "sessionId": session, "cwd": bench.home.path(), "title": title, "updatedAt": "2026-11-15T00:00:00Z" });
+    let elsewhere = json!({ "sessionId": "elsewhere", "cwd": "/", "title": "elsewhere" });
+    let listed = json!({ "sessions": [row("theirs", "Theirs"), row("s1", "Ours"), elsewhere] });
+    let replay = Script::new().user_said("hello?").say("yes").reply(json!({}));
+    Script::new().initialize(capabilities()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/list", Script::new().reply(listed)),
+        ("session/load", replay),
+        ("session/resume", Script::new().reply(json!({}))),
+        ("session/prompt", Script::new().say("done").end("end_turn")),
+    ])
+}
+
+fn ids(page: &Value) -> Vec<&str> {
+    let rows = page["sessions"].as_array().unwrap();
+    rows.iter().map(|row| row["sessionId"].as_str().unwrap()).collect()
+}
+
+/// What a client was told of a conversation: who said what.
+fn conversation(lines: &[Value]) -> Vec<(&str, &str)> {
+    let updates = lines.iter().map(|line| &line["params"]["update"]);
+    let said = updates.map(|update| (update["sessionUpdate"].as_str(), update["content"]["text"].as_str()));
+    said.filter_map(|(kind, text)| Some((kind?, text?))).collect()
+}
+
+#[tokio::test]
+async fn ours_are_listed_first_and_then_what_the_agent_has_besides_each_once() {
+    let bench = Bench::new();
+    let argv = bench.agent(&with_history(&bench));
+    let mut editor = bench.editor(&argv).await;
+    let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
+    let ours = editor.call("session/new", new).await.unwrap()["sessionId"].as_str().unwrap().to_owned();
+    editor
+        .call("session/prompt", prompt_params(&ours, "\nfix the tests\nall of them", json!({})))
+        .await
+        .unwrap();
+
+    // The directory by another name.
+    let link = bench.home.join("link");
+    std::os::unix::fs::symlink(bench.home.path(), &link).unwrap();
+    let first = editor.call("session/list", json!({ "cwd": link })).await.unwrap();
+    assert_eq!(ids(&first), [ours.as_str()]);
+    let row = &first["sessions"][0];
+    assert_eq!((&row["title"], &row["cwd"]), (&json!("fix the tests"), &json!(bench.home.path())));
+    assert_eq!(row["_meta"]["acpx"], json!({ "acpxRecordId": ours, "acpxSessionId": "s1" }));
+    assert!(row["updatedAt"].is_string(), "{row}");
+
+    let next = json!({ "cwd": link, "cursor": first["nextCursor"] });
+    let rest = editor.call("session/list", next).await.unwrap();
+    let theirs = json!({
+        "sessionId": "theirs", "cwd": bench.home.path(), "title": "Theirs",
+        "updatedAt": "2026-11-15T00:00:00.000Z",
+    });
+    assert_eq!(rest, json!({ "sessions": [theirs] }));
+
+    let error = editor.call("session/list", json!({ "cursor": "nowhere" })).await.unwrap_err();
+    assert_eq!((&error["code"], &error["data"]["field"]), (&json!(-32602), &json!("cursor")));
+}
+
+#[tokio::test]
+async fn an_agent_that_cannot_list_or_is_broken_costs_nobody_our_records() {
+    let bench = Bench::new();
+    let broken = Script::new().initialize(capabilities()).session_new("s1").next_start().exit(3);
+    let mut editor = bench.editor(&bench.agent(&broken)).await;
+    let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
+    let made = editor.call("session/new", new).await.unwrap();
+    let first = editor.call("session/list", json!({})).await.unwrap();
+    assert_eq!(ids(&first), [made["sessionId"].as_str().unwrap()]);
+    let rest = editor.call("session/list", json!({ "cursor": first["nextCursor"] })).await.unwrap();
+    assert_eq!((ids(&rest), rest.get("nextCursor")), (Vec::new(), None));
+    let why = rest["_meta"]["acpx"]["remoteError"].as_str().expect("why");
+    assert!(why.contains("ended before it answered initialize"), "{why}");
+
+    let without = Script::new().initialize(json!({})).serve([("session/new", Script::new())]);
+    let mut editor = bench.editor(&bench.agent(&without)).await;
+    let rest = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
+    assert_eq!(rest, json!({ "sessions": [] }));
+}
+
+#[tokio::test]
+async fn a_session_of_the_agents_own_becomes_a_record_with_its_history_and_keeps_its_id() {
+    let bench = Bench::new();
+    let argv = bench.agent(&with_history(&bench));
+    let mut editor = bench.editor(&argv).await;
+    let load = editor.ask("session/load", bench.load_params("theirs")).await;
+    let (answer, told) = editor.answer(load).await;
+    let answer = answer.unwrap();
+    assert_eq!(answer["_meta"]["acpx"]["acpxRecordId"], "theirs");
+    let history = [("user_message_chunk", "hello?"), ("agent_message_chunk", "yes")];
+    assert_eq!(conversation(&told), history);
+    let record = bench.record("theirs").await;
+    assert_eq!(record.lineage.current().reason, LineageReason::Adopted);
+    assert_eq!((record.lineage.rows().len(), record.lineage.current().session.as_str()), (1, "theirs"));
+    let answer = editor.call("session/prompt", prompt_params("theirs", "go on", json!({}))).await.unwrap();
+    assert_eq!(answer["stopReason"], "end_turn");
+
+    // From now on it is a record like any other: the agent is not asked for what was said.
+    let mut other = bench.editor(&argv).await;
+    let load = other.ask("session/load", bench.load_params("theirs")).await;
+    let (answer, told) = other.answer(load).await;
+    answer.unwrap();
+    let more = [("user_message_chunk", "go on"), ("agent_message_chunk", "done")];
+    assert_eq!(conversation(&told), [history, more].concat());
+    let page = other.call("session/list", json!({})).await.unwrap();
+    assert_eq!(ids(&page), ["theirs"]);
+    assert_eq!(methods(&argv).iter().filter(|method| *method == "session/load").count(), 1);
+}
+
+#[tokio::test]
+async fn two_who_ask_for_one_session_at_once_get_one_record() {
+    let bench = Bench::new();
+    let argv = bench.agent(&with_history(&bench));
+    let (mut one, mut two) = (bench.editor(&argv).await, bench.editor(&argv).await);
+    let first = one.ask("session/resume", bench.load_params("theirs")).await;
+    let second = two.ask("session/resume", bench.load_params("theirs")).await;
+    one.answer(first).await.0.unwrap();
+    two.answer(second).await.0.unwrap();
+    assert_eq!(methods(&argv), ["initialize", "session/load"]);
+    assert_eq!(bench.record("theirs").await.lineage.rows().len(), 1);
+}
+
+#[tokio::test]
+async fn a_session_that_the_agent_does_not_have_is_unknown_and_leaves_nothing() {
+    let bench = Bench::new();
+    let refuse = || Script::new().reply_error(json!({ "code": -32602, "message": "no such session" }));
+    let unknowing = Script::new()
+        .initialize(capabilities())
+        .serve([("session/load", refuse()), ("session/resume", refuse())]);
+    let unable = Script::new().initialize(json!({}));
+    for (script, asked) in
+        [(unknowing, &["initialize", "session/load", "session/resume"][..]), (unable, &["initialize"])]
+    {
+        let argv = bench.agent(&script);
+        let mut editor = bench.editor(&argv).await;
+        for method in ["session/load", "session/resume"] {
+            let error = editor.call(method, bench.load_params("nobodys")).await.unwrap_err();
+            assert_eq!((&error["code"], &error["data"]["sessionId"]), (&json!(-32002), &json!("nobodys")));
+        }
+        let methods = methods(&argv);
+        assert_eq!(methods, [asked, asked].concat());
+        // A command of ours has no agent of its own to ask.
+        let mut client = bench.client().await;
+        let refusal = super::refusal(&mut client, "session/resume", &bench.resume_params("nobodys")).await;
+        assert_eq!((refusal.number, received(&argv).len()), (-32002, methods.len()));
+    }
+}
+
+#[tokio::test]
+async fn a_login_that_is_wanted_first_is_said_and_not_hidden() {
+    let bench = Bench::new();
+    let refuse =
+        || Script::new().reply_error(json!({ "code": -32000, "message": "Authentication required" }));
+    let script = Script::new().initialize(capabilities()).serve([("session/load", refuse())]);
+    let mut editor = bench.editor(&bench.agent(&script)).await;
+    let error = editor.call("session/load", bench.load_params("theirs")).await.unwrap_err();
+    assert_eq!(error["code"], -32000);
+}

@@ -1,0 +1,140 @@
+//! Who is asked what an agent asks, when many have one record in use.
+
+use acpx_core::host::FromHost;
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use super::editor::Editor;
+use super::{Bench, eventually, prompt_params};
+use crate::engine::{everything, received};
+
+/// An agent that asks for an edit in every turn.
+fn asking() -> Script {
+    Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/resume", Script::new().reply(json!({}))),
+        ("session/prompt", Script::new().ask_permission("t1").say("done").end("end_turn")),
+    ])
+}
+
+/// The answers that an agent got.
+fn answers(argv: &[String]) -> Vec<Value> {
+    let answers = received(argv).into_iter().filter(|(method, _)| method == "answer");
+    answers.map(|(_, result)| result["outcome"]["optionId"].clone()).collect()
+}
+
+/// An editor with a session, and another that has it in use too.
+async fn two_editors(bench: &Bench, argv: &[String]) -> (Editor, Editor, String) {
+    let mut one = bench.editor(argv).await;
+    let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
+    let record = one.call("session/new", new).await.unwrap()["sessionId"].as_str().unwrap().to_owned();
+    let mut other = bench.editor(argv).await;
+    other.call("session/resume", bench.load_params(&record)).await.unwrap();
+    (one, other, record)
+}
+
+#[tokio::test]
+async fn the_turns_client_is_asked_and_when_it_goes_the_others_are_and_the_first_answer_counts() {
+    let bench = Bench::new();
+    let argv = bench.agent(&asking());
+    let (mut one, mut two, record) = two_editors(&bench, &argv).await;
+    let mut silent = bench.client().await;
+    let mut params = bench.resume_params(&record);
+    params["_meta"]["acpx"]["withoutUpdates"] = json!(true);
+    silent.call::<Value>("session/resume", &params).await.unwrap();
+
+    one.ask("session/prompt", prompt_params(&record, "edit", json!({}))).await;
+    let question = one.question().await;
+    assert!(two.was_not_asked().await);
+    drop((one, question));
+
+    let asked = two.question().await;
+    // Whoever comes now finds the question open.
+    let mut three = bench.editor(&argv).await;
+    three.ask("session/resume", bench.load_params(&record)).await;
+    let asked_later = three.question().await;
+    two.choose(&asked, "yes").await;
+    let withdrawn = three.until(|line| line["method"] == "$/cancel_request").await;
+    assert_eq!(withdrawn["params"]["requestId"], asked_later);
+    three.until(|line| line["params"]["update"]["content"]["text"] == "done").await;
+    // Too late, and about nothing any more.
+    three.choose(&asked_later, "no").await;
+    assert!(three.was_not_asked().await);
+    assert_eq!(answers(&argv), ["yes"]);
+    // One that leaves updates to others leaves questions to them too.
+    let meanwhile = |said| assert!(!matches!(said, FromHost::Question { .. }), "{said:?}");
+    silent.call_while::<Value>("_acpx/host/status", &json!({}), meanwhile).await.unwrap();
+}
+
+#[tokio::test]
+async fn the_turns_client_alone_is_asked_while_it_is_there_and_its_policy_comes_first() {
+    let bench = Bench::new();
+    let argv = bench.agent(&asking());
+    let (mut one, mut two, record) = two_editors(&bench, &argv).await;
+    let id = one.ask("session/prompt", prompt_params(&record, "edit", json!({}))).await;
+    let question = one.question().await;
+    one.choose(&question, "no").await;
+    assert_eq!(one.answer(id).await.0.unwrap()["stopReason"], "end_turn");
+    // What a turn's policy decides, nobody else can allow.
+    let denied = prompt_params(&record, "edit", json!({ "policy": "deny-all" }));
+    assert_eq!(one.call("session/prompt", denied).await.unwrap()["stopReason"], "end_turn");
+    assert!(two.was_not_asked().await);
+    assert_eq!(answers(&argv), ["no", "no"]);
+}
+
+#[tokio::test]
+async fn a_question_is_taken_back_from_everybody_when_its_turn_ends() {
+    let bench = Bench::new();
+    let argv = bench.agent(&asking());
+    let (mut one, mut two, record) = two_editors(&bench, &argv).await;
+    one.ask("session/prompt", prompt_params(&record, "edit", json!({}))).await;
+    one.question().await;
+    drop(one);
+    let question = two.question().await;
+    let cancelled = two.call("_acpx/cancel", json!({ "sessionId": record })).await.unwrap();
+    assert_eq!(cancelled, json!({ "cancelled": true }));
+    let withdrawn = two.until(|line| line["method"] == "$/cancel_request").await;
+    assert_eq!(withdrawn["params"]["requestId"], question);
+    // An outcome of `cancelled` has no option.
+    eventually("the agent has its answer", || answers(&argv) == [Value::Null]).await;
+}
+
+#[tokio::test]
+async fn where_nobody_is_left_nobodys_word_decides() {
+    let bench = Bench::new();
+    let argv = bench.agent(&asking());
+    let (mut one, mut two, record) = two_editors(&bench, &argv).await;
+    two.call("session/close", json!({ "sessionId": record })).await.unwrap();
+    one.ask("session/prompt", prompt_params(&record, "edit", json!({}))).await;
+    one.question().await;
+    drop(one);
+    eventually("the agent has its answer", || answers(&argv) == ["no"]).await;
+    assert!(two.was_not_asked().await);
+}
+
+#[tokio::test]
+async fn a_prompt_that_outlived_its_host_asks_whoever_brings_the_record_back() {
+    let bench = Bench::new();
+    let hold = bench.home.join("hold");
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| turn.touch(&hold).hang())
+        .next_start()
+        .initialize(everything())
+        .session_resume()
+        .prompt(|turn| turn.ask_permission("t1").end("end_turn"));
+    let argv = bench.agent(&script);
+    let (mut one, mut two, record) = two_editors(&bench, &argv).await;
+    one.ask("session/prompt", prompt_params(&record, "runs", json!({}))).await;
+    eventually("the first runs", || hold.exists()).await;
+    two.ask("session/prompt", prompt_params(&record, "waits", json!({}))).await;
+    two.until(|line| line["method"] == "_acpx/accepted").await;
+    bench.kill_host().await;
+
+    let mut two = bench.editor(&argv).await;
+    two.ask("session/resume", bench.load_params(&record)).await;
+    let question = two.question().await;
+    two.choose(&question, "yes").await;
+    eventually("the agent has its answer", || answers(&argv) == ["yes"]).await;
+}

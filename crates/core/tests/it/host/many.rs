@@ -1,0 +1,185 @@
+//! Several editors at one record: how each leaves it, and what each may change for the others.
+
+use acpx_core::model::LineageReason;
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use super::editor::Editor;
+use super::{Bench, eventually, prompt_params};
+use crate::engine::{everything, faithful, received};
+
+async fn open(bench: &Bench, argv: &[String]) -> (Editor, String) {
+    let mut editor = bench.editor(argv).await;
+    let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
+    let record = editor.call("session/new", new).await.unwrap()["sessionId"].as_str().unwrap().to_owned();
+    (editor, record)
+}
+
+async fn live_sessions(editor: &mut Editor) -> Value {
+    editor.call("_acpx/host/status", json!({})).await.unwrap()["liveSessions"].clone()
+}
+
+fn with_server(params: Value, name: &str) -> Value {
+    let mut params = params;
+    params["mcpServers"] = json!([{ "name": name, "command": "/bin/true", "args": [], "env": [] }]);
+    params
+}
+
+/// The servers of each setup request that the agent got.
+fn setups(argv: &[String]) -> Vec<(String, Vec<String>)> {
+    let names = |params: &Value| {
+        let servers = params["mcpServers"].as_array().unwrap();
+        servers.iter().map(|server| server["name"].as_str().unwrap().to_owned()).collect()
+    };
+    let setup = |(method, _): &(String, Value)| matches!(&**method, "session/new" | "session/resume");
+    received(argv)
+        .iter()
+        .filter(|said| setup(said))
+        .map(|(method, params)| (method.clone(), names(params)))
+        .collect()
+}
+
+#[tokio::test]
+async fn one_who_closes_leaves_the_others_their_session_and_the_last_one_out_frees_the_agent() {
+    let bench = Bench::new();
+    let argv = bench.agent(&faithful(everything()));
+    let (mut one, record) = open(&bench, &argv).await;
+    let mut two = bench.editor(&argv).await;
+    two.call("session/load", bench.load_params(&record)).await.unwrap();
+
+    let close = json!({ "sessionId": record });
+    assert_eq!(one.call("session/close", close.clone()).await, Ok(json!({})));
+    let error = one.call("session/prompt", prompt_params(&record, "x", json!({}))).await.unwrap_err();
+    assert_eq!((&error["code"], &error["data"]["sessionId"]), (&json!(-32002), &json!(record)));
+    let answer = two.call("session/prompt", prompt_params(&record, "x", json!({}))).await.unwrap();
+    assert_eq!((&answer["stopReason"], live_sessions(&mut two).await), (&json!("end_turn"), json!(1)));
+    assert_eq!(two.call("session/close", close.clone()).await, Ok(json!({})));
+    assert_eq!(live_sessions(&mut two).await, 0);
+    // What is closed already, or was never there, is closed.
+    assert_eq!(two.call("session/close", close).await, Ok(json!({})));
+    assert_eq!(two.call("session/close", json!({ "sessionId": "nobodys" })).await, Ok(json!({})));
+    // Closing is no farewell: it can be brought back.
+    two.call("session/resume", bench.load_params(&record)).await.unwrap();
+}
+
+#[tokio::test]
+async fn one_who_closes_has_its_own_turn_cancelled_and_nobody_elses() {
+    let bench = Bench::new();
+    let began = bench.home.join("began");
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .expect_as("session/prompt", "first")
+        .touch(&began)
+        .expect("session/cancel")
+        .reply_to("first", json!({ "stopReason": "cancelled" }))
+        .prompt(|turn| turn.say("second").end("end_turn"));
+    let argv = bench.agent(&script);
+    let (mut one, record) = open(&bench, &argv).await;
+    let mut two = bench.editor(&argv).await;
+    two.call("session/resume", bench.load_params(&record)).await.unwrap();
+    let first = one.ask("session/prompt", prompt_params(&record, "first", json!({}))).await;
+    eventually("the first runs", || began.exists()).await;
+    let second = two.ask("session/prompt", prompt_params(&record, "second", json!({}))).await;
+    two.until(|line| line["method"] == "_acpx/accepted").await;
+    let closed = one.ask("session/close", json!({ "sessionId": record })).await;
+    assert_eq!(one.answer(first).await.0.unwrap()["stopReason"], "cancelled");
+    assert_eq!(one.answer(closed).await.0, Ok(json!({})));
+    assert_eq!(two.answer(second).await.0.unwrap()["stopReason"], "end_turn");
+}
+
+#[tokio::test]
+async fn a_deleted_session_is_gone_for_everybody() {
+    let bench = Bench::new();
+    let argv = bench.agent(&faithful(everything()));
+    let (mut one, record) = open(&bench, &argv).await;
+    let mut two = bench.editor(&argv).await;
+    two.call("session/resume", bench.load_params(&record)).await.unwrap();
+    let delete = json!({ "sessionId": record });
+    assert_eq!(one.call("session/delete", delete.clone()).await, Ok(json!({})));
+    assert_eq!(one.call("session/delete", delete).await, Ok(json!({})));
+    for (method, params) in [
+        ("session/prompt", prompt_params(&record, "x", json!({}))),
+        ("session/load", bench.load_params(&record)),
+        ("session/resume", bench.load_params(&record)),
+    ] {
+        let error = two.call(method, params).await.unwrap_err();
+        assert_eq!(
+            (&error["code"], &error["data"]["sessionId"]),
+            (&json!(-32002), &json!(record)),
+            "{method}"
+        );
+    }
+    assert_eq!(two.call("session/list", json!({})).await.unwrap()["sessions"], json!([]));
+}
+
+#[tokio::test]
+async fn a_session_is_brought_back_where_it_works_and_nowhere_else() {
+    let bench = Bench::new();
+    let argv = bench.agent(&faithful(everything()));
+    let (mut editor, record) = open(&bench, &argv).await;
+    let (link, other) = (bench.home.join("link"), bench.home.join("other"));
+    std::os::unix::fs::symlink(bench.home.path(), &link).unwrap();
+    std::fs::create_dir(&other).unwrap();
+    let at = |cwd: &std::path::Path| json!({ "sessionId": record, "cwd": cwd, "mcpServers": [] });
+    for method in ["session/load", "session/resume"] {
+        editor.call(method, at(&link)).await.unwrap();
+        for cwd in [&*other, "/nowhere".as_ref()] {
+            let error = editor.call(method, at(cwd)).await.unwrap_err();
+            assert_eq!(
+                (&error["code"], &error["data"]["field"]),
+                (&json!(-32602), &json!("cwd")),
+                "{method}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn other_servers_are_taken_when_nobody_else_is_there_and_nothing_runs_and_otherwise_kept() {
+    let bench = Bench::new();
+    let argv = bench.agent(&faithful(everything()));
+    let (mut one, record) = open(&bench, &argv).await;
+    let load = || bench.load_params(&record);
+    let told = |answer: &Value| answer["_meta"]["acpx"].get("mcpServers").cloned();
+    let servers = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>();
+
+    // The same list changes nothing.
+    let same = one.call("session/resume", load()).await.unwrap();
+    assert_eq!((told(&same), setups(&argv).len()), (None, 1));
+    let other = one.call("session/resume", with_server(load(), "notes")).await.unwrap();
+    assert_eq!(told(&other), None);
+    let expected =
+        [("session/new".to_owned(), servers(&[])), ("session/resume".to_owned(), servers(&["notes"]))];
+    assert_eq!(setups(&argv), expected);
+    // One that names none changes none.
+    let mut unnamed = load();
+    unnamed.as_object_mut().unwrap().remove("mcpServers");
+    assert_eq!(told(&one.call("session/resume", unnamed).await.unwrap()), None);
+
+    // With somebody else there the list in force stays, and the answer says so.
+    let mut two = bench.editor(&argv).await;
+    let kept = two.call("session/resume", with_server(load(), "mail")).await.unwrap();
+    assert_eq!((told(&kept), setups(&argv)), (Some(json!("kept")), expected.to_vec()));
+    let rows = bench.record(&record).await.lineage.rows().to_vec();
+    assert_eq!(rows.iter().map(|row| row.reason).collect::<Vec<_>>(), [LineageReason::Created]);
+}
+
+#[tokio::test]
+async fn a_running_turn_keeps_its_servers() {
+    let bench = Bench::new();
+    let (began, go) = (bench.home.join("began"), bench.home.join("go"));
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| turn.touch(&began).await_file(&go).end("end_turn"));
+    let argv = bench.agent(&script);
+    let (mut one, record) = open(&bench, &argv).await;
+    let turn = one.ask("session/prompt", prompt_params(&record, "x", json!({}))).await;
+    eventually("the turn runs", || began.exists()).await;
+    let resumed = one.ask("session/resume", with_server(bench.load_params(&record), "notes")).await;
+    let answer = one.answer(resumed).await.0.unwrap();
+    assert_eq!(answer["_meta"]["acpx"]["mcpServers"], "kept");
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(one.answer(turn).await.0.unwrap()["stopReason"], "end_turn");
+}
