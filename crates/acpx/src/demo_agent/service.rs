@@ -190,7 +190,7 @@ impl AgentService for DemoAgent {
         removed.map_err(|error| CallError::NotDeleted { session, source: error.into() })
     }
 
-    async fn set_mode(&self, call: SetModeCall) -> Result<(), CallError> {
+    async fn set_mode(&self, call: SetModeCall, _link: ClientLink) -> Result<(), CallError> {
         if !MODES.contains(&call.mode.as_str()) {
             let problem = format!("is {:?}, and this session has the modes {}", call.mode, MODES.join(", "));
             return Err(ParamProblem::new("modeId", problem).into());

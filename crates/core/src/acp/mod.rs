@@ -11,6 +11,7 @@ pub mod translate;
 mod capabilities;
 mod content;
 mod cursor;
+pub(crate) mod offers;
 mod passing;
 mod reading;
 pub(crate) mod render;

@@ -1,15 +1,15 @@
 //! What agents answered to `initialize`, remembered: a client is told what its agent can do before the agent runs, and
 //! an agent that has run before is not started for that.
 //!
-//! An answer is that of a command line and of its program's file as it stood. Every start of an agent refreshes it, so
-//! what a running agent said is what is remembered.
+//! An answer is that of a command line and of its program's file as it stood, asked for a version of the protocol.
+//! Every start of an agent refreshes it, so what a running agent said is what is remembered.
 
 use std::fs::Metadata;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::model::{AgentBuild, AgentSpec};
+use crate::model::{AgentBuild, AgentSpec, ProtocolVersion};
 use crate::tools::Environment;
 
 use super::agent::{self, FailedStart};
@@ -61,7 +61,18 @@ fn program(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<S
     let facts = |path: PathBuf| {
         let path = path.canonicalize().ok()?;
         let facts = path.metadata().ok().filter(Metadata::is_file)?;
-        Some(format!("{} {} {}.{:09}", path.display(), facts.size(), facts.mtime(), facts.mtime_nsec()))
+        // An agent may offer more in one version than in the other.
+        let asked = match agent.protocol {
+            ProtocolVersion::V1 => "",
+            ProtocolVersion::V2 => " v2",
+        };
+        Some(format!(
+            "{} {} {}.{:09}{asked}",
+            path.display(),
+            facts.size(),
+            facts.mtime(),
+            facts.mtime_nsec()
+        ))
     };
     if agent.program.contains('/') {
         return facts(cwd.join(&agent.program));

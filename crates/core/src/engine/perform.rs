@@ -12,7 +12,8 @@ use crate::machine::{
     AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
 };
 use crate::model::{
-    AgentError, Decision, Fact, PermissionPolicy, Reading, RequestId, Scope, Timestamp, Turn, TurnId,
+    AgentError, Decision, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId, Scope, Timestamp,
+    Turn, TurnId,
 };
 
 use crate::store::StoreError;
@@ -37,6 +38,7 @@ pub(super) enum Outward {
     Consult(Option<TurnId>, AskId),
     Awake(Result<Awakening, Asleep>),
     Accepted(RequestId, TurnId),
+    Inserted(TurnId),
     Refused(RequestId, Refusal),
     Over(Turn),
     Passed(PassId, Result<Arc<str>, Unpassed>),
@@ -131,7 +133,12 @@ impl SessionTask {
             self.received = 0;
         }
         match self.outgoing(call) {
-            Some(Ok(outgoing)) => self.send(now, prompted.or(turn), outgoing),
+            Some(Ok(outgoing)) => {
+                self.send(now, prompted.or(turn), outgoing);
+                if let Some(turn) = prompted.filter(|_| !self.agent_says_insertion()) {
+                    self.outward.push(Outward::Inserted(turn));
+                }
+            }
             Some(Err(error)) if prompted.is_some() => {
                 self.inputs.push_back(Input::PromptAnswered(Err(error)));
             }
@@ -142,6 +149,11 @@ impl SessionTask {
             // The machine asks only for what was advertised, and only while an agent runs.
             None => {}
         }
+    }
+
+    /// Whether the agent says when a prompt is part of the conversation. In version 1 it is by being sent.
+    fn agent_says_insertion(&self) -> bool {
+        self.agent.as_ref().is_some_and(|agent| agent.connection.version() == ProtocolVersion::V2)
     }
 
     /// The line of a call; `None` if there is no agent or it has no such method.
@@ -158,6 +170,7 @@ impl SessionTask {
         let session = &self.machine.lineage()?.current().session;
         match call {
             Call::New => None,
+            Call::Fork => Some(connection.fork_session(session, place)),
             Call::Resume => Some(connection.resume()?.request(session, place)),
             Call::Replay => Some(connection.replay()?.request(session, place)),
             Call::Load => Some(connection.load()?.request(session, place)),
@@ -268,7 +281,10 @@ impl SessionTask {
             Answer::Opened(Err(error)) | Answer::Restored(Err(error)) => {
                 self.step(Input::SetupRefused { reading: error.reading(), error });
             }
-            Answer::Inserted => self.step(Input::PromptInserted),
+            Answer::Inserted => {
+                self.outward.extend(self.machine.current_turn().map(Outward::Inserted));
+                self.step(Input::PromptInserted);
+            }
             Answer::Prompted(answer) => self.step(Input::PromptAnswered(answer)),
             Answer::Passed(pass, answer) => self.step(Input::PassAnswered { pass, answer }),
             Answer::Closed(_) => self.step(Input::CloseAnswered),
@@ -324,6 +340,7 @@ impl SessionTask {
                 self.over |= news.is_err() && !self.keeper.has_record();
             }
             Outward::Accepted(request, turn) => self.waiters.tell_accepted(&request, turn),
+            Outward::Inserted(turn) => self.waiters.tell_inserted(turn),
             Outward::Refused(request, refusal) => {
                 self.given.remove(&request);
                 self.waiters.tell_refused(&request, refusal);

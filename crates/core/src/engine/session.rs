@@ -8,7 +8,9 @@ use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::acp::client::Offered;
 use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
-use crate::model::{AgentError, McpServer, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId};
+use crate::model::{
+    AgentError, McpServer, ProtocolVersion, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId,
+};
 use crate::store::{SessionWriter, Store, StoreError};
 
 use super::advice::Question;
@@ -53,6 +55,7 @@ pub struct SessionStatus {
 pub(super) struct Offers {
     pub(super) offered: Arc<Offered>,
     pub(super) answer: Option<Arc<str>>,
+    pub(super) version: Option<ProtocolVersion>,
 }
 
 /// What a session's task tells its holders.
@@ -83,6 +86,7 @@ pub struct TurnTicket {
     pub turn: TurnId,
     /// The client's name for it.
     pub request: RequestId,
+    inserted: oneshot::Receiver<()>,
     over: oneshot::Receiver<Turn>,
     record: RecordId,
     fate: Fate,
@@ -149,6 +153,11 @@ impl Session {
         self.offers.borrow().answer.clone()
     }
 
+    /// The version of the protocol that is spoken with its agent, likewise: what it offers is told in this one.
+    pub fn agent_version(&self) -> Option<ProtocolVersion> {
+        self.offers.borrow().version
+    }
+
     /// How long the agent may have nothing to do before it is parked; `None` for ever.
     pub async fn set_idle_time(&self, limit: Option<Duration>) -> Result<(), SessionError> {
         self.send(Command::Idle(limit)).await
@@ -209,14 +218,15 @@ impl Session {
             return Err(PromptProblem::TooLong { limit: self.longest_prompt }.into());
         }
         let (accepted, answer) = oneshot::channel();
+        let (inserted, insertion) = oneshot::channel();
         let (over, wait) = oneshot::channel();
         let request = prompt.request.clone();
-        let waiter = PromptWaiter { accepted, over, advisor };
+        let waiter = PromptWaiter { accepted, inserted, over, advisor };
         self.send(Command::Prompt { prompt: Box::new(prompt), waiter }).await?;
         match answer.await {
             Ok(Ok(turn)) => {
                 let (record, fate) = (self.record.clone(), self.fate.clone());
-                Ok(TurnTicket { turn, request, over: wait, record, fate })
+                Ok(TurnTicket { turn, request, inserted: insertion, over: wait, record, fate })
             }
             Ok(Err(Refusal::Closing)) => Err(SessionError::Closing(self.record.clone())),
             Ok(Err(Refusal::QueueFull)) => Err(SessionError::QueueFull(self.record.clone())),
@@ -383,6 +393,12 @@ impl Drop for Unclaimed {
 }
 
 impl TurnTicket {
+    /// Waits until the prompt is part of the conversation: it is on its way to the agent, and one of version 2 has taken
+    /// it in. Whether it is: it may have failed or been cancelled first.
+    pub async fn inserted(&mut self) -> bool {
+        (&mut self.inserted).await.is_ok()
+    }
+
     /// Waits for the turn to end. Not waiting does not end it.
     pub async fn over(self) -> Result<Turn, SessionError> {
         self.over.await.map_err(|_| gone(&self.fate, &self.record))

@@ -37,11 +37,13 @@ impl SessionTask {
     fn tell_offers(&mut self) {
         let Some(agent) = self.agent.as_ref().filter(|_| self.machine.is_live()) else { return };
         let (offered, answer) = (agent.connection.offered(), agent.connection.answer());
+        let version = agent.connection.version();
         self.told.offers.send_if_modified(|told| {
             let is_told = Arc::ptr_eq(&told.offered, offered)
                 && told.answer.as_ref().is_some_and(|told| Arc::ptr_eq(told, answer));
             if !is_told {
-                *told = Offers { offered: offered.clone(), answer: Some(answer.clone()) };
+                *told =
+                    Offers { offered: offered.clone(), answer: Some(answer.clone()), version: Some(version) };
             }
             !is_told
         });

@@ -18,6 +18,8 @@ pub(super) fn tell<T>(waiter: oneshot::Sender<T>, news: T) {
 /// What a client that prompts waits for.
 pub(super) struct PromptWaiter {
     pub(super) accepted: oneshot::Sender<Result<TurnId, Refusal>>,
+    /// Dropped untold if the prompt never becomes part of the conversation.
+    pub(super) inserted: oneshot::Sender<()>,
     pub(super) over: oneshot::Sender<Turn>,
     /// Whom to ask what the agent asks.
     pub(super) advisor: Option<Advisor>,
@@ -31,6 +33,7 @@ pub(super) struct Waiters {
     pub(super) prompts: HashMap<RequestId, PromptWaiter>,
     /// Those whose request went to the agent.
     pub(super) passes: HashMap<PassId, oneshot::Sender<Result<Arc<str>, Unpassed>>>,
+    inserted: HashMap<TurnId, oneshot::Sender<()>>,
     over: HashMap<TurnId, oneshot::Sender<Turn>>,
     /// Whom to ask what the agent asks in a turn.
     advisors: HashMap<TurnId, Advisor>,
@@ -66,7 +69,8 @@ impl Waiters {
     }
 
     pub(super) fn tell_accepted(&mut self, request: &RequestId, turn: TurnId) {
-        if let Some(PromptWaiter { accepted, over, advisor }) = self.prompts.remove(request) {
+        if let Some(PromptWaiter { accepted, inserted, over, advisor }) = self.prompts.remove(request) {
+            self.inserted.insert(turn, inserted);
             self.over.insert(turn, over);
             self.advisors.extend(advisor.map(|advisor| (turn, advisor)));
             tell(accepted, Ok(turn));
@@ -80,7 +84,14 @@ impl Waiters {
         }
     }
 
+    pub(super) fn tell_inserted(&mut self, turn: TurnId) {
+        if let Some(inserted) = self.inserted.remove(&turn) {
+            tell(inserted, ());
+        }
+    }
+
     pub(super) fn tell_over(&mut self, turn: Turn) {
+        self.inserted.remove(&turn.id);
         self.advisors.remove(&turn.id);
         self.askers.remove(&turn.request);
         if let Some(over) = self.over.remove(&turn.id) {

@@ -12,8 +12,9 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::acp::agent::ClientLink;
+use crate::acp::offers::as_result;
 use crate::acp::render::Rendering;
-use crate::engine::{Hold, RecordFollower, RestoreSession, Session};
+use crate::engine::{Engine, Hold, RecordFollower, RestoreSession, Session};
 use crate::model::{Event, RecordId, RequestId, Seq};
 use crate::store::{Store, StoreError};
 use crate::wire::WireError;
@@ -88,6 +89,7 @@ pub(super) struct Updates {
     pub(super) rendering: Rendering,
     pub(super) own: OwnPrompts,
     pub(super) store: Arc<dyn Store>,
+    pub(super) engine: Engine,
 }
 
 /// A stream that runs.
@@ -158,6 +160,15 @@ impl Attachment {
         taken.filter(|stream| !stream.task.is_finished())
     }
 
+    /// Lets go of everything, and waits until nothing more is told.
+    pub(super) async fn end(self) {
+        let Self { hold, seat, streams, .. } = self;
+        drop((hold, seat));
+        for stream in streams {
+            stream.stop().await;
+        }
+    }
+
     /// The streams, until they have passed this event: it comes before the answer to what has just been done.
     pub(super) fn until(&self, last: Option<Seq>) -> Passing {
         Passing { last, streams: self.streams.iter().map(|stream| stream.passed.clone()).collect() }
@@ -187,6 +198,14 @@ impl How {
         }
     }
 
+    /// What is told when no event is at hand.
+    fn pause(&mut self) -> Option<String> {
+        match self {
+            Self::Updates(updates) => updates.rendering.pause(),
+            Self::Events => None,
+        }
+    }
+
     async fn lines(&mut self, record: &RecordId, event: &Event) -> Result<Vec<String>, StoreError> {
         match self {
             Self::Updates(updates) => updates.lines(record, event).await,
@@ -198,6 +217,11 @@ impl How {
 impl Updates {
     async fn lines(&mut self, record: &RecordId, event: &Event) -> Result<Vec<String>, StoreError> {
         teach(&mut self.rendering, &self.store, record, event).await?;
+        if self.rendering.lacks_offers(event)
+            && let Ok(Some(session)) = self.engine.running(record).await
+        {
+            self.rendering.offers(&as_result(&session.offered()));
+        }
         Ok(self.rendering.tell(event, &|request| self.own.has(request)))
     }
 }
@@ -234,7 +258,10 @@ async fn run(
         return;
     }
     while let Ok(Some(event)) = follower.next().await {
-        let Ok(lines) = how.lines(record, &event).await else { return };
+        let Ok(mut lines) = how.lines(record, &event).await else { return };
+        if !follower.has_ready() {
+            lines.extend(how.pause());
+        }
         if pass_on(lines, link).await.is_err() {
             return;
         }

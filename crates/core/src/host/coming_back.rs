@@ -1,14 +1,14 @@
 //! What is looked at before a session is brought back for a client: whether it is there, or can be had from the agent;
 //! whether it is where the client thinks it is; and with which servers its agent runs.
 
-use crate::acp::agent::{CallError, RestoreCall};
+use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
 use crate::engine::{NewSession, Servers, SessionError};
 use crate::model::{AgentError, RecordId};
 
-use super::connection::{Connection, problem, read_meta, record_of, source};
+use super::connection::{Connection, for_agent, problem, read_meta, record_of, source};
 use super::fault;
 use super::list;
-use super::meta::{RestoreMeta, ServersMeta};
+use super::meta::{NewMeta, RestoreMeta, ServersMeta};
 use super::opening::Opened;
 
 impl Connection {
@@ -40,12 +40,35 @@ impl Connection {
         let list = call.mcp_servers.clone().unwrap_or_default();
         let mcp_servers = Servers { source: source(&meta.start)?, ..list.into() };
         let environment = meta.start.take_environment();
-        let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd.clone(), environment) };
+        let new = NewSession {
+            mcp_servers,
+            meta: for_agent(call.meta.as_deref()),
+            ..NewSession::new(agent, call.cwd.clone(), environment)
+        };
         match self.host.engine.adopt(new, call.session.clone()).await {
             Ok(_) => Ok(()),
             Err(SessionError::Agent(AgentError::NotRestored { .. })) => Err(fault::unknown(record)),
             Err(error) => Err(self.refused(&error)),
         }
+    }
+
+    /// Begins a session that knows what another one does, in a process of the agent that is started as this client
+    /// would start it.
+    pub(super) async fn fork(&self, call: ForkCall, link: &ClientLink) -> Result<Opened, CallError> {
+        let record = record_of(&call.session);
+        let kept = self.host.engine.record(&record).await.map_err(|error| self.refused(&error))?;
+        let kept = kept.ok_or_else(|| fault::unknown(&record))?;
+        let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
+        self.defaults.complete(&mut meta.start);
+        let moved = self.defaults.agent(meta.agent.take()).filter(|agent| agent.key() == kept.agent.key());
+        let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
+        let (agent, environment) = (moved.unwrap_or(kept.agent), meta.start.take_environment());
+        let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
+        let opened = self.host.fork(&record, new).await?;
+        self.set_idle_time(&opened.session, &meta.start).await?;
+        let seat = self.seat(opened.session.record_id(), &meta.start, link);
+        let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);
+        Ok(Opened { seat, updates, with_seq, ..opened })
     }
 
     /// Lets the agent be started anew if it runs with other servers than this client has named, nothing runs, and

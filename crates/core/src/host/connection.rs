@@ -13,15 +13,15 @@ use serde::de::DeserializeOwned;
 
 use crate::acp::Cursor;
 use crate::acp::agent::{
-    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ListCall,
-    LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage,
-    SessionSetup, SetModeCall, SetOptionCall, TurnLink,
+    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
+    ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
+    SessionPage, SessionSetup, SetModeCall, SetOptionCall, TurnLink,
 };
 use crate::acp::render::{Bounds, Rendering};
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::machine::Awakening;
 use crate::model::{AbsolutePath, AcpSessionId, McpServer, ProtocolVersion, RecordId, Seq};
-use crate::wire::WireError;
+use crate::wire::{WireError, splice};
 
 use super::Host;
 use super::attachment::{self, Attachment, Form, Gate, Gated, How, Telling, Updates};
@@ -32,7 +32,7 @@ use super::meta::{HostMeta, NewMeta, PROTOCOL, ReplayMeta, RestoreMeta, StartMet
 use super::opening::Opened;
 use super::passed;
 use super::questions::{ConnectionId, Seat};
-use super::replaying::{CursorError, KeptEvents, Replaying, catch_up};
+use super::replaying::{CursorError, KeptEvents, Replaying, standing};
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -67,7 +67,10 @@ pub(super) fn offer(version: &str) -> Offer {
         Feature::Audio,
         Feature::EmbeddedContext,
     ];
-    Offer::new("acpx", version, features).with_meta(acpx_meta(&meta))
+    Offer::new("acpx", version, features)
+        .up_to(ProtocolVersion::V2)
+        .tells_states()
+        .with_meta(acpx_meta(&meta))
 }
 
 impl Connection {
@@ -102,7 +105,8 @@ impl Connection {
     fn updates(&self, record: &RecordId, attachment: &Attachment, link: &ClientLink, with_seq: bool) -> How {
         let rendering = Rendering::new(record, link.client()).with_seq(with_seq);
         let (own, store) = (attachment.own.clone(), Arc::clone(&self.host.store));
-        How::Updates(Box::new(Updates { rendering, own, store }))
+        let engine = self.host.engine.clone();
+        How::Updates(Box::new(Updates { rendering, own, store, engine }))
     }
 
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
@@ -121,7 +125,8 @@ impl Connection {
         self.defaults.complete(&mut meta.start);
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let environment = meta.start.take_environment();
-        let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
+        let (new, said) = (NewSession::new(agent, call.cwd, environment), for_agent(call.meta.as_deref()));
+        let new = NewSession { mcp_servers, meta: said, ..new };
         let opened = match meta.shell {
             None => self.host.open(new).await?,
             Some(shell) => self.host.open_in_shell(new, shell).await?,
@@ -142,6 +147,7 @@ impl Connection {
         let record = record_of(&call.session);
         let names_servers = call.mcp_servers.is_some();
         let restore = self.restoring(&record, call.mcp_servers, meta).await?;
+        let restore = RestoreSession { meta: for_agent(call.meta.as_deref()), ..restore };
         let session = self.host.engine.attach(&record, &restore).await;
         let opened = Opened::known(session.map_err(|error| self.refused(&error))?, restore);
         let opened = Opened { seat: self.seat(&record, &meta.start, link), ..opened };
@@ -154,7 +160,7 @@ impl Connection {
 
     /// A place among those who are asked, for a client that has a person before it: one that wants to be told
     /// updates, and that no agent has started.
-    fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
+    pub(super) fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
         let can_be_asked = !self.confined && !start.without_updates;
         can_be_asked.then(|| self.host.askable.sit(record, self.number, link))
     }
@@ -192,11 +198,21 @@ impl Connection {
             let kept = kept.ok_or_else(|| fault::unknown(record))?;
             self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await
         };
-        let agent = self.defaults.agent(meta.agent.take());
+        let named = meta.agent.take();
+        let agent = self.defaults.agent(named.clone());
+        let agent = match agent {
+            // A session goes on in the version that it has been spoken in, unless another is asked for.
+            Some(agent) if !self.defaults.says_protocol(named.as_ref()) => {
+                let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
+                let protocol = kept.map_or(agent.protocol, |kept| kept.agent.protocol);
+                Some(agent.with_protocol(protocol))
+            }
+            agent => agent,
+        };
         Ok(RestoreSession { options: meta.wishes.into(), agent, environment, meta: None, mcp_servers })
     }
 
-    async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {
+    pub(super) async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {
         let Some(millis) = start.idle_ms else { return Ok(()) };
         let limit = (millis > 0).then(|| Duration::from_millis(millis));
         session.set_idle_time(limit).await.map_err(|error| self.refused(&error))
@@ -206,7 +222,9 @@ impl Connection {
     /// when it has the answer.
     fn answer(&self, client: AcpSessionId, opened: Opened, gate: Gate, link: &ClientLink) -> SessionSetup {
         let mut setup = SessionSetup::new(client);
-        setup.raw = passed::offered(&opened.session);
+        let (raw, commands) = passed::offered(&opened.session, link);
+        setup.raw = raw;
+        setup.afterwards.extend(commands);
         if let Some(meta) = opened.meta() {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
@@ -252,7 +270,7 @@ impl Connection {
         let record = opened.session.record_id().clone();
         let Some(cursor) = cursor else {
             let how = self.wake(&opened, &meta).await?;
-            self.tell_standing(&record, opened.from, link).await?;
+            self.tell_standing(&opened.session, None, link).await?;
             return Ok(self.answer(client, Opened { how, ..opened }, Gate::default(), link));
         };
         let was_told = self.pause_updates(&record).await;
@@ -268,20 +286,27 @@ impl Connection {
         let (replayed, how) = tokio::join!(replay, self.wake(&opened, &meta));
         let how = how?;
         replayed?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
-        self.tell_standing(&record, from, link).await?;
+        // Whoever goes on after an event it has seen may have missed an end.
+        let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
+        self.tell_standing(&opened.session, missed, link).await?;
         Ok(self.answer(client, Opened { how, from, ..opened }, gate, link))
     }
 
-    /// Tells a client of version 2 how the session stands before the event it goes on with.
-    async fn tell_standing(&self, record: &RecordId, from: Seq, link: &ClientLink) -> Result<(), CallError> {
+    /// Tells a client of version 2 how the session stands by now, and the last end of work if it missed that.
+    async fn tell_standing(
+        &self,
+        session: &Session,
+        missed: Option<Seq>,
+        link: &ClientLink,
+    ) -> Result<(), CallError> {
         if link.client().protocol == ProtocolVersion::V1 {
             return Ok(());
         }
-        let mut rendering = Rendering::new(record, link.client());
-        catch_up(&mut rendering, &self.host.store, record, from).await.map_err(fault::not_kept)?;
-        let lines = rendering.standing().into_iter().collect();
-        let told = attachment::pass_on(lines, link).await;
-        told.map_err(|source| CallError::NotTold { session: client_session(record), source })
+        let (record, now) = (session.record_id(), session.last_seq().map_or(Seq::FIRST, Seq::next));
+        let state = standing(&self.host.store, record, now).await.map_err(fault::not_kept)?;
+        let client = client_session(record);
+        let told = link.tell(&client, &state.standing(missed)).await;
+        told.map_err(|source| CallError::NotTold { session: client, source })
     }
 
     /// Where a client's replay begins.
@@ -349,16 +374,34 @@ impl AgentService for Connection {
         self.log_out().await
     }
 
-    async fn set_mode(&self, call: SetModeCall) -> Result<(), CallError> {
-        self.pass_mode(call).await
+    async fn set_mode(&self, call: SetModeCall, link: ClientLink) -> Result<(), CallError> {
+        self.pass_mode(call, &link).await
     }
 
-    async fn set_option(&self, call: SetOptionCall) -> Result<String, CallError> {
-        self.pass_option(call).await
+    async fn set_option(&self, call: SetOptionCall, link: ClientLink) -> Result<String, CallError> {
+        self.pass_option(call, &link).await
+    }
+
+    /// A client of version 2 sees what the session does, whoever asked for it, and what it sees it can stop. One of
+    /// version 1 only knows of its own turns.
+    async fn cancel_others(&self, session: AcpSessionId, link: ClientLink) {
+        if link.client().protocol == ProtocolVersion::V2
+            && let Ok(Some(session)) = self.host.engine.running(&record_of(&session)).await
+            && session.status().has_work
+        {
+            // A session that is gone does nothing more.
+            drop(session.cancel(None).await);
+        }
     }
 
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let opened = self.open(call, &link).await?;
+        let client = client_session(opened.session.record_id());
+        Ok(self.answer(client, opened, Gate::default(), &link))
+    }
+
+    async fn fork_session(&self, call: ForkCall, link: ClientLink) -> Result<SessionSetup, CallError> {
+        let opened = self.fork(call, &link).await?;
         let client = client_session(opened.session.record_id());
         Ok(self.answer(client, opened, Gate::default(), &link))
     }
@@ -388,7 +431,9 @@ impl AgentService for Connection {
     /// The client has its turns cancelled and lets go. The last one to do so frees the agent.
     async fn close_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         let record = record_of(&session);
-        if self.attachments().remove(&record).is_some() {
+        let attachment = self.attachments().remove(&record);
+        if let Some(attachment) = attachment {
+            attachment.end().await;
             let session = self.host.engine.running(&record).await;
             if let Some(session) = session.map_err(|error| self.refused(&error))?
                 && !session.is_held()
@@ -407,7 +452,10 @@ impl AgentService for Connection {
     /// The record is gone for everybody: whoever else has it in use finds an unknown session.
     async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         let record = record_of(&session);
-        self.attachments().remove(&record);
+        let attachment = self.attachments().remove(&record);
+        if let Some(attachment) = attachment {
+            attachment.end().await;
+        }
         self.host.engine.delete(&record).await.map_err(|error| self.refused(&error))
     }
 
@@ -436,6 +484,15 @@ pub(super) fn read_meta<T: DeserializeOwned + Default>(meta: Option<&str>) -> Re
     let read: Under<T> =
         serde_json::from_str(meta).map_err(|error| problem("_meta.acpx", error.to_string()))?;
     Ok(read.acpx.unwrap_or_default())
+}
+
+/// What a client says under `_meta` for its agent: everything but what is ours.
+pub(super) fn for_agent(meta: Option<&str>) -> Option<Arc<str>> {
+    let meta = meta?;
+    let rest = splice::without(meta, &["acpx"]);
+    let rest = rest.as_deref().unwrap_or(meta);
+    let is_empty = rest.trim_start_matches('{').trim_start().starts_with('}');
+    (!is_empty).then(|| rest.into())
 }
 
 /// The members of `_meta` with ours among them.

@@ -32,6 +32,12 @@ impl Defaults {
         named.or_else(|| self.client().agent.clone()).and_then(AgentMeta::spec)
     }
 
+    /// Whether a client says in which version the agent of a request is to be spoken to.
+    pub(super) fn says_protocol(&self, named: Option<&AgentMeta>) -> bool {
+        let client = self.client();
+        named.or(client.agent.as_ref()).is_some_and(|agent| agent.protocol.is_some())
+    }
+
     /// The directory that the client was started in, if it said so.
     pub(super) fn cwd(&self) -> Option<AbsolutePath> {
         AbsolutePath::new(self.client().cwd.as_deref()?).ok()

@@ -12,8 +12,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::machine::Awakening;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, PermissionPolicy, RecordId,
-    SessionIdentity, WakeOptions,
+    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, PermissionPolicy, ProtocolVersion,
+    RecordId, SessionIdentity, WakeOptions,
 };
 use crate::tools::Environment;
 
@@ -211,7 +211,16 @@ pub struct AgentMeta {
     pub name: Option<String>,
     /// The program and its arguments.
     pub argv: Vec<String>,
+    /// The newest version of the protocol that it is asked for; absent, the first, or the one that a session has been
+    /// spoken in.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub protocol: Option<ProtocolMeta>,
 }
+
+/// A version of the protocol, by its number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "u16", into = "u16")]
+pub struct ProtocolMeta(pub ProtocolVersion);
 
 /// What a shell finds a session by, beside agent and directory.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -315,6 +324,16 @@ pub struct TurnMeta {
     /// The record's last event when the turn was over: whoever follows goes on after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+}
+
+/// In the answer to `session/prompt` of version 2, which comes when the prompt is part of the conversation.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct InsertedMeta {
+    /// The turn's number within its record.
+    pub turn: u64,
+    /// The client's name for the prompt.
+    pub request_id: String,
 }
 
 /// A text of the operating system: almost always Unicode, and otherwise bytes.
@@ -458,7 +477,24 @@ impl PolicyMeta {
 impl From<&AgentSpec> for AgentMeta {
     fn from(agent: &AgentSpec) -> Self {
         let argv = std::iter::once(&agent.program).chain(&agent.args).cloned().collect();
-        Self { name: agent.name.clone(), argv }
+        // The first version is what is meant by saying nothing.
+        let protocol = Some(ProtocolMeta(agent.protocol)).filter(|_| agent.protocol != ProtocolVersion::V1);
+        Self { name: agent.name.clone(), argv, protocol }
+    }
+}
+
+impl TryFrom<u16> for ProtocolMeta {
+    type Error = String;
+
+    fn try_from(number: u16) -> Result<Self, String> {
+        let version = ProtocolVersion::from_number(number);
+        version.map(Self).ok_or_else(|| format!("{number} is no version of the protocol that is spoken here"))
+    }
+}
+
+impl From<ProtocolMeta> for u16 {
+    fn from(ProtocolMeta(version): ProtocolMeta) -> Self {
+        version.number()
     }
 }
 
@@ -467,6 +503,8 @@ impl AgentMeta {
     pub(super) fn spec(self) -> Option<AgentSpec> {
         let mut argv = self.argv.into_iter();
         let spec = AgentSpec::new(argv.next().filter(|program| !program.is_empty())?, argv);
+        let spec =
+            spec.with_protocol(self.protocol.map_or(ProtocolVersion::V1, |ProtocolMeta(version)| version));
         Some(match self.name {
             Some(name) => spec.named(name),
             None => spec,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::acp::agent::CallError;
-use crate::engine::{Hold, NewSession, RestoreSession, Session, SessionError, Unclaimed};
+use crate::engine::{Forked, Hold, NewSession, RestoreSession, Session, SessionError, Unclaimed};
 use crate::machine::Awakening;
 use crate::model::{AbsolutePath, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
@@ -104,6 +104,15 @@ impl Host {
         made.map(|made| Opened::new(made, given)).map_err(|error| self.refused(&error))
     }
 
+    /// Makes a session that the agent forks from another one's. What was said in that one is no news.
+    pub(super) async fn fork(&self, of: &RecordId, new: NewSession) -> Result<Opened, CallError> {
+        let given = given_again(&new);
+        let forked = self.engine.fork(of, new).await.map_err(|error| self.refused(&error))?;
+        let Forked { session, unclaimed, copied } = forked;
+        let from = copied.map_or(Seq::FIRST, Seq::next);
+        Ok(Opened { from, ..Opened::new((session, unclaimed), given) })
+    }
+
     /// Makes a session that a shell can find, one at a time in one place: what is there is kept or gives way.
     pub(super) async fn open_in_shell(
         self: &Arc<Self>,
@@ -179,7 +188,10 @@ impl Host {
         } else {
             Some(new.mcp_servers.clone())
         };
-        let given = RestoreSession { mcp_servers, ..given_again(&new) };
+        // It goes on in the version that it has been spoken in, unless a newer one is asked for.
+        let protocol = there.agent.protocol.max(new.agent.protocol);
+        let agent = Some(new.agent.clone().with_protocol(protocol));
+        let given = RestoreSession { agent, mcp_servers, ..given_again(&new) };
         let session = self.engine.attach(&there.id, &given).await.map_err(|error| self.refused(&error))?;
         Ok(Opened::known(session, given))
     }

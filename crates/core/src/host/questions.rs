@@ -6,15 +6,18 @@
 //! that grants nothing.
 
 use std::borrow::Cow;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
-use tokio::task::JoinSet;
+use tokio::task::{AbortHandle, JoinSet};
 
 use crate::acp::agent::{AskError, ClientLink, PermissionOutcome};
-use crate::acp::{pass_on_params, translate};
+use crate::acp::pass_on_params;
+use crate::acp::translate::{
+    elicitation_answer_to_v1, elicitation_to_v2, permission_to_v1, permission_to_v2,
+};
 use crate::engine::{Advice, Question, QuestionKind};
 use crate::model::{ProtocolVersion, RecordId};
 use crate::wire::WireError;
@@ -22,8 +25,8 @@ use crate::wire::WireError;
 /// How many questions of one turn may be open, and as many again may wait for that.
 const QUESTIONS: usize = 16;
 
-/// The id of the tool call that a permission is about in version 1, if it is about none.
-const NO_CALL: &str = "permission";
+/// The tool call that a permission of version 2 about nothing in particular is asked for in version 1, which wants one.
+const UNNAMED_CALL: &str = "acpx.permission";
 
 /// The clients that can be asked about each record.
 #[derive(Debug, Default)]
@@ -57,12 +60,13 @@ pub(super) struct TurnClient {
     presence: watch::Receiver<()>,
 }
 
-/// What an agent asks, as it is put to clients.
+/// What an agent asks, about the session as clients call it.
+#[derive(Debug)]
 struct Asked {
     kind: QuestionKind,
-    params: String,
-    /// The version of the protocol that they are in.
+    /// The version that the params are in.
     version: ProtocolVersion,
+    params: String,
 }
 
 /// What came of asking one client.
@@ -173,11 +177,13 @@ async fn settle(
     record: RecordId,
     mut own: Option<TurnClient>,
 ) {
-    let Some(asked) = Asked::of(&question, &record) else { return question.answer(Advice::Reject) };
-    let asked = Arc::new(asked);
-    own = own.filter(|own| asked.is_for(&own.link));
+    let Some(params) = pass_on_params(question.params(), record.as_str()) else {
+        return question.answer(Advice::Reject);
+    };
+    let asked = Arc::new(Asked { kind: question.kind(), version: question.version(), params });
+    own = own.filter(|own| asked.can_be_put_to(&own.link));
     let mut changed = askable.changed.subscribe();
-    let mut put_to = HashSet::new();
+    let mut put_to = HashMap::<ConnectionId, AbortHandle>::new();
     let mut asking = JoinSet::new();
     let mut is_anybody_there = false;
     loop {
@@ -186,10 +192,14 @@ async fn settle(
             Some(own) => vec![(own.connection, own.link.clone())],
             None => askable.of(&record),
         };
+        // Whoever has closed the session hears no more of it.
+        let is_left = |known: &ConnectionId| to_ask.iter().all(|(connection, _)| connection != known);
+        put_to.iter().filter(|(known, _)| is_left(known)).for_each(|(_, task)| task.abort());
         for (connection, link) in to_ask {
-            if asked.is_for(&link) && put_to.insert(connection) {
+            if asked.can_be_put_to(&link) && !put_to.contains_key(&connection) {
                 let asked = Arc::clone(&asked);
-                asking.spawn(async move { (connection, asked.put(&link).await) });
+                let task = asking.spawn(async move { (connection, asked.put_to(&link).await) });
+                put_to.insert(connection, task);
             }
         }
         if asking.is_empty() {
@@ -210,7 +220,7 @@ async fn settle(
                 Ok((connection, Said::Gone)) => {
                     own = own.filter(|own| own.connection != connection);
                 }
-                // Nothing ends it but ourselves.
+                // It was taken back.
                 Err(_) => {}
             },
             () = own_is_gone => {}
@@ -220,14 +230,8 @@ async fn settle(
 }
 
 impl Asked {
-    /// A question about a record, as its clients call it; `None` if it is about no session.
-    fn of(question: &Question, record: &RecordId) -> Option<Self> {
-        let params = pass_on_params(question.params(), record.as_str())?;
-        Some(Self { kind: question.kind(), params, version: question.version() })
-    }
-
-    /// Whether a client takes such a question. Every client takes permissions.
-    fn is_for(&self, link: &ClientLink) -> bool {
+    /// Whether a client takes questions of this kind. Every client takes permissions.
+    fn can_be_put_to(&self, link: &ClientLink) -> bool {
         #[derive(Deserialize)]
         struct Mode<'a> {
             #[serde(borrow)]
@@ -243,36 +247,18 @@ impl Asked {
         }
     }
 
-    /// The params in a client's version of the protocol; `None` if they cannot be said in it.
-    fn in_version(&self, version: ProtocolVersion) -> Option<Cow<'_, str>> {
-        let translated = match (self.kind, self.version, version) {
-            (QuestionKind::Permission, ProtocolVersion::V1, ProtocolVersion::V2) => {
-                translate::permission_to_v2(&self.params)
-            }
-            (QuestionKind::Permission, ProtocolVersion::V2, ProtocolVersion::V1) => {
-                translate::permission_to_v1(&self.params, NO_CALL)
-            }
-            (QuestionKind::Elicitation, ProtocolVersion::V1, ProtocolVersion::V2) => {
-                translate::elicitation_to_v2(&self.params)
-            }
-            _ => return Some(Cow::Borrowed(&self.params)),
-        };
-        translated.map(|params| Cow::Owned(params.into()))
-    }
-
-    /// Puts it to one client. Dropping this takes it back.
-    async fn put(&self, link: &ClientLink) -> Said {
-        let version = link.client().protocol;
-        let Some(params) = self.in_version(version) else { return Said::Nothing };
+    /// Puts the question to one client, in its own version of the protocol. Dropping this takes it back.
+    async fn put_to(&self, link: &ClientLink) -> Said {
+        let client = link.client().protocol;
+        let Some(params) = self.params_for(client) else { return Said::Nothing };
         let said = match self.kind {
             QuestionKind::Permission => link.pass_on_question(&params).await.map(|outcome| match outcome {
                 PermissionOutcome::Selected(option) => Advice::Choose(option.into()),
                 PermissionOutcome::Cancelled => Advice::Cancel,
             }),
             QuestionKind::Elicitation => link.ask("elicitation/create", &params).await.map(|result| {
-                let is_newer = (self.version, version) == (ProtocolVersion::V1, ProtocolVersion::V2);
-                let result = if is_newer { translate::elicitation_answer_to_v1(&result) } else { result };
-                Advice::Say(result.into())
+                let is_new = (self.version, client) == (ProtocolVersion::V1, ProtocolVersion::V2);
+                Advice::Say(if is_new { elicitation_answer_to_v1(&result).into() } else { result.into() })
             }),
         };
         match said {
@@ -282,5 +268,20 @@ impl Asked {
             }
             Err(AskError::NotSent(_) | AskError::Refused(_) | AskError::Unreadable) => Said::Nothing,
         }
+    }
+
+    /// The question in this version; `None` if it cannot be said there.
+    fn params_for(&self, client: ProtocolVersion) -> Option<Cow<'_, str>> {
+        use ProtocolVersion::{V1, V2};
+        let translated = match (self.kind, self.version, client) {
+            (QuestionKind::Permission, V1, V2) => permission_to_v2(&self.params)?,
+            (QuestionKind::Permission, V2, V1) => permission_to_v1(&self.params, UNNAMED_CALL)?,
+            (QuestionKind::Elicitation, V1, V2) => elicitation_to_v2(&self.params)?,
+            // A form of version 2 is read by version 1 as it is.
+            (QuestionKind::Elicitation, V2, V1) | (_, V1, V1) | (_, V2, V2) => {
+                return Some(Cow::Borrowed(&self.params));
+            }
+        };
+        Some(Cow::Owned(translated.into()))
     }
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use crate::acp::agent::ClientFacts;
-use crate::acp::render::{Bounds, KnownIds, Rendering, Replay, Survey};
+use crate::acp::render::{Bounds, KnownIds, Rendering, Replay, SessionState, Survey};
 use crate::acp::{Cursor, content};
 use crate::model::{
     Content, Event, EventKind, Fact, LineageIndex, OwnMessageId, RecordId, Seq, TurnId, Update,
@@ -75,6 +75,12 @@ impl KeptEvents {
         })
         .await
         .map(|found| found.unwrap_or(Seq::FIRST))
+    }
+
+    /// Whether a turn has begun: one that was cancelled before that is no part of the conversation.
+    pub(super) async fn has_begun(&self, turn: TurnId) -> Result<bool, StoreError> {
+        let begun = self.backwards(self.until.next(), |event| started(event).filter(|begun| *begun <= turn));
+        Ok(begun.await? == Some(turn))
     }
 
     async fn first_of(&self, turn: TurnId) -> Result<Seq, CursorError> {
@@ -191,6 +197,23 @@ pub(super) async fn teach(
         rendering.learn(kept.known_ids().await?, event.lineage);
     }
     Ok(())
+}
+
+/// How a session stands before an event.
+pub(super) async fn standing(
+    store: &Arc<dyn Store>,
+    record: &RecordId,
+    before: Seq,
+) -> Result<SessionState, StoreError> {
+    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(Seq(before.0.saturating_sub(1))));
+    let mut pages = kept.pages(kept.context_of(before).await?);
+    let mut state = SessionState::default();
+    while let Some(page) = pages.next().await? {
+        for event in &page {
+            state.take(event);
+        }
+    }
+    Ok(state)
 }
 
 /// Lets a rendering take in what it needs to go on from an event.

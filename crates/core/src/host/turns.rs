@@ -5,23 +5,27 @@
 //! hear the answer to.
 
 use std::pin::pin;
+use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::acp::agent::{CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall};
-use crate::engine::{Prompt, RestoreSession, Session, SessionError};
+use crate::acp::agent::{
+    CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall, TurnLink,
+};
+use crate::engine::{Prompt, RestoreSession, Session, SessionError, TurnTicket};
 use crate::model::{
     ClientName, EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
-    TurnOutcome, TurnState,
+    TurnOutcome, TurnState, prompt_message_id,
 };
 use crate::store::Store;
 
 use super::FromHost;
 use super::attachment::Attachment;
-use super::connection::{Connection, acpx_meta, problem, read_meta, record_of};
+use super::connection::{Connection, acpx_meta, for_agent, problem, read_meta, record_of};
 use super::fault;
-use super::meta::{FallbackMeta, PolicyMeta, PromptMeta, TurnMeta};
+use super::meta::{FallbackMeta, InsertedMeta, PolicyMeta, PromptMeta, TurnMeta};
 use super::questions::Presence;
+use super::replaying::KeptEvents;
 
 /// The notification that a prompt was accepted: it is on the disk and will be sent.
 pub(super) const ACCEPTED: &str = "_acpx/accepted";
@@ -42,14 +46,17 @@ impl Connection {
         &self,
         call: PromptCall,
         cancellation: Cancellation,
-        link: &ClientLink,
+        link: &TurnLink,
     ) -> Result<PromptAnswer, CallError> {
         let record = record_of(&call.session);
         let (session, given) = self.attached(&record).await?;
         let meta: PromptMeta = read_meta(call.meta.as_deref())?;
         let restore = RestoreSession { options: meta.wishes.into(), ..given };
-        let prompt =
-            self.prompt_of(&call, &meta)?.with_restore(restore.clone()).with_client(client_name(link));
+        let prompt = self
+            .prompt_of(&call, &meta)?
+            .with_restore(restore.clone())
+            .with_client(client_name(link))
+            .with_meta(for_agent(call.meta.as_deref()));
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
         let _own = own.map(|own| own.add(prompt.request()));
         let presence = Presence::default();
@@ -60,8 +67,9 @@ impl Connection {
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
             let request = match session.prompt_asking(prompt.clone(), advisor.clone()).await {
                 Ok(ticket) => {
-                    let (turn, request) = (ticket.turn, ticket.request.clone());
-                    break waiting.until(turn, &request, ticket.over()).await;
+                    // Whatever this client asks next is queued behind it.
+                    link.queued();
+                    break waiting.first(ticket).await;
                 }
                 Err(SessionError::RequestExists { request, .. }) => request,
                 Err(error) => break Err(error),
@@ -69,7 +77,10 @@ impl Connection {
             // A program that an agent started hears how its user's turn ends, and is not asked in its user's place.
             let advisor = Some(advisor.clone()).filter(|_| !self.confined);
             match session.join(&request, advisor).await {
-                Ok(Some(first)) => break waiting.again(&*self.host.store, first, from, restore).await,
+                Ok(Some(first)) => {
+                    link.queued();
+                    break waiting.again(&self.host.store, first, from, restore).await;
+                }
                 // The first was refused meanwhile, so this one is to be asked for by itself.
                 Ok(None) => {}
                 Err(error) => break Err(error),
@@ -120,21 +131,34 @@ impl Connection {
 /// A client that waits for a turn.
 struct Waiting<'a> {
     session: &'a Session,
-    link: &'a ClientLink,
+    link: &'a TurnLink,
     cancellation: Cancellation,
 }
 
 impl Waiting<'_> {
-    /// Waits for the end of a turn that somebody asked for before. One that has waited since its host died
-    /// begins now that a client of its record asks for it.
+    /// Waits for the end of a turn that this client has asked for.
+    async fn first(self, mut ticket: TurnTicket) -> Result<Option<Turn>, SessionError> {
+        let (turn, request) = (ticket.turn, ticket.request.clone());
+        let (session, link) = (self.session, self.link);
+        let over = async {
+            if ticket.inserted().await {
+                insert(session, link, turn, &request).await;
+            }
+            ticket.over().await
+        };
+        self.until(turn, &request, over).await
+    }
+
+    /// Waits for the end of a turn that was asked for before, from an event that is not after its end. A turn
+    /// that waits for a client of its own record has one now.
     async fn again(
         self,
-        store: &dyn Store,
+        store: &Arc<dyn Store>,
         first: Turn,
         from: Seq,
         restore: RestoreSession,
     ) -> Result<Option<Turn>, SessionError> {
-        let session = self.session.clone();
+        let (session, link) = (self.session, self.link);
         let mut follower = session.follow(from);
         let (id, request, record) = (first.id, first.request.clone(), session.record_id());
         let known = || async {
@@ -148,11 +172,18 @@ impl Waiting<'_> {
             }
             let mut turn = known().await?;
             while turn.is_open() {
+                if matches!(turn.state, TurnState::Dispatched { .. }) {
+                    insert(session, link, id, &request).await;
+                }
                 match follower.next().await? {
                     Some(event) if event.kind == EventKind::Fact => turn = known().await?,
                     Some(_) => {}
                     None => return Err(SessionError::ShutDown(record.clone())),
                 }
+            }
+            let kept = KeptEvents::new(Arc::clone(store), record.clone(), session.last_seq());
+            if kept.has_begun(id).await? {
+                insert(session, link, id, &request).await;
             }
             Ok(turn)
         };
@@ -192,6 +223,12 @@ impl Waiting<'_> {
         // A client that is gone does not miss it.
         drop(self.link.notify(ACCEPTED, &params.to_string()).await);
     }
+}
+
+/// Tells the client that its prompt is part of the conversation, under the id that it has in every telling.
+async fn insert(session: &Session, link: &TurnLink, turn: TurnId, request: &RequestId) {
+    let meta = InsertedMeta { turn: turn.0, request_id: request.to_string() };
+    link.inserted(&prompt_message_id(session.record_id(), turn), &acpx_meta(&meta)).await;
 }
 
 /// Who asks, if it said so.

@@ -26,7 +26,7 @@ pub struct AgentSpec {
 pub struct AgentBuild {
     /// The program and its arguments.
     pub command: Vec<String>,
-    /// The program's file as it stands: path, size and time, in words.
+    /// The program's file as it stands, path, size and time, and the version of the protocol it is asked for, in words.
     pub program: String,
 }
 

@@ -45,6 +45,11 @@ impl TurnLink {
         Self { link, insertion }
     }
 
+    /// Says that a service which queues prompts itself has this one in its queue: the next may come.
+    pub fn queued(&self) {
+        self.insertion.over();
+    }
+
     /// Says that the prompt is part of the conversation, as the user's message with this id. It is said once.
     ///
     /// To a client of version 2 this is the answer to its prompt, with this `_meta`; unless the service tells
@@ -83,7 +88,7 @@ impl Insertion {
         self.is_inserted.load(Ordering::Acquire)
     }
 
-    /// Whoever waited for it waits no longer: it is inserted, or never will be.
+    /// Whoever waited for it waits no longer: it has its place, or never will.
     pub(super) fn over(&self) {
         self.waited_for.lock().unwrap_or_else(PoisonError::into_inner).take();
     }

@@ -100,7 +100,7 @@ impl ClientLink {
     }
 
     /// Sends a `session/update` whose `update` object is in the client's version already.
-    pub(super) async fn tell(&self, session: &AcpSessionId, update: &str) -> Result<(), WireError> {
+    pub(crate) async fn tell(&self, session: &AcpSessionId, update: &str) -> Result<(), WireError> {
         let params = format!(r#"{{"sessionId":{},"update":{update}}}"#, to_json(session));
         self.peer.notify("session/update", &params).await
     }

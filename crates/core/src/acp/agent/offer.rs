@@ -156,7 +156,8 @@ impl Offer {
 
     /// The same offer by a service that queues prompts itself and tells its clients of version 2 what they say
     /// and which state a session is in. Its prompts come one after the other, each as soon as the one before is
-    /// [inserted](super::TurnLink::inserted), and the dispatcher only answers them.
+    /// [queued](super::TurnLink::queued) or [inserted](super::TurnLink::inserted), and the dispatcher only answers
+    /// them.
     #[must_use]
     pub fn tells_states(mut self) -> Self {
         self.tells_states = true;

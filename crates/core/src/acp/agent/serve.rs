@@ -169,8 +169,11 @@ impl<S: AgentService> Server<S> {
     fn notification(&mut self, message: &Message) {
         match message.method() {
             Some("session/cancel") => {
-                if let Ok(session) = call::cancelled_session(message.params()) {
-                    self.worker.sessions.cancel(&session);
+                if let Ok(session) = call::cancelled_session(message.params())
+                    && self.worker.sessions.cancel(&session)
+                    && self.tasks.len() < MAX_REQUESTS
+                {
+                    self.tasks.spawn(self.worker.clone().cancel_others(session));
                 }
             }
             Some("$/cancel_request") => {

@@ -136,15 +136,32 @@ pub trait AgentService: Send + Sync + 'static {
         pending()
     }
 
+    /// Stops what an active session does, of which nothing is a turn of this client's: another client asked for it, or
+    /// nobody did.
+    fn cancel_others(&self, session: AcpSessionId, link: ClientLink) -> impl Future<Output = ()> + Send {
+        drop((session, link));
+        ready(())
+    }
+
     /// Puts an active session into a mode.
-    fn set_mode(&self, call: SetModeCall) -> impl Future<Output = Result<(), CallError>> + Send {
+    fn set_mode(
+        &self,
+        call: SetModeCall,
+        link: ClientLink,
+    ) -> impl Future<Output = Result<(), CallError>> + Send {
+        drop(link);
         ready(Err(CallError::UnknownSession(call.session)))
     }
 
     /// Sets an option of an active session. The answer is a JSON object with all its `configOptions`. In version
     /// 2 the modes that a service tells as [`Modes`](super::Modes) are an option, which
     /// [`set_mode`](Self::set_mode) sets.
-    fn set_option(&self, call: SetOptionCall) -> impl Future<Output = Result<String, CallError>> + Send {
+    fn set_option(
+        &self,
+        call: SetOptionCall,
+        link: ClientLink,
+    ) -> impl Future<Output = Result<String, CallError>> + Send {
+        drop(link);
         let problem = format!("is {:?}, which this session does not have", call.option);
         ready(Err(ParamProblem::new("configId", problem).into()))
     }

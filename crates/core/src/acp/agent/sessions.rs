@@ -2,8 +2,8 @@
 //!
 //! A session is active from the answer to new, load or resume until it is closed or deleted. Its prompts come one
 //! after the other, in the order they were sent: the next one when the turn before it has ended or, for a service
-//! that queues them itself, when the prompt before it is inserted. Whoever must come after the answer itself (a
-//! close) waits for the turn's [`Ended`].
+//! that queues them itself, when that has the prompt before it. Whoever must come after the answer itself (a close)
+//! waits for the turn's [`Ended`].
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -34,7 +34,7 @@ pub(super) struct RunningTurn {
     pub(super) signal: Arc<CancelSignal>,
     /// What it begins after.
     pub(super) before: Ended,
-    /// Dropped when its prompt is inserted.
+    /// Dropped when its prompt is inserted, or queued by a service that does that.
     pub(super) insertion: Option<End>,
     /// Dropped with the turn, which is how others learn of its end.
     _end: End,
@@ -59,8 +59,8 @@ impl Sessions {
         Some(turns.into_iter().map(stop).collect())
     }
 
-    /// Begins a turn if the session is active. It waits for the turn before it, or for that one's insertion
-    /// alone if the service queues prompts itself.
+    /// Begins a turn if the session is active. It waits for the turn before it, or only until that one's prompt is
+    /// queued if the service queues prompts itself.
     pub(super) fn begin_turn(
         &self,
         session: &AcpSessionId,
@@ -85,11 +85,15 @@ impl Sessions {
         self.active().get(session).is_some_and(|turns| turns.iter().any(works))
     }
 
-    /// Tells the session's turns to stop. Without a turn there is nothing to tell.
-    pub(super) fn cancel(&self, session: &AcpSessionId) {
-        for turn in self.active().get(session).into_iter().flatten() {
+    /// Tells the session's turns to stop; whether it is active and has none that could.
+    pub(super) fn cancel(&self, session: &AcpSessionId) -> bool {
+        let mut active = self.active();
+        let Some(turns) = active.get_mut(session) else { return false };
+        turns.retain(|turn| !turn.ended.is_over());
+        for turn in turns.iter() {
             turn.signal.give(CancelCause::Asked);
         }
+        turns.is_empty()
     }
 
     /// The client is gone.

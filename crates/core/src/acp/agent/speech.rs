@@ -45,6 +45,11 @@ impl Speech {
         self.with(session, |told| told.translation.setup_answer(answer).into())
     }
 
+    /// Whether the client was told modes of ours as an option.
+    pub(super) fn has_modes(&self, session: &AcpSessionId) -> bool {
+        self.sessions().get(session).is_some_and(|told| told.translation.has_modes())
+    }
+
     /// The answer to a client that has changed the mode.
     pub(super) fn mode_answer(&self, session: &AcpSessionId, mode: &str) -> String {
         self.with(session, |told| told.translation.mode_answer(mode).into())

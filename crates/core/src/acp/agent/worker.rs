@@ -138,12 +138,12 @@ impl<S: AgentService> Worker<S> {
         place.reached().await;
         let result = match call {
             SetOptionCall { session, option, value: OptionValue::Id(mode), meta, .. }
-                if self.version() == ProtocolVersion::V2 && option == MODE_OPTION =>
+                if option == MODE_OPTION && self.link.speech().has_modes(&session) =>
             {
                 self.set_mode_as_option(SetModeCall { session, mode, meta }).await
             }
             call => {
-                let set_option = async { self.service.set_option(call).await };
+                let set_option = async { self.service.set_option(call, self.link.clone()).await };
                 caught("session/set_config_option", set_option).await
             }
         };
@@ -151,10 +151,10 @@ impl<S: AgentService> Worker<S> {
         drop(place);
     }
 
-    /// A client of version 2 knows the modes of a service as an option.
+    /// A client of version 2 knows the modes of a service as an option. What a service passes on is its own to set.
     async fn set_mode_as_option(&self, call: SetModeCall) -> Result<String, CallError> {
         let (session, mode) = (call.session.clone(), call.mode.clone());
-        let set_mode = async { self.service.set_mode(call).await };
+        let set_mode = async { self.service.set_mode(call, self.link.clone()).await };
         match caught("session/set_config_option", set_mode).await {
             Ok(()) => Ok(self.link.speech().mode_answer(&session, &mode)),
             Err(CallError::InvalidParams(problem)) if problem.field == "modeId" => {
@@ -179,10 +179,19 @@ impl<S: AgentService> Worker<S> {
 
     pub(super) async fn set_mode(self, id: RpcId, call: SetModeCall, place: Place) {
         place.reached().await;
-        let set_mode = async { self.service.set_mode(call).await };
+        let set_mode = async { self.service.set_mode(call, self.link.clone()).await };
         let result = caught("session/set_mode", set_mode).await;
         self.answer(id, result.map(|()| EMPTY.into())).await;
         drop(place);
+    }
+
+    /// Stops what the session does beside this client's turns. It has no answer, so a failure has nobody to tell.
+    pub(super) async fn cancel_others(self, session: AcpSessionId) {
+        let cancel = async {
+            self.service.cancel_others(session, self.link.clone()).await;
+            Ok(())
+        };
+        drop(caught("session/cancel", cancel).await);
     }
 
     /// Tells the session's turns to stop. From here on the session is as good as closed to its client.

@@ -72,7 +72,7 @@ pub(super) fn read(
         problem: problem.to_owned(),
     };
     match method {
-        "session/new" => Answer::Opened(result().and_then(|result| {
+        "session/new" | "session/fork" => Answer::Opened(result().and_then(|result| {
             let id = result.get("sessionId").and_then(Value::as_str).unwrap_or_default();
             let session = AcpSessionId::new(id).map_err(|_| bad("there is no sessionId"))?;
             Ok((session, inner_id(&result)))

@@ -89,21 +89,50 @@ impl Rendering {
         drop(self.tell(event, &|_| false));
     }
 
-    /// The line that tells a client of version 2 how the session stands; one of version 1 has no such line.
-    pub(crate) fn standing(&self) -> Option<String> {
-        let state = (self.client.protocol == ProtocolVersion::V2).then(|| self.state.standing())?;
-        Some(notification(&self.session, &state, &Beside::default()))
+    /// Whether what the session offers must be known to tell an event: version 2 tells all options when one changes,
+    /// and modes are options there.
+    pub(crate) fn lacks_offers(&self, event: &Event) -> bool {
+        let is_translated =
+            (version(event), self.client.protocol) == (ProtocolVersion::V1, ProtocolVersion::V2);
+        let has = |word: &str| memchr::memmem::find(event.body.as_bytes(), word.as_bytes()).is_some();
+        is_translated
+            && (event.direction, event.kind) == (Direction::FromAgent, EventKind::Update)
+            && (has("current_mode_update") || has("config_option_update"))
+    }
+
+    /// Takes what the session offers: the result of its setup, as version 1 says it.
+    pub(crate) fn offers(&mut self, setup: &str) {
+        self.to_v2.setup_answer(setup);
+    }
+
+    /// The line to tell when no event is at hand, if there is one.
+    pub(crate) fn pause(&mut self) -> Option<String> {
+        let state = if self.has_states() { self.state.pause() } else { None };
+        state.map(|state| notification(&self.session, &state, &Beside::default()))
+    }
+
+    /// Only version 2 tells which state a session is in.
+    fn has_states(&self) -> bool {
+        self.client.protocol == ProtocolVersion::V2
     }
 
     /// The lines that tell the next event.
     pub(crate) fn tell(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
+        let state = if self.has_states() { self.state.take(event) } else { None };
+        let state = state.map(|state| {
+            let beside = beside(event, self.with_seq || self.state.is_idle());
+            notification(&self.session, &state, &beside)
+        });
+        let mut lines = self.lines(event, is_own);
+        lines.extend(state);
+        lines
+    }
+
+    fn lines(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
         match (event.direction, event.kind) {
             (Direction::Ours, _) => {
-                let Some(fact) = self.fact(event, is_own) else { return Vec::new() };
-                let state = self.state.fact(&fact).filter(|_| self.client.protocol == ProtocolVersion::V2);
-                let ends = matches!(fact, Fact::TurnEnded { .. });
-                let beside = beside(event, self.with_seq || ends);
-                state.map(|state| notification(&self.session, &state, &beside)).into_iter().collect()
+                self.fact(event, is_own);
+                Vec::new()
             }
             (Direction::ToAgent, EventKind::Request) => {
                 let blocks = self.prompt(event);
@@ -115,7 +144,7 @@ impl Rendering {
                 if !self.update(event, &line) {
                     return Vec::new();
                 }
-                let stops = line.head.kind == Kind::Running && self.state.take(line.params.text);
+                let stops = line.head.kind == Kind::Running && self.state.is_idle();
                 let beside = beside(event, self.with_seq || stops);
                 self.as_received(event, &line, &beside)
             }
@@ -124,24 +153,21 @@ impl Rendering {
     }
 
     /// Takes a fact.
-    pub(super) fn fact(&mut self, event: &Event, is_own: IsOwn<'_>) -> Option<Fact> {
-        let fact = Fact::from_body(&event.body)?;
-        match &fact {
-            Fact::TurnStarted { turn, request_id, client } => {
+    pub(super) fn fact(&mut self, event: &Event, is_own: IsOwn<'_>) {
+        match Fact::from_body(&event.body) {
+            Some(Fact::TurnStarted { turn, request_id, client }) => {
                 self.open.end();
-                self.is_own = is_own(request_id);
-                let (turn, request_id, client) = (*turn, request_id.clone(), client.clone());
+                self.is_own = is_own(&request_id);
                 self.asked = Some(Asked { turn, request_id, client });
             }
-            Fact::TurnEnded { turn, .. } => {
+            Some(Fact::TurnEnded { turn, .. }) => {
                 self.open.end();
                 // One that never began may end while another runs.
-                self.asked = self.asked.take().filter(|asked| asked.turn != *turn);
+                self.asked = self.asked.take().filter(|asked| asked.turn != turn);
             }
-            Fact::SessionReset { announced: true, .. } => self.open.end(),
+            Some(Fact::SessionReset { announced: true, .. }) => self.open.end(),
             _ => {}
         }
-        Some(fact)
     }
 
     /// Takes a request to the agent; the user's blocks, if it is a prompt.
@@ -291,8 +317,8 @@ pub(super) fn version(event: &Event) -> ProtocolVersion {
     ProtocolVersion::from_number(event.protocol).unwrap_or_default()
 }
 
-/// The options of an update, and the same without those that are true or false; `None` if there is none of them.
-fn without_booleans(update: &str) -> Option<(&str, String)> {
+/// The options of an update or of an answer, and the same without those that are true or false; `None` if there is none of them.
+pub(crate) fn without_booleans(update: &str) -> Option<(&str, String)> {
     let list = update.get(locate(update, &[Step::Key("configOptions")])?)?;
     let all: Vec<&str> = elements(list)?.into_iter().filter_map(|range| list.get(range)).collect();
     let is_boolean = |option: &&str| {

@@ -15,8 +15,9 @@ mod survey;
 mod tool;
 
 pub(crate) use entities::KnownIds;
-pub(crate) use live::Rendering;
+pub(crate) use live::{Rendering, without_booleans};
 pub(crate) use replay::{Bounds, Replay};
+pub(crate) use state::SessionState;
 pub(crate) use survey::Survey;
 
 #[cfg(test)]

@@ -7,7 +7,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::entities::{MessageRef, Sort};
-use super::line::{Kind, UpdateLine, text_of};
+use super::line::{Kind, State, UpdateLine, text_of};
 use super::live::{Rendering, version};
 use super::outgoing::{Beside, notification};
 use super::run::{Run, whole};
@@ -83,7 +83,9 @@ impl Replay {
             Kind::State(state) => {
                 // It does not end the message. But whoever has seen it goes on behind it, so what came before it is
                 // told before it.
-                if self.survey.is_last(state, event) {
+                let is_answered =
+                    matches!(state, State::Mode | State::Options) && self.is_translated_up(event);
+                if self.survey.is_last(state, event) && !is_answered {
                     self.flush();
                     self.as_received(event, &line);
                 }
@@ -176,6 +178,12 @@ impl Replay {
         let beside = Beside::of(event.seq, event.at);
         let lines = self.rendering.told(spoken, event.lineage, &update, &beside);
         self.tell(event, lines);
+    }
+
+    /// Whether version 1 is told to version 2. What a session offers is then in the answer alone, where all of it is
+    /// known.
+    fn is_translated_up(&self, event: &Event) -> bool {
+        (version(event), self.rendering.client.protocol) == (ProtocolVersion::V1, ProtocolVersion::V2)
     }
 
     /// Whether nothing more is to come of what began in this turn. Work of a version 2 agent may go on outside of any.

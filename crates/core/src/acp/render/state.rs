@@ -1,73 +1,218 @@
-//! Whether a session works, as clients of version 2 are told. An agent of version 1 does not say it: our facts do. One
-//! of version 2 says it itself, and then the fact that follows is not told again.
+//! Whether a session works, as clients of version 2 are told. An agent of version 1 does not say it: our facts do, and
+//! its questions. One of version 2 says it itself, and then the fact that follows is not told again.
+//!
+//! It takes every event in order and can be asked at any time, so that whoever comes hears how the session stands.
 
+use std::borrow::Cow;
+
+use serde::Deserialize;
 use serde_json::json;
+use serde_json::value::RawValue;
 
-use crate::acp::translate::{idle_update, running_update};
+use super::line::{Kind, UpdateLine};
+use crate::acp::translate::{idle_update, requires_action_update, running_update};
 use crate::acp::{StateUpdate, state_update};
-use crate::model::Fact;
+use crate::model::{Direction, Event, EventKind, Fact, FactError, ProtocolVersion, Seq};
 use crate::wire::RpcError;
+use crate::wire::encode::json_string;
+use crate::wire::splice::{Step, locate};
 
-/// How the session stands, by what has been told.
+/// How a session stands, by the events so far.
 #[derive(Debug, Default)]
-pub(super) struct SessionState {
-    is_running: bool,
+pub(crate) struct SessionState {
+    now: Stand,
     /// The turn of ours that runs.
     turn: Option<u64>,
+    /// The id of its prompt, as JSON, and the agent's answer to it: what version 1 says of a turn's end.
+    prompt: Option<Box<str>>,
+    answer: Option<Answer>,
+    /// The ids of the questions that wait for an answer, as JSON. A turn has few.
+    questions: Vec<Box<str>>,
+    /// The update that told the last end of work, and its event.
+    ended: Option<(Seq, Box<str>)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+enum Stand {
+    #[default]
+    Idle,
+    Running,
+    RequiresAction,
+}
+
+/// An agent's answer to a prompt of version 1, as JSON.
+#[derive(Debug)]
+enum Answer {
+    Result(Box<str>),
+    Error(Box<str>),
+}
+
+#[derive(Deserialize)]
+struct Envelope<'a> {
+    #[serde(borrow, default)]
+    id: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    method: Option<Cow<'a, str>>,
+    #[serde(borrow, default)]
+    result: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    error: Option<&'a RawValue>,
 }
 
 impl SessionState {
-    /// The state as it stands. It tells of no end: whoever was there for it has heard it.
-    pub(super) fn standing(&self) -> Box<str> {
-        if self.is_running { running_update() } else { idle_update("{}") }
-    }
-
-    /// Takes what an agent says of its state; whether it stops by that.
-    pub(super) fn take(&mut self, params: &str) -> bool {
-        match state_update(params) {
-            Some(StateUpdate::Idle { .. }) => {
-                self.is_running = false;
-                true
+    /// Takes the next event; the update that tells what changes by it, where the agent does not say so itself.
+    pub(crate) fn take(&mut self, event: &Event) -> Option<Box<str>> {
+        let is_first = ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V1);
+        match (event.direction, event.kind) {
+            (Direction::Ours, _) => self.fact(event),
+            (Direction::FromAgent, EventKind::Update) => {
+                self.said(event);
+                None
             }
-            Some(StateUpdate::Running | StateUpdate::RequiresAction) => {
-                self.is_running = true;
-                false
-            }
-            _ => false,
-        }
-    }
-
-    /// The update that tells a fact, if it changes anything.
-    pub(super) fn fact(&mut self, fact: &Fact) -> Option<Box<str>> {
-        match fact {
-            Fact::TurnStarted { turn, .. } => {
-                self.turn = Some(*turn);
-                let is_news = !std::mem::replace(&mut self.is_running, true);
-                is_news.then(running_update)
-            }
-            // One that never began may end while another runs, and is no end of that.
-            Fact::TurnEnded { turn, stop_reason, error } if self.turn == Some(*turn) => {
-                self.turn = None;
-                if !std::mem::replace(&mut self.is_running, false) {
-                    return None;
+            (Direction::ToAgent, EventKind::Request) if is_first => {
+                let Envelope { id, method, .. } = serde_json::from_str(&event.body).ok()?;
+                if method.as_deref() == Some("session/prompt") {
+                    self.prompt = id.map(|id| id.get().into());
                 }
-                let reason = stop_reason.as_deref().unwrap_or("error");
-                let error = error.as_ref().map(|error| {
-                    json!({
-                        "code": RpcError::INTERNAL,
-                        "message": error.message,
-                        "data": { "acpx": { "code": error.code } },
-                    })
-                });
-                let Some(error) = error else {
-                    return Some(idle_update(&json!({ "stopReason": reason }).to_string()));
-                };
-                let idle = json!({
-                    "sessionUpdate": "state_update", "state": "idle", "stopReason": reason, "error": error,
-                });
-                Some(idle.to_string().into())
+                None
+            }
+            (Direction::FromAgent, EventKind::Request) if is_first && event.turn.is_some() => {
+                let Envelope { id, method, .. } = serde_json::from_str(&event.body).ok()?;
+                let asks = ["session/request_permission", "elicitation/create"];
+                if method.is_some_and(|method| asks.contains(&&*method)) {
+                    self.questions.extend(id.map(|id| Box::from(id.get())));
+                }
+                None
+            }
+            (Direction::FromAgent, EventKind::Response) if self.prompt.is_some() => {
+                self.answered(&event.body);
+                None
+            }
+            (Direction::ToAgent, EventKind::Response) if !self.questions.is_empty() => {
+                let Envelope { id, .. } = serde_json::from_str(&event.body).ok()?;
+                self.questions.retain(|open| id.is_none_or(|id| **open != *id.get()));
+                let goes_on = self.questions.is_empty() && self.now == Stand::RequiresAction;
+                goes_on.then(|| {
+                    self.now = Stand::Running;
+                    running_update()
+                })
             }
             _ => None,
         }
     }
+
+    /// Nothing more is known at the moment: the update that tells that the session waits for its user, if it does. What
+    /// a policy answers is answered together with its being asked, and is told to nobody.
+    pub(crate) fn pause(&mut self) -> Option<Box<str>> {
+        let waits = !self.questions.is_empty() && self.now == Stand::Running;
+        waits.then(|| {
+            self.now = Stand::RequiresAction;
+            requires_action_update()
+        })
+    }
+
+    /// The update that tells how the session stands. Of the last end of work it tells to those who missed it: it has
+    /// been since the event they name. Whoever was there for it has heard it.
+    pub(crate) fn standing(&self, missed: Option<Seq>) -> Box<str> {
+        match (self.now, &self.ended) {
+            (Stand::Running | Stand::RequiresAction, _) if !self.questions.is_empty() => {
+                requires_action_update()
+            }
+            (Stand::Running, _) => running_update(),
+            (Stand::RequiresAction, _) => requires_action_update(),
+            (Stand::Idle, Some((at, told))) if missed.is_some_and(|missed| *at >= missed) => told.clone(),
+            (Stand::Idle, _) => idle_update("{}"),
+        }
+    }
+
+    /// Whether nothing works.
+    pub(super) fn is_idle(&self) -> bool {
+        self.now == Stand::Idle
+    }
+
+    /// Takes what an agent of version 2 says of its state.
+    fn said(&mut self, event: &Event) {
+        if memchr::memmem::find(event.body.as_bytes(), b"state_update").is_none() {
+            return;
+        }
+        let Some(line) = UpdateLine::read(&event.body).filter(|line| line.head.kind == Kind::Running) else {
+            return;
+        };
+        match state_update(line.params.text) {
+            Some(StateUpdate::Idle { .. }) => {
+                self.now = Stand::Idle;
+                self.ended = Some((event.seq, line.update.into()));
+            }
+            Some(StateUpdate::Running) => self.now = Stand::Running,
+            Some(StateUpdate::RequiresAction) => self.now = Stand::RequiresAction,
+            _ => {}
+        }
+    }
+
+    fn answered(&mut self, body: &str) {
+        let Ok(Envelope { id, result, error, .. }) = serde_json::from_str(body) else { return };
+        if id.map(RawValue::get) != self.prompt.as_deref() {
+            return;
+        }
+        self.answer = match (result, error) {
+            (Some(result), _) => Some(Answer::Result(result.get().into())),
+            (None, Some(error)) => Some(Answer::Error(error.get().into())),
+            (None, None) => None,
+        };
+    }
+
+    fn fact(&mut self, event: &Event) -> Option<Box<str>> {
+        match Fact::from_body(&event.body)? {
+            Fact::TurnStarted { turn, .. } => {
+                (self.turn, self.prompt, self.answer) = (Some(turn), None, None);
+                let is_news = self.now == Stand::Idle;
+                self.now = Stand::Running;
+                is_news.then(running_update)
+            }
+            // One that never began may end while another runs, and is no end of that.
+            Fact::TurnEnded { turn, stop_reason, error } if self.turn == Some(turn) => {
+                (self.turn, self.prompt) = (None, None);
+                self.questions.clear();
+                let answer = self.answer.take();
+                if self.now == Stand::Idle {
+                    return None;
+                }
+                self.now = Stand::Idle;
+                let told = match error {
+                    Some(error) => failed(&error, answer.as_ref()),
+                    None => stopped(stop_reason.as_deref().unwrap_or("error"), answer.as_ref()),
+                };
+                self.ended = Some((event.seq, told.clone()));
+                Some(told)
+            }
+            _ => None,
+        }
+    }
+}
+
+/// The update that ends a turn, with what the agent's answer says beside the reason.
+fn stopped(reason: &str, answer: Option<&Answer>) -> Box<str> {
+    let mut said = format!(r#"{{"stopReason":{}"#, json_string(reason));
+    if let Some(Answer::Result(result)) = answer {
+        for name in ["usage", "_meta"] {
+            if let Some(value) = locate(result, &[Step::Key(name)]).and_then(|range| result.get(range)) {
+                said.push_str(&format!(r#","{name}":{value}"#));
+            }
+        }
+    }
+    said.push('}');
+    idle_update(&said)
+}
+
+/// The update that ends a turn which failed: the error as a client of version 1 gets it for an answer.
+fn failed(error: &FactError, answer: Option<&Answer>) -> Box<str> {
+    let mut acpx = json!({ "code": error.code });
+    let mut code = RpcError::INTERNAL;
+    if let Some(Answer::Error(raw)) = answer {
+        code = RpcError::read(raw).code;
+        acpx["acp"] = serde_json::from_str(raw).unwrap_or_default();
+    }
+    let error = json!({ "code": code, "message": error.message, "data": { "acpx": acpx } });
+    let (update, idle, reason) = ("state_update", "idle", "error");
+    json!({ "sessionUpdate": update, "state": idle, "stopReason": reason, "error": error }).to_string().into()
 }

@@ -112,6 +112,11 @@ impl UpdatesToV2 {
         format!(r#"{{"configOptions":{}}}"#, self.config_options()).into()
     }
 
+    /// Whether the session has modes of version 1.
+    pub fn has_modes(&self) -> bool {
+        self.modes.is_some()
+    }
+
     /// What the session offers, as the list of version 2.
     pub fn config_options(&self) -> String {
         let is_own = self.options.iter().any(|option| is_mode_option(option));

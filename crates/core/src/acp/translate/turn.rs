@@ -15,6 +15,11 @@ pub fn running_update() -> Box<str> {
     r#"{"sessionUpdate":"state_update","state":"running"}"#.into()
 }
 
+/// The `update` object that tells a client of version 2 that the session waits for its user.
+pub fn requires_action_update() -> Box<str> {
+    r#"{"sessionUpdate":"state_update","state":"requires_action"}"#.into()
+}
+
 /// The `update` object that tells a client of version 2 what the answer to a prompt of version 1 tells: that the
 /// session is idle, why it stopped and what it used.
 pub fn idle_update(answer: &str) -> Box<str> {

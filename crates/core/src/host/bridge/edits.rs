@@ -49,6 +49,18 @@ pub(super) fn without_seq(message: &Message, is_replay: bool) -> Option<String> 
     with_params(message, at.as_ref().unwrap_or(&params))
 }
 
+/// Whether an update of version 2 tells that the session has nothing more to do.
+pub(super) fn ends_turn(message: &Message) -> bool {
+    let params = message.params().unwrap_or_default();
+    let is = |name: &str, value: &str| {
+        let path = ["update", name].map(Step::Key);
+        locate(params, &path).is_some_and(|range| &params[range] == value)
+    };
+    memchr::memmem::find(params.as_bytes(), b"state_update").is_some()
+        && is("sessionUpdate", r#""state_update""#)
+        && is("state", r#""idle""#)
+}
+
 /// The session that a message is about.
 pub(super) fn session_of(json: &str) -> Option<String> {
     serde_json::from_str(&json[locate(json, &[Step::Key("sessionId")])?]).ok()

@@ -262,7 +262,9 @@ impl Memory {
                 let is_meant = |asked: &Asked| asked.replays && asked.session.as_ref() == Some(&session);
                 let is_replay = self.open.values().any(is_meant);
                 self.told.insert(session, seq);
-                let line = if self.wants_seq { None } else { edits::without_seq(message, is_replay) };
+                // The end of a turn tells its place to everybody.
+                let is_told = self.wants_seq || edits::ends_turn(message);
+                let line = if is_told { None } else { edits::without_seq(message, is_replay) };
                 line.map_or_else(as_it_is, Pass::ToClient)
             }
             edits::CANCEL_REQUEST => match edits::withdrawn(message) {

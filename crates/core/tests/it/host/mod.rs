@@ -22,6 +22,7 @@ mod asking;
 mod clients;
 mod editor;
 mod faults;
+mod forking;
 mod killed;
 mod life;
 mod listing;

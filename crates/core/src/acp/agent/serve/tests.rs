@@ -108,7 +108,7 @@ impl AgentService for Toy {
         Err(CallError::UnknownSession(session))
     }
 
-    async fn set_mode(&self, call: SetModeCall) -> Result<(), CallError> {
+    async fn set_mode(&self, call: SetModeCall, _: ClientLink) -> Result<(), CallError> {
         if call.mode == "ask" { Ok(()) } else { Err(ParamProblem::new("modeId", "is unknown").into()) }
     }
 

@@ -61,7 +61,7 @@ impl AgentService for Ledger {
         Ok(())
     }
 
-    async fn set_mode(&self, call: SetModeCall) -> Result<(), CallError> {
+    async fn set_mode(&self, call: SetModeCall, _: ClientLink) -> Result<(), CallError> {
         self.pass_gate().await;
         self.write(format!("mode {}", call.mode));
         Ok(())

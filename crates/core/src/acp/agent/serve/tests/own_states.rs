@@ -80,7 +80,7 @@ impl AgentService for Switchboard {
         Ok(())
     }
 
-    async fn set_option(&self, call: SetOptionCall) -> Result<String, CallError> {
+    async fn set_option(&self, call: SetOptionCall, _: ClientLink) -> Result<String, CallError> {
         Ok(call.params.into())
     }
 }
