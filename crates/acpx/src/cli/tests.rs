@@ -128,6 +128,22 @@ fn every_verb_is_read_before_and_behind_an_agent() {
             AgentChoice::Default,
             "Sessions(Migrate(MigrateCommand { directory: Some(\"old\"), dry_run: true }))",
         ),
+        (&["host", "status"], AgentChoice::Default, "Host(Status)"),
+        (&["--format", "json", "host", "stop"], AgentChoice::Default, "Host(Stop)"),
+        (&["host", "restart"], AgentChoice::Default, "Host(Restart)"),
+        (&["host", "run"], AgentChoice::Default, "Host(Run)"),
+        (
+            &["exec", "a", "-f", "-", "b"],
+            AgentChoice::Default,
+            "Exec(PromptWords { words: [\"a\", \"b\"], file: Some(\"-\") })",
+        ),
+    ];
+    assert_read(cases);
+}
+
+#[test]
+fn the_verbs_about_other_machines_are_read_with_what_they_allow() {
+    assert_read(&[
         (
             &[
                 "claude",
@@ -149,16 +165,11 @@ fn every_verb_is_read_before_and_behind_an_agent() {
         (&["token", "new", "--name", "x"], AgentChoice::Default, "Token(New { name: Some(\"x\") })"),
         (&["--format", "json", "token", "list"], AgentChoice::Default, "Token(List)"),
         (&["token", "revoke", "x"], AgentChoice::Default, "Token(Revoke { id: \"x\" })"),
-        (&["host", "status"], AgentChoice::Default, "Host(Status)"),
-        (&["--format", "json", "host", "stop"], AgentChoice::Default, "Host(Stop)"),
-        (&["host", "restart"], AgentChoice::Default, "Host(Restart)"),
-        (&["host", "run"], AgentChoice::Default, "Host(Run)"),
-        (
-            &["exec", "a", "-f", "-", "b"],
-            AgentChoice::Default,
-            "Exec(PromptWords { words: [\"a\", \"b\"], file: Some(\"-\") })",
-        ),
-    ];
+    ]);
+}
+
+/// Lines with the agent and the command they mean.
+fn assert_read(cases: &[(&[&str], AgentChoice, &str)]) {
     for (line, agent, command) in cases {
         let invocation = invocation(line);
         let expected = (agent.clone(), (*command).to_owned());
