@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use acpx_core::model::AgentSpec;
+
 use super::ConfigError;
 use super::node::Node;
 use crate::agents::{canonical, split_line};
@@ -17,8 +19,16 @@ pub(super) fn agents(node: &Node<'_>) -> Result<BTreeMap<String, Vec<String>>, C
 }
 
 fn command(entry: &Node<'_>) -> Result<Vec<String>, ConfigError> {
-    const EXPECTED: &str = "an object with \"argv\", or with \"command\" and perhaps \"args\"";
+    const EXPECTED: &str = "an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"";
     let members = entry.object(EXPECTED)?;
+    if let Some(url) = members.get("url") {
+        let own = ["argv", "command", "args"].into_iter().find(|name| members.get(name).is_some());
+        return if own.is_some() {
+            Err(entry.wrong(EXPECTED))
+        } else {
+            elsewhere(&url, members.get("tokenFile"))
+        };
+    }
     match (members.get("argv"), members.get("command"), members.get("args")) {
         (Some(argv), None, None) => words(&argv),
         (None, Some(line), None) => {
@@ -28,6 +38,18 @@ fn command(entry: &Node<'_>) -> Result<Vec<String>, ConfigError> {
         (None, Some(program), Some(args)) => with_arguments(&program, &args),
         _ => Err(entry.wrong(EXPECTED)),
     }
+}
+
+/// An agent on another machine, as it is reached.
+fn elsewhere(url: &Node<'_>, token_file: Option<Node<'_>>) -> Result<Vec<String>, ConfigError> {
+    let mut words = vec![url.word()?];
+    if AgentSpec::new(words[0].as_str(), [""; 0]).url().is_none() {
+        return Err(url.wrong("a URL that begins with wss://, ws://, https:// or http://"));
+    }
+    if let Some(file) = token_file {
+        words.extend(["--token-file".to_owned(), file.word()?]);
+    }
+    Ok(words)
 }
 
 fn words(argv: &Node<'_>) -> Result<Vec<String>, ConfigError> {

@@ -14,6 +14,7 @@ mod editor;
 mod npm_sdk;
 mod performance;
 mod reading;
+mod remote;
 mod restore_with_demo;
 mod started;
 mod tour;
