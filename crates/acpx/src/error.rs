@@ -4,6 +4,7 @@
 use std::borrow::Cow;
 use std::error::Error;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -18,6 +19,10 @@ use crate::cli::UsageError;
 use crate::config::ConfigError;
 use crate::patience::Stop;
 use crate::prompt_input::InputError;
+use crate::remote::address::AddressError;
+use crate::remote::client::RelayError;
+use crate::remote::tls::TlsError;
+use crate::remote::tokens::TokenError;
 
 mod class;
 mod report;
@@ -88,6 +93,28 @@ pub(crate) enum CliError {
         /// The configuration file.
         file: PathBuf,
     },
+    /// Tokens cannot be used.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// There is no TLS.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Other machines would be served without protection.
+    #[error("{address} is reached from other machines, and there is no {}", missing(*.token, *.tls))]
+    PublicAddress {
+        /// The address.
+        address: SocketAddr,
+        /// Whether there is a token.
+        token: bool,
+        /// Whether there is TLS.
+        tls: bool,
+    },
+    /// The URL of an agent cannot be used.
+    #[error(transparent)]
+    Address(#[from] AddressError),
+    /// An agent on another machine cannot be talked to.
+    #[error(transparent)]
+    Relay(#[from] RelayError),
     /// The async runtime cannot be started.
     #[error("cannot start")]
     Runtime(#[source] io::Error),
@@ -153,6 +180,24 @@ pub(crate) struct ToldError {
     pub(crate) origin: Origin,
     /// The agent's own error object, where there was one.
     pub(crate) acp: Option<std::sync::Arc<str>>,
+}
+
+/// What a public address lacks.
+fn missing(token: bool, tls: bool) -> &'static str {
+    match (token, tls) {
+        (false, false) => "token and no TLS",
+        (false, true) => "token",
+        (true, _) => "TLS",
+    }
+}
+
+/// How to get it.
+fn protect(token: bool, tls: bool) -> &'static str {
+    match (token, tls) {
+        (false, false) => "make a token with acpx token new, and give --tls-cert and --tls-key",
+        (false, true) => "make a token with acpx token new",
+        (true, _) => "give --tls-cert and --tls-key; behind a proxy that has TLS, listen on 127.0.0.1",
+    }
 }
 
 impl From<PromptProblem> for CliError {
@@ -250,6 +295,11 @@ impl CliError {
             Self::Store(error) => error.code(),
             Self::Import(error) => error.code(),
             Self::Config(error) => error.code(),
+            Self::Token(error) => error.code(),
+            Self::Tls(_) => "TLS_UNUSABLE",
+            Self::PublicAddress { .. } => "PUBLIC_ADDRESS",
+            Self::Address(_) => "BAD_URL",
+            Self::Relay(_) => "REMOTE_LOST",
             Self::Usage(_) | Self::NoPlace(_) => "USAGE",
             Self::Agent(_) => "AGENT_UNKNOWN",
             Self::Input(_) => "BAD_PROMPT",
@@ -283,6 +333,12 @@ impl CliError {
             Self::Config(error) => Some(error.hint().into()),
             Self::Agent(_) => Some(format!("{AGENTS_HINT}; acpx --help names some").into()),
             Self::Input(error) => Some(error.hint().into()),
+            Self::Token(error) => Some(error.hint().into()),
+            Self::Tls(TlsError::NoRoots) => Some("set SSL_CERT_FILE to a file of certificates in PEM".into()),
+            Self::Tls(_) => Some("give a chain and its key in PEM".into()),
+            Self::PublicAddress { token, tls, .. } => Some(protect(*token, *tls).into()),
+            Self::Address(error) => Some(error.hint().into()),
+            Self::Relay(error) => error.hint().map(Into::into),
             Self::NoPlace(_) => Some("sessions show says how far it goes".into()),
             Self::NoHome => Some("set ACPX_HOME or HOME".into()),
             Self::RelativeHome(_) => {

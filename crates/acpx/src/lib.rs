@@ -14,6 +14,7 @@ mod output;
 mod patience;
 mod prompt_input;
 mod reach;
+mod remote;
 mod scope;
 mod settings;
 mod setup;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 
 use acpx_core::host::meta::ClientMeta;
 use acpx_core::host::{Bridge, HostClient, HostError, HostLock, HostPlace, Launcher, published, running};
+use acpx_core::model::AgentSpec;
 use acpx_core::store::{Access, Reads, SqliteOptions, SqliteStore, StoreError};
 use acpx_core::tools::Tag;
 
@@ -102,6 +103,11 @@ impl Reach {
 pub(crate) fn own_program() -> Result<PathBuf, CliError> {
     env::current_exe()
         .map_err(|source| CliError::System { doing: "find the program itself".to_owned(), source })
+}
+
+/// What is started for agents on other machines: this program.
+pub(crate) fn relay() -> Option<AgentSpec> {
+    Some(AgentSpec::new(own_program().ok()?.into_os_string().into_string().ok()?, ["remote-agent"]))
 }
 
 /// The environment for an agent that this command makes start: its own, but for the tag of an agent it may have

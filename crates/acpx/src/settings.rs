@@ -13,6 +13,7 @@ use crate::config::{Config, McpFile};
 use crate::error::CliError;
 use crate::home::acpx_home;
 use crate::output::Mode;
+use crate::remote::address::Address;
 
 /// How long an agent may be idle unless something else is said.
 pub(crate) const DEFAULT_TTL: Duration = Duration::from_mins(5);
@@ -102,7 +103,16 @@ pub(crate) fn mode(options: OutputOptions, config: &Config) -> Result<Mode, CliE
     Ok(Mode { format, strict: options.strict, verbose: options.verbose })
 }
 
+/// The agent that is meant. One on another machine is reached safely, or not at all.
 fn agent(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> {
+    let agent = chosen(choice, config)?;
+    if let Some(url) = agent.url() {
+        Address::parse(url, agent.args.iter().any(|word| word == "--insecure"))?;
+    }
+    Ok(agent)
+}
+
+fn chosen(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> {
     match choice {
         AgentChoice::Named(name) => agents::resolve(name, config),
         AgentChoice::Line(line) => {

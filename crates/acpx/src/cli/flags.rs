@@ -26,7 +26,7 @@ pub(super) struct Flags {
 }
 
 /// Commands that take no flag but their own, behind their verb.
-pub(super) const PROGRAMS: [&str; 2] = ["tour", "demo-agent"];
+pub(super) const PROGRAMS: [&str; 3] = ["tour", "demo-agent", "remote-agent"];
 
 impl Flags {
     pub(super) fn of(root: &Command) -> Self {

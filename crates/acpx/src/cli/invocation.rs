@@ -7,10 +7,12 @@ use std::time::Duration;
 use acpx_core::acp::Cursor;
 use acpx_core::model::{Fallback, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
 
+use super::elsewhere::{ServeArgs, TokenVerb};
 use super::options::{Format, OutputArgs, PermissionArgs, SessionArgs};
 use super::usage::UsageError;
 use super::verbs::{HostVerb, NamedArgs, SessionsVerb, Verb, WordArgs};
-use crate::commands::{DemoAgentArgs, TourArgs};
+use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
+use crate::remote::filter::Allowance;
 
 /// A command with its options.
 #[derive(Debug)]
@@ -76,9 +78,12 @@ pub(crate) enum Command {
     Status,
     Sessions(SessionsCommand),
     Acp,
+    Serve(ServeCommand),
+    Token(TokenCommand),
     Host(HostCommand),
     Tour(TourArgs),
     DemoAgent(DemoAgentArgs),
+    RemoteAgent(RemoteAgentArgs),
 }
 
 /// Where a prompt comes from.
@@ -160,6 +165,14 @@ pub(crate) enum HostCommand {
     Run,
 }
 
+/// What to do about tokens.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum TokenCommand {
+    New { name: Option<String> },
+    List,
+    Revoke { id: String },
+}
+
 /// The flags that a verb shares with others.
 enum Shared {
     /// Those of a session, and the session's name.
@@ -204,6 +217,18 @@ fn read(verb: Verb) -> (Command, Shared) {
             (Command::Sessions(command), shared)
         }
         Verb::Acp(args) => (Command::Acp, session(args.session, None)),
+        Verb::Serve(args) => {
+            let (serve, args) = serve(args);
+            (Command::Serve(serve), session(args, None))
+        }
+        Verb::Token(verb) => {
+            let (command, args) = match verb {
+                TokenVerb::New(args) => (TokenCommand::New { name: args.name }, args.output),
+                TokenVerb::List(args) => (TokenCommand::List, args.output),
+                TokenVerb::Revoke(args) => (TokenCommand::Revoke { id: args.id }, args.output),
+            };
+            (Command::Token(command), Shared::Output(args))
+        }
         Verb::Host(verb) => {
             let (command, args) = match verb {
                 HostVerb::Status(args) => (HostCommand::Status, args),
@@ -215,7 +240,19 @@ fn read(verb: Verb) -> (Command, Shared) {
         }
         Verb::Tour(args) => (Command::Tour(args), Shared::Nothing),
         Verb::DemoAgent(args) => (Command::DemoAgent(args), Shared::Nothing),
+        Verb::RemoteAgent(args) => (Command::RemoteAgent(args), Shared::Nothing),
     }
+}
+
+fn serve(args: ServeArgs) -> (ServeCommand, SessionArgs) {
+    let command = ServeCommand {
+        listen: args.listen,
+        tls: args.tls_cert.zip(args.tls_key),
+        insecure_public: args.insecure_public,
+        origins: args.allow_origin,
+        allowance: Allowance { approve_all: args.allow_approve_all, stdio_servers: args.allow_stdio_servers },
+    };
+    (command, args.session)
 }
 
 fn read_sessions(verb: SessionsVerb) -> (SessionsCommand, Shared) {

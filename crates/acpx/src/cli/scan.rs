@@ -12,12 +12,13 @@ use crate::agents;
 use crate::error::CliError;
 
 /// Verbs that stand behind an agent's name too.
-const AGENT_VERBS: [&str; 6] = ["prompt", "exec", "cancel", "status", "sessions", "acp"];
+const AGENT_VERBS: [&str; 7] = ["prompt", "exec", "cancel", "status", "sessions", "acp", "serve"];
 /// Verbs that stand alone.
-const ROOT_VERBS: [&str; 4] = ["host", "tour", "demo-agent", "help"];
+const ROOT_VERBS: [&str; 6] = ["host", "token", "tour", "demo-agent", "remote-agent", "help"];
 const SESSIONS_VERBS: [&str; 10] =
     ["new", "ensure", "list", "show", "history", "replay", "watch", "close", "migrate", "help"];
 const HOST_VERBS: [&str; 5] = ["status", "stop", "restart", "run", "help"];
+const TOKEN_VERBS: [&str; 4] = ["new", "list", "revoke", "help"];
 
 /// What was found.
 #[derive(Debug, PartialEq, Eq)]
@@ -194,6 +195,7 @@ impl Scan<'_> {
         let verbs: &[&str] = match verb {
             "sessions" => &SESSIONS_VERBS,
             "host" => &HOST_VERBS,
+            "token" => &TOKEN_VERBS,
             // Help is about a verb and has no use for flags.
             "help" => {
                 self.leading.clear();

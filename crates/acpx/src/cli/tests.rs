@@ -138,6 +138,38 @@ fn every_verb_is_read_before_and_behind_an_agent() {
             "Exec(PromptWords { words: [\"a\", \"b\"], file: Some(\"-\") })",
         ),
     ];
+    assert_read(cases);
+}
+
+#[test]
+fn the_verbs_about_other_machines_are_read_with_what_they_allow() {
+    assert_read(&[
+        (
+            &[
+                "claude",
+                "serve",
+                "--listen",
+                "localhost:7",
+                "--allow-origin",
+                "https://a",
+                "--insecure-public",
+            ],
+            named("claude"),
+            "Serve(ServeCommand { listen: 127.0.0.1:7, tls: None, insecure_public: true, origins: [\"https://a\"], allowance: Allowance { approve_all: false, stdio_servers: false } })",
+        ),
+        (
+            &["serve", "--tls-cert", "c", "--tls-key", "k", "--allow-approve-all", "--allow-stdio-servers"],
+            AgentChoice::Default,
+            "Serve(ServeCommand { listen: 127.0.0.1:0, tls: Some((\"c\", \"k\")), insecure_public: false, origins: [], allowance: Allowance { approve_all: true, stdio_servers: true } })",
+        ),
+        (&["token", "new", "--name", "x"], AgentChoice::Default, "Token(New { name: Some(\"x\") })"),
+        (&["--format", "json", "token", "list"], AgentChoice::Default, "Token(List)"),
+        (&["token", "revoke", "x"], AgentChoice::Default, "Token(Revoke { id: \"x\" })"),
+    ]);
+}
+
+/// Lines with the agent and the command they mean.
+fn assert_read(cases: &[(&[&str], AgentChoice, &str)]) {
     for (line, agent, command) in cases {
         let invocation = invocation(line);
         let expected = (agent.clone(), (*command).to_owned());

@@ -7,8 +7,9 @@ use acpx_core::acp::Cursor;
 use acpx_core::model::{Seq, TurnId};
 use clap::{Args, CommandFactory, Parser, Subcommand};
 
+use super::elsewhere::{ServeArgs, TokenVerb};
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
-use crate::commands::{DemoAgentArgs, TourArgs};
+use crate::commands::{DemoAgentArgs, RemoteAgentArgs, TourArgs};
 
 /// tmux for coding agents: sessions of the Agent Client Protocol that last
 #[derive(Debug, Parser)]
@@ -38,6 +39,7 @@ Examples:
   acpx claude -s api 'add a route'     the session named api
   acpx claude --no-wait 'and then…'    queue a prompt behind the one that runs
   acpx claude acp                      be claude for an editor, with sessions that last
+  acpx claude serve                    the same for programs that reach us over HTTP
   acpx exec 'what is this?'            one prompt to the default agent, nothing kept
   acpx --agent './mine --acp' status   an agent of your own
   acpx --format json sessions list     every session, for a program
@@ -49,7 +51,8 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them.
-const UNUSED: [(&[&str], &[&str]); 12] = [
+const UNUSED: [(&[&str], &[&str]); 13] = [
+    (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
     (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
     (&["exec"], &["ttl"]),
     (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
@@ -110,10 +113,15 @@ pub(super) enum Verb {
     #[command(subcommand)]
     Sessions(SessionsVerb),
     Acp(AcpArgs),
+    Serve(ServeArgs),
+    #[command(subcommand)]
+    Token(TokenVerb),
     #[command(subcommand)]
     Host(HostVerb),
     Tour(TourArgs),
     DemoAgent(DemoAgentArgs),
+    #[command(hide = true)]
+    RemoteAgent(RemoteAgentArgs),
 }
 
 /// The words of a prompt, or the file it is in.

@@ -17,7 +17,7 @@ use crate::error::CliError;
 use crate::output::{self, Console, ResultIds, TurnView};
 use crate::patience::Patience;
 use crate::prompt_input;
-use crate::reach::{Reach, block_on, for_agents};
+use crate::reach::{Reach, block_on, for_agents, relay};
 use crate::settings::Settings;
 use crate::setup::{self, Given, NewParams};
 use crate::talk::{Outcome, Talk, Trouble};
@@ -62,7 +62,7 @@ pub(super) fn run(
 fn host(tag: Option<String>) -> Arc<Host> {
     let store = Arc::new(MemoryStore::new());
     let id = HostId::new("exec").expect("the name is not empty");
-    let settings = EngineSettings { tag, ..EngineSettings::default() };
+    let settings = EngineSettings { tag, relay: relay(), ..EngineSettings::default() };
     let engine = Engine::new(store.clone(), id, settings);
     Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), env!("CARGO_PKG_VERSION"))
 }

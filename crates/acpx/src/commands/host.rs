@@ -16,7 +16,7 @@ use crate::config::{McpFile, Surroundings};
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, HostChange, RunningHost};
 use crate::patience::Patience;
-use crate::reach::{Reach, block_on};
+use crate::reach::{Reach, block_on, relay};
 use crate::settings::{self, LazyConfig};
 use crate::talk::{Talk, Trouble};
 
@@ -139,7 +139,11 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
         place: place.clone(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         linger: LINGER,
-        settings: EngineSettings { idle: Some(settings::DEFAULT_TTL), ..EngineSettings::default() },
+        settings: EngineSettings {
+            idle: Some(settings::DEFAULT_TTL),
+            relay: relay(),
+            ..EngineSettings::default()
+        },
         server_file: Arc::new(servers_of),
         name_of: crate::agents::name_of,
     };

@@ -7,11 +7,16 @@ mod exec;
 mod host;
 mod kept;
 mod prompt;
+mod remote_agent;
+mod serve;
 mod sessions;
 mod status;
+mod token;
 mod tour;
 
 pub(crate) use self::demo_agent::DemoAgentArgs;
+pub(crate) use self::remote_agent::RemoteAgentArgs;
+pub(crate) use self::serve::ServeCommand;
 pub(crate) use self::tour::TourArgs;
 
 use std::process::ExitCode;
@@ -32,6 +37,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
     match command {
         Command::Tour(args) => tour::run(&args),
         Command::DemoAgent(args) => demo_agent::run(&args),
+        Command::RemoteAgent(args) => Ok(remote_agent::run(&args)),
         Command::Status => status::run(&settings()?),
         Command::Sessions(SessionsCommand::Show) => sessions::show::run(&settings()?),
         Command::Sessions(SessionsCommand::History { limit }) => sessions::history::run(&settings()?, limit),
@@ -47,6 +53,8 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             exec::run(&words, &Settings::new(&options, config.get()?)?, &options, config.get()?)
         }
         Command::Acp => Ok(acp::run(settings())),
+        Command::Serve(serve) => serve::run(serve, &settings()?),
+        Command::Token(command) => token::run(&command, options.output, config),
         Command::Cancel => cancel::run(&settings()?),
         Command::Sessions(SessionsCommand::New) => sessions::new::new(&settings()?, &options, config.get()?),
         Command::Sessions(SessionsCommand::Ensure) => {

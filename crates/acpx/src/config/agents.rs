@@ -3,10 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use acpx_core::model::{AgentSpec, ProtocolVersion};
+
 use super::ConfigError;
 use super::node::Node;
 use crate::agents::{canonical, split_line};
-use acpx_core::model::ProtocolVersion;
+
+/// What says how an agent is started or reached.
+const COMMAND: [&str; 5] = ["argv", "command", "args", "url", "tokenFile"];
+const EXPECTED: &str = "an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"";
 
 /// What the file says of an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -29,14 +34,13 @@ pub(super) fn agents(node: &Node<'_>) -> Result<BTreeMap<String, AgentEntry>, Co
 
 /// An entry that only says the version is about a built-in agent.
 fn agent(entry: &Node<'_>) -> Result<AgentEntry, ConfigError> {
-    const EXPECTED: &str = "an object with \"argv\", or with \"command\" and perhaps \"args\"";
     let members = entry.object(EXPECTED)?;
     let protocol = members.get("protocol").map(|node| protocol(&node)).transpose()?;
-    let parts = [members.get("argv"), members.get("command"), members.get("args")];
-    if protocol.is_some() && parts.iter().all(Option::is_none) {
+    let says_command = COMMAND.into_iter().any(|name| members.get(name).is_some());
+    if protocol.is_some() && !says_command {
         return Ok(AgentEntry { argv: None, protocol });
     }
-    Ok(AgentEntry { argv: Some(command(entry, parts, EXPECTED)?), protocol })
+    Ok(AgentEntry { argv: Some(command(entry)?), protocol })
 }
 
 fn protocol(node: &Node<'_>) -> Result<ProtocolVersion, ConfigError> {
@@ -44,20 +48,37 @@ fn protocol(node: &Node<'_>) -> Result<ProtocolVersion, ConfigError> {
     number.and_then(ProtocolVersion::from_number).ok_or_else(|| node.wrong("1 or 2"))
 }
 
-fn command(
-    entry: &Node<'_>,
-    [argv, line, args]: [Option<Node<'_>>; 3],
-    expected: &str,
-) -> Result<Vec<String>, ConfigError> {
-    match (argv, line, args) {
+fn command(entry: &Node<'_>) -> Result<Vec<String>, ConfigError> {
+    let members = entry.object(EXPECTED)?;
+    if let Some(url) = members.get("url") {
+        let own = ["argv", "command", "args"].into_iter().find(|name| members.get(name).is_some());
+        return if own.is_some() {
+            Err(entry.wrong(EXPECTED))
+        } else {
+            elsewhere(&url, members.get("tokenFile"))
+        };
+    }
+    match (members.get("argv"), members.get("command"), members.get("args")) {
         (Some(argv), None, None) => words(&argv),
         (None, Some(line), None) => {
             let text = line.word()?;
             split_line(&text).map_err(|problem| line.wrong(&format!("a command line; it {problem}")))
         }
         (None, Some(program), Some(args)) => with_arguments(&program, &args),
-        _ => Err(entry.wrong(expected)),
+        _ => Err(entry.wrong(EXPECTED)),
     }
+}
+
+/// An agent on another machine, as it is reached.
+fn elsewhere(url: &Node<'_>, token_file: Option<Node<'_>>) -> Result<Vec<String>, ConfigError> {
+    let mut words = vec![url.word()?];
+    if AgentSpec::new(words[0].as_str(), [""; 0]).url().is_none() {
+        return Err(url.wrong("a URL that begins with wss://, ws://, https:// or http://"));
+    }
+    if let Some(file) = token_file {
+        words.extend(["--token-file".to_owned(), file.word()?]);
+    }
+    Ok(words)
 }
 
 fn words(argv: &Node<'_>) -> Result<Vec<String>, ConfigError> {

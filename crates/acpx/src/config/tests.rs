@@ -60,7 +60,7 @@ fn a_wrong_type_is_named_by_file_and_key_and_its_value_is_not_told() {
         (r#"{"auth":{"key":["s3cret"]}}"#, "auth.key must be a string"),
         (
             r#"{"agents":{"foo":"s3cret"}}"#,
-            "agents.foo must be an object with \"argv\", or with \"command\" and perhaps \"args\"",
+            "agents.foo must be an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"",
         ),
         (r#"{"agents":{"foo":{"argv":["a"],"protocol":3}}}"#, "agents.foo.protocol must be 1 or 2"),
         (r#"{"agents":{"foo":{"protocol":"2"}}}"#, "agents.foo.protocol must be 1 or 2"),
@@ -68,7 +68,7 @@ fn a_wrong_type_is_named_by_file_and_key_and_its_value_is_not_told() {
         (r#"{"agents":{"foo":{"argv":[]}}}"#, "agents.foo.argv must be an array with at least the program"),
         (
             r#"{"agents":{"foo":{"argv":["a"],"args":[]}}}"#,
-            "agents.foo must be an object with \"argv\", or with \"command\" and perhaps \"args\"",
+            "agents.foo must be an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"",
         ),
         (
             r#"{"agents":{"foo":{"command":"a 's3cret"}}}"#,
@@ -77,6 +77,18 @@ fn a_wrong_type_is_named_by_file_and_key_and_its_value_is_not_told() {
         (
             r#"{"agents":{"foo":{"command":"a b","args":[]}}}"#,
             "agents.foo.command must be one program without spaces or quotes, since \"args\" has the arguments",
+        ),
+        (
+            r#"{"agents":{"foo":{"url":"s3cret"}}}"#,
+            "agents.foo.url must be a URL that begins with wss://, ws://, https:// or http://",
+        ),
+        (
+            r#"{"agents":{"foo":{"url":"wss://x","argv":["a"]}}}"#,
+            "agents.foo must be an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"",
+        ),
+        (
+            r#"{"agents":{"foo":{"url":"wss://x","tokenFile":7}}}"#,
+            "agents.foo.tokenFile must be a non-empty string",
         ),
         (r#"{"mcpServers":{"a":{}}}"#, "mcpServers must be an array"),
         (r#"{"mcpServers":[{"command":"x"}]}"#, "mcpServers[0].name must be a non-empty string"),

@@ -64,7 +64,7 @@ impl ErrorClass {
             "PERMISSION_DENIED" => Self::PermissionDenied,
             "EXEC_DISABLED" => Self::ExecDisabled,
             "SIGNALLED" => Self::Interrupted,
-            "USAGE" | "BAD_PROMPT" | "CONTENT_UNSUPPORTED" => Self::Usage,
+            "USAGE" | "BAD_PROMPT" | "CONTENT_UNSUPPORTED" | "PUBLIC_ADDRESS" | "BAD_URL" => Self::Usage,
             _ => Self::Runtime,
         }
     }

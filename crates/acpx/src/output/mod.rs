@@ -14,6 +14,7 @@ mod host;
 mod list;
 mod migrate;
 mod record;
+mod remote;
 #[cfg(test)]
 mod samples;
 mod show;
@@ -33,6 +34,7 @@ pub(crate) use self::history::{History, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
 pub(crate) use self::list::{ListRow, RemoteSession, list};
 pub(crate) use self::migrate::migrated;
+pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
 pub(crate) use self::show::show;
 pub(crate) use self::status::{Snapshot, no_session, status};
 pub(crate) use self::turn::{FollowView, PromptResult, ResultError, ResultIds, TurnStatus, TurnView};

@@ -9,7 +9,16 @@ const FOREIGN: [&str; 6] =
 /// Members whose value is an agent's own, passed on as it is.
 const PASSED_ON: [&str; 3] = ["usage", "acp", "message"];
 /// Objects that are about no record.
-const ABOUT_NONE: [&str; 4] = ["host_status", "host_stopped", "host_restarted", "sessions_migrated"];
+const ABOUT_NONE: [&str; 8] = [
+    "host_status",
+    "host_stopped",
+    "host_restarted",
+    "sessions_migrated",
+    "serving",
+    "token_created",
+    "token_revoked",
+    "tokens",
+];
 
 /// Checks a line of stdout. Messages exchanged with the agent keep the protocol's names.
 pub(crate) fn check(line: &Value) {

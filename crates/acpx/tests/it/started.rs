@@ -37,9 +37,9 @@ impl Started {
         Self { child, out, err }
     }
 
-    /// Waits for a line of stdout with these words in it.
-    pub(crate) fn wait_for(&mut self, words: &str) {
-        self.out.wait_for(words);
+    /// Waits for a line of stdout with these words in it; the line.
+    pub(crate) fn wait_for(&mut self, words: &str) -> String {
+        self.out.wait_for(words)
     }
 
     /// Waits for a line of stderr with these words in it.
@@ -86,13 +86,13 @@ impl Lines {
         Self { coming, seen: String::new() }
     }
 
-    fn wait_for(&mut self, words: &str) {
+    fn wait_for(&mut self, words: &str) -> String {
         loop {
             let line = self.coming.recv_timeout(PATIENCE);
             let line = line.unwrap_or_else(|error| panic!("{words:?} never came, {error}: {}", self.seen));
             self.seen.push_str(&line);
             if line.contains(words) {
-                return;
+                return line;
             }
         }
     }

@@ -93,7 +93,8 @@ impl Capabilities {
                 delete: session("delete"),
             },
             fork: session("fork"),
-            logout: result.get("authMethods").and_then(Value::as_array).is_some_and(|ways| !ways.is_empty()),
+            // Whoever can be logged in to can be logged out of.
+            logout: result["authMethods"].as_array().is_some_and(|ways| !ways.is_empty()),
             mcp_stdio: session("mcp/stdio"),
             mcp_http: session("mcp/http"),
             mcp_sse: false,

@@ -4,11 +4,14 @@
 //! The record takes the ACP session's id for its own, so that whoever asked for the session goes on calling it so. It
 //! exists once the agent has given us the session, and what the agent replayed until then is its history.
 
+use std::future::pending;
+
 use tokio::sync::watch;
 
 use crate::machine::SessionMachine;
 use crate::model::{AcpSessionId, RecordId};
 
+use super::forking::Past;
 use super::{Engine, NewSession, RestoreSession, Session, SessionError};
 
 impl Engine {
@@ -28,7 +31,7 @@ impl Engine {
                 None => {}
             }
             let machine = SessionMachine::adopting(new.agent.label(), session.clone(), self.now());
-            match self.make(record.clone(), machine, new.clone(), std::future::pending()).await {
+            match self.make(record.clone(), machine, new.clone(), Past::default(), pending()).await {
                 // Somebody was faster.
                 Err(SessionError::Busy(_)) => {}
                 Err(error) => return Err(error),

@@ -41,7 +41,8 @@ pub(super) async fn start(
     }
     let Place { agent, cwd, environment, .. } = &place;
     let Shared { settings, spawner, .. } = &shared;
-    let spawn = AgentProcess::spawn(spawner, agent, cwd, environment, settings.process);
+    let program = settings.program_of(agent);
+    let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, settings.process);
     // A program on a disk that does not answer can hang before it is one.
     let spawned = tokio::time::timeout(agent.start_timeout, spawn).await.unwrap_or_else(|_| {
         Err(AgentError::SlowStart { agent: label(agent), limit: agent.start_timeout, said: Vec::new() })

@@ -48,6 +48,14 @@ pub enum SessionError {
     /// The session has a turn running or waiting.
     #[error("the record {0} has work to do")]
     Busy(RecordId),
+    /// The conversation is too long to be copied.
+    #[error("the conversation of the record {record} has more than {limit} bytes and cannot be copied")]
+    TooLong {
+        /// The record.
+        record: RecordId,
+        /// How many bytes it may have.
+        limit: usize,
+    },
     /// The engine was shut down.
     #[error("the session of the record {0} was shut down")]
     ShutDown(RecordId),
@@ -66,6 +74,7 @@ impl SessionError {
             Self::QueueFull(_) => "QUEUE_FULL",
             Self::Closing(_) => "SESSION_CLOSING",
             Self::Busy(_) => "SESSION_BUSY",
+            Self::TooLong { .. } => "SESSION_TOO_LONG",
             Self::ShutDown(_) => "SHUT_DOWN",
         }
     }
@@ -78,6 +87,7 @@ impl SessionError {
             Self::Directory { .. } => Some("name a directory that exists"),
             Self::RequestExists { .. } => Some("give each prompt a request id of its own"),
             Self::QueueFull(_) | Self::Busy(_) => Some("wait for the running turn, or cancel it"),
+            Self::TooLong { .. } => Some("begin a new session"),
             Self::NoRecord(_) | Self::Prompt(_) | Self::Closing(_) | Self::ShutDown(_) => None,
         }
     }

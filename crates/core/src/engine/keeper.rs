@@ -15,6 +15,7 @@ use crate::store::{Change, Durability, SessionWriter, StoreError};
 
 use super::Shared;
 use super::follow::Tail;
+use super::forking::Past;
 
 /// A record that does not exist yet.
 pub(super) struct Seed {
@@ -57,15 +58,12 @@ enum Stage {
 }
 
 impl Keeper {
-    pub(super) fn of_new(shared: Shared, seed: Seed, tail: Arc<Tail>) -> Self {
-        Self::new(
-            shared,
-            seed.id.clone(),
-            Stage::Unborn(Box::new(seed), None),
-            None,
-            LineageIndex::FIRST,
-            tail,
-        )
+    pub(super) fn of_new(shared: Shared, seed: Seed, past: Past, tail: Arc<Tail>) -> Self {
+        let (last, lineage, id) = (past.last_seq(), past.lineage(), seed.id.clone());
+        let stage = Stage::Unborn(Box::new(seed), None);
+        let mut keeper = Self::new(shared, id, stage, last, lineage, tail);
+        keeper.changes = past.into_changes();
+        keeper
     }
 
     pub(super) fn of_record(shared: Shared, record: &Record, writer: SessionWriter, tail: Arc<Tail>) -> Self {

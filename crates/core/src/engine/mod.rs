@@ -24,6 +24,7 @@ mod counted;
 mod disk;
 mod error;
 mod follow;
+mod forking;
 mod history;
 mod holds;
 mod keeper;
@@ -46,6 +47,7 @@ pub use crate::acp::client::Offered;
 pub use advice::{Advice, Question, QuestionKind};
 pub use error::SessionError;
 pub use follow::Follower;
+pub use forking::Forked;
 pub use prompt::{Prompt, PromptProblem};
 pub use record_follower::RecordFollower;
 pub use request::{NewSession, RestoreSession, Servers};
@@ -57,6 +59,7 @@ use agent::LiveIds;
 pub(crate) use counted::Counted;
 pub(crate) use disk::Disk;
 use follow::Tail;
+use forking::Past;
 use holds::Holds;
 use keeper::{Heir, Keeper, Seed};
 use place::Place;
@@ -140,7 +143,7 @@ impl Engine {
     ) -> Result<(Session, Unclaimed), SessionError> {
         let record = RecordId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let machine = SessionMachine::new(new.agent.label());
-        self.make(record, machine, new, unwanted).await
+        self.make(record, machine, new, Past::default(), unwanted).await
     }
 
     /// Starts the session of a record that does not exist yet, and waits until it does. While another one of this id
@@ -150,6 +153,7 @@ impl Engine {
         record: RecordId,
         machine: SessionMachine,
         new: NewSession,
+        past: Past,
         unwanted: impl Future<Output = ()>,
     ) -> Result<(Session, Unclaimed), SessionError> {
         let real_cwd = self.real_directory(&new.cwd).await?;
@@ -162,7 +166,7 @@ impl Engine {
             scope: new.scope,
         };
         let tail = Arc::new(Tail::new(None));
-        let keeper = Keeper::of_new(self.0.shared.clone(), seed, tail.clone());
+        let keeper = Keeper::of_new(self.0.shared.clone(), seed, past, tail.clone());
         let place = Place {
             agent: new.agent,
             cwd: new.cwd,

@@ -170,6 +170,7 @@ impl SessionTask {
         let session = &self.machine.lineage()?.current().session;
         match call {
             Call::New => None,
+            Call::Fork => Some(connection.fork_session(session, place)),
             Call::Resume => Some(connection.resume()?.request(session, place)),
             Call::Replay => Some(connection.replay()?.request(session, place)),
             Call::Load => Some(connection.load()?.request(session, place)),

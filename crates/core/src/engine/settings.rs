@@ -1,8 +1,9 @@
 //! The engine's limits, in one place. All of them are passed in; the library has no configuration.
 
+use std::borrow::Cow;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use crate::model::Timestamp;
+use crate::model::{AgentSpec, Timestamp};
 use crate::tools::Grace;
 use crate::wire::Limits;
 
@@ -24,8 +25,21 @@ pub struct Settings {
     pub wire: Limits,
     /// How many bytes an agent may send within one turn, or between two.
     pub turn_bytes: u64,
+    /// What is started in the place of an agent on another machine; without it there are none. It gets the agent's
+    /// URL and arguments, and is that agent on stdin and stdout.
+    pub relay: Option<AgentSpec>,
     /// What time it is.
     pub clock: fn() -> Timestamp,
+}
+
+impl Settings {
+    /// The program that is started for an agent: its own, or the one that reaches it.
+    pub(super) fn program_of<'a>(&self, agent: &'a AgentSpec) -> Cow<'a, AgentSpec> {
+        let (Some(relay), Some(_)) = (&self.relay, agent.url()) else { return Cow::Borrowed(agent) };
+        let words = [&agent.program].into_iter().chain(&agent.args);
+        let args = relay.args.iter().chain(words).cloned().collect();
+        Cow::Owned(AgentSpec { program: relay.program.clone(), args, ..agent.clone() })
+    }
 }
 
 impl Default for Settings {
@@ -38,6 +52,7 @@ impl Default for Settings {
             tag: None,
             wire: Limits::default(),
             turn_bytes: 4 << 30,
+            relay: None,
             clock: system_time,
         }
     }
@@ -47,4 +62,25 @@ fn system_time() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let millis = i64::try_from(since.as_millis()).unwrap_or_default();
     Timestamp::from_millis(millis).expect("the clock of a running machine shows a time of our calendar")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_elsewhere_is_reached_by_the_relay_and_keeps_its_name_and_patience() {
+        let relay = Some(AgentSpec::new("/bin/acpx", ["remote-agent"]));
+        let settings = Settings { relay, ..Settings::default() };
+        let patience = Duration::from_secs(7);
+        let agent =
+            |program: &str| AgentSpec::new(program, ["--insecure"]).named("far").with_start_timeout(patience);
+        let reached = AgentSpec::new("/bin/acpx", ["remote-agent", "ws://h/acp", "--insecure"]);
+        assert_eq!(
+            *settings.program_of(&agent("ws://h/acp")),
+            reached.named("far").with_start_timeout(patience)
+        );
+        assert_eq!(*settings.program_of(&agent("near")), agent("near"));
+        assert_eq!(*Settings::default().program_of(&agent("ws://h/acp")), agent("ws://h/acp"));
+    }
 }

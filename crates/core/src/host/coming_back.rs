@@ -1,14 +1,15 @@
 //! What is looked at before a session is brought back for a client: whether it is there, or can be had from the agent;
 //! whether it is where the client thinks it is; and with which servers its agent runs.
 
-use crate::acp::agent::{CallError, RestoreCall};
-use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
+use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
+use crate::engine::{NewSession, Servers, SessionError};
 use crate::model::{AgentError, RecordId};
 
 use super::connection::{Connection, for_agent, problem, read_meta, record_of, source};
 use super::fault;
 use super::list;
-use super::meta::RestoreMeta;
+use super::meta::{NewMeta, RestoreMeta, ServersMeta};
+use super::opening::Opened;
 
 impl Connection {
     /// Sees to it that the session is a record of ours and works in the client's directory. One that we do not know is
@@ -51,29 +52,40 @@ impl Connection {
         }
     }
 
+    /// Begins a session that knows what another one does, in a process of the agent that is started as this client
+    /// would start it.
+    pub(super) async fn fork(&self, call: ForkCall, link: &ClientLink) -> Result<Opened, CallError> {
+        let record = record_of(&call.session);
+        let kept = self.host.engine.record(&record).await.map_err(|error| self.refused(&error))?;
+        let kept = kept.ok_or_else(|| fault::unknown(&record))?;
+        let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
+        self.defaults.complete(&mut meta.start);
+        let moved = self.defaults.agent(meta.agent.take()).filter(|agent| agent.key() == kept.agent.key());
+        let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
+        let (agent, environment) = (moved.unwrap_or(kept.agent), meta.start.take_environment());
+        let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
+        let opened = self.host.fork(&record, new).await?;
+        self.set_idle_time(&opened.session, &meta.start).await?;
+        let seat = self.seat(opened.session.record_id(), &meta.start, link);
+        let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);
+        Ok(Opened { seat, updates, with_seq, ..opened })
+    }
+
     /// Lets the agent be started anew if it runs with other servers than this client has named, nothing runs, and
     /// nobody else is at the session.
-    pub(super) async fn renew_servers(
-        &self,
-        session: &Session,
-        given: &RestoreSession,
-    ) -> Result<(), CallError> {
-        if !self.has_servers(session, given).await?
-            && !self.host.askable.has_others(session.record_id(), self.number)
+    pub(super) async fn renew_servers(&self, opened: &Opened) -> Result<Option<ServersMeta>, CallError> {
+        let session = &opened.session;
+        if !self.has_servers(opened).await? && !self.host.askable.has_others(session.record_id(), self.number)
         {
             // A session that has something to do keeps its agent, and with it the servers in force.
             drop(session.park().await);
         }
-        Ok(())
+        Ok((!self.has_servers(opened).await?).then_some(ServersMeta::Kept))
     }
 
     /// Whether the agent has the servers that the client has named, if it has named any.
-    pub(super) async fn has_servers(
-        &self,
-        session: &Session,
-        given: &RestoreSession,
-    ) -> Result<bool, CallError> {
-        let Some(servers) = &given.mcp_servers else { return Ok(true) };
-        session.has_servers(&servers.list).await.map_err(|error| self.refused(&error))
+    async fn has_servers(&self, opened: &Opened) -> Result<bool, CallError> {
+        let Some(servers) = &opened.given.mcp_servers else { return Ok(true) };
+        opened.session.has_servers(&servers.list).await.map_err(|error| self.refused(&error))
     }
 }

@@ -13,9 +13,9 @@ use serde::de::DeserializeOwned;
 
 use crate::acp::Cursor;
 use crate::acp::agent::{
-    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ListCall,
-    LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall, SessionPage,
-    SessionSetup, SetModeCall, SetOptionCall, TurnLink,
+    AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
+    ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
+    SessionPage, SessionSetup, SetModeCall, SetOptionCall, TurnLink,
 };
 use crate::acp::render::{Bounds, Rendering};
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
@@ -28,7 +28,7 @@ use super::attachment::{self, Attachment, Form, Gate, Gated, How, Telling, Updat
 use super::defaults::Defaults;
 use super::fault;
 use super::list;
-use super::meta::{HostMeta, NewMeta, PROTOCOL, ReplayMeta, RestoreMeta, ServersMeta, StartMeta};
+use super::meta::{HostMeta, NewMeta, PROTOCOL, ReplayMeta, RestoreMeta, StartMeta};
 use super::opening::Opened;
 use super::passed;
 use super::questions::{ConnectionId, Seat};
@@ -150,37 +150,17 @@ impl Connection {
         let restore = RestoreSession { meta: for_agent(call.meta.as_deref()), ..restore };
         let session = self.host.engine.attach(&record, &restore).await;
         let opened = Opened::known(session.map_err(|error| self.refused(&error))?, restore);
-        let seat = self.seat(&record, &meta.start, link);
-        let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);
-        let opened = Opened { seat, names_servers, updates, with_seq, ..opened };
+        let opened = Opened { seat: self.seat(&record, &meta.start, link), ..opened };
         self.stand_in(&opened).await?;
         self.set_idle_time(&opened.session, &meta.start).await?;
-        Ok(opened)
-    }
-
-    /// Sees to it that the agent has the session, unless that can wait for a prompt which needs it; and whether it has
-    /// the servers that were named.
-    async fn wake(
-        &self,
-        opened: &Opened,
-        meta: &RestoreMeta,
-    ) -> Result<(Option<Awakening>, Option<ServersMeta>), CallError> {
-        if opened.names_servers {
-            self.renew_servers(&opened.session, &opened.given).await?;
-        }
-        let how = if meta.later {
-            None
-        } else {
-            let how = opened.session.wake(opened.given.clone()).await;
-            Some(how.map_err(|error| self.refused(&error))?)
-        };
-        let has_servers = !opened.names_servers || self.has_servers(&opened.session, &opened.given).await?;
-        Ok((how, (!has_servers).then_some(ServersMeta::Kept)))
+        let servers = if names_servers { self.renew_servers(&opened).await? } else { None };
+        let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);
+        Ok(Opened { servers, updates, with_seq, ..opened })
     }
 
     /// A place among those who are asked, for a client that has a person before it: one that wants to be told
     /// updates, and that no agent has started.
-    fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
+    pub(super) fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
         let can_be_asked = !self.confined && !start.without_updates;
         can_be_asked.then(|| self.host.askable.sit(record, self.number, link))
     }
@@ -192,6 +172,15 @@ impl Connection {
         }
         let advisor = self.host.advisor(opened.session.record_id(), None);
         opened.session.set_advisor(advisor).await.map_err(|error| self.refused(&error))
+    }
+
+    /// Sees to it that the agent has the session, unless that can wait for a prompt which needs it.
+    async fn wake(&self, opened: &Opened, meta: &RestoreMeta) -> Result<Option<Awakening>, CallError> {
+        if meta.later {
+            return Ok(None);
+        }
+        let how = opened.session.wake(opened.given.clone()).await;
+        how.map(Some).map_err(|error| self.refused(&error))
     }
 
     /// What a session is restored with. Servers that this client does not name come from where they came from.
@@ -223,7 +212,7 @@ impl Connection {
         Ok(RestoreSession { options: meta.wishes.into(), agent, environment, meta: None, mcp_servers })
     }
 
-    async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {
+    pub(super) async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {
         let Some(millis) = start.idle_ms else { return Ok(()) };
         let limit = (millis > 0).then(|| Duration::from_millis(millis));
         session.set_idle_time(limit).await.map_err(|error| self.refused(&error))
@@ -280,9 +269,9 @@ impl Connection {
         let opened = self.take_up(call, &mut meta, link).await?;
         let record = opened.session.record_id().clone();
         let Some(cursor) = cursor else {
-            let (how, servers) = self.wake(&opened, &meta).await?;
+            let how = self.wake(&opened, &meta).await?;
             self.tell_standing(&opened.session, None, link).await?;
-            return Ok(self.answer(client, Opened { how, servers, ..opened }, Gate::default(), link));
+            return Ok(self.answer(client, Opened { how, ..opened }, Gate::default(), link));
         };
         let was_told = self.pause_updates(&record).await;
         let until = opened.session.last_seq();
@@ -295,12 +284,12 @@ impl Connection {
         let start = self.place_of(&kept, (&cursor, field), meta.replay).await?;
         let replay = self.replay(kept, start, meta.replay, link);
         let (replayed, how) = tokio::join!(replay, self.wake(&opened, &meta));
-        let (how, servers) = how?;
+        let how = how?;
         replayed?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
         // Whoever goes on after an event it has seen may have missed an end.
         let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
         self.tell_standing(&opened.session, missed, link).await?;
-        Ok(self.answer(client, Opened { how, servers, from, ..opened }, gate, link))
+        Ok(self.answer(client, Opened { how, from, ..opened }, gate, link))
     }
 
     /// Tells a client of version 2 how the session stands by now, and the last end of work if it missed that.
@@ -407,6 +396,12 @@ impl AgentService for Connection {
 
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let opened = self.open(call, &link).await?;
+        let client = client_session(opened.session.record_id());
+        Ok(self.answer(client, opened, Gate::default(), &link))
+    }
+
+    async fn fork_session(&self, call: ForkCall, link: ClientLink) -> Result<SessionSetup, CallError> {
+        let opened = self.fork(call, &link).await?;
         let client = client_session(opened.session.record_id());
         Ok(self.answer(client, opened, Gate::default(), &link))
     }

@@ -115,21 +115,20 @@ async fn knock(socket: &Path) -> io::Result<UnixStream> {
 impl Launcher {
     /// Connects to the host of a home, and starts one if there is none.
     pub async fn reach(&self, place: &HostPlace) -> Result<HostClient, HostError> {
-        self.until_there(place, async || running(place).await).await
+        self.until_there(place, || running(place)).await
     }
 
     /// The same for whoever says the first word itself. A host that is just leaving may still let it in: then the
     /// stream ends, and nothing has happened.
     pub(super) async fn reach_stream(&self, place: &HostPlace) -> Result<UnixStream, HostError> {
-        self.until_there(place, async || listening(place).await).await
+        self.until_there(place, || listening(place)).await
     }
 
     /// Looks for a host, and starts one as long as there is none.
-    async fn until_there<T>(
-        &self,
-        place: &HostPlace,
-        look: impl AsyncFn() -> Result<Option<T>, HostError>,
-    ) -> Result<T, HostError> {
+    async fn until_there<T, L>(&self, place: &HostPlace, look: impl Fn() -> L) -> Result<T, HostError>
+    where
+        L: Future<Output = Result<Option<T>, HostError>>,
+    {
         let deadline = Instant::now() + PATIENCE;
         loop {
             match look().await {

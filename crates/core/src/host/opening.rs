@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::acp::agent::CallError;
-use crate::engine::{Hold, NewSession, RestoreSession, Session, SessionError, Unclaimed};
+use crate::engine::{Forked, Hold, NewSession, RestoreSession, Session, SessionError, Unclaimed};
 use crate::machine::Awakening;
 use crate::model::{AbsolutePath, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
@@ -31,8 +31,6 @@ pub(super) struct Opened {
     pub(super) created: bool,
     pub(super) replaced: Option<RecordId>,
     pub(super) how: Option<Awakening>,
-    /// Whether its client named servers, rather than leave them as they are.
-    pub(super) names_servers: bool,
     /// What became of the servers that its client named.
     pub(super) servers: Option<ServersMeta>,
     /// What its client would start the agent with.
@@ -61,7 +59,6 @@ impl Opened {
             created: false,
             replaced: None,
             how: None,
-            names_servers: false,
             servers: None,
             given,
             from: session.last_seq().map_or(Seq::FIRST, Seq::next),
@@ -105,6 +102,15 @@ impl Host {
         let given = given_again(&new);
         let made = self.engine.open_unless(new, std::future::pending()).await;
         made.map(|made| Opened::new(made, given)).map_err(|error| self.refused(&error))
+    }
+
+    /// Makes a session that the agent forks from another one's. What was said in that one is no news.
+    pub(super) async fn fork(&self, of: &RecordId, new: NewSession) -> Result<Opened, CallError> {
+        let given = given_again(&new);
+        let forked = self.engine.fork(of, new).await.map_err(|error| self.refused(&error))?;
+        let Forked { session, unclaimed, copied } = forked;
+        let from = copied.map_or(Seq::FIRST, Seq::next);
+        Ok(Opened { from, ..Opened::new((session, unclaimed), given) })
     }
 
     /// Makes a session that a shell can find, one at a time in one place: what is there is kept or gives way.

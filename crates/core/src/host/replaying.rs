@@ -162,7 +162,9 @@ impl KeptEvents {
         let mut known = KnownIds::default();
         let mut pages = self.pages(Seq::FIRST);
         while let Some(page) = pages.next().await? {
-            page.iter().for_each(|event| known.take(event));
+            for event in &page {
+                known.take(event);
+            }
         }
         Ok(known)
     }
@@ -268,7 +270,7 @@ impl Replaying {
         self.next = pages.next;
         match page {
             Some(page) => Ok(Some(page.iter().flat_map(|event| replay.take(event)).collect())),
-            None => Ok(self.replay.take().map(|replay| replay.finish())),
+            None => Ok(self.replay.take().map(Replay::finish)),
         }
     }
 }

@@ -7,6 +7,8 @@
 use std::pin::pin;
 use std::sync::Arc;
 
+use serde::Deserialize;
+
 use crate::acp::agent::{
     CallError, CancelCause, Cancellation, ClientLink, Meta, PromptAnswer, PromptCall, TurnLink,
 };
@@ -16,7 +18,6 @@ use crate::model::{
     TurnOutcome, TurnState, prompt_message_id,
 };
 use crate::store::Store;
-use serde::Deserialize;
 
 use super::FromHost;
 use super::attachment::{Attachment, OwnPrompt};

@@ -60,6 +60,8 @@ pub enum Effect {
 pub enum Call {
     /// `session/new`.
     New,
+    /// `session/fork`.
+    Fork,
     /// `session/resume`.
     Resume,
     /// `session/load`.

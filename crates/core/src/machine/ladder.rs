@@ -27,6 +27,12 @@ impl SessionMachine {
         if self.lineage.is_none() {
             return self.create(advertised, None);
         }
+        if self.is_forking {
+            self.do_(Effect::Ask(Call::Fork));
+            self.do_(Effect::Arm(Deadline::Setup));
+            let reset = Reset { reason: LineageReason::Forked, announced: false };
+            return self.state = State::Creating(advertised, Some(reset));
+        }
         self.remembers = exchanges.iter().any(|exchange| exchange.answered);
         if self.options.fallback == Fallback::Reset {
             let reset = Reset { reason: LineageReason::Reset, announced: self.remembers };
@@ -127,7 +133,8 @@ impl SessionMachine {
             announced: reset.announced,
         };
         lineage.replace(session, inner, reset.reason, now);
-        self.remembers = false;
+        // A fork knows what the session before it knew.
+        self.remembers &= std::mem::take(&mut self.is_forking);
         let lineage = lineage.clone();
         self.do_(Effect::SaveLineage(lineage));
         self.do_(Effect::Fact(fact));

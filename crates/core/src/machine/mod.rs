@@ -34,6 +34,10 @@ use state::{Ends, Live, Prompting, State, Then};
 pub const MAX_QUEUED: usize = 256;
 
 /// One session.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts of a record that have nothing to do with each other"
+)]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SessionMachine {
     agent: String,
@@ -47,6 +51,8 @@ pub struct SessionMachine {
     lineage: Option<Lineage>,
     /// The session is the agent's, and no record of ours until the agent has given it to us.
     is_adopting: bool,
+    /// The session is still another record's, and the agent is to fork it.
+    is_forking: bool,
     last_turn: Option<TurnId>,
     /// Whether an agent ever answered a prompt of this record.
     answered: bool,
@@ -76,6 +82,7 @@ impl SessionMachine {
             passed: Vec::new(),
             lineage: None,
             is_adopting: false,
+            is_forking: false,
             last_turn: None,
             answered: false,
             remembers: false,
@@ -92,6 +99,11 @@ impl SessionMachine {
     /// A session that the agent has and that we do not know. What the agent replays of it is its history.
     pub fn adopting(agent: impl Into<String>, session: AcpSessionId, now: Timestamp) -> Self {
         Self { lineage: Some(Lineage::adopted(session, now)), is_adopting: true, ..Self::new(agent) }
+    }
+
+    /// A session that the agent is to fork from that of a record.
+    pub fn forking(record: &Record) -> Self {
+        Self { is_forking: true, lifecycle: Lifecycle::Open, ..Self::of_record(record) }
     }
 
     /// A session that was kept.

@@ -12,6 +12,7 @@ use crate::model::{
 mod adopting;
 mod cases;
 mod deleting;
+mod forking;
 mod table;
 mod version_2;
 mod wishes;
@@ -122,6 +123,11 @@ fn feed(machine: &mut SessionMachine, inputs: impl IntoIterator<Item = Input>) -
 /// A session that is to become a record.
 fn adopting() -> SessionMachine {
     SessionMachine::adopting("a", session("theirs"), at(5))
+}
+
+/// A session that the agent is to fork from that of a kept record.
+fn forking() -> SessionMachine {
+    SessionMachine { is_forking: true, ..kept(1) }
 }
 
 /// A kept record, live again by resume.

@@ -1,4 +1,4 @@
-//! How an agent is started, as far as it is kept: its name and its command line. Never its environment.
+//! How an agent is started, as far as it is kept: its name, and its command line or its URL. Never its environment.
 
 use std::iter;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use super::{AgentKey, ProtocolVersion};
 pub struct AgentSpec {
     /// The name it is known by here, if any.
     pub name: Option<String>,
-    /// The program to run.
+    /// The program to run, or the URL to reach.
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
@@ -73,8 +73,38 @@ impl AgentSpec {
         AgentKey::new(self.name.clone().unwrap_or_else(|| command().to_string()))
     }
 
+    /// Where it is reached, if it runs on another machine: then the program is a URL, and the arguments are for
+    /// whoever reaches it.
+    pub fn url(&self) -> Option<&str> {
+        let (scheme, _) = self.program.split_once("://")?;
+        let is_known = ["ws", "wss", "http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
+        is_known.then_some(self.program.as_str())
+    }
+
     /// What to call it in a message to a person.
     pub fn label(&self) -> &str {
         self.name.as_deref().unwrap_or(&self.program)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_agent_elsewhere_is_told_by_its_scheme() {
+        let cases = [
+            ("wss://host/acp", true),
+            ("WS://host", true),
+            ("http://host", true),
+            ("https://host", true),
+            ("file:///bin/agent", false),
+            ("/opt/ws://agent", false),
+            ("claude", false),
+        ];
+        for (program, expected) in cases {
+            let agent = AgentSpec::new(program, ["--insecure"]);
+            assert_eq!(agent.url(), expected.then_some(program));
+        }
     }
 }

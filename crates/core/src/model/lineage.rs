@@ -14,6 +14,8 @@ pub enum LineageReason {
     Imported,
     /// The agent had the session before we knew of it, and gave it to us.
     Adopted,
+    /// The agent forked it from the session before, which another record goes on with.
+    Forked,
     /// The session before never had a prompt answered, and the agent had not kept it.
     NotMaterialised,
     /// The agent could not restore the session before, and gave no clear reason.
@@ -27,10 +29,11 @@ pub enum LineageReason {
 }
 
 impl LineageReason {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 9] = [
         Self::Created,
         Self::Imported,
         Self::Adopted,
+        Self::Forked,
         Self::NotMaterialised,
         Self::LoadFailed,
         Self::AgentLost,
@@ -44,6 +47,7 @@ impl LineageReason {
             Self::Created => "created",
             Self::Imported => "imported",
             Self::Adopted => "adopted",
+            Self::Forked => "forked",
             Self::NotMaterialised => "not-materialised",
             Self::LoadFailed => "load-failed",
             Self::AgentLost => "agent-lost",

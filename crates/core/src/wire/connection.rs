@@ -145,7 +145,7 @@ impl Peer {
         let mut done = self.0.writing_done.clone();
         drop(done.wait_for(|done| *done).await);
         if !self.0.outbox.is_stalled() {
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 

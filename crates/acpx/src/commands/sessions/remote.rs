@@ -13,7 +13,7 @@ use crate::cli::ListCommand;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, ListRow, RemoteSession, list};
 use crate::patience::Patience;
-use crate::reach::{Reach, block_on, for_agents};
+use crate::reach::{Reach, block_on, for_agents, relay};
 use crate::settings::Settings;
 
 /// Asks the agent. One that does not list its sessions is an error: what is kept is another question.
@@ -45,7 +45,7 @@ async fn ask(
     cursor: Option<&str>,
 ) -> Result<Option<Page>, CliError> {
     let id = HostId::new("list").expect("the name is not empty");
-    let engine_settings = EngineSettings { tag, ..EngineSettings::default() };
+    let engine_settings = EngineSettings { tag, relay: relay(), ..EngineSettings::default() };
     let engine = Engine::new(Arc::new(MemoryStore::new()), id, engine_settings);
     let environment = for_agents().into_iter().collect();
     let with = NewSession::new(settings.agent.clone(), settings.cwd.clone(), environment);

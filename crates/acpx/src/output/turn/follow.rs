@@ -143,13 +143,13 @@ impl Quiet {
 
 /// What the user asked, if an event is that.
 fn prompt(event: &WatchedEvent) -> Option<String> {
-    if event.direction != Direction::ToAgent {
-        return None;
-    }
     #[derive(serde::Deserialize)]
     struct Params<'a> {
         #[serde(borrow)]
         prompt: &'a RawValue,
+    }
+    if event.direction != Direction::ToAgent {
+        return None;
     }
     let message = Message::parse(event.message.get()).ok()?;
     let params: Params<'_> = match message.method() {

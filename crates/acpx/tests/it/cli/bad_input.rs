@@ -37,11 +37,7 @@ fn cases(place: &Place) -> Vec<Case> {
             "AGENT_EXITED_AT_START",
             "it said: Usage: agent",
         ),
-        case(
-            played(&version),
-            "AGENT_PROTOCOL_VERSION",
-            "answered protocol version 99, and this acpx speaks 1",
-        ),
+        case(played(&version), "AGENT_PROTOCOL_VERSION", "answered protocol version 99, and was asked for 1"),
         case(played(&ready().expect("session/new").reply(json!({}))), "AGENT_BAD_ANSWER", "session/new"),
         case(played(&ready().refuse("session/new", login)), "AUTH_REQUIRED", "Authentication required"),
         case(played(&ready().refuse("session/new", broken)), "AGENT_REFUSED", "no model today (-32603)"),

@@ -68,10 +68,12 @@ impl Editor {
         id
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a call reads as the message it is")]
     pub(crate) fn ask_as(&mut self, id: &Value, method: &str, params: Value) {
         self.say(&json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string());
     }
 
+    #[expect(clippy::needless_pass_by_value, reason = "a call reads as the message it is")]
     pub(crate) fn notify(&mut self, method: &str, params: Value) {
         self.say(&json!({ "jsonrpc": "2.0", "method": method, "params": params }).to_string());
     }

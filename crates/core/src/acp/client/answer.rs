@@ -30,7 +30,7 @@ pub enum Answer {
     Closed(Result<(), AgentError>),
     /// To `session/delete`. A session the agent does not know counts as deleted.
     Deleted(Result<(), AgentError>),
-    /// To `authenticate` or `logout`, or to the same of version 2.
+    /// To `authenticate` or `logout`, whatever they are called in the version that is spoken.
     Login(Result<(), AgentError>),
     /// To anything else.
     Other,
@@ -72,7 +72,7 @@ pub(super) fn read(
         problem: problem.to_owned(),
     };
     match method {
-        "session/new" => Answer::Opened(result().and_then(|result| {
+        "session/new" | "session/fork" => Answer::Opened(result().and_then(|result| {
             let id = result.get("sessionId").and_then(Value::as_str).unwrap_or_default();
             let session = AcpSessionId::new(id).map_err(|_| bad("there is no sessionId"))?;
             Ok((session, inner_id(&result)))
@@ -99,7 +99,7 @@ pub(super) fn read(
             let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
             Ok(ListPage { sessions: rows.iter().filter_map(listed).collect(), next })
         })),
-        "authenticate" | "logout" | "auth/login" | "auth/logout" => Answer::Login(result().map(drop)),
+        "authenticate" | "auth/login" | "logout" | "auth/logout" => Answer::Login(result().map(drop)),
         "session/close" => Answer::Closed(done(result().map(drop))),
         "session/delete" => Answer::Deleted(done(result().map(drop))),
         _ => Answer::Other,

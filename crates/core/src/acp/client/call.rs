@@ -44,12 +44,12 @@ impl AgentConnection {
 
     /// `authenticate` by this way, or `auth/login` in version 2, if the agent has it. `meta` is an object of JSON.
     pub fn login(&self, way: &str, meta: Option<&str>) -> Option<Outgoing> {
-        let (method, id) = match self.version {
+        let (method, key) = match self.version {
             ProtocolVersion::V1 => ("authenticate", "id"),
             ProtocolVersion::V2 => ("auth/login", "methodId"),
         };
         let answer: serde_json::Value = serde_json::from_str(&self.answer).ok()?;
-        answer["authMethods"].as_array()?.iter().find(|known| known[id] == way)?;
+        answer["authMethods"].as_array()?.iter().find(|known| known[key] == way)?;
         let meta = meta.map_or_else(String::new, |meta| format!(r#","_meta":{meta}"#));
         let params = format!(r#"{{"methodId":{}{meta}}}"#, json(&way));
         Some(Outgoing::request(&self.peer, method, &params))

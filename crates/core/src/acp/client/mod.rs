@@ -175,7 +175,7 @@ impl AgentConnection {
         if let Some(passed) = self.take_passed(id, method, message) {
             return passed;
         }
-        if matches!(method, "session/new" | "session/load" | "session/resume") {
+        if matches!(method, "session/new" | "session/fork" | "session/load" | "session/resume") {
             self.tools.clear();
             self.offer(message.result().and_then(|result| self.offered.after_result(result)));
         }

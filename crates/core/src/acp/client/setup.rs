@@ -56,6 +56,19 @@ impl AgentConnection {
         self.setup("session/new", None, place, None)
     }
 
+    /// `session/fork`, of an agent that has it: a new session that knows what this one does.
+    pub fn fork_session(
+        &self,
+        session: &AcpSessionId,
+        place: SessionPlace<'_>,
+    ) -> Result<Outgoing, AgentError> {
+        if !self.capabilities.fork {
+            let (agent, method) = (self.agent.clone(), "session/fork".to_owned());
+            return Err(AgentError::NotOffered { agent, method });
+        }
+        self.setup("session/fork", Some(session), place, None)
+    }
+
     fn setup(
         &self,
         method: &'static str,

@@ -137,7 +137,7 @@ impl Rendering {
     pub(crate) fn tell(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
         let state = if self.has_states() { self.state.take(event) } else { None };
         let state = state.map(|state| {
-            let beside = self.beside(event, self.with_seq || self.state.is_idle());
+            let beside = beside(event, self.with_seq || self.state.is_idle());
             notification(&self.session, &state, &beside)
         });
         let mut lines = self.lines(event, is_own);
@@ -162,15 +162,11 @@ impl Rendering {
                     return Vec::new();
                 }
                 let stops = line.head.kind == Kind::Running && self.state.is_idle();
-                let beside = self.beside(event, self.with_seq || stops);
+                let beside = beside(event, self.with_seq || stops);
                 self.as_received(event, &line, &beside)
             }
             _ => Vec::new(),
         }
-    }
-
-    fn beside(&self, event: &Event, with_seq: bool) -> Beside<'static> {
-        if with_seq { Beside::of(event.seq, event.at) } else { Beside::default() }
     }
 
     /// Takes a fact.
@@ -206,7 +202,7 @@ impl Rendering {
         if blocks.is_empty() {
             return Vec::new();
         }
-        let beside = Beside { asked: self.asked.as_ref(), ..self.beside(event, with_seq) };
+        let beside = Beside { asked: self.asked.as_ref(), ..beside(event, with_seq) };
         let texts: Vec<&str> = blocks.iter().map(|block| block.get()).collect();
         let updates = match self.client.protocol {
             ProtocolVersion::V1 => {
@@ -334,6 +330,10 @@ impl Rendering {
 /// The id of a line, as JSON.
 fn id_of(body: &str) -> Option<&str> {
     body.get(locate(body, &[Step::Key("id")])?)
+}
+
+fn beside(event: &Event, with_seq: bool) -> Beside<'static> {
+    if with_seq { Beside::of(event.seq, event.at) } else { Beside::default() }
 }
 
 /// The version an event's line was spoken in.

@@ -167,7 +167,9 @@ fn a_chunk_with_more_than_its_text_goes_out_as_it_came_in_its_place() {
         r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"image","data":"","mimeType":"i"}}"#,
         r#"{"sessionUpdate":"from_the_future","deep":{"n":1e3}}"#,
     ];
-    odd.iter().for_each(|update| log.update(update));
+    for update in odd {
+        log.update(update);
+    }
     log.say("d");
     log.say("e");
     let came = |update: &&str| serde_json::from_str::<Value>(update).unwrap();
@@ -220,9 +222,9 @@ fn a_tool_call_without_an_end_is_cancelled_once_its_turn_is_over_and_not_before(
 #[test]
 fn output_of_a_tool_that_is_too_long_is_left_out_and_said_to_be() {
     let mut log = Log::new();
-    let long = "x".repeat(64);
+    let output = "x".repeat(64);
     log.update(&format!(
-        r#"{{"sessionUpdate":"tool_call","toolCallId":"t","title":"look","status":"completed","content":[],"rawOutput":"{long}"}}"#
+        r#"{{"sessionUpdate":"tool_call","toolCallId":"t","title":"look","status":"completed","content":[],"rawOutput":"{output}"}}"#
     ));
     let expected = json!({
         "sessionUpdate": "tool_call", "toolCallId": "t", "title": "look", "status": "completed", "content": [],

@@ -20,6 +20,7 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("looking", restoring(listing)),
         ("creating", after(SessionMachine::new("a"), vec![wake(), ready(ALL)])),
         ("adopting", after(adopting(), vec![wake(), ready(ALL)])),
+        ("forking", after(forking(), vec![wake(), ready(ALL)])),
         ("resuming", restoring(ALL)),
         ("loading", restoring(LOAD)),
         ("replaying", restoring(REPLAY)),
@@ -300,6 +301,7 @@ fn words(effect: &Effect) -> String {
 fn call_name(call: &Call) -> &'static str {
     match call {
         Call::New => "session/new",
+        Call::Fork => "session/fork",
         Call::Resume => "session/resume",
         Call::Load => "session/load",
         Call::Replay => "session/resume from the start",

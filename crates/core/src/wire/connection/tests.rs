@@ -365,7 +365,7 @@ async fn dropping_both_ends_stops_everything() {
 
 #[tokio::test(start_paused = true)]
 async fn a_peer_that_takes_nothing_for_too_long_is_written_to_no_more() {
-    let patience = Duration::from_secs(60);
+    let patience = Duration::from_mins(1);
     let limits = Limits { write_patience: Some(patience), ..small() };
     let (peer, _incoming, mut far) = raw(16, limits);
     let line = r#"{"jsonrpc":"2.0","method":"x"}"#;

@@ -31,6 +31,12 @@ fn ids(page: &Value) -> Vec<&str> {
     rows.iter().map(|row| row["sessionId"].as_str().unwrap()).collect()
 }
 
+/// How an agent was asked for its sessions; what it can do it is asked besides.
+fn setups(argv: &[String]) -> Vec<String> {
+    let is_setup = |method: &String| matches!(&**method, "session/new" | "session/load" | "session/resume");
+    methods(argv).into_iter().filter(is_setup).collect()
+}
+
 /// What a client was told of a conversation: who said what.
 fn conversation(lines: &[Value]) -> Vec<(&str, &str)> {
     let updates = lines.iter().map(|line| &line["params"]["update"]);
@@ -75,14 +81,9 @@ async fn ours_are_listed_first_and_then_what_the_agent_has_besides_each_once() {
 #[tokio::test]
 async fn an_agent_that_cannot_list_or_is_broken_costs_nobody_our_records() {
     let bench = Bench::new();
-    // Its first start is to ask it what it offers.
-    let broken = Script::new()
-        .initialize(capabilities())
-        .next_start()
-        .initialize(capabilities())
-        .session_new("s1")
-        .next_start()
-        .exit(3);
+    // It is asked what it can do, makes a session, and is broken from then on.
+    let asked = Script::new().initialize(capabilities()).next_start();
+    let broken = asked.initialize(capabilities()).session_new("s1").next_start().exit(3);
     let mut editor = bench.editor(&bench.agent(&broken)).await;
     let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
     let made = editor.call("session/new", new).await.unwrap();
@@ -125,7 +126,7 @@ async fn a_session_of_the_agents_own_becomes_a_record_with_its_history_and_keeps
     assert_eq!(conversation(&told), [history, more].concat());
     let page = other.call("session/list", json!({})).await.unwrap();
     assert_eq!(ids(&page), ["theirs"]);
-    assert_eq!(methods(&argv).iter().filter(|method| *method == "session/load").count(), 1);
+    assert_eq!(setups(&argv), ["session/load"]);
 }
 
 #[tokio::test]
@@ -137,8 +138,7 @@ async fn two_who_ask_for_one_session_at_once_get_one_record() {
     let second = two.ask("session/resume", bench.load_params("theirs")).await;
     one.answer(first).await.0.unwrap();
     two.answer(second).await.0.unwrap();
-    // The first start was to ask it what it offers.
-    assert_eq!(methods(&argv), ["initialize", "initialize", "session/load"]);
+    assert_eq!(setups(&argv), ["session/load"]);
     assert_eq!(bench.record("theirs").await.lineage.rows().len(), 1);
 }
 
@@ -150,22 +150,19 @@ async fn a_session_that_the_agent_does_not_have_is_unknown_and_leaves_nothing() 
         .initialize(capabilities())
         .serve([("session/load", refuse()), ("session/resume", refuse())]);
     let unable = Script::new().initialize(json!({}));
-    for (script, asked) in
-        [(unknowing, &["initialize", "session/load", "session/resume"][..]), (unable, &["initialize"])]
-    {
+    for (script, asked) in [(unknowing, &["session/load", "session/resume"][..]), (unable, &[])] {
         let argv = bench.agent(&script);
         let mut editor = bench.editor(&argv).await;
         for method in ["session/load", "session/resume"] {
             let error = editor.call(method, bench.load_params("nobodys")).await.unwrap_err();
             assert_eq!((&error["code"], &error["data"]["sessionId"]), (&json!(-32002), &json!("nobodys")));
         }
-        let methods = methods(&argv);
-        // The first start was to ask it what it offers.
-        assert_eq!(methods, [&["initialize"], asked, asked].concat());
+        assert_eq!(setups(&argv), [asked, asked].concat());
+        let heard = received(&argv).len();
         // A command of ours has no agent of its own to ask.
         let mut client = bench.client().await;
         let refusal = super::refusal(&mut client, "session/resume", &bench.resume_params("nobodys")).await;
-        assert_eq!((refusal.number, received(&argv).len()), (-32002, methods.len()));
+        assert_eq!((refusal.number, received(&argv).len()), (-32002, heard));
     }
 }
 

@@ -116,7 +116,7 @@ async fn where_nobody_is_left_nobodys_word_decides() {
 async fn a_prompt_that_outlived_its_host_asks_whoever_brings_the_record_back() {
     let bench = Bench::new();
     let hold = bench.home.join("hold");
-    // Its first start is to ask it what it offers.
+    // Before its first session it is asked what it can do.
     let script = Script::new()
         .initialize(everything())
         .next_start()

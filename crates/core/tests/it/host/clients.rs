@@ -61,3 +61,48 @@ async fn a_client_that_does_not_read_stops_nobody_elses_turn() {
     }
     drop(stalled);
 }
+
+/// How much memory a process has, in KiB.
+fn resident(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse().unwrap()
+}
+
+#[tokio::test]
+async fn clients_that_do_not_read_cost_the_host_no_memory_however_much_is_said() {
+    const LINE: usize = 4096;
+    const LINES: u64 = 6_000;
+    let bench = Bench::new();
+    let long = "x".repeat(LINE);
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().repeat(LINES, |turn| turn.say(&long)).end("end_turn")),
+    ]);
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &bench.agent(&script)).await;
+    let mut stalled = Vec::new();
+    for _ in 0..4 {
+        let mut socket = UnixStream::connect(published(&bench.place).unwrap().socket).await.unwrap();
+        let mut load = bench.resume_params(&record);
+        load["mcpServers"] = json!([]);
+        let lines = [
+            json!({ "jsonrpc": "2.0", "id": 1, "method": "initialize", "params": { "protocolVersion": 1 } }),
+            json!({ "jsonrpc": "2.0", "id": 2, "method": "session/load", "params": load }),
+            json!({ "jsonrpc": "2.0", "id": 3, "method": "_acpx/watch", "params": { "sessionId": record, "from": 1 } }),
+        ];
+        for line in lines {
+            socket.write_all(format!("{line}\n").as_bytes()).await.unwrap();
+        }
+        stalled.push(socket);
+    }
+    // The first turn fills what there is to fill.
+    assert_eq!(prompt(&mut client, &record, "once").await["stopReason"], "end_turn");
+    let before = resident(bench.host_process().pid);
+    for _ in 0..2 {
+        assert_eq!(prompt(&mut client, &record, "more").await["stopReason"], "end_turn");
+    }
+    let grown = resident(bench.host_process().pid).saturating_sub(before) * 1024;
+    let said = LINES * LINE as u64 * 2 * stalled.len() as u64;
+    assert!(grown < said / 10, "the host has grown by {grown} bytes for {said} that nobody took");
+}

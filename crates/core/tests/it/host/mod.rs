@@ -23,6 +23,7 @@ mod clients;
 mod combinations;
 mod editor;
 mod faults;
+mod forking;
 mod killed;
 mod life;
 mod listing;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::{Feature, Offer};
-use crate::acp::capabilities::advertised;
+use crate::acp::capabilities::{Capabilities, advertised};
 use crate::acp::translate::{initialize_answer_to_v1, initialize_answer_to_v2};
 use crate::model::ProtocolVersion;
 
@@ -76,6 +76,10 @@ impl Offer {
         }
         if v1.auth.get("logout").is_some_and(advertised) {
             offer.features.insert(Feature::Logout);
+        }
+        let told: Value = serde_json::from_str(answer).unwrap_or_default();
+        if Capabilities::read(spoken, &told).fork {
+            offer.features.insert(Feature::Fork);
         }
         if let Some(info) = object(behind.info) {
             offer = offer.with_info(info);

@@ -108,7 +108,9 @@ impl Seen {
 
     fn of(lines: &[Value]) -> Self {
         let mut seen = Self::default();
-        lines.iter().for_each(|line| seen.hear(&line["params"]["update"]));
+        for line in lines {
+            seen.hear(&line["params"]["update"]);
+        }
         seen
     }
 }

@@ -1,0 +1,87 @@
+//! The verbs about other machines, with their arguments and help texts: who is served, and who may come in.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+
+use super::options::{OutputArgs, SessionArgs};
+
+/// Be an agent for clients elsewhere, over WebSocket and HTTP
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The address is printed; ACP is spoken there at /acp, over WebSocket and over HTTP with streams of events.
+Only this machine is served unless --listen says otherwise, and then a token (acpx token new) and TLS are needed.
+Sessions go on when a client or the server goes; whoever comes back resumes after the last number it knows.")]
+#[command(override_usage = "acpx [AGENT] serve [FLAGS]")]
+pub(super) struct ServeArgs {
+    /// Listen at this address and port; port 0 is any that is free
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen_address)]
+    pub(super) listen: SocketAddr,
+    /// Speak TLS with this certificate and those above it, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_key")]
+    pub(super) tls_cert: Option<PathBuf>,
+    /// The certificate's private key, in PEM
+    #[arg(long, value_name = "FILE", requires = "tls_cert")]
+    pub(super) tls_key: Option<PathBuf>,
+    /// Serve other machines without a token or without TLS: whoever reaches us runs programs here
+    #[arg(long)]
+    pub(super) insecure_public: bool,
+    /// Let web pages of this origin in, a scheme with a host; may be given several times
+    #[arg(long, value_name = "ORIGIN")]
+    pub(super) allow_origin: Vec<String>,
+    /// Let clients have everything approved unseen
+    #[arg(long)]
+    pub(super) allow_approve_all: bool,
+    /// Let clients start programs on this machine as MCP servers
+    #[arg(long)]
+    pub(super) allow_stdio_servers: bool,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+fn listen_address(text: &str) -> Result<SocketAddr, String> {
+    // A name would have to be looked up, and might lead anywhere; this one leads here.
+    let text =
+        text.strip_prefix("localhost:").map_or_else(|| text.to_owned(), |port| format!("127.0.0.1:{port}"));
+    text.parse().map_err(|_| "expected an IP address with a port, as in 127.0.0.1:7000".to_owned())
+}
+
+/// Make, list and revoke the tokens that let clients in from elsewhere
+#[derive(Debug, Subcommand)]
+#[command(override_usage = "acpx token <COMMAND> [FLAGS]")]
+pub(super) enum TokenVerb {
+    New(TokenNewArgs),
+    List(TokenListArgs),
+    Revoke(TokenRevokeArgs),
+}
+
+/// Make a token and show it, this once
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx token new [FLAGS]")]
+pub(super) struct TokenNewArgs {
+    /// What it is for, to know it by later
+    #[arg(long, value_name = "NAME")]
+    pub(super) name: Option<String>,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// List the tokens: when they were made, used and revoked
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx token list [FLAGS]")]
+pub(super) struct TokenListArgs {
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}
+
+/// Take a token back; connections that came in by it end
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx token revoke [FLAGS] <ID>")]
+pub(super) struct TokenRevokeArgs {
+    /// Its id, as list has it
+    #[arg(value_name = "ID")]
+    pub(super) id: String,
+    #[command(flatten)]
+    pub(super) output: OutputArgs,
+}

@@ -1,0 +1,68 @@
+//! `acpx serve`: the sessions of this home for clients elsewhere, until it is stopped.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use acpx_core::host::meta::ClientMeta;
+
+use crate::error::{CliError, Exit};
+use crate::output::{self, Console, Serving};
+use crate::patience::Patience;
+use crate::reach::{Reach, block_on, for_agents};
+use crate::remote::filter::Allowance;
+use crate::remote::guard::{Guard, is_loopback};
+use crate::remote::server::{Server, listen};
+use crate::remote::tls;
+use crate::remote::tokens::Tokens;
+use crate::settings::Settings;
+
+/// How to serve.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct ServeCommand {
+    /// Where to listen.
+    pub(crate) listen: SocketAddr,
+    /// The certificate and its key, for TLS.
+    pub(crate) tls: Option<(PathBuf, PathBuf)>,
+    /// Whether everybody may come in from everywhere.
+    pub(crate) insecure_public: bool,
+    /// Web pages that may come in.
+    pub(crate) origins: Vec<String>,
+    /// What clients may do beyond the ordinary.
+    pub(crate) allowance: Allowance,
+}
+
+/// Serves until a signal ends it.
+pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode, CliError> {
+    let ServeCommand { listen: address, tls, insecure_public, origins, allowance } = command;
+    let reach = Reach::of_environment()?;
+    reach.place.make_home()?;
+    let tokens = Tokens::of(reach.place.home());
+    let is_loopback = is_loopback(address);
+    let tokens_needed = tokens.are_needed()?;
+    let is_protected = tokens_needed && tls.is_some();
+    if !(is_loopback || insecure_public || is_protected) {
+        return Err(CliError::PublicAddress { address, token: tokens_needed, tls: tls.is_some() });
+    }
+    let acceptor = tls.map(|(certificate, key)| tls::acceptor(&certificate, &key)).transpose()?;
+    let client = ClientMeta::bridged(&settings.agent, for_agents(), settings.ttl, &settings.cwd);
+    let guard = Guard { is_loopback, insecure_public, origins };
+    let mut console = Console::of_program(settings.mode);
+    block_on(async {
+        let mut patience = Patience::new(None)?;
+        let unusable = |source| CliError::System { doing: format!("listen on {address}"), source };
+        let (listener, address) = listen(address).await.map_err(unusable)?;
+        let serving = Serving { agent: settings.typed_agent(), address, is_secure: acceptor.is_some() };
+        output::serving(&serving, &mut console)?;
+        if !tokens_needed {
+            let whom = if is_loopback { "every program on this machine" } else { "everybody" };
+            console.banner(&format!("there are no tokens, so {whom} can connect; acpx token new makes one"));
+        }
+        let server = Server::new(reach.bridge(client), guard, tokens, allowance);
+        let stop = async {
+            patience.over().await;
+        };
+        server.serve(listener, acceptor, stop).await;
+        Ok(Exit::Success.into())
+    })
+}

@@ -1,0 +1,167 @@
+//! An agent on another machine, as a program on this one: what comes on stdin is said there, and what is said there
+//! comes on stdout.
+//!
+//! To whoever started it, it is an agent like any other. When the connection is lost, the agent has died, and a
+//! session is restored with the next one.
+
+mod http;
+mod sse;
+mod websocket;
+
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+use acpx_core::wire::{self, Incoming, Peer};
+use hyper::StatusCode;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tokio_rustls::rustls::pki_types::ServerName;
+
+use super::address::{Address, Transport};
+use super::{limits, tls};
+
+/// How long it may take to reach the other machine, and each step of that.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// How long the last words may take.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// Why an agent on another machine cannot be talked to.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum RelayError {
+    /// Nobody is there.
+    #[error("cannot reach {address}")]
+    Unreachable {
+        /// Where.
+        address: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// It takes too long.
+    #[error("{address} does not answer")]
+    Silent {
+        /// Where.
+        address: String,
+    },
+    /// TLS cannot be used here.
+    #[error(transparent)]
+    Tls(#[from] tls::TlsError),
+    /// It answered something else than it should.
+    #[error("{address} answered {status}{}", said(.words))]
+    Refused {
+        /// Where.
+        address: String,
+        /// How HTTP says it.
+        status: StatusCode,
+        /// What it said about it.
+        words: String,
+    },
+    /// What it speaks is not understood.
+    #[error("{address} does not speak as it should: {problem}")]
+    Foreign {
+        /// Where.
+        address: String,
+        /// What is wrong.
+        problem: String,
+    },
+    /// It is gone.
+    #[error("the connection to {address} was lost{}", said(.reason))]
+    Lost {
+        /// Where.
+        address: String,
+        /// What it said at the end.
+        reason: String,
+    },
+}
+
+impl RelayError {
+    /// What a person can do next.
+    pub(crate) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Refused { status: StatusCode::UNAUTHORIZED, .. } => {
+                Some("set ACPX_REMOTE_TOKEN to a token of that machine: acpx token new makes one there")
+            }
+            Self::Unreachable { .. } | Self::Silent { .. } => {
+                Some("see that acpx serve runs there, and that the way is open")
+            }
+            _ => None,
+        }
+    }
+}
+
+fn said(words: &str) -> String {
+    let words = words.trim();
+    if words.is_empty() { String::new() } else { format!(": {words}") }
+}
+
+/// A byte stream to the other machine, secured or not.
+trait Stream: AsyncRead + AsyncWrite + Unpin + Send {}
+impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
+
+/// The way to an agent on another machine.
+pub(crate) struct Relay {
+    address: Address,
+    token: Option<String>,
+}
+
+/// What is said and heard on this side.
+struct Near {
+    peer: Peer,
+    incoming: Incoming,
+}
+
+impl Relay {
+    /// The way to an address, with what lets us in there.
+    pub(crate) fn new(address: Address, token: Option<String>) -> Arc<Self> {
+        Arc::new(Self { address, token })
+    }
+
+    /// Passes lines until whoever speaks here is done.
+    pub(crate) async fn run(
+        self: Arc<Self>,
+        source: impl AsyncRead + Unpin + Send + 'static,
+        target: impl AsyncWrite + Unpin + Send + 'static,
+    ) -> Result<(), RelayError> {
+        let (peer, incoming) = wire::connect(source, target, limits());
+        let mut near = Near { peer, incoming };
+        let done = match self.address.transport {
+            Transport::WebSocket => self.over_websocket(&mut near).await,
+            Transport::Http => self.over_http(&mut near).await,
+        };
+        drop(timeout(FAREWELL, near.peer.close()).await);
+        done
+    }
+
+    async fn connect(&self) -> Result<Box<dyn Stream>, RelayError> {
+        let (host, port) = (self.address.host(), self.address.port());
+        let unreachable = |source| RelayError::Unreachable { address: self.place(), source };
+        let stream = self.in_time(TcpStream::connect((host, port))).await?.map_err(unreachable)?;
+        // A message is a few bytes that somebody waits for.
+        drop(stream.set_nodelay(true));
+        if !self.address.is_secure {
+            return Ok(Box::new(stream));
+        }
+        let name = ServerName::try_from(host.to_owned())
+            .map_err(|error| unreachable(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
+        let secured = self.in_time(tls::connector()?.connect(name, stream)).await?;
+        Ok(Box::new(secured.map_err(unreachable)?))
+    }
+
+    async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, RelayError> {
+        timeout(PATIENCE, work).await.map_err(|_| RelayError::Silent { address: self.place() })
+    }
+
+    fn foreign(&self, problem: &dyn fmt::Display) -> RelayError {
+        RelayError::Foreign { address: self.place(), problem: problem.to_string() }
+    }
+
+    fn lost(&self, reason: &dyn fmt::Display) -> RelayError {
+        RelayError::Lost { address: self.place(), reason: reason.to_string() }
+    }
+
+    fn place(&self) -> String {
+        self.address.to_string()
+    }
+}

@@ -1,0 +1,182 @@
+//! A client that speaks HTTP, between its requests: what the host says to it waits in its streams.
+//!
+//! It is over when its client ends it, does not read it, or is gone for a while; when its token holds no longer; and
+//! when the server stops.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use acpx_core::wire::{Incoming, Message, Peer};
+use hyper::header::HeaderValue;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::time::{Instant, timeout};
+
+use super::server::Server;
+use super::streams::Streams;
+
+/// How long a client may leave a full stream unread.
+const SLOW: Duration = Duration::from_secs(30);
+/// How long a connection stays that nobody reads and nobody uses.
+const IDLE: Duration = Duration::from_mins(2);
+
+/// A connection of a client that speaks HTTP.
+pub(crate) struct HttpConnection {
+    id: String,
+    /// Who may use it.
+    token: Option<String>,
+    pub(crate) peer: Peer,
+    streams: Mutex<Streams>,
+    used: watch::Sender<Instant>,
+    ended: watch::Sender<bool>,
+}
+
+impl HttpConnection {
+    /// Begins a connection whose first request was answered: from now on, what the host says goes into its streams,
+    /// beginning with what it said early.
+    pub(crate) fn begin(
+        server: &Arc<Server>,
+        token: Option<String>,
+        peer: Peer,
+        (incoming, early): (Incoming, Vec<Message>),
+        place: OwnedSemaphorePermit,
+    ) -> Arc<Self> {
+        let connection = Arc::new(Self::new(token, peer));
+        server.connections().insert(connection.id.clone(), Arc::clone(&connection));
+        let (begun, server) = (Arc::clone(&connection), Arc::clone(server));
+        tokio::spawn(async move {
+            begun.see_through(&server, incoming, early).await;
+            server.connections().remove(&begun.id);
+            begun.over();
+            drop(place);
+        });
+        connection
+    }
+
+    fn new(token: Option<String>, peer: Peer) -> Self {
+        Self {
+            id: uuid::Uuid::now_v7().to_string(),
+            token,
+            peer,
+            streams: Mutex::default(),
+            used: watch::Sender::new(Instant::now()),
+            ended: watch::Sender::default(),
+        }
+    }
+
+    /// Its id.
+    pub(crate) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Whether it was begun with this token, or without one.
+    pub(crate) fn is_of(&self, token: Option<&str>) -> bool {
+        self.token.as_deref() == token
+    }
+
+    /// Somebody has used it.
+    pub(crate) fn touch(&self) {
+        self.used.send_replace(Instant::now());
+    }
+
+    /// Ends it.
+    pub(crate) fn end(&self) {
+        self.ended.send_replace(true);
+    }
+
+    /// Puts what the host says into its streams, until the connection is over for whatever reason.
+    async fn see_through(&self, server: &Server, mut incoming: Incoming, early: Vec<Message>) {
+        let told = async {
+            for message in early {
+                if !self.pass(&message).await {
+                    return;
+                }
+            }
+            while let Some(inbound) = incoming.recv().await {
+                if !self.pass(inbound.message()).await {
+                    return;
+                }
+            }
+        };
+        let mut ended = self.ended.subscribe();
+        tokio::select! {
+            () = told => {}
+            _ = ended.wait_for(|ended| *ended) => {}
+            () = server.unwelcome(self.token.as_deref()) => {}
+            () = self.idle() => {}
+        }
+    }
+
+    /// Puts a line into its stream; whether there was room for it in time.
+    async fn pass(&self, message: &Message) -> bool {
+        let way = self.streams().way_of(message);
+        timeout(SLOW, way.put(message.line().clone())).await.is_ok()
+    }
+
+    /// Answers a request of the client in the host's place.
+    pub(crate) async fn answer(&self, answer: Option<String>) {
+        if let Some(answer) = answer.and_then(|answer| Message::parse(answer).ok()) {
+            self.pass(&answer).await;
+        }
+    }
+
+    /// Waits until nobody has read or used it for a while.
+    async fn idle(&self) {
+        loop {
+            let due = *self.used.borrow() + IDLE;
+            tokio::time::sleep_until(due).await;
+            if self.streams().has_reader() {
+                self.touch();
+            } else if *self.used.borrow() + IDLE <= Instant::now() {
+                return;
+            }
+        }
+    }
+
+    /// Ends its streams: whoever reads them reads what is left, and then their end.
+    fn over(&self) {
+        *self.streams() = Streams::default();
+    }
+
+    /// Its streams.
+    pub(crate) fn streams(&self) -> MutexGuard<'_, Streams> {
+        self.streams.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Its id, as a header has it.
+    pub(crate) fn header(&self) -> HeaderValue {
+        HeaderValue::from_str(&self.id).expect("a UUID is ASCII")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use acpx_core::wire::{Limits, memory};
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_is_idle_once_nobody_has_read_or_used_it_for_a_while() {
+        let ((peer, _incoming), _host) = memory(Limits::default());
+        let connection = HttpConnection::new(None, peer);
+        let reader = connection.streams().open(None).unwrap();
+        assert!(timeout(IDLE * 10, connection.idle()).await.is_err());
+        drop(reader);
+        connection.touch();
+        let began = Instant::now();
+        connection.idle().await;
+        assert!((IDLE..=IDLE * 2).contains(&began.elapsed()), "{:?}", began.elapsed());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_stays_full_ends_its_connection() {
+        let ((peer, _incoming), _host) = memory(Limits::default());
+        let connection = HttpConnection::new(None, peer);
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, "x".repeat(1 << 20));
+        let message = Message::parse(line).unwrap();
+        let mut held = 0;
+        while connection.pass(&message).await {
+            held += 1;
+        }
+        assert_eq!(held, 3);
+    }
+}

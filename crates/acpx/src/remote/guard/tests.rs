@@ -1,0 +1,86 @@
+use hyper::header::HeaderValue;
+
+use super::*;
+
+const OPEN: Guard = Guard { is_loopback: true, insecure_public: false, origins: Vec::new() };
+
+/// The headers of a request, in order.
+type Headers = &'static [(&'static str, &'static str)];
+
+fn headers(pairs: &[(&'static str, &str)]) -> HeaderMap {
+    let header = |(name, value): &(&'static str, &str)| {
+        (HeaderName::from_static(name), HeaderValue::from_str(value).unwrap())
+    };
+    let mut headers = HeaderMap::new();
+    for (name, value) in pairs.iter().map(header) {
+        headers.append(name, value);
+    }
+    headers
+}
+
+#[test]
+fn without_a_token_only_a_program_that_asks_this_machine_by_its_own_name_comes_in() {
+    let page = Guard { origins: vec!["https://page.example".to_owned()], ..OPEN };
+    let public = Guard { is_loopback: false, ..OPEN };
+    let cases: &[(&Guard, Headers, Result<(), Outside>)] = &[
+        (&OPEN, &[("host", "127.0.0.1:7")], Ok(())),
+        (&OPEN, &[("host", "localhost:7")], Ok(())),
+        (&OPEN, &[("host", "[::1]:7")], Ok(())),
+        (&OPEN, &[("host", "[::ffff:127.0.0.1]:7")], Ok(())),
+        (&OPEN, &[("host", "127.0.0.1.evil.example:7")], Err(Outside::Host)),
+        (&OPEN, &[("host", "evil.example")], Err(Outside::Host)),
+        (&OPEN, &[("host", "localhost.evil.example")], Err(Outside::Host)),
+        (&OPEN, &[], Err(Outside::Host)),
+        (&OPEN, &[("host", "localhost"), ("host", "evil.example")], Err(Outside::Host)),
+        (&OPEN, &[("host", "localhost:7"), ("origin", "http://localhost:7")], Ok(())),
+        (&OPEN, &[("host", "localhost:7"), ("origin", "http://localhost:8")], Err(Outside::Origin)),
+        (&OPEN, &[("host", "localhost:7"), ("origin", "null")], Err(Outside::Origin)),
+        (&OPEN, &[("host", "localhost:7"), ("origin", "https://page.example")], Err(Outside::Origin)),
+        (&page, &[("host", "localhost:7"), ("origin", "https://page.example")], Ok(())),
+        (&page, &[("host", "localhost:7"), ("origin", "https://page.example.evil")], Err(Outside::Origin)),
+        (&OPEN, &[("host", "evil.example"), ("origin", "http://evil.example")], Err(Outside::Host)),
+        (&public, &[("host", "far.example")], Ok(())),
+    ];
+    for (guard, shown, expected) in cases {
+        let headers = headers(shown);
+        let uri = Uri::from_static("/acp");
+        let seen = guard.look(&uri, &headers);
+        assert_eq!(seen, expected.map(|()| Shown::Nothing), "{shown:?}");
+    }
+    let headers = headers(&[]);
+    for (uri, expected) in
+        [("http://localhost:7/acp", Ok(Shown::Nothing)), ("http://evil.example/acp", Err(Outside::Host))]
+    {
+        assert_eq!(OPEN.look(&Uri::from_static(uri), &headers), expected);
+    }
+}
+
+#[test]
+fn a_token_is_read_under_whatever_name_and_is_no_way_around_the_origin() {
+    let uri = Uri::from_static("/acp");
+    let shown = headers(&[("host", "far.example"), ("authorization", "bearer acpx_x")]);
+    assert_eq!(OPEN.look(&uri, &shown), Ok(Shown::Secret("acpx_x")));
+    for value in ["Basic acpx_x", "acpx_x", ""] {
+        let shown = headers(&[("host", "localhost"), ("authorization", value)]);
+        assert_eq!(OPEN.look(&uri, &shown), Err(Outside::Token), "{value}");
+    }
+    let twice = headers(&[("authorization", "Bearer a"), ("authorization", "Bearer b")]);
+    assert_eq!(OPEN.look(&uri, &twice), Err(Outside::Token));
+    let page = [("host", "localhost"), ("authorization", "Bearer a"), ("origin", "http://evil.example")];
+    assert_eq!(OPEN.look(&uri, &headers(&page)), Err(Outside::Origin));
+}
+
+#[test]
+fn nobody_comes_in_with_nothing_where_there_are_tokens_or_the_door_is_public() {
+    let door = |is_loopback, insecure_public| Guard { is_loopback, insecure_public, origins: Vec::new() };
+    let admitted = [
+        (true, false, false, true),
+        (true, false, true, false),
+        (false, false, false, false),
+        (false, true, false, true),
+        (false, true, true, false),
+    ];
+    for (is_loopback, insecure, needed, expected) in admitted {
+        assert_eq!(door(is_loopback, insecure).admits_nothing(needed), expected);
+    }
+}

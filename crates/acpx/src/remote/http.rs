@@ -1,0 +1,228 @@
+//! One request of a client, answered: the streamable HTTP of ACP, and the way from there to a WebSocket.
+//!
+//! `POST` says a message, and its answer comes on a stream; only `initialize` is answered at once, with the id of the
+//! connection it has begun. `GET` opens a stream, `DELETE` ends the connection.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use acpx_core::wire::{Incoming, Message, RpcId};
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use hyper::body::Body;
+use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
+use hyper::{Method, Request, Response, StatusCode};
+use tokio::time::timeout;
+
+use super::connection::HttpConnection;
+use super::events::Reply;
+use super::filter::{self, Verdict};
+use super::guard::{Outside, Shown, only};
+use super::refusal::{Refusal, empty, json};
+use super::server::{Joined, Server};
+use super::{CONNECTION, PATH, SESSION, as_line, longest_line, websocket};
+
+/// How long the body of a request may take.
+const BODY: Duration = Duration::from_mins(1);
+/// How long the host may take to answer `initialize`; it may have to be started.
+const GREETING: Duration = Duration::from_mins(2);
+/// What a page of another origin may send and see.
+const FOR_PAGES: [(HeaderName, &str); 3] = [
+    (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST, DELETE"),
+    (header::ACCESS_CONTROL_ALLOW_HEADERS, "authorization, content-type, acp-connection-id, acp-session-id"),
+    (header::ACCESS_CONTROL_EXPOSE_HEADERS, "acp-connection-id, acp-session-id"),
+];
+
+/// Answers a request.
+pub(crate) async fn answer<B>(server: &Arc<Server>, request: Request<B>) -> Response<Reply>
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let mut response = respond(server, request).await.unwrap_or_else(|refusal| refusal.response());
+    let allowed = |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| server.guard.allows(origin));
+    if let Some(origin) = origin.filter(allowed) {
+        let headers = response.headers_mut();
+        headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+        headers.insert(header::VARY, HeaderValue::from_static("origin"));
+        headers.extend(FOR_PAGES.map(|(name, value)| (name, HeaderValue::from_static(value))));
+    }
+    response
+}
+
+async fn respond<B>(server: &Arc<Server>, request: Request<B>) -> Result<Response<Reply>, Refusal>
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if request.uri().path() != PATH {
+        return Err(Refusal::Path);
+    }
+    let shown = server.guard.look(request.uri(), request.headers())?;
+    if request.method() == Method::OPTIONS {
+        return Ok(empty(StatusCode::NO_CONTENT));
+    }
+    let token = admit(server, shown).await?;
+    match *request.method() {
+        Method::POST => post(server, token, request).await,
+        Method::GET if websocket::is_wanted(request.headers()) => websocket::upgrade(server, token, request),
+        Method::GET => get(server, token.as_deref(), request.headers()),
+        Method::DELETE => delete(server, token.as_deref(), request.headers()),
+        _ => Err(Refusal::Method),
+    }
+}
+
+/// The token that lets a request in; none, if none is needed.
+async fn admit(server: &Server, shown: Shown<'_>) -> Result<Option<String>, Refusal> {
+    let tokens = server.tokens.clone();
+    let secret = match shown {
+        Shown::Secret(secret) => Some(secret.to_owned()),
+        Shown::Nothing => None,
+    };
+    let known = tokio::task::spawn_blocking(move || match &secret {
+        Some(secret) => tokens.check(secret).map(|token| (token.is_some(), token)),
+        None => tokens.are_needed().map(|needed| (needed, None)),
+    });
+    let (known, token) = known.await.map_err(|_| Refusal::Tokens)?.map_err(|_| Refusal::Tokens)?;
+    let is_in = match shown {
+        Shown::Secret(_) => known,
+        Shown::Nothing => server.guard.admits_nothing(known),
+    };
+    if is_in { Ok(token) } else { Err(Outside::Token.into()) }
+}
+
+async fn post<B>(
+    server: &Arc<Server>,
+    token: Option<String>,
+    request: Request<B>,
+) -> Result<Response<Reply>, Refusal>
+where
+    B: Body + Send + 'static,
+    B::Data: Send,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let (head, body) = request.into_parts();
+    let kind = head.headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = kind.map(|kind| kind.split(';').next().unwrap_or_default().trim());
+    if !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json")) {
+        return Err(Refusal::ContentType);
+    }
+    let message = read(body).await?;
+    let refused = match filter::judge(&message, server.allowance) {
+        Verdict::Passes(line) if message.method() == Some("initialize") && message.id().is_some() => {
+            return begin(server, token, line, &message).await;
+        }
+        Verdict::Passes(line) => Ok(Message::parse(line).map_err(Refusal::NotAMessage)?),
+        Verdict::Refused(_, answer) => Err(Some(answer)),
+        Verdict::Dropped => Err(None),
+    };
+    let connection = known(server, token.as_deref(), &head.headers)?;
+    let session = text(&head.headers, &SESSION)?;
+    let message_or_own = refused.as_ref().unwrap_or(&message);
+    let line = connection.streams().heard(message_or_own, session)?;
+    match refused {
+        Ok(_) => {
+            connection.peer.send(line).await.map_err(|_| Refusal::UnknownConnection)?;
+        }
+        Err(answer) => connection.answer(answer).await,
+    }
+    Ok(empty(StatusCode::ACCEPTED))
+}
+
+/// The message that a body is.
+async fn read<B>(body: B) -> Result<Message, Refusal>
+where
+    B: Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    if body.size_hint().lower() > longest_line() as u64 {
+        return Err(Refusal::TooLong);
+    }
+    let body =
+        timeout(BODY, Limited::new(body, longest_line()).collect()).await.map_err(|_| Refusal::Slow)?;
+    let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
+        Some(_) => Refusal::TooLong,
+        None => Refusal::Unreadable,
+    })?;
+    let body = body.to_bytes();
+    let text = std::str::from_utf8(&body).map_err(|_| Refusal::Unreadable)?;
+    Message::parse(as_line(text)).map_err(Refusal::NotAMessage)
+}
+
+/// Begins a connection, and answers when the host has.
+async fn begin(
+    server: &Arc<Server>,
+    token: Option<String>,
+    line: String,
+    initialize: &Message,
+) -> Result<Response<Reply>, Refusal> {
+    let Joined { peer, mut incoming, place } = server.join().ok_or(Refusal::Full)?;
+    peer.send(line).await.map_err(|_| Refusal::NoHost)?;
+    let mut early = Vec::new();
+    let answer = timeout(GREETING, greeting(&mut incoming, initialize.id(), &mut early)).await;
+    let answer = answer.ok().flatten().ok_or(Refusal::NoHost)?;
+    let mut response = json(answer.line().to_string());
+    if answer.result().is_some() {
+        let connection = HttpConnection::begin(server, token, peer, (incoming, early), place);
+        response.headers_mut().insert(CONNECTION, connection.header());
+    }
+    Ok(response)
+}
+
+/// The answer to the first request, and what came before it.
+async fn greeting(incoming: &mut Incoming, id: Option<&RpcId>, early: &mut Vec<Message>) -> Option<Message> {
+    loop {
+        let message = incoming.recv().await?.message().clone();
+        if message.method().is_none() && message.id() == id {
+            return Some(message);
+        }
+        early.push(message);
+    }
+}
+
+fn get(server: &Arc<Server>, token: Option<&str>, headers: &HeaderMap) -> Result<Response<Reply>, Refusal> {
+    let accepted = headers.get_all(header::ACCEPT).iter().filter_map(|accept| accept.to_str().ok());
+    if !accepted.flat_map(|accept| accept.split(',')).any(|kind| kind.trim().starts_with("text/event-stream"))
+    {
+        return Err(Refusal::Accept);
+    }
+    let connection = known(server, token, headers)?;
+    let session = text(headers, &SESSION)?;
+    let reader = connection.streams().open(session)?;
+    let mut response = Response::new(Reply::events(reader));
+    let answered = response.headers_mut();
+    answered.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    answered.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    answered.insert(CONNECTION, connection.header());
+    if let Some(session) = headers.get(&SESSION) {
+        answered.insert(SESSION, session.clone());
+    }
+    Ok(response)
+}
+
+fn delete(
+    server: &Arc<Server>,
+    token: Option<&str>,
+    headers: &HeaderMap,
+) -> Result<Response<Reply>, Refusal> {
+    let connection = known(server, token, headers)?;
+    connection.end();
+    server.connections().remove(connection.id());
+    Ok(empty(StatusCode::ACCEPTED))
+}
+
+/// The connection that a request belongs to. Who has not begun it does not find it.
+fn known(server: &Server, token: Option<&str>, headers: &HeaderMap) -> Result<Arc<HttpConnection>, Refusal> {
+    let id = text(headers, &CONNECTION)?.ok_or(Refusal::NoConnection)?;
+    let connection = server.connections().get(id).cloned();
+    let connection = connection.filter(|connection| connection.is_of(token));
+    let connection = connection.ok_or(Refusal::UnknownConnection)?;
+    connection.touch();
+    Ok(connection)
+}
+
+fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Result<Option<&'a str>, Refusal> {
+    only(headers, name).map_err(|()| Refusal::Header(name.clone()))
+}

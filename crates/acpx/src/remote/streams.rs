@@ -1,0 +1,296 @@
+//! Where the lines of one HTTP connection go: to its own stream, or to that of the session they are about.
+//!
+//! A session's stream is there as soon as the host has named the session, and may be opened a little earlier, so that
+//! a client which loads a session misses nothing of its replay. Every stream has one reader at a time and holds a
+//! bounded amount for it; what the amount is about is a promise to the memory of this process, not to the client, who
+//! finds everything again by its cursor.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::task::{Context, Poll};
+
+use acpx_core::wire::{Body, Message, RpcId, encode, splice};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
+
+use super::filter::session_of;
+
+/// How many lines a stream holds for its reader.
+const LINES: usize = 1024;
+/// How many bytes. A single line that is longer passes alone.
+const BYTES: u32 = 4 << 20;
+/// How many streams may be open for sessions that the host has not named.
+const UNKNOWN: usize = 16;
+/// How many sessions of one connection have streams of their own. What the others say goes to the connection's.
+const SESSIONS: usize = 256;
+/// How many requests of one connection may wait for their answers.
+const WAITING: usize = 4096;
+
+/// Methods that are about one session, which must therefore be named.
+const ABOUT_A_SESSION: [&str; 10] = [
+    "session/prompt",
+    "session/cancel",
+    "session/close",
+    "session/delete",
+    "session/fork",
+    "session/load",
+    "session/resume",
+    "session/set_config_option",
+    "session/set_mode",
+    "session/set_model",
+];
+
+/// Why a message cannot be taken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum BadMessage {
+    /// It names no session, and must.
+    #[error("Acp-Session-Id or params.sessionId is needed")]
+    NoSession,
+    /// It names two.
+    #[error("Acp-Session-Id and params.sessionId name two sessions")]
+    TwoSessions,
+    /// It has the session in a header, and params that cannot have it.
+    #[error("Acp-Session-Id needs params that are an object")]
+    BadParams,
+    /// Too many requests wait already.
+    #[error("too many requests wait for an answer")]
+    TooMany,
+}
+
+/// Why a stream cannot be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoStream {
+    /// It has a reader.
+    #[error("the stream has a reader already")]
+    Busy,
+    /// The session is not known on this connection.
+    #[error("the session is not known on this connection")]
+    Unknown,
+}
+
+/// The streams of one connection.
+#[derive(Debug, Default)]
+pub(crate) struct Streams {
+    connection: Mailbox,
+    sessions: HashMap<String, SessionStream>,
+    waiting: HashMap<RpcId, Waiting>,
+}
+
+#[derive(Debug)]
+struct SessionStream {
+    mailbox: Mailbox,
+    standing: Standing,
+}
+
+/// What is known of a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Standing {
+    /// The host has not named it yet.
+    Unknown,
+    /// It has.
+    Known,
+    /// It was closed or deleted. Whoever reads its stream need not notice.
+    Over,
+}
+
+/// A request that has no answer yet.
+#[derive(Debug)]
+struct Waiting {
+    session: Option<String>,
+    does: Does,
+}
+
+/// What the answer to a request does to the sessions that are known.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Does {
+    Nothing,
+    Begins,
+    Ends,
+}
+
+impl Streams {
+    /// Takes note of what a client says; the line as it goes on. A session in the header is the one of the params.
+    pub(crate) fn heard(&mut self, message: &Message, header: Option<&str>) -> Result<String, BadMessage> {
+        let line = || message.line().to_string();
+        let Some(method) = message.method().filter(|method| !method.starts_with("$/")) else {
+            return Ok(line());
+        };
+        let named = message.params().and_then(session_of);
+        let line = match (header, &named) {
+            (Some(header), Some(named)) if header != named => return Err(BadMessage::TwoSessions),
+            (None, None) if ABOUT_A_SESSION.contains(&method) => return Err(BadMessage::NoSession),
+            (Some(header), None) => with_session(message, method, header).ok_or(BadMessage::BadParams)?,
+            _ => line(),
+        };
+        if let Body::Request { id, .. } = message.body() {
+            if self.waiting.len() >= WAITING {
+                return Err(BadMessage::TooMany);
+            }
+            let does = match method {
+                "session/new" | "session/fork" => Does::Begins,
+                "session/close" | "session/delete" => Does::Ends,
+                _ => Does::Nothing,
+            };
+            let session = named.or_else(|| header.map(str::to_owned));
+            self.waiting.insert(id.clone(), Waiting { session, does });
+        }
+        Ok(line)
+    }
+
+    /// Where a line of the host goes.
+    pub(crate) fn way_of(&mut self, message: &Message) -> Mailbox {
+        let session = match message.method() {
+            Some(method) if method.starts_with("$/") => None,
+            Some(_) => message.params().and_then(session_of),
+            None => return self.way_of_answer(message),
+        };
+        match session {
+            Some(session) => self.named(session),
+            None => self.connection.clone(),
+        }
+    }
+
+    fn way_of_answer(&mut self, message: &Message) -> Mailbox {
+        let waiting = message.id().and_then(|id| self.waiting.remove(id));
+        let Some(Waiting { session, does }) = waiting else { return self.connection.clone() };
+        let result = message.result();
+        if does == Does::Begins
+            && let Some(session) = result.and_then(session_of)
+        {
+            self.named(session);
+        }
+        let Some(session) = session else { return self.connection.clone() };
+        // What fails for a session that nobody knows makes it no better known.
+        if result.is_none() && !self.sessions.contains_key(&session) {
+            return self.connection.clone();
+        }
+        let way = self.named(session.clone());
+        if does != Does::Ends || result.is_none() {
+            return way;
+        }
+        if way.has_reader() {
+            self.sessions.entry(session).and_modify(|stream| stream.standing = Standing::Over);
+            return way;
+        }
+        // A stream that nobody reads ends with its session, and the answer must be heard.
+        self.sessions.remove(&session);
+        self.connection.clone()
+    }
+
+    /// The stream of a session that the host has named.
+    fn named(&mut self, session: String) -> Mailbox {
+        if !self.sessions.contains_key(&session) && self.sessions.len() >= SESSIONS {
+            return self.connection.clone();
+        }
+        let stream = self.sessions.entry(session).or_insert_with(SessionStream::unknown);
+        stream.standing = Standing::Known;
+        stream.mailbox.clone()
+    }
+
+    /// A stream to be read: a session's, or the connection's own.
+    pub(crate) fn open(&mut self, session: Option<&str>) -> Result<Reader, NoStream> {
+        let Some(session) = session else { return self.connection.read().ok_or(NoStream::Busy) };
+        if let Some(stream) = self.sessions.get(session) {
+            return stream.mailbox.read().ok_or(NoStream::Busy);
+        }
+        // What was opened early and left again was never a stream, and what is over and left is none any more.
+        self.sessions.retain(|_, stream| stream.standing == Standing::Known || stream.mailbox.has_reader());
+        let unknown = self.sessions.values().filter(|stream| stream.standing == Standing::Unknown).count();
+        if unknown >= UNKNOWN || self.sessions.len() >= SESSIONS {
+            return Err(NoStream::Unknown);
+        }
+        let stream = SessionStream::unknown();
+        let reader = stream.mailbox.read().ok_or(NoStream::Busy);
+        self.sessions.insert(session.to_owned(), stream);
+        reader
+    }
+
+    /// Whether somebody reads any of them.
+    pub(crate) fn has_reader(&self) -> bool {
+        self.connection.has_reader() || self.sessions.values().any(|stream| stream.mailbox.has_reader())
+    }
+}
+
+impl SessionStream {
+    fn unknown() -> Self {
+        Self { mailbox: Mailbox::default(), standing: Standing::Unknown }
+    }
+}
+
+/// A request that names its session in its params, too.
+fn with_session(message: &Message, method: &str, session: &str) -> Option<String> {
+    let session = encode::json_string(session);
+    let params = splice::put(message.params().unwrap_or("{}"), &["sessionId"], &session)?;
+    Some(match message.id() {
+        Some(id) => encode::request(id, method, &params),
+        None => encode::notification(method, &params),
+    })
+}
+
+/// What waits for the reader of one stream.
+#[derive(Debug, Clone)]
+pub(crate) struct Mailbox {
+    sender: mpsc::Sender<Letter>,
+    room: Arc<Semaphore>,
+    /// The receiving end, while nobody reads.
+    idle: Arc<Mutex<Option<mpsc::Receiver<Letter>>>>,
+}
+
+/// A line, and the room it takes.
+#[derive(Debug)]
+struct Letter {
+    line: Arc<str>,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Default for Mailbox {
+    fn default() -> Self {
+        let (sender, receiver) = mpsc::channel(LINES);
+        let room = Arc::new(Semaphore::new(BYTES as usize));
+        Self { sender, room, idle: Arc::new(Mutex::new(Some(receiver))) }
+    }
+}
+
+impl Mailbox {
+    /// Puts a line in, when there is room.
+    pub(crate) async fn put(&self, line: Arc<str>) {
+        let bytes = u32::try_from(line.len()).unwrap_or(BYTES).min(BYTES);
+        let Ok(room) = Arc::clone(&self.room).acquire_many_owned(bytes).await else { return };
+        // It fails when the connection is over, and then nobody waits for anything.
+        drop(self.sender.send(Letter { line, _room: room }).await);
+    }
+
+    fn read(&self) -> Option<Reader> {
+        let receiver = self.idle.lock().unwrap_or_else(PoisonError::into_inner).take()?;
+        Some(Reader { receiver: Some(receiver), idle: Arc::clone(&self.idle) })
+    }
+
+    fn has_reader(&self) -> bool {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).is_none()
+    }
+}
+
+/// The reader of one stream. When it goes, another may come.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    receiver: Option<mpsc::Receiver<Letter>>,
+    idle: Arc<Mutex<Option<mpsc::Receiver<Letter>>>>,
+}
+
+impl Reader {
+    /// The next line; `None` when the connection is over.
+    pub(crate) fn poll(&mut self, context: &mut Context<'_>) -> Poll<Option<Arc<str>>> {
+        match &mut self.receiver {
+            Some(receiver) => receiver.poll_recv(context).map(|letter| letter.map(|letter| letter.line)),
+            None => Poll::Ready(None),
+        }
+    }
+}
+
+impl Drop for Reader {
+    fn drop(&mut self) {
+        *self.idle.lock().unwrap_or_else(PoisonError::into_inner) = self.receiver.take();
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,148 @@
+use std::future::poll_fn;
+
+use super::*;
+
+fn message(line: &str) -> Message {
+    Message::parse(line).unwrap()
+}
+
+fn request(id: u32, method: &str, params: &str) -> Message {
+    message(&format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#))
+}
+
+/// Sends a line of the host on its way.
+async fn tell(streams: &mut Streams, line: &str) {
+    let message = message(line);
+    streams.way_of(&message).put(message.line().clone()).await;
+}
+
+async fn next(reader: &mut Reader) -> Option<String> {
+    poll_fn(|context| reader.poll(context)).await.map(|line| line.to_string())
+}
+
+#[test]
+fn header_and_params_name_one_session_or_the_message_is_not_taken() {
+    let mut streams = Streams::default();
+    let prompt = |params: &str| request(1, "session/prompt", params);
+    let cases: &[(&str, Option<&str>, Result<&str, BadMessage>)] = &[
+        (r#"{"sessionId":"s"}"#, None, Ok(r#"{"sessionId":"s"}"#)),
+        (r#"{"sessionId":"s"}"#, Some("s"), Ok(r#"{"sessionId":"s"}"#)),
+        (r#"{"sessionId":"s"}"#, Some("t"), Err(BadMessage::TwoSessions)),
+        (r#"{"prompt":[]}"#, Some("s"), Ok(r#"{"sessionId":"s","prompt":[]}"#)),
+        (r#"{"prompt":[]}"#, None, Err(BadMessage::NoSession)),
+        ("[1]", Some("s"), Err(BadMessage::BadParams)),
+    ];
+    for (params, header, expected) in cases {
+        let line = expected.map(|params| prompt(params).line().to_string());
+        assert_eq!(streams.heard(&prompt(params), *header), line, "{params} {header:?}");
+    }
+    let bare = message(r#"{"jsonrpc":"2.0","method":"session/cancel"}"#);
+    let full = r#"{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}"#;
+    assert_eq!(streams.heard(&bare, Some("s")), Ok(full.to_owned()));
+    let withdrawal = message(r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":1}}"#);
+    assert_eq!(streams.heard(&withdrawal, Some("s")), Ok(withdrawal.line().to_string()));
+    let answer = message(r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+    assert_eq!(streams.heard(&answer, Some("s")), Ok(answer.line().to_string()));
+}
+
+#[tokio::test]
+async fn what_is_about_a_session_goes_to_its_stream_and_the_rest_to_the_connections() {
+    let mut streams = Streams::default();
+    streams.heard(&request(1, "session/new", "{}"), None).unwrap();
+    let made = r#"{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}"#;
+    tell(&mut streams, made).await;
+    streams.heard(&request(2, "session/prompt", r#"{"sessionId":"s"}"#), None).unwrap();
+    let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
+    let answer = r#"{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}"#;
+    let withdrawal = r#"{"jsonrpc":"2.0","method":"$/cancel_request","params":{"sessionId":"s"}}"#;
+    for line in [update, answer, withdrawal] {
+        tell(&mut streams, line).await;
+    }
+    let mut session = streams.open(Some("s")).unwrap();
+    let mut connection = streams.open(None).unwrap();
+    assert_eq!(next(&mut session).await.as_deref(), Some(update));
+    assert_eq!(next(&mut session).await.as_deref(), Some(answer));
+    assert_eq!(next(&mut connection).await.as_deref(), Some(made));
+    assert_eq!(next(&mut connection).await.as_deref(), Some(withdrawal));
+    drop(streams);
+    assert_eq!((next(&mut session).await, next(&mut connection).await), (None, None));
+}
+
+#[tokio::test]
+async fn a_stream_has_one_reader_at_a_time_and_the_next_goes_on_where_it_left() {
+    let mut streams = Streams::default();
+    let line = |n: u32| format!(r#"{{"jsonrpc":"2.0","method":"x","params":{{"n":{n}}}}}"#);
+    tell(&mut streams, &line(1)).await;
+    tell(&mut streams, &line(2)).await;
+    let mut first = streams.open(None).unwrap();
+    assert_eq!(streams.open(None).unwrap_err(), NoStream::Busy);
+    assert!(streams.has_reader());
+    assert_eq!(next(&mut first).await, Some(line(1)));
+    drop(first);
+    assert!(!streams.has_reader());
+    assert_eq!(next(&mut streams.open(None).unwrap()).await, Some(line(2)));
+}
+
+#[tokio::test]
+async fn a_stream_may_be_opened_before_its_session_is_loaded_but_not_many() {
+    let mut streams = Streams::default();
+    let mut early: Vec<Reader> =
+        (0..UNKNOWN).map(|n| streams.open(Some(&format!("s{n}"))).unwrap()).collect();
+    assert_eq!(streams.open(Some("more")).unwrap_err(), NoStream::Unknown);
+    let replayed = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s0"}}"#;
+    tell(&mut streams, replayed).await;
+    assert_eq!(next(&mut early[0]).await.as_deref(), Some(replayed));
+    // The host has named it, so it takes no place of the unknown any more.
+    let more = streams.open(Some("more")).unwrap();
+    assert_eq!(streams.open(Some("another")).unwrap_err(), NoStream::Unknown);
+    drop(more);
+    assert!(streams.open(Some("another")).is_ok());
+}
+
+#[tokio::test]
+async fn the_stream_of_a_session_that_was_closed_tells_the_answer_and_stays_as_long_as_it_is_read() {
+    let mut streams = Streams::default();
+    let update = r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s"}}"#;
+    tell(&mut streams, update).await;
+    streams.heard(&request(1, "session/close", r#"{"sessionId":"s"}"#), None).unwrap();
+    let mut reader = streams.open(Some("s")).unwrap();
+    let closed = r#"{"jsonrpc":"2.0","id":1,"result":{}}"#;
+    tell(&mut streams, closed).await;
+    assert_eq!(next(&mut reader).await.as_deref(), Some(update));
+    assert_eq!(next(&mut reader).await.as_deref(), Some(closed));
+    assert_eq!(streams.open(Some("s")).unwrap_err(), NoStream::Busy);
+    drop(reader);
+    // Without a reader there is nothing left of it, and answers are heard on the connection's stream.
+    tell(&mut streams, update).await;
+    streams.heard(&request(2, "session/delete", r#"{"sessionId":"s"}"#), None).unwrap();
+    let deleted = r#"{"jsonrpc":"2.0","id":2,"result":{}}"#;
+    tell(&mut streams, deleted).await;
+    assert_eq!(next(&mut streams.open(None).unwrap()).await.as_deref(), Some(deleted));
+}
+
+#[tokio::test]
+async fn what_fails_for_a_session_that_nobody_knows_is_told_on_the_connections_stream() {
+    let mut streams = Streams::default();
+    streams.heard(&request(1, "session/load", r#"{"sessionId":"no"}"#), None).unwrap();
+    let failed = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32002,"message":"no"}}"#;
+    tell(&mut streams, failed).await;
+    assert_eq!(next(&mut streams.open(None).unwrap()).await.as_deref(), Some(failed));
+}
+
+#[tokio::test]
+async fn a_stream_that_nobody_reads_holds_a_bounded_amount() {
+    let mut streams = Streams::default();
+    let half = "x".repeat(BYTES as usize / 2);
+    let line = format!(r#"{{"jsonrpc":"2.0","method":"{half}"}}"#);
+    tell(&mut streams, &line).await;
+    let message = message(&line);
+    let way = streams.way_of(&message);
+    let put = way.put(message.line().clone());
+    let mut put = std::pin::pin!(put);
+    let waits = poll_fn(|context| Poll::Ready(put.as_mut().poll(context).is_pending())).await;
+    assert!(waits);
+    let mut reader = streams.open(None).unwrap();
+    assert_eq!(next(&mut reader).await, Some(line.clone()));
+    put.await;
+    assert_eq!(next(&mut reader).await, Some(line));
+}

@@ -1,0 +1,290 @@
+//! The tokens of a home: who may come in from elsewhere.
+//!
+//! A token is 256 random bits that are shown once. The file `tokens.json` has their hash, so whoever reads it cannot
+//! come in by it. A revoked token stays in the file: once a home has had a token, nobody comes in without one.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use acpx_core::model::Timestamp;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+/// What every token begins with, so that it is known for one wherever it turns up.
+const PREFIX: &str = "acpx_";
+/// How old the time of last use may become before it is written again.
+const FRESH: Duration = Duration::from_mins(1);
+/// The most tokens a home may have, revoked ones included.
+const MOST: usize = 1000;
+/// The most the file may have. As many tokens as there may be have less.
+const LARGEST: u64 = 1 << 20;
+/// The longest name of a token, in characters.
+const LONGEST_NAME: usize = 100;
+
+/// Why tokens cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TokenError {
+    /// The file cannot be read or written.
+    #[error("cannot use the tokens in {}", file.display())]
+    File {
+        /// The file.
+        file: PathBuf,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// There are as many as there may be.
+    #[error("there are {MOST} tokens already, revoked ones included")]
+    TooMany,
+    /// A token cannot have this name.
+    #[error("the name of a token has from 1 to {LONGEST_NAME} characters, and no control characters")]
+    Name,
+    /// There is no such token.
+    #[error("there is no token {id:?}")]
+    Unknown {
+        /// The id that was given.
+        id: String,
+    },
+}
+
+impl TokenError {
+    /// The stable code of this error.
+    pub(crate) fn code(&self) -> &'static str {
+        match self {
+            Self::File { .. } => "TOKENS_UNUSABLE",
+            Self::TooMany => "TOO_MANY_TOKENS",
+            Self::Name => "USAGE",
+            Self::Unknown { .. } => "NO_TOKEN",
+        }
+    }
+
+    /// What a person can do next.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::File { .. } => "see that the file is yours; without it there are no tokens",
+            Self::TooMany => "remove tokens.json from the home when no token of it is needed any more",
+            Self::Name => "name it after whoever gets it, as in --name laptop",
+            Self::Unknown { .. } => "acpx token list has the ids",
+        }
+    }
+}
+
+/// A token as it is known afterwards. Its secret is not.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Token {
+    #[serde(rename = "tokenId")]
+    pub(crate) id: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) name: Option<String>,
+    pub(crate) created_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) last_used_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) revoked_at: Option<Timestamp>,
+}
+
+/// The tokens of one home.
+#[derive(Debug, Clone)]
+pub(crate) struct Tokens {
+    file: PathBuf,
+}
+
+/// A token in the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Kept {
+    token_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    /// SHA-256 of the whole token, in hex.
+    hash: String,
+    created_at: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    last_used_at: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    revoked_at: Option<String>,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+struct Contents {
+    tokens: Vec<Kept>,
+}
+
+impl Tokens {
+    /// The tokens of this home.
+    pub(crate) fn of(home: &Path) -> Self {
+        Self { file: home.join("tokens.json") }
+    }
+
+    /// Makes a token; its secret, and what is known of it afterwards.
+    pub(crate) fn make(&self, name: Option<&str>) -> Result<(String, Token), TokenError> {
+        let is_fit = |name: &str| {
+            (1..=LONGEST_NAME).contains(&name.chars().count()) && !name.contains(char::is_control)
+        };
+        if !name.is_none_or(is_fit) {
+            return Err(TokenError::Name);
+        }
+        let mut random = [0; 36];
+        getrandom::fill(&mut random).map_err(|error| self.unusable(error.into()))?;
+        let (secret, id) = random.split_at(32);
+        let secret = format!("{PREFIX}{}", hex(secret));
+        let kept = Kept {
+            token_id: hex(id),
+            name: name.map(str::to_owned),
+            hash: hash(&secret),
+            created_at: now().to_string(),
+            last_used_at: None,
+            revoked_at: None,
+        };
+        self.change(|contents| {
+            if contents.tokens.len() >= MOST {
+                return Err(TokenError::TooMany);
+            }
+            let token = kept.token();
+            contents.tokens.push(kept);
+            Ok((secret, token))
+        })
+    }
+
+    /// Every token there is or was, oldest first.
+    pub(crate) fn list(&self) -> Result<Vec<Token>, TokenError> {
+        Ok(self.read()?.tokens.iter().map(Kept::token).collect())
+    }
+
+    /// Takes a token back. One that was taken back already stays as it is.
+    pub(crate) fn revoke(&self, id: &str) -> Result<Token, TokenError> {
+        self.change(|contents| {
+            let unknown = || TokenError::Unknown { id: id.to_owned() };
+            let kept = contents.tokens.iter_mut().find(|kept| kept.token_id == id).ok_or_else(unknown)?;
+            kept.revoked_at.get_or_insert_with(|| now().to_string());
+            Ok(kept.token())
+        })
+    }
+
+    /// Whether nobody comes in without one.
+    pub(crate) fn are_needed(&self) -> Result<bool, TokenError> {
+        Ok(!self.read()?.tokens.is_empty())
+    }
+
+    /// The token that this is the secret of, unless it was revoked.
+    pub(crate) fn check(&self, secret: &str) -> Result<Option<String>, TokenError> {
+        let hash = hash(secret);
+        let contents = self.read()?;
+        let found = contents.tokens.iter().rfind(|kept| kept.is(&hash));
+        let Some(kept) = found.filter(|kept| kept.revoked_at.is_none()) else { return Ok(None) };
+        let id = kept.token_id.clone();
+        if kept.is_stale() {
+            // Whoever comes in comes in, even if that cannot be written down.
+            drop(self.mark_used(&id));
+        }
+        Ok(Some(id))
+    }
+
+    /// Whether a token that let somebody in still does.
+    pub(crate) fn still_holds(&self, id: &str) -> Result<bool, TokenError> {
+        Ok(self.read()?.tokens.iter().any(|kept| kept.token_id == id && kept.revoked_at.is_none()))
+    }
+
+    fn mark_used(&self, id: &str) -> Result<(), TokenError> {
+        self.change(|contents| {
+            if let Some(kept) = contents.tokens.iter_mut().find(|kept| kept.token_id == id) {
+                kept.last_used_at = Some(now().to_string());
+            }
+            Ok(())
+        })
+    }
+
+    fn read(&self) -> Result<Contents, TokenError> {
+        let text = match File::open(&self.file) {
+            Ok(file) => {
+                let mut text = String::new();
+                file.take(LARGEST).read_to_string(&mut text).map_err(|error| self.unusable(error))?;
+                text
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Contents::default()),
+            Err(error) => return Err(self.unusable(error)),
+        };
+        serde_json::from_str(&text).map_err(|error| self.unusable(error.into()))
+    }
+
+    /// Changes the file as a whole, one after another: a reader sees it before or after, and never half.
+    fn change<T>(
+        &self,
+        change: impl FnOnce(&mut Contents) -> Result<T, TokenError>,
+    ) -> Result<T, TokenError> {
+        let unusable = |error| self.unusable(error);
+        let lock = self.file.with_extension("lock");
+        let lock = OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(lock);
+        let lock = lock.map_err(unusable)?;
+        flock(&lock, FlockOperation::LockExclusive).map_err(|error| unusable(error.into()))?;
+        let mut contents = self.read()?;
+        let done = change(&mut contents)?;
+        self.write(&contents).map_err(unusable)?;
+        Ok(done)
+    }
+
+    fn write(&self, contents: &Contents) -> io::Result<()> {
+        let directory = self.file.parent().unwrap_or(Path::new("/"));
+        // A temporary file is its owner's alone, and the one it becomes is too.
+        let mut file = tempfile::NamedTempFile::new_in(directory)?;
+        file.write_all(serde_json::to_string_pretty(contents)?.as_bytes())?;
+        file.as_file().sync_all()?;
+        file.persist(&self.file)?;
+        File::open(directory)?.sync_all()
+    }
+
+    fn unusable(&self, source: io::Error) -> TokenError {
+        TokenError::File { file: self.file.clone(), source }
+    }
+}
+
+impl Kept {
+    fn is(&self, hash: &str) -> bool {
+        self.hash.as_bytes().ct_eq(hash.as_bytes()).into()
+    }
+
+    fn is_stale(&self) -> bool {
+        let last = self.last_used_at.as_deref().and_then(|at| Timestamp::parse(at).ok());
+        last.is_none_or(|last| now().since(last) >= FRESH)
+    }
+
+    fn token(&self) -> Token {
+        let time = |text: &str| Timestamp::parse(text).ok();
+        Token {
+            id: self.token_id.clone(),
+            name: self.name.clone(),
+            // A time that somebody has spoilt by hand is no reason to hide the token.
+            created_at: time(&self.created_at).unwrap_or_else(epoch),
+            last_used_at: self.last_used_at.as_deref().and_then(time),
+            revoked_at: self.revoked_at.as_deref().map(|at| time(at).unwrap_or_else(epoch)),
+        }
+    }
+}
+
+fn hash(secret: &str) -> String {
+    hex(&Sha256::digest(secret.as_bytes()))
+}
+
+fn hex(bytes: &[u8]) -> String {
+    let digits = bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]);
+    digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
+}
+
+fn now() -> Timestamp {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+    let millis = i64::try_from(since.as_millis()).unwrap_or_default();
+    Timestamp::from_millis(millis).unwrap_or_else(|_| epoch())
+}
+
+fn epoch() -> Timestamp {
+    Timestamp::from_millis(0).expect("1970 is in every calendar")
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,88 @@
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+
+use super::*;
+
+fn tokens() -> (tempfile::TempDir, Tokens) {
+    let home = tempfile::tempdir().unwrap();
+    let tokens = Tokens::of(home.path());
+    (home, tokens)
+}
+
+#[test]
+fn a_token_lets_in_until_it_is_revoked_and_nothing_else_does() {
+    let (_home, tokens) = tokens();
+    assert!(!tokens.are_needed().unwrap());
+    let (secret, token) = tokens.make(Some("laptop")).unwrap();
+    let (other, _) = tokens.make(None).unwrap();
+    assert!(tokens.are_needed().unwrap());
+    assert_eq!(secret.len(), PREFIX.len() + 64);
+    assert_eq!(tokens.check(&secret).unwrap(), Some(token.id.clone()));
+    for wrong in ["", "acpx_", &secret[..secret.len() - 1], &format!("{secret}0"), &token.id] {
+        assert_eq!(tokens.check(wrong).unwrap(), None);
+    }
+    let revoked = tokens.revoke(&token.id).unwrap();
+    assert!(revoked.revoked_at.is_some());
+    assert_eq!(tokens.revoke(&token.id).unwrap(), revoked);
+    assert_eq!(tokens.check(&secret).unwrap(), None);
+    assert!(!tokens.still_holds(&token.id).unwrap());
+    assert!(tokens.check(&other).unwrap().is_some());
+}
+
+#[test]
+fn a_home_whose_last_token_is_revoked_still_wants_one() {
+    let (_home, tokens) = tokens();
+    let (_, token) = tokens.make(None).unwrap();
+    tokens.revoke(&token.id).unwrap();
+    assert!(tokens.are_needed().unwrap());
+}
+
+#[test]
+fn the_file_is_its_owners_alone_and_has_no_secret() {
+    let (home, tokens) = tokens();
+    let (secret, _) = tokens.make(Some("laptop")).unwrap();
+    let file = home.path().join("tokens.json");
+    assert_eq!(file.metadata().unwrap().permissions().mode() & 0o777, 0o600);
+    let text = fs::read_to_string(file).unwrap();
+    assert!(text.contains("laptop") && !text.contains(&secret[PREFIX.len()..]), "{text}");
+}
+
+#[test]
+fn the_last_use_is_written_down_and_not_at_every_use() {
+    let (home, tokens) = tokens();
+    let (secret, _) = tokens.make(None).unwrap();
+    let listed = || tokens.list().unwrap().remove(0).last_used_at;
+    assert_eq!(listed(), None);
+    tokens.check(&secret).unwrap();
+    let first = listed();
+    assert!(first.is_some());
+    let before = fs::read(home.path().join("tokens.json")).unwrap();
+    tokens.check(&secret).unwrap();
+    assert_eq!(fs::read(home.path().join("tokens.json")).unwrap(), before);
+}
+
+#[test]
+fn what_is_wrong_is_said() {
+    let (home, tokens) = tokens();
+    assert_eq!(tokens.revoke("x").unwrap_err().to_string(), "there is no token \"x\"");
+    for name in ["", "a\nb", &"x".repeat(101)] {
+        assert_eq!(tokens.make(Some(name)).unwrap_err().code(), "USAGE");
+    }
+    fs::write(home.path().join("tokens.json"), "{").unwrap();
+    let error = tokens.check("acpx_x").unwrap_err();
+    assert_eq!(error.code(), "TOKENS_UNUSABLE");
+    assert_eq!(tokens.are_needed().unwrap_err().code(), "TOKENS_UNUSABLE");
+    assert_eq!(tokens.make(None).unwrap_err().code(), "TOKENS_UNUSABLE");
+    assert_eq!(fs::read_to_string(home.path().join("tokens.json")).unwrap(), "{");
+}
+
+#[test]
+fn tokens_that_are_made_at_once_are_all_kept() {
+    let (_home, tokens) = tokens();
+    std::thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| tokens.make(None).unwrap());
+        }
+    });
+    assert_eq!(tokens.list().unwrap().len(), 8);
+}

@@ -1,0 +1,63 @@
+//! What a server refuses to do, and a client to go to.
+
+use crate::acpx::{Place, text};
+
+#[test]
+fn a_public_address_needs_a_token_and_tls_or_the_words_that_it_does_not() {
+    let place = Place::new();
+    let failure = |flags: &[&str]| {
+        let done =
+            place.acpx(&[&["--format", "json", "demo", "serve", "--listen", "0.0.0.0:0"], flags].concat());
+        done.failure()
+    };
+    let refused = |hint: &str| ("PUBLIC_ADDRESS".to_owned(), hint.to_owned(), Some(2));
+    assert_eq!(failure(&[]), refused("make a token with acpx token new, and give --tls-cert and --tls-key"));
+    assert_eq!(failure(&["--tls-cert", "c", "--tls-key", "k"]), refused("make a token with acpx token new"));
+    place.ok(&["token", "new"]);
+    assert_eq!(
+        failure(&[]),
+        refused("give --tls-cert and --tls-key; behind a proxy that has TLS, listen on 127.0.0.1")
+    );
+    assert_eq!(failure(&["--tls-cert", "c", "--tls-key", "k"]).0, "TLS_UNUSABLE");
+    let mut open = place.start(&["demo", "serve", "--listen", "0.0.0.0:0", "--insecure-public"]);
+    open.wait_for("serving demo at http://0.0.0.0:");
+}
+
+#[test]
+fn what_is_wrong_with_the_way_is_said_before_anything_is_started() {
+    let place = Place::new();
+    let failure = |arguments: &[&str]| {
+        let (code, hint, exit) = place.acpx(&[&["--format", "json"], arguments].concat()).failure();
+        assert_eq!(exit, Some(2), "{arguments:?}");
+        (code, hint)
+    };
+    let bad = |hint: &str| ("BAD_URL".to_owned(), hint.to_owned());
+    assert_eq!(
+        failure(&["--agent", "ws://far.example/acp", "sessions", "new"]),
+        bad("use wss:// or https://, or put --insecure behind the URL")
+    );
+    assert_eq!(
+        failure(&["--agent", "wss://me:word@far.example", "sessions", "new"]),
+        bad("give a token as ACPX_REMOTE_TOKEN, or as tokenFile in the configuration")
+    );
+    assert_eq!(failure(&["demo", "serve", "--listen", "far.example:1"]).0, "USAGE");
+    assert_eq!(failure(&["demo", "serve", "--tls-cert", "c"]).0, "USAGE");
+    assert_eq!(failure(&["token"]).0, "USAGE");
+    assert_eq!(failure(&["demo", "token", "list"]).0, "USAGE");
+    place.configure(r#"{ "agents": { "far": { "url": "ftp://x" } } }"#);
+    let done = place.acpx(&["--format", "json", "far", "status"]);
+    assert_eq!(done.failure().0, "CONFIG_INVALID");
+}
+
+#[test]
+fn tokens_that_cannot_be_read_let_nobody_in() {
+    let place = Place::new();
+    let served = super::Served::new(&place, &[]);
+    std::fs::write(place.acpx_home().join("tokens.json"), "{").unwrap();
+    let refused = served.ask("POST", &[("content-type", "application/json")], "{}");
+    assert_eq!(refused.status, 503);
+    let done = place.acpx(&["--format", "json", "demo", "serve"]);
+    let file = text(place.acpx_home().join("tokens.json"));
+    assert_eq!(done.failure().0, "TOKENS_UNUSABLE");
+    assert!(done.out.contains(&file), "{done:?}");
+}

@@ -1,0 +1,26 @@
+//! A server with a certificate, and a client that trusts it.
+
+use super::Served;
+use crate::acpx::{Done, Place, text};
+
+#[test]
+fn by_tls_a_session_is_lived_over_a_websocket_and_over_http_and_a_stranger_is_not_trusted() {
+    let (far, near) = (Place::new(), Place::new());
+    let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    let (certificate, key) = (far.beside("cert.pem"), far.beside("key.pem"));
+    std::fs::write(&certificate, made.cert.pem()).unwrap();
+    std::fs::write(&key, made.signing_key.serialize_pem()).unwrap();
+    let flags = ["--tls-cert", &text(&certificate), "--tls-key", &text(&key)];
+    let served = Served::new(&far, &flags);
+    assert!(served.url.starts_with("https://"), "{}", served.url);
+    let port = served.place.rsplit(':').next().unwrap();
+    for scheme in ["wss", "https"] {
+        let url = format!("{scheme}://localhost:{port}/acp");
+        let arguments = ["--agent", &url, "exec", "hello"];
+        let mut trusting = near.command(&arguments);
+        let done = Done::of(trusting.env("SSL_CERT_FILE", &certificate));
+        assert!(done.out.contains("You said: hello"), "{scheme}: {done:?}");
+        let done = near.acpx(&arguments);
+        assert!(done.code != Some(0) && done.err.contains("cannot reach"), "{scheme}: {done:?}");
+    }
+}

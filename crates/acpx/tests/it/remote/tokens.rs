@@ -1,0 +1,103 @@
+//! Who may come in: tokens, origins and names.
+
+use serde_json::json;
+use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest};
+
+use super::http::Poster;
+use super::{Served, Socket};
+use crate::acpx::Place;
+
+/// Makes a token; its secret and its id.
+fn make(place: &Place, name: &str) -> (String, String) {
+    let made = place.json(&["token", "new", "--name", name]);
+    let text = |member: &str| made[member].as_str().unwrap().to_owned();
+    (text("token"), text("tokenId"))
+}
+
+fn status(kept_out: Result<Socket, tungstenite::Error>) -> u16 {
+    match kept_out {
+        Ok(_) => 101,
+        Err(tungstenite::Error::Http(response)) => response.status().as_u16(),
+        Err(error) => panic!("{error}"),
+    }
+}
+
+#[test]
+fn once_there_is_a_token_nobody_comes_in_without_and_a_revoked_one_ends_what_it_began() {
+    let place = Place::new();
+    let served = Served::new(&place, &[]);
+    let mut open = Socket::new(&served);
+    let (secret, id) = make(&place, "laptop");
+    // Whoever came in before is out as well.
+    assert!(open.hear().unwrap_err().contains("token"));
+    assert_eq!(status(Socket::silent(&served, None)), 401);
+    assert_eq!(status(Socket::silent(&served, Some("acpx_wrong"))), 401);
+    let refused = served.ask("POST", &[("content-type", "application/json")], "{}");
+    assert_eq!((refused.status, refused.header("www-authenticate").as_deref()), (401, Some("Bearer")));
+
+    let mut socket = Socket::with_token(&served, Some(&secret));
+    let session = socket.open(&place);
+    let bearer = format!("Bearer {secret}");
+    let poster = Poster::new(&served, Some(&bearer));
+    let (_, mut stream) = poster.stream(None);
+    // A connection belongs to the token it was begun with.
+    let (other, _) = make(&place, "other");
+    let stranger = format!("Bearer {other}");
+    let headers = [("acp-connection-id", poster.id.as_str()), ("authorization", &stranger)];
+    assert_eq!(served.ask("DELETE", &headers, "").status, 404);
+
+    let revoked = place.json(&["token", "revoke", &id]);
+    assert_eq!((&revoked["tokenId"], revoked["revokedAt"].is_string()), (&json!(id), true));
+    assert_eq!(status(Socket::silent(&served, Some(&secret))), 401);
+    assert_eq!(poster.end(), 401);
+    assert!(socket.hear().unwrap_err().contains("token"));
+    assert_eq!(stream.next(), None);
+    // The session is as it was.
+    let mut socket = Socket::with_token(&served, Some(&other));
+    let params = json!({ "sessionId": session, "cwd": place.work(), "mcpServers": [] });
+    assert!(socket.call("session/load", params)["result"].is_object());
+}
+
+#[test]
+fn a_token_is_shown_once_and_listed_without_its_secret() {
+    let place = Place::new();
+    let secret = place.ok(&["token", "new", "--name", "laptop"]);
+    assert_eq!(secret.len(), "acpx_".len() + 64 + 1);
+    let listed = place.json(&["token", "list"]);
+    let token = &listed["tokens"][0];
+    assert_eq!((&token["name"], token.get("lastUsedAt")), (&json!("laptop"), None));
+    let served = Served::new(&place, &[]);
+    Socket::with_token(&served, Some(secret.trim()));
+    let used = place.json(&["token", "list"]);
+    assert!(used["tokens"][0]["lastUsedAt"].is_string(), "{used}");
+    assert!(!place.ok(&["token", "list"]).contains(secret.trim()));
+    let done = place.acpx(&["--format", "json", "token", "revoke", "no"]);
+    assert_eq!(done.failure(), ("NO_TOKEN".into(), "acpx token list has the ids".into(), Some(1)));
+}
+
+#[test]
+fn a_page_of_another_origin_and_a_name_that_leads_here_stay_outside() {
+    let place = Place::new();
+    let served = Served::new(&place, &["--allow-origin", "https://page.example"]);
+    let knock = |headers: &[(&'static str, &str)]| {
+        let mut request = served.websocket.as_str().into_client_request().unwrap();
+        for (name, value) in headers {
+            request.headers_mut().insert(*name, value.parse().unwrap());
+        }
+        status(Socket::over(served.stream(), request))
+    };
+    let own = format!("http://{}", served.place);
+    let _first = Socket::new(&served);
+    assert_eq!(knock(&[]), 101);
+    assert_eq!(knock(&[("origin", &own)]), 101);
+    assert_eq!(knock(&[("origin", "https://page.example")]), 101);
+    assert_eq!(knock(&[("origin", "https://evil.example")]), 403);
+    assert_eq!(knock(&[("host", "evil.example")]), 403);
+    let asked = |origin| {
+        let headers = [("origin", origin), ("access-control-request-method", "POST")];
+        let answer = served.ask("OPTIONS", &headers, "");
+        (answer.status, answer.header("access-control-allow-origin"))
+    };
+    assert_eq!(asked("https://page.example"), (204, Some("https://page.example".to_owned())));
+    assert_eq!(asked("https://evil.example"), (403, None));
+}

@@ -1,0 +1,100 @@
+// Where one agent is tried: a home of acpx, directories to work in, and what is started there, which ends with it.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { text } from "node:stream/consumers";
+
+/** How long a command may take. Only one that hangs takes so long. */
+const PATIENCE_MS = 180_000;
+
+/** A place of its own. It is outside the project, whose files and history agents would otherwise look at. */
+export class Place {
+  #directory = mkdtempSync(join(tmpdir(), "acpx-lab-"));
+  #acpx;
+  #command;
+  #environment;
+
+  constructor(acpx, agent) {
+    this.#acpx = acpx;
+    this.#command = agent.command;
+    const own = { ACPX_HOME: this.#made("home"), XDG_RUNTIME_DIR: this.#made("run") };
+    this.#environment = { ...agent.environment, ...own };
+  }
+
+  /** A directory that no session was ever in. */
+  work(name) {
+    return this.#made(name);
+  }
+
+  /** The command line of an acpx that is for this agent. */
+  acpx(...words) {
+    return [this.#acpx, "--agent", this.#command.map(quoted).join(" "), ...words];
+  }
+
+  /** Runs a command and gives its output; one that fails is an error with all that it said. */
+  async run(cwd, [program, ...words]) {
+    const child = this.#start(cwd, program, words);
+    const [out, err, [code, signal]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
+    if (code !== 0) throw new Error(`exit code ${code ?? signal}: ${out}${err}`);
+    return out;
+  }
+
+  /** Runs a command and gives each line of its output as it comes. */
+  async *lines(cwd, [program, ...words]) {
+    const child = this.#start(cwd, program, words);
+    const err = text(child.stderr);
+    const ended = once(child, "exit");
+    yield* createInterface(child.stdout);
+    const [code, signal] = await ended;
+    if (code !== 0) throw new Error(`exit code ${code ?? signal}: ${await err}`);
+  }
+
+  /** Ends what still runs here, and says which processes did not end when the host was told to stop. */
+  async end() {
+    await this.run(this.#directory, [this.#acpx, "host", "stop"]).catch(() => {});
+    const left = processes().filter(({ environment }) =>
+      environment.includes(`ACPX_HOME=${this.#environment.ACPX_HOME}\0`),
+    );
+    for (const { pid } of left) process.kill(pid, "SIGKILL");
+    rmSync(this.#directory, { recursive: true, force: true, maxRetries: 3 });
+    return left.map(({ pid, command }) => `${pid}: ${command}`);
+  }
+
+  #made(name) {
+    const path = join(this.#directory, name);
+    mkdirSync(path, { mode: 0o700 });
+    return path;
+  }
+
+  #start(cwd, program, words) {
+    const stdio = ["ignore", "pipe", "pipe"];
+    return spawn(program, words, { cwd, env: this.#environment, stdio, timeout: PATIENCE_MS, killSignal: "SIGKILL" });
+  }
+}
+
+/** A word as it must be written to be one word of a command line. */
+function quoted(word) {
+  return `'${word.replaceAll("'", `'\\''`)}'`;
+}
+
+/** Every process whose environment can be read; none where the system does not show them. */
+function processes() {
+  const pids = readableOr(() => readdirSync("/proc"), []).filter((name) => /^\d+$/.test(name));
+  return pids.flatMap((pid) => {
+    const read = (file) => readableOr(() => readFileSync(`/proc/${pid}/${file}`, "utf8"), "");
+    return [{ pid: Number(pid), environment: `${read("environ")}\0`, command: read("cmdline").replaceAll("\0", " ") }];
+  });
+}
+
+/** A process that has gone meanwhile, or is another user's, cannot be read. */
+function readableOr(read, otherwise) {
+  try {
+    return read();
+  } catch {
+    return otherwise;
+  }
+}

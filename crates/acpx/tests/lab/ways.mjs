@@ -1,0 +1,81 @@
+// The ways in which an agent is tried: from the shell, and as an editor in each version of the protocol.
+//
+// A way yields `{ step }` for each part that went well; what does not throws.
+
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { setTimeout as pause } from "node:timers/promises";
+import { model as words } from "../npm/words.mjs";
+
+/** How often a condition is looked at. */
+const LOOK_AGAIN_MS = 20;
+
+const CLIENT = join(import.meta.dirname, "../npm/client.mjs");
+
+/** From the shell: one prompt on its own, then a session that loses its agent and goes on. */
+export async function* shell(place) {
+  const cwd = place.work("shell");
+  const acpx = (...more) => place.run(cwd, place.acpx(...more));
+  const ask = async (verb, { say, answers }, ...flags) => {
+    const answer = await acpx("--format", "quiet", ...flags, verb, say);
+    assert.match(answer.trim(), answers);
+  };
+
+  await ask("exec", words.hello);
+  yield { step: "exec" };
+
+  await acpx("sessions", "new");
+  yield { step: "sessions new" };
+
+  await ask("prompt", words.hello);
+  yield { step: "prompt" };
+
+  await ask("prompt", words.permission, "--approve-all");
+  yield { step: "prompt with a tool" };
+
+  const agentPid = async () => JSON.parse(await acpx("--format", "json", "status")).pid;
+  process.kill(await agentPid(), "SIGKILL");
+  // A prompt that meets the dying agent ends with it; the next one restores the session.
+  while ((await agentPid()) !== undefined) await pause(LOOK_AGAIN_MS);
+  yield { step: "kill -9" };
+
+  await ask("prompt", { say: words.recall.say, answers: /You said before: hello from the lab; please USE A TOOL/ });
+  yield { step: "prompt again" };
+
+  await acpx("sessions", "close");
+  yield { step: "sessions close" };
+}
+
+/** As an editor that speaks `client`, with an agent that is spoken to in `agent`. */
+export async function* editor(place, sdk, { client, agent, cancelledAs }) {
+  const cwd = place.work(`editor-${client}-${agent}`);
+  const flags = agent === 1 ? [] : ["--protocol", String(agent)];
+  const told = [
+    "--sdk",
+    sdk,
+    "--protocol",
+    String(client),
+    "--words",
+    "model",
+    "--cwd",
+    cwd,
+    "--cancelled-as",
+    cancelledAs,
+  ];
+  let failed = "";
+  try {
+    for await (const line of place.lines(cwd, [
+      process.execPath,
+      CLIENT,
+      ...told,
+      "--",
+      ...place.acpx(...flags, "acp"),
+    ])) {
+      const { step, after, error, data = "" } = JSON.parse(line);
+      if (error === undefined) yield { step };
+      else failed = `after ${after}: ${error}\n${JSON.stringify(data)}\n`;
+    }
+  } catch (error) {
+    throw new Error(`${failed}${error.message}`);
+  }
+}

@@ -1,0 +1,65 @@
+// The npm SDK as the client of an agent: lives the scenario and prints one line of JSON for each step.
+//
+//   node client.mjs --sdk DIR --protocol 1|2 --words demo|model --cwd DIR [--cancelled-as REASON] -- COMMAND…
+//
+// --sdk is where npm has installed the SDK, --cwd a directory that had no session ever, and COMMAND starts the agent.
+// REASON is the stop reason of an agent that gives another one than it should to a turn that was cancelled.
+// What fails is the last line, with its `error` and the step that it came `after`; then the exit code is 1.
+
+import { createRequire } from "node:module";
+import { resolve } from "node:path";
+import { pathToFileURL } from "node:url";
+import { parseArgs } from "node:util";
+import { Link } from "./link.mjs";
+import { scenario } from "./scenario.mjs";
+import * as v1 from "./v1.mjs";
+import * as v2 from "./v2.mjs";
+import * as allWords from "./words.mjs";
+
+const { values, positionals: command } = parseArgs({
+  allowPositionals: true,
+  options: {
+    sdk: { type: "string" },
+    protocol: { type: "string" },
+    words: { type: "string" },
+    cwd: { type: "string" },
+    "cancelled-as": { type: "string", default: "cancelled" },
+  },
+});
+const version = { 1: v1, 2: v2 }[values.protocol];
+const words = allWords[values.words];
+if (!values.sdk || !version || !words || !values.cwd || command.length === 0) {
+  console.error("client.mjs: see the first lines of the file for what it is to be told");
+  process.exit(2);
+}
+
+// The SDK is not installed beside this file, where `import` would look for it.
+const installed = createRequire(resolve(values.sdk, "package.json"));
+const acp = await import(pathToFileURL(installed.resolve(version.entry)));
+
+const links = [];
+const open = async () => {
+  const link = new Link(acp, version, command);
+  links.push(link);
+  return { link, agent: await version.greet(link) };
+};
+
+let since = performance.now();
+const print = (line) => {
+  const now = performance.now();
+  console.log(JSON.stringify({ ...line, ms: Math.round(now - since) }));
+  since = now;
+};
+let after = "start";
+try {
+  const cancelledAs = values["cancelled-as"];
+  for await (const step of scenario({ open, version, words, cancelledAs, cwd: values.cwd })) {
+    print(step);
+    after = step.step;
+  }
+} catch (error) {
+  // Errors of the SDK carry what the agent said in `data`.
+  print({ after, error: error.message, data: error.data, stack: error.stack });
+  process.exitCode = 1;
+  await Promise.all(links.map((link) => link.kill()));
+}

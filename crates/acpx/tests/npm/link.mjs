@@ -1,0 +1,144 @@
+// One process of an agent, and the npm SDK as its client.
+//
+// The SDK is the judge of what the agent sends: what it does not take is a failure. What was sent, and in which order,
+// is written down before the SDK has it, because whether a replay comes before its answer can only be seen there.
+
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { Readable, Writable } from "node:stream";
+import assert from "node:assert/strict";
+import { answer, conversation } from "./conversation.mjs";
+
+/** How long anything that is waited for may take. Only a run that fails waits for so long. */
+const PATIENCE_MS = 60_000;
+
+/** A running agent and the connection to it. */
+export class Link {
+  #version;
+  #child;
+  #connection;
+  #looking = new Set();
+  #taken = 0;
+  /** Every `update` in the order it came. */
+  updates = [];
+  /** For each answer of the agent, how many updates came before it. */
+  #answers = [];
+  /** What the agent asked permission for. */
+  asked = [];
+
+  /** Starts the agent's `command`. It ends by `leave` or by `kill`. */
+  constructor(acp, version, command) {
+    this.#version = version;
+    const [program, ...args] = command;
+    this.#child = spawn(program, args, { stdio: ["pipe", "pipe", "inherit"] });
+    // A write to a process that was killed fails, and is no news.
+    this.#child.stdin.on("error", () => {});
+    const { readable, writable } = acp.ndJsonStream(
+      Writable.toWeb(this.#child.stdin),
+      Readable.toWeb(this.#child.stdout),
+    );
+    const tap = new TransformStream({
+      transform: (message, onwards) => {
+        this.#note(message);
+        onwards.enqueue(message);
+      },
+    });
+    const { session } = acp.methods.client;
+    const app = acp
+      .client({ name: "acpx-test" })
+      .onNotification(session.update, () => void (this.#taken += 1))
+      .onRequest(session.requestPermission, ({ params }) => this.#allow(params));
+    this.#connection = app.connect({ readable: readable.pipeThrough(tap), writable });
+    this.#child.on("error", (error) => this.#connection.close(error));
+  }
+
+  /** Asks the agent for something. */
+  async request(method, params) {
+    return within(method, this.#connection.agent.request(method, params));
+  }
+
+  /** Asks for something, and says which updates came before the answer. Nothing else may be under way. */
+  async exchange(method, params) {
+    const from = this.updates.length;
+    const answered = this.#answers.length;
+    const result = await this.request(method, params);
+    return { result, before: this.updates.slice(from, this.#answers[answered]) };
+  }
+
+  /** Tells the agent something. */
+  async notify(method, params) {
+    return this.#connection.agent.notify(method, params);
+  }
+
+  /** Waits for an update that meets the condition, looked for from the place `from` on; gives its place. */
+  async until(what, from, condition) {
+    const found = () => this.updates.findIndex((update, place) => place >= from && condition(update));
+    const { promise, resolve, reject } = Promise.withResolvers();
+    const look = () => found() >= 0 && resolve();
+    const gone = () => reject(new Error(`the agent has ended before ${what}`));
+    this.#looking.add(look);
+    this.#connection.signal.addEventListener("abort", gone);
+    look();
+    await within(what, promise).finally(() => {
+      this.#looking.delete(look);
+      this.#connection.signal.removeEventListener("abort", gone);
+    });
+    return found();
+  }
+
+  /** Waits until the agent has given this answer since the update at `from`. */
+  async untilAnswered(from, answers) {
+    const soFar = () => answer(conversation(this.updates.slice(from), this.#version));
+    await this.until(`an answer like ${answers}`, from, () => answers.test(soFar()));
+  }
+
+  /** Kills the agent without warning. */
+  async kill() {
+    this.#child.kill("SIGKILL");
+    await this.#ended();
+  }
+
+  /** Ends the agent's input, upon which it goes by itself. */
+  async leave() {
+    this.#connection.close();
+    this.#child.stdin.end();
+    await this.#ended();
+    assert.deepEqual({ code: this.#child.exitCode, signal: this.#child.signalCode }, { code: 0, signal: null });
+  }
+
+  /** Whether the SDK took every update that came. To be asked when no more are on their way. */
+  check() {
+    assert.equal(this.#taken, this.updates.length, "the SDK took every update");
+  }
+
+  #note(message) {
+    if (message.method === "session/update") this.updates.push(message.params.update);
+    if (message.method === undefined) this.#answers.push(this.updates.length);
+    for (const look of this.#looking) look();
+  }
+
+  #allow(request) {
+    const option = request.options.find(({ kind }) => kind === "allow_once");
+    this.asked.push({ request, chosen: option });
+    return { outcome: { outcome: "selected", optionId: option.optionId } };
+  }
+
+  async #ended() {
+    const { pid, exitCode, signalCode } = this.#child;
+    // One that could not be started has no pid, and no end.
+    if (pid !== undefined && exitCode === null && signalCode === null) {
+      await within("the end of the agent", once(this.#child, "exit"));
+    }
+  }
+}
+
+/** The promise, or a failure that says what did not come in time. */
+async function within(what, promise) {
+  const { promise: late, reject } = Promise.withResolvers();
+  const timer = setTimeout(() => reject(new Error(`${what} did not come within ${PATIENCE_MS} ms`)), PATIENCE_MS);
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,43 @@
+//! A session that the agent forks from another one's.
+
+use super::*;
+
+fn wake() -> Input {
+    Input::Wake(WakeOptions::default())
+}
+
+#[test]
+fn a_fork_goes_on_from_the_lineage_and_the_turns_of_the_session_it_was_forked_from() {
+    let mut machine = forking();
+    let effects = feed(&mut machine, [wake(), ready_after(0, ALL)]);
+    assert_eq!(effects, [Effect::Ask(Call::Fork), Effect::Arm(Deadline::Setup)]);
+    let mut lineage = machine.lineage().unwrap().clone();
+    let from = lineage.current().session.to_string();
+    let effects = feed(&mut machine, [Input::Opened { session: session("fork"), inner: None }]);
+    lineage.replace(session("fork"), None, LineageReason::Forked, at(1000));
+    let fact = Fact::SessionReset {
+        reason: "forked".into(),
+        from_acpx_session_id: from,
+        acpx_session_id: "fork".into(),
+        agent_session_id: None,
+        announced: false,
+    };
+    let awakening = Awakening::Fresh { reason: LineageReason::Forked, announced: false };
+    let expected = [
+        Effect::SaveLineage(lineage),
+        Effect::Fact(fact),
+        Effect::Awake(Ok(awakening)),
+        Effect::Arm(Deadline::Idle),
+    ];
+    assert_eq!(effects, expected);
+    // Losing it would be forgetting something.
+    assert!(machine.remembers());
+}
+
+#[test]
+fn a_fork_that_the_agent_refuses_is_no_session() {
+    let mut machine = forking();
+    feed(&mut machine, [wake(), ready_after(0, ALL)]);
+    let effects = feed(&mut machine, [refused(Reading::Lost)]);
+    assert!(matches!(effects[..], [Effect::Disarm, Effect::Awake(Err(_)), Effect::EndAgent]), "{effects:?}");
+}
