@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acpx_core::acp::Cursor;
-use acpx_core::model::{Fallback, PermissionPolicy, SessionName, WakeOptions};
+use acpx_core::model::{Fallback, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
 
 use super::elsewhere::{ServeArgs, TokenVerb};
 use super::options::{Format, OutputArgs, PermissionArgs, SessionArgs};
@@ -40,6 +40,8 @@ pub(crate) struct Options {
     pub(crate) timeout: Option<Duration>,
     /// How long the agent may be idle; zero is for ever.
     pub(crate) ttl: Option<Duration>,
+    /// The newest version of the protocol that the agent is asked for.
+    pub(crate) protocol: Option<ProtocolVersion>,
     /// The file with the MCP servers.
     pub(crate) mcp_config: Option<PathBuf>,
 }
@@ -298,6 +300,7 @@ impl Options {
             policy: policy(&args.permissions),
             timeout: args.timeout,
             ttl: args.ttl,
+            protocol: args.protocol,
             mcp_config: args.mcp_config,
         })
     }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use acpx_core::model::ProtocolVersion;
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -88,6 +89,9 @@ pub(crate) struct SessionArgs {
     /// Keep the agent running for so many idle seconds; 0 is for ever [default: 300]
     #[arg(long, value_name = "SECONDS", value_parser = idle_time, allow_negative_numbers = true, help_heading = EVERYWHERE)]
     pub(super) ttl: Option<Duration>,
+    /// Speak this version of the protocol with the agent, 1 or 2, if it can [default: 1]
+    #[arg(long, value_name = "VERSION", value_parser = protocol, help_heading = EVERYWHERE)]
+    pub(super) protocol: Option<ProtocolVersion>,
     /// Give the agent the MCP servers of this file instead of those in the configuration
     #[arg(long, value_name = "FILE", help_heading = EVERYWHERE)]
     pub(super) mcp_config: Option<PathBuf>,
@@ -109,6 +113,11 @@ pub(crate) fn seconds_to_limit(seconds: f64) -> Option<Duration> {
 /// A number of seconds that something may be idle; none at all means for ever.
 pub(crate) fn seconds_to_idle_time(seconds: f64) -> Option<Duration> {
     (0.0..=LONGEST).contains(&seconds).then(|| Duration::from_secs_f64(seconds))
+}
+
+fn protocol(text: &str) -> Result<ProtocolVersion, String> {
+    let version = text.parse().ok().and_then(ProtocolVersion::from_number);
+    version.ok_or_else(|| "expected 1 or 2".to_owned())
 }
 
 fn time_limit(text: &str) -> Result<Duration, String> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use acpx_core::model::{Fallback, PermissionPolicy, SessionName, WakeOptions};
+use acpx_core::model::{Fallback, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
 use proptest::prelude::*;
 
 use super::*;
@@ -190,6 +190,8 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         "--ttl",
         "0",
         "--deny-all",
+        "--protocol",
+        "2",
         "--mcp-config",
         "m.json",
         "--json-strict",
@@ -202,6 +204,7 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         policy: Some(PermissionPolicy::DenyAll),
         timeout: Some(Duration::from_millis(1500)),
         ttl: Some(Duration::ZERO),
+        protocol: Some(ProtocolVersion::V2),
         mcp_config: Some("m.json".into()),
     };
     for verb in [&["prompt"][..], &["status"], &["cancel"], &["sessions", "show"], &["sessions", "new"]] {

@@ -55,18 +55,19 @@ const UNUSED: [(&[&str], &[&str]); 13] = [
     (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
     (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
     (&["exec"], &["ttl"]),
-    (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
+    (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
     (&["status"], READING),
     (&["sessions", "new"], &["approve_all", "approve_reads", "deny_all"]),
     (&["sessions", "ensure"], &["approve_all", "approve_reads", "deny_all"]),
-    (&["sessions", "list"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
+    (&["sessions", "list"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
-    (&["sessions", "watch"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
-    (&["sessions", "close"], &["approve_all", "approve_reads", "deny_all", "ttl", "mcp_config"]),
+    (&["sessions", "watch"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
+    (&["sessions", "close"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
 ];
-const READING: &[&str] = &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "mcp_config"];
+const READING: &[&str] =
+    &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "protocol", "mcp_config"];
 
 /// The whole grammar as clap reads it.
 pub(super) fn grammar() -> clap::Command {

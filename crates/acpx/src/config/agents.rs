@@ -1,25 +1,54 @@
-//! The agents that a configuration file has: a list of words, a line to split, or a program with arguments.
+//! The agents that a configuration file has: a list of words, a line to split, or a program with arguments; and in which
+//! version of the protocol each is spoken to.
 
 use std::collections::BTreeMap;
 
-use acpx_core::model::AgentSpec;
+use acpx_core::model::{AgentSpec, ProtocolVersion};
 
 use super::ConfigError;
 use super::node::Node;
 use crate::agents::{canonical, split_line};
 
-/// Every agent's command by the name it is looked up by.
-pub(super) fn agents(node: &Node<'_>) -> Result<BTreeMap<String, Vec<String>>, ConfigError> {
+/// What says how an agent is started or reached.
+const COMMAND: [&str; 5] = ["argv", "command", "args", "url", "tokenFile"];
+const EXPECTED: &str = "an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"";
+
+/// What the file says of an agent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(super) struct AgentEntry {
+    /// Its command; `None` if it is a built-in agent's.
+    pub(super) argv: Option<Vec<String>>,
+    /// The newest version of the protocol that it is asked for.
+    pub(super) protocol: Option<ProtocolVersion>,
+}
+
+/// Every agent by the name it is looked up by.
+pub(super) fn agents(node: &Node<'_>) -> Result<BTreeMap<String, AgentEntry>, ConfigError> {
     let members = node.object("an object")?;
     let mut agents = BTreeMap::new();
     for (name, entry) in members.names().zip(members.all()) {
-        agents.insert(canonical(name), command(&entry)?);
+        agents.insert(canonical(name), agent(&entry)?);
     }
     Ok(agents)
 }
 
+/// An entry that only says the version is about a built-in agent.
+fn agent(entry: &Node<'_>) -> Result<AgentEntry, ConfigError> {
+    let members = entry.object(EXPECTED)?;
+    let protocol = members.get("protocol").map(|node| protocol(&node)).transpose()?;
+    let says_command = COMMAND.into_iter().any(|name| members.get(name).is_some());
+    if protocol.is_some() && !says_command {
+        return Ok(AgentEntry { argv: None, protocol });
+    }
+    Ok(AgentEntry { argv: Some(command(entry)?), protocol })
+}
+
+fn protocol(node: &Node<'_>) -> Result<ProtocolVersion, ConfigError> {
+    let number = node.count().ok().and_then(|number| u16::try_from(number).ok());
+    number.and_then(ProtocolVersion::from_number).ok_or_else(|| node.wrong("1 or 2"))
+}
+
 fn command(entry: &Node<'_>) -> Result<Vec<String>, ConfigError> {
-    const EXPECTED: &str = "an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"";
     let members = entry.object(EXPECTED)?;
     if let Some(url) = members.get("url") {
         let own = ["argv", "command", "args"].into_iter().find(|name| members.get(name).is_some());

@@ -14,11 +14,12 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acpx_core::model::PermissionPolicy;
+use acpx_core::model::{PermissionPolicy, ProtocolVersion};
 
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings};
 
+use self::agents::AgentEntry;
 use self::node::Node;
 use crate::cli::{Format, seconds_to_idle_time, seconds_to_limit};
 
@@ -41,7 +42,7 @@ pub(crate) struct Config {
     pub(crate) disable_exec: bool,
     /// The MCP servers for every session.
     pub(crate) mcp_servers: Vec<McpEntry>,
-    agents: BTreeMap<String, Vec<String>>,
+    agents: BTreeMap<String, AgentEntry>,
 }
 
 /// The most a configuration file may have. Nobody writes that much by hand.
@@ -87,12 +88,18 @@ impl Config {
 
     /// The command of an agent that the file has.
     pub(crate) fn agent(&self, name: &str) -> Option<&[String]> {
-        self.agents.get(name).map(Vec::as_slice)
+        self.agents.get(name)?.argv.as_deref()
+    }
+
+    /// The version of the protocol that the file wants this agent to be asked for.
+    pub(crate) fn protocol(&self, name: &str) -> Option<ProtocolVersion> {
+        self.agents.get(name)?.protocol
     }
 
     /// The names of the agents that the file has.
     pub(crate) fn agent_names(&self) -> Vec<String> {
-        self.agents.keys().cloned().collect()
+        let has_command = |(_, entry): &(&String, &AgentEntry)| entry.argv.is_some();
+        self.agents.iter().filter(has_command).map(|(name, _)| name.clone()).collect()
     }
 }
 

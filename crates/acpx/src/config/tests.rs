@@ -18,7 +18,7 @@ fn every_key_is_read_and_unknown_ones_are_left_alone() {
     let text = r#"{
         "defaultAgent": " Claude ", "defaultPermissions": "deny-all", "nonInteractivePermissions": "fail",
         "authPolicy": "skip", "ttl": 0, "timeout": 1.5, "queueMaxDepth": 16, "format": "json",
-        "agents": {"A": {"argv": ["a", ""]}}, "auth": {"api-key": "s3cret"}, "disableExec": true,
+        "agents": {"A": {"argv": ["a", ""]}, "claude": {"protocol": 2}}, "auth": {"api-key": "s3cret"}, "disableExec": true,
         "mcpServers": [], "fromTheFuture": [null]
     }"#;
     let expected = Config {
@@ -30,7 +30,11 @@ fn every_key_is_read_and_unknown_ones_are_left_alone() {
         format: Some(Format::Json),
         disable_exec: true,
         mcp_servers: Vec::new(),
-        agents: [("a".to_owned(), vec!["a".to_owned(), String::new()])].into(),
+        agents: [
+            ("a".to_owned(), AgentEntry { argv: Some(vec!["a".to_owned(), String::new()]), protocol: None }),
+            ("claude".to_owned(), AgentEntry { argv: None, protocol: Some(ProtocolVersion::V2) }),
+        ]
+        .into(),
     };
     assert_eq!(parse(text).unwrap(), expected);
     let nothing = Config { file: "/h/config.json".into(), ..Config::default() };
@@ -58,6 +62,8 @@ fn a_wrong_type_is_named_by_file_and_key_and_its_value_is_not_told() {
             r#"{"agents":{"foo":"s3cret"}}"#,
             "agents.foo must be an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"",
         ),
+        (r#"{"agents":{"foo":{"argv":["a"],"protocol":3}}}"#, "agents.foo.protocol must be 1 or 2"),
+        (r#"{"agents":{"foo":{"protocol":"2"}}}"#, "agents.foo.protocol must be 1 or 2"),
         (r#"{"agents":{"foo":{"argv":["a",1]}}}"#, "agents.foo.argv[1] must be a string"),
         (r#"{"agents":{"foo":{"argv":[]}}}"#, "agents.foo.argv must be an array with at least the program"),
         (

@@ -4,8 +4,8 @@
 //! in. Before a client gets the answer to its prompt, its streams have passed everything the turn said: the answer
 //! never overtakes an update. Nor does an update overtake the answer that tells of its session.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::json;
 use tokio::sync::watch;
@@ -48,7 +48,16 @@ pub(super) enum Form {
 
 /// The prompts of a client, which it need not be told: it has said them itself.
 #[derive(Debug, Clone, Default)]
-pub(super) struct OwnPrompts(Arc<Mutex<HashSet<Box<str>>>>);
+pub(super) struct OwnPrompts(Arc<watch::Sender<HashMap<Box<str>, Stage>>>);
+
+/// How far a prompt has come towards its client.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stage {
+    /// In version 2 it has no answer yet.
+    Asked,
+    /// It has, or will have none before its end.
+    Answered,
+}
 
 /// One of them. Dropped, it is no more.
 pub(super) struct OwnPrompt {
@@ -56,9 +65,22 @@ pub(super) struct OwnPrompt {
     request: Box<str>,
 }
 
+impl OwnPrompt {
+    /// What is told of its turn need not wait for its answer any more.
+    pub(super) fn answered(&self) {
+        self.own.0.send_modify(|own| {
+            if let Some(stage) = own.get_mut(&self.request) {
+                *stage = Stage::Answered;
+            }
+        });
+    }
+}
+
 impl Drop for OwnPrompt {
     fn drop(&mut self) {
-        self.own.with(|own| own.remove(&self.request));
+        self.own.0.send_modify(|own| {
+            own.remove(&self.request);
+        });
     }
 }
 
@@ -198,6 +220,15 @@ impl How {
         }
     }
 
+    /// Waits for the answer to a prompt whose client is told next what came of it.
+    async fn answered(&self, event: &Event) {
+        if let Self::Updates(updates) = self
+            && let Some(request) = updates.rendering.inserted(event)
+        {
+            updates.own.answered(request).await;
+        }
+    }
+
     /// What is told when no event is at hand.
     fn pause(&mut self) -> Option<String> {
         match self {
@@ -215,6 +246,14 @@ impl How {
 }
 
 impl Updates {
+    /// Takes in what the client knows.
+    async fn catch_up(&mut self, record: &RecordId, from: Seq) -> Result<(), StoreError> {
+        catch_up(&mut self.rendering, &self.store, record, from).await?;
+        // How the session stands it has been told.
+        drop(self.rendering.pause());
+        Ok(())
+    }
+
     async fn lines(&mut self, record: &RecordId, event: &Event) -> Result<Vec<String>, StoreError> {
         teach(&mut self.rendering, &self.store, record, event).await?;
         if self.rendering.lacks_offers(event)
@@ -229,17 +268,21 @@ impl Updates {
 impl OwnPrompts {
     /// A prompt of the client, from before anybody can be told of it until the client has heard its end.
     pub(super) fn add(&self, request: &RequestId) -> OwnPrompt {
-        self.with(|own| own.insert(request.as_str().into()));
+        self.0.send_modify(|own| {
+            own.insert(request.as_str().into(), Stage::Asked);
+        });
         OwnPrompt { own: self.clone(), request: request.as_str().into() }
     }
 
     fn has(&self, request: &str) -> bool {
-        self.with(|own| own.contains(request))
+        self.0.borrow().contains_key(request)
     }
 
-    fn with(&self, act: impl FnOnce(&mut HashSet<Box<str>>) -> bool) -> bool {
-        // Nothing panics while it holds the lock.
-        act(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    /// Waits until a prompt has its answer.
+    async fn answered(&self, request: &str) {
+        let is_answered = |own: &HashMap<_, _>| own.get(request) != Some(&Stage::Asked);
+        // The prompts are there as long as whoever waits.
+        drop(self.0.subscribe().wait_for(is_answered).await);
     }
 }
 
@@ -253,7 +296,7 @@ async fn run(
 ) {
     // A store that cannot be read ends the stream: the client's next request hears of it.
     if let How::Updates(updates) = &mut how
-        && catch_up(&mut updates.rendering, &updates.store, record, follower.position()).await.is_err()
+        && updates.catch_up(record, follower.position()).await.is_err()
     {
         return;
     }
@@ -265,6 +308,7 @@ async fn run(
         if pass_on(lines, link).await.is_err() {
             return;
         }
+        how.answered(&event).await;
         // Whoever waits for an event waits for the last of those that were kept together.
         if !follower.has_ready() {
             told.send_replace(event.seq);

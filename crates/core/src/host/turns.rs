@@ -10,7 +10,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::acp::agent::{
-    CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall, TurnLink,
+    CallError, CancelCause, Cancellation, ClientLink, Meta, PromptAnswer, PromptCall, TurnLink,
 };
 use crate::engine::{Prompt, RestoreSession, Session, SessionError, TurnTicket};
 use crate::model::{
@@ -20,7 +20,7 @@ use crate::model::{
 use crate::store::Store;
 
 use super::FromHost;
-use super::attachment::Attachment;
+use super::attachment::{Attachment, OwnPrompt};
 use super::connection::{Connection, acpx_meta, for_agent, problem, read_meta, record_of};
 use super::fault;
 use super::meta::{FallbackMeta, InsertedMeta, PolicyMeta, PromptMeta, TurnMeta};
@@ -58,10 +58,10 @@ impl Connection {
             .with_client(client_name(link))
             .with_meta(for_agent(call.meta.as_deref()));
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
-        let _own = own.map(|own| own.add(prompt.request()));
+        let own = own.map(|own| own.add(prompt.request()));
         let presence = Presence::default();
         let advisor = self.host.advisor(&record, Some(presence.of(self.number, link)));
-        let waiting = Waiting { session: &session, link, cancellation };
+        let waiting = Waiting { session: &session, link, own: own.as_ref(), cancellation };
         let turn = loop {
             // Followed from before the turn is looked at, so that its end cannot slip through between.
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
@@ -86,6 +86,9 @@ impl Connection {
                 Err(error) => break Err(error),
             }
         };
+        if let Some(own) = &own {
+            own.answered();
+        }
         let Some(turn) = turn.map_err(|error| self.refused(&error))? else {
             // Nobody is there to hear the answer.
             return Ok(StopReason::cancelled().into());
@@ -132,17 +135,18 @@ impl Connection {
 struct Waiting<'a> {
     session: &'a Session,
     link: &'a TurnLink,
+    own: Option<&'a OwnPrompt>,
     cancellation: Cancellation,
 }
 
-impl Waiting<'_> {
+impl<'a> Waiting<'a> {
     /// Waits for the end of a turn that this client has asked for.
     async fn first(self, mut ticket: TurnTicket) -> Result<Option<Turn>, SessionError> {
         let (turn, request) = (ticket.turn, ticket.request.clone());
-        let (session, link) = (self.session, self.link);
+        let inserting = self.inserting(turn, &request);
         let over = async {
             if ticket.inserted().await {
-                insert(session, link, turn, &request).await;
+                inserting.tell().await;
             }
             ticket.over().await
         };
@@ -158,9 +162,10 @@ impl Waiting<'_> {
         from: Seq,
         restore: RestoreSession,
     ) -> Result<Option<Turn>, SessionError> {
-        let (session, link) = (self.session, self.link);
+        let session = self.session;
         let mut follower = session.follow(from);
         let (id, request, record) = (first.id, first.request.clone(), session.record_id());
+        let inserting = self.inserting(id, &request);
         let known = || async {
             let turn = store.turn_numbered(record.clone(), id).await?;
             turn.ok_or_else(|| SessionError::NoRecord(record.clone()))
@@ -173,7 +178,7 @@ impl Waiting<'_> {
             let mut turn = known().await?;
             while turn.is_open() {
                 if matches!(turn.state, TurnState::Dispatched { .. }) {
-                    insert(session, link, id, &request).await;
+                    inserting.tell().await;
                 }
                 match follower.next().await? {
                     Some(event) if event.kind == EventKind::Fact => turn = known().await?,
@@ -183,11 +188,17 @@ impl Waiting<'_> {
             }
             let kept = KeptEvents::new(Arc::clone(store), record.clone(), session.last_seq());
             if kept.has_begun(id).await? {
-                insert(session, link, id, &request).await;
+                inserting.tell().await;
             }
             Ok(turn)
         };
         self.until(id, &request, over).await
+    }
+
+    fn inserting(&self, turn: TurnId, request: &RequestId) -> Inserting<'a> {
+        let meta = InsertedMeta { turn: turn.0, request_id: request.to_string() };
+        let message = prompt_message_id(self.session.record_id(), turn);
+        Inserting { link: self.link, own: self.own, message, meta: acpx_meta(&meta) }
     }
 
     /// Waits for the turn's end; `None` if the client went first.
@@ -225,10 +236,21 @@ impl Waiting<'_> {
     }
 }
 
-/// Tells the client that its prompt is part of the conversation, under the id that it has in every telling.
-async fn insert(session: &Session, link: &TurnLink, turn: TurnId, request: &RequestId) {
-    let meta = InsertedMeta { turn: turn.0, request_id: request.to_string() };
-    link.inserted(&prompt_message_id(session.record_id(), turn), &acpx_meta(&meta)).await;
+/// The news that a prompt is part of the conversation, under the id that its message has in every telling.
+struct Inserting<'a> {
+    link: &'a TurnLink,
+    own: Option<&'a OwnPrompt>,
+    message: String,
+    meta: Meta,
+}
+
+impl Inserting<'_> {
+    async fn tell(&self) {
+        self.link.inserted(&self.message, &self.meta).await;
+        if let Some(own) = self.own {
+            own.answered();
+        }
+    }
 }
 
 /// Who asks, if it said so.

@@ -6,7 +6,7 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::model::{Direction, Event, Seq, Timestamp, TurnId};
+use crate::model::{Direction, Event, ProtocolVersion, Seq, Timestamp, TurnId};
 use crate::wire::encode::{self, json_string};
 
 use super::FromHost;
@@ -30,6 +30,8 @@ pub struct WatchedEvent {
     pub direction: Direction,
     /// The turn it belongs to, if any.
     pub turn: Option<TurnId>,
+    /// The version of the protocol that it was spoken in.
+    pub version: ProtocolVersion,
     /// The line as exchanged, secret values replaced; or the fact of ours, as JSON.
     pub message: Box<RawValue>,
 }
@@ -42,6 +44,9 @@ struct Wire<'a> {
     direction: WireDirection,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     turn: Option<u64>,
+    /// Absent, it is the first.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    protocol: Option<u16>,
     #[serde(borrow)]
     message: &'a RawValue,
 }
@@ -58,8 +63,9 @@ impl WatchedEvent {
     /// An event as a watch would tell it; `None` for one whose body is no JSON, which none is that was kept.
     pub fn of(event: &Event) -> Option<Self> {
         let message = RawValue::from_string(event.body.to_string()).ok()?;
-        let Event { seq, at, direction, turn, .. } = *event;
-        Some(Self { seq, at, direction, turn, message })
+        let Event { seq, at, direction, turn, protocol, .. } = *event;
+        let version = ProtocolVersion::from_number(protocol).unwrap_or_default();
+        Some(Self { seq, at, direction, turn, version, message })
     }
 
     /// Reads the params of a notification; `None` for what is none.
@@ -72,7 +78,8 @@ impl WatchedEvent {
         };
         let at = Timestamp::parse(wire.at).ok()?;
         let turn = wire.turn.map(TurnId);
-        Some(Self { seq: Seq(wire.seq), at, direction, turn, message: wire.message.to_owned() })
+        let version = wire.protocol.and_then(ProtocolVersion::from_number).unwrap_or_default();
+        Some(Self { seq: Seq(wire.seq), at, direction, turn, version, message: wire.message.to_owned() })
     }
 }
 
@@ -101,6 +108,9 @@ fn params(session: &str, event: &Event) -> String {
     if let Some(turn) = event.turn {
         let _ = write!(params, r#","turn":{turn}"#);
     }
+    if event.protocol != ProtocolVersion::V1.number() {
+        let _ = write!(params, r#","protocol":{}"#, event.protocol);
+    }
     params.push_str(r#","message":"#);
     params.push_str(&event.body);
     params.push('}');
@@ -128,6 +138,9 @@ mod tests {
         let read = WatchedEvent::read(&params("r", &event)).unwrap();
         assert_eq!((read.seq, read.at, read.direction), (event.seq, event.at, event.direction));
         assert_eq!((read.turn, read.message.get()), (event.turn, body));
+        assert_eq!(read.version, ProtocolVersion::V1);
+        let second = WatchedEvent::read(&params("r", &Event { protocol: 2, ..event.clone() })).unwrap();
+        assert_eq!(second.version, ProtocolVersion::V2);
         let outside = WatchedEvent::read(&params("r", &Event { turn: None, ..event })).unwrap();
         assert_eq!(outside.turn, None);
     }

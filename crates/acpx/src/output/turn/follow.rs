@@ -6,14 +6,14 @@
 use std::io::{self, Write};
 
 use acpx_core::acp;
-use acpx_core::model::{
-    AcpSessionId, AgentSessionId, ChunkContent, Direction, Fact, MessageKind, SessionIdentity, Update,
-};
+use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity};
 use acpx_core::wire::Message;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::quiet::words;
 use super::text::TextView;
+use super::updates::Updates;
 use crate::cli::Format;
 use crate::output::{Console, WatchedEvent, json_line};
 
@@ -28,8 +28,14 @@ pub(crate) struct FollowView {
 enum View {
     Text(Box<TextView>),
     Json,
+    Quiet(Quiet),
+}
+
+#[derive(Debug, Default)]
+struct Quiet {
+    updates: Updates,
     /// Whether words stand at the end whose line has not ended.
-    Quiet(bool),
+    is_open: bool,
 }
 
 /// An event, with whose it is.
@@ -52,7 +58,7 @@ impl FollowView {
         let view = match format {
             Format::Text => View::Text(Box::default()),
             Format::Json => View::Json,
-            Format::Quiet => View::Quiet(false),
+            Format::Quiet => View::Quiet(Quiet::default()),
         };
         Self { session, view }
     }
@@ -72,7 +78,7 @@ impl FollowView {
         match &mut self.view {
             View::Json => json_line(&EventLine::new(&self.session, event), &mut *console.out),
             View::Text(view) => text(view, event, fact.as_ref(), console),
-            View::Quiet(open) => quiet(open, event, fact.as_ref(), &mut *console.out),
+            View::Quiet(view) => view.event(event, fact.as_ref(), &mut *console.out),
         }
     }
 
@@ -80,8 +86,8 @@ impl FollowView {
     pub(crate) fn finish(self, console: &mut Console<'_>) -> io::Result<()> {
         match self.view {
             View::Text(mut view) => view.end_line(&mut *console.out)?,
-            View::Quiet(true) => writeln!(console.out)?,
-            View::Json | View::Quiet(false) => {}
+            View::Quiet(Quiet { is_open: true, .. }) => writeln!(console.out)?,
+            View::Json | View::Quiet(_) => {}
         }
         console.flush()
     }
@@ -122,22 +128,17 @@ fn text(
     }
 }
 
-fn quiet(open: &mut bool, event: &WatchedEvent, fact: Option<&Fact>, out: &mut dyn Write) -> io::Result<()> {
-    if let Some(Fact::TurnEnded { .. }) = fact {
-        return if std::mem::take(open) { writeln!(out) } else { Ok(()) };
+impl Quiet {
+    fn event(&mut self, event: &WatchedEvent, fact: Option<&Fact>, out: &mut dyn Write) -> io::Result<()> {
+        if let Some(Fact::TurnEnded { .. }) = fact {
+            return if std::mem::take(&mut self.is_open) { writeln!(out) } else { Ok(()) };
+        }
+        for text in self.updates.read(event).into_iter().filter_map(words) {
+            self.is_open = !text.ends_with('\n');
+            out.write_all(text.as_bytes())?;
+        }
+        Ok(())
     }
-    if event.direction != Direction::FromAgent {
-        return Ok(());
-    }
-    let Ok(message) = Message::parse(event.message.get()) else { return Ok(()) };
-    if message.method() == Some("session/update")
-        && let Update::Chunk { kind: MessageKind::Agent, content: ChunkContent::Text(text), .. } =
-            acp::update(message.params().unwrap_or("null"))
-    {
-        *open = !text.ends_with('\n');
-        out.write_all(text.as_bytes())?;
-    }
-    Ok(())
 }
 
 /// What the user asked, if an event is that.

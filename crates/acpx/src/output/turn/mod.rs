@@ -8,6 +8,7 @@ mod quiet;
 mod result;
 mod text;
 mod tool;
+mod updates;
 
 use std::io::{self, Write};
 

@@ -4,11 +4,10 @@
 use std::fmt::Write as _;
 use std::io;
 
-use acpx_core::acp;
-use acpx_core::model::{ChunkContent, Direction, MessageKind, Update};
-use acpx_core::wire::Message;
+use acpx_core::model::{ChunkContent, MessageKind, Update};
 use serde_json::value::RawValue;
 
+use super::updates::Updates;
 use super::{PromptResult, TurnStatus};
 use crate::error::ErrorClass;
 use crate::output::{Console, WatchedEvent};
@@ -17,21 +16,13 @@ use crate::output::{Console, WatchedEvent};
 #[derive(Debug, Default)]
 pub(super) struct QuietView {
     words: String,
+    updates: Updates,
 }
 
 impl QuietView {
     pub(super) fn message(&mut self, event: &WatchedEvent) {
-        if event.direction != Direction::FromAgent {
-            return;
-        }
-        let Ok(message) = Message::parse(event.message.get()) else { return };
-        if message.method() != Some("session/update") {
-            return;
-        }
-        if let Update::Chunk { kind: MessageKind::Agent, content: ChunkContent::Text(text), .. } =
-            acp::update(message.params().unwrap_or("null"))
-        {
-            self.words.push_str(&text);
+        for update in self.updates.read(event) {
+            self.words.extend(words(update));
         }
     }
 
@@ -51,6 +42,14 @@ impl QuietView {
             error.hint.iter().for_each(|hint| console.say(&format!("hint: {hint}")));
         }
         Ok(())
+    }
+}
+
+/// The agent's words, if an update is that.
+pub(super) fn words(update: Update) -> Option<Box<str>> {
+    match update {
+        Update::Chunk { kind: MessageKind::Agent, content: ChunkContent::Text(text), .. } => Some(text),
+        _ => None,
     }
 }
 

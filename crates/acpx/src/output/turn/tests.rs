@@ -1,7 +1,8 @@
 //! Whole turns as they are shown, from the lines exchanged with an agent.
 
 use acpx_core::model::{
-    AcpSessionId, PermissionCount, RequestId, Seq, StopReason, TurnError, TurnId, TurnOutcome, TurnState,
+    AcpSessionId, PermissionCount, ProtocolVersion, RequestId, Seq, StopReason, TurnError, TurnId,
+    TurnOutcome, TurnState,
 };
 
 use super::*;
@@ -13,7 +14,14 @@ use Direction::{FromAgent, Ours, ToAgent};
 
 fn event(seq: u64, direction: Direction, message: &str) -> WatchedEvent {
     let message = serde_json::value::RawValue::from_string(message.to_owned()).unwrap();
-    WatchedEvent { seq: Seq(seq), at: at(0), direction, turn: Some(TurnId(1)), message }
+    WatchedEvent {
+        seq: Seq(seq),
+        at: at(0),
+        direction,
+        turn: Some(TurnId(1)),
+        version: ProtocolVersion::V1,
+        message,
+    }
 }
 
 fn update(update: &str) -> (Direction, String) {

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use acpx_core::acp;
 use acpx_core::model::{ChunkContent, Direction, FactError, MessageKind, Update};
 use acpx_core::wire::{Message, RpcId};
 use serde_json::Value;
 
 use super::tool::{Telling, Tool};
+use super::updates::Updates;
 use super::{PromptResult, TurnStatus};
 use crate::output::WatchedEvent;
 
@@ -23,6 +23,7 @@ const OPEN_PERMISSIONS: usize = 64;
 #[derive(Debug, Default)]
 pub(super) struct TextView {
     place: Place,
+    updates: Updates,
     thought: String,
     tools: HashMap<Box<str>, Tool>,
     /// What the agent wants to be permitted, by its request.
@@ -50,8 +51,8 @@ impl TextView {
     pub(super) fn message(&mut self, event: &WatchedEvent, out: &mut dyn Write) -> io::Result<()> {
         let Ok(message) = Message::parse(event.message.get()) else { return Ok(()) };
         match (message.method(), message.id()) {
-            (Some("session/update"), _) if event.direction == Direction::FromAgent => {
-                self.update(acp::update(message.params().unwrap_or("null")), out)
+            (Some("session/update"), _) => {
+                self.updates.read(event).into_iter().try_for_each(|update| self.update(update, out))
             }
             (Some(method), Some(id)) if !UNSHOWN.contains(&method) => {
                 self.request(method, id, message.params(), out)
@@ -123,7 +124,7 @@ impl TextView {
             }
             Update::Tool { call, fields, .. } => self.tool(call, &fields, out),
             Update::Plan { fields } => self.plan(&fields, out),
-            // Only version 2 tells messages whole and content in pieces; what is shown here is read as version 1.
+            // Only version 2 tells messages whole and content in pieces, and that is translated.
             Update::Message { .. }
             | Update::ToolContent { .. }
             | Update::Chunk { kind: MessageKind::User, .. }
@@ -223,12 +224,12 @@ fn shown(content: ChunkContent) -> String {
     }
 }
 
-/// What a permission is asked for: the title of the tool call.
+/// What a permission is asked for: the title of the tool call, or of the question in version 2.
 fn wanted(params: &str) -> String {
     let params: Value = serde_json::from_str(params).unwrap_or_default();
-    let call = params.get("toolCall");
-    let field = |name: &str| call.and_then(|call| call.get(name)).and_then(Value::as_str);
-    field("title").or_else(|| field("toolCallId")).unwrap_or("-").to_owned()
+    let field = |path: &str| params.pointer(path).and_then(Value::as_str);
+    let title = field("/toolCall/title").or_else(|| field("/title"));
+    title.or_else(|| field("/toolCall/toolCallId")).unwrap_or("-").to_owned()
 }
 
 /// What a permission request was answered.

@@ -40,6 +40,8 @@ pub(crate) struct Rendering {
     asked: Option<Asked>,
     /// Whether that is this client's own.
     is_own: bool,
+    /// The id of its request to the agent, as JSON.
+    prompt: Option<Box<str>>,
     state: SessionState,
     to_v1: UpdatesToV1,
     to_v2: UpdatesToV2,
@@ -61,6 +63,7 @@ impl Rendering {
             open: OpenMessage::default(),
             asked: None,
             is_own: false,
+            prompt: None,
             state: SessionState::default(),
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
@@ -109,6 +112,20 @@ impl Rendering {
     pub(crate) fn pause(&mut self) -> Option<String> {
         let state = if self.has_states() { self.state.pause() } else { None };
         state.map(|state| notification(&self.session, &state, &Beside::default()))
+    }
+
+    /// The prompt of this client's own that is part of the conversation by an event which was just told: in version 2
+    /// that is when it is answered.
+    pub(crate) fn inserted(&self, event: &Event) -> Option<&str> {
+        let asked = self.asked.as_ref().filter(|_| self.is_own && self.has_states())?;
+        let is_said = match (event.direction, event.kind, version(event)) {
+            (Direction::ToAgent, EventKind::Request, ProtocolVersion::V1)
+            | (Direction::FromAgent, EventKind::Response, ProtocolVersion::V2) => {
+                self.prompt.is_some() && self.prompt.as_deref() == id_of(&event.body)
+            }
+            _ => false,
+        };
+        is_said.then_some(&*asked.request_id)
     }
 
     /// Only version 2 tells which state a session is in.
@@ -175,6 +192,7 @@ impl Rendering {
         let blocks = prompt_blocks(&event.body);
         if !blocks.is_empty() {
             self.open.end();
+            self.prompt = id_of(&event.body).map(Into::into);
         }
         blocks
     }
@@ -208,7 +226,8 @@ impl Rendering {
             // Within a turn the user has spoken already: agents echo the prompt.
             Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User) if event.turn.is_some() => {
                 self.open.end();
-                self.is_own && self.client.protocol == ProtocolVersion::V1
+                // In version 2 every agent does, and a client of version 1 has said its words itself.
+                self.is_own && [version(event), self.client.protocol] == [ProtocolVersion::V1; 2]
             }
             Kind::Chunk(kind) => {
                 self.open.chunk(event, kind, line.head.message_id.and_then(text_of));
@@ -306,6 +325,11 @@ impl Rendering {
         };
         ids.into_iter().filter_map(renamed).collect()
     }
+}
+
+/// The id of a line, as JSON.
+fn id_of(body: &str) -> Option<&str> {
+    body.get(locate(body, &[Step::Key("id")])?)
 }
 
 fn beside(event: &Event, with_seq: bool) -> Beside<'static> {

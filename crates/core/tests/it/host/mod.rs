@@ -20,6 +20,7 @@ mod abuse;
 mod adopting;
 mod asking;
 mod clients;
+mod combinations;
 mod editor;
 mod faults;
 mod forking;
@@ -36,6 +37,7 @@ mod servers;
 mod shell;
 mod unanswered;
 mod updates;
+mod version_2;
 mod versions;
 mod watch;
 

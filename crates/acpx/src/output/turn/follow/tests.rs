@@ -1,6 +1,6 @@
 //! A session as it is shown to whoever follows it.
 
-use acpx_core::model::{Seq, TurnId};
+use acpx_core::model::{ProtocolVersion, Seq, TurnId};
 
 use super::*;
 use crate::output::samples::{at, mode, record, written};
@@ -27,7 +27,14 @@ fn shown(format: Format) -> String {
         for (seq, (direction, message)) in (1..).zip(events) {
             let message = RawValue::from_string(message).unwrap();
             let turn = (seq < 6).then_some(TurnId(1));
-            let event = WatchedEvent { seq: Seq(seq), at: at(0), direction, turn, message };
+            let event = WatchedEvent {
+                seq: Seq(seq),
+                at: at(0),
+                direction,
+                turn,
+                version: ProtocolVersion::V1,
+                message,
+            };
             view.event(&event, console).unwrap();
         }
         view.finish(console).unwrap();
