@@ -110,7 +110,7 @@ impl<'a> Offers<'a> {
     }
 
     /// The answer or update without the options that the client cannot show.
-    fn shown<'t>(self, text: &'t str) -> Cow<'t, str> {
+    fn shown(self, text: &str) -> Cow<'_, str> {
         if self.client.boolean_options {
             return text.into();
         }

@@ -201,7 +201,7 @@ fn stopped(reason: &str, answer: Option<&Answer>) -> Box<str> {
     if let Some(Answer::Result(result)) = answer {
         for name in ["usage", "_meta"] {
             if let Some(value) = locate(result, &[Step::Key(name)]).and_then(|range| result.get(range)) {
-                said.push_str(&format!(r#","{name}":{value}"#));
+                said.extend([",\"", name, "\":", value]);
             }
         }
     }

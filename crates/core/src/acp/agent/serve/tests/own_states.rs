@@ -230,7 +230,9 @@ async fn a_cancel_is_for_the_clients_own_turns_and_where_it_has_none_for_the_ser
     let turn = client.prompt("s1", "ask").await;
     client.next().await;
     client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
-    while client.next().await["id"].to_string() != turn.as_str() {}
+    assert_eq!(client.next().await["method"], "$/cancel_request");
+    let answer = client.next().await;
+    assert_eq!((answer["id"].to_string(), &answer["error"]["code"]), (turn.to_string(), &json!(-32800)));
     assert_eq!(*service.stopped.lock().unwrap(), []);
     client.notify("session/cancel", json!({ "sessionId": "unknown" })).await;
     client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
