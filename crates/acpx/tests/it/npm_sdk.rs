@@ -128,3 +128,32 @@ fn a_client_of_version_2_lives_a_whole_session_with_the_demo_agent() {
     let steps = scenario(&place, "2", &["demo-agent"]);
     assert_eq!(steps, whole_life("acpx-demo", "think tool hello", &diff_of_version_2(&place)));
 }
+
+/// The agents that an editor has through us: the demo agent in version 1 and in version 2.
+const BRIDGED: [&[&str]; 2] = [&["demo", "acp"], &["--protocol", "2", "demo", "acp"]];
+
+#[test]
+fn a_client_of_version_1_lives_a_whole_session_through_the_host_with_an_agent_of_either_version() {
+    for agent in BRIDGED {
+        let place = Place::new();
+        let steps = scenario(&place, "1", agent);
+        assert_eq!(
+            steps,
+            whole_life("acpx-demo", "think tool hello", &diff_of_version_1(&place)),
+            "{agent:?}"
+        );
+    }
+}
+
+#[test]
+fn a_client_of_version_2_lives_a_whole_session_through_the_host_with_an_agent_of_either_version() {
+    for agent in BRIDGED {
+        let place = Place::new();
+        let steps = scenario(&place, "2", agent);
+        assert_eq!(
+            steps,
+            whole_life("acpx-demo", "think tool hello", &diff_of_version_2(&place)),
+            "{agent:?}"
+        );
+    }
+}

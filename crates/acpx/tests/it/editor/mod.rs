@@ -3,8 +3,10 @@
 mod bad_input;
 mod offered;
 mod sdk;
+mod sdk_v2;
 mod survival;
 mod talking;
+mod version_2;
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::{Child, ChildStdin, Stdio};

@@ -185,6 +185,11 @@ impl SessionState {
                 self.ended = Some((event.seq, told.clone()));
                 Some(told)
             }
+            // What works outside of any turn of ours works no more.
+            Fact::AgentEnded { .. } if self.turn.is_none() && self.now != Stand::Idle => {
+                self.now = Stand::Idle;
+                Some(idle_update("{}"))
+            }
             _ => None,
         }
     }

@@ -209,7 +209,7 @@ async fn an_outcome_that_is_not_known_approves_nothing() {
             editor
                 .respond(&question, json!({ "outcome": { "outcome": "_perhaps", "optionId": "yes" } }))
                 .await;
-            let answer = || received(&argv).into_iter().filter(|(method, _)| method == "answer").last();
+            let answer = || received(&argv).into_iter().rfind(|(method, _)| method == "answer");
             eventually("the agent is answered", || answer().is_some()).await;
             assert_eq!(answer().unwrap().1["outcome"]["optionId"], "no", "{client} over {of_agent}");
             editor.call("session/close", json!({ "sessionId": record })).await.unwrap();

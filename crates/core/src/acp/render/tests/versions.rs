@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 
 use super::{Log, record};
 use crate::acp::agent::ClientFacts;
-use crate::acp::render::Rendering;
-use crate::model::{Direction, EventKind, Fact, FactError, ProtocolVersion};
+use crate::acp::render::{Rendering, SessionState};
+use crate::model::{Direction, EventKind, Fact, FactError, ProtocolVersion, Seq};
 
 fn second() -> Arc<ClientFacts> {
     let all =
@@ -137,4 +137,78 @@ fn a_message_that_begins_with_more_than_text_begins_anew_for_a_second_client() {
     assert_eq!(said(&lines), expected);
     let seqs: Vec<_> = lines.iter().map(|line| line["params"]["_meta"]["acpx"]["seq"].as_u64()).collect();
     assert_eq!(seqs, [None, Some(1), Some(2)]);
+}
+
+/// A question of an agent, within the turn.
+fn ask(log: &mut Log, id: u64) {
+    let line =
+        format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"session/request_permission","params":{{}}}}"#);
+    log.push(Direction::FromAgent, EventKind::Request, &line);
+}
+
+fn answer(log: &mut Log, id: u64) {
+    let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+    log.push(Direction::ToAgent, EventKind::Response, &line);
+}
+
+#[test]
+fn a_session_waits_for_its_user_from_a_question_that_nothing_answers_to_its_last_answer() {
+    let mut log = Log::new();
+    log.begin(1, "x");
+    let mut state = SessionState::default();
+    let mut told = |log: &Log, from: usize| {
+        let mut updates: Vec<_> = log.events[from..].iter().filter_map(|event| state.take(event)).collect();
+        updates.extend(state.pause());
+        let names =
+            updates.iter().map(|update| serde_json::from_str::<Value>(update).unwrap()["state"].clone());
+        (
+            names.collect::<Vec<_>>(),
+            serde_json::from_str::<Value>(&state.standing(None)).unwrap()["state"].clone(),
+        )
+    };
+    assert_eq!(told(&log, 0), (vec![json!("running")], json!("running")));
+    // A policy answers what is asked together with its being asked.
+    let from = log.events.len();
+    ask(&mut log, 7);
+    answer(&mut log, 7);
+    assert_eq!(told(&log, from), (Vec::new(), json!("running")));
+    let from = log.events.len();
+    ask(&mut log, 8);
+    ask(&mut log, 9);
+    assert_eq!(told(&log, from), (vec![json!("requires_action")], json!("requires_action")));
+    let from = log.events.len();
+    answer(&mut log, 8);
+    assert_eq!(told(&log, from), (Vec::new(), json!("requires_action")));
+    let from = log.events.len();
+    answer(&mut log, 9);
+    assert_eq!(told(&log, from), (vec![json!("running")], json!("running")));
+    let from = log.events.len();
+    ask(&mut log, 10);
+    log.end(1);
+    assert_eq!(told(&log, from), (vec![json!("idle")], json!("idle")));
+}
+
+#[test]
+fn whoever_missed_the_end_of_a_turn_is_told_it_and_whoever_did_not_is_told_how_it_stands() {
+    let mut log = Log::new();
+    log.begin(1, "x");
+    log.end(1);
+    let mut stand = SessionState::default();
+    log.events.iter().for_each(|event| drop(stand.take(event)));
+    let end = log.events.last().unwrap().seq;
+    let standing = |missed| serde_json::from_str::<Value>(&stand.standing(missed)).unwrap();
+    let mut ended = state("idle");
+    ended["stopReason"] = json!("end_turn");
+    assert_eq!([standing(Some(Seq(1))), standing(Some(end))], [ended.clone(), ended]);
+    assert_eq!([standing(Some(end.next())), standing(None)], [state("idle"), state("idle")]);
+}
+
+#[test]
+fn an_agent_of_version_2_that_is_gone_does_not_work_outside_of_any_turn() {
+    let mut log = Log::new();
+    log.protocol = 2;
+    log.update(r#"{"sessionUpdate":"state_update","state":"running"}"#);
+    let ended = Fact::AgentEnded { how: "signal 9".to_owned() };
+    log.push(Direction::Ours, EventKind::Fact, &ended.to_body());
+    assert_eq!(said(&live(&log, second())), [state("running"), state("idle")]);
 }

@@ -10,11 +10,13 @@ use crate::acp::agent::{AskError, ClientFacts, LoginCall, RawSetup, SetOptionCal
 struct Switchboard {
     gate: Semaphore,
     inserted: Mutex<Vec<String>>,
+    /// The sessions whose work is stopped for somebody who did not ask for it.
+    stopped: Mutex<Vec<AcpSessionId>>,
 }
 
 impl Switchboard {
     fn new() -> Arc<Self> {
-        Arc::new(Self { gate: Semaphore::new(0), inserted: Mutex::default() })
+        Arc::new(Self { gate: Semaphore::new(0), inserted: Mutex::default(), stopped: Mutex::default() })
     }
 }
 
@@ -65,6 +67,10 @@ impl AgentService for Switchboard {
             return Ok(StopReason::cancelled().into());
         }
         let meta = Meta::from_iter([("turn".to_owned(), json!(1))]);
+        if call.text == "queue" {
+            link.queued();
+            self.gate.acquire().await.unwrap().forget();
+        }
         link.inserted(&call.text, &meta).await;
         link.inserted("twice", &meta).await;
         self.inserted.lock().unwrap().push(call.text.clone());
@@ -78,6 +84,10 @@ impl AgentService for Switchboard {
 
     async fn logout(&self) -> Result<(), CallError> {
         Ok(())
+    }
+
+    async fn cancel_others(&self, session: AcpSessionId, _: ClientLink) {
+        self.stopped.lock().unwrap().push(session);
     }
 
     async fn set_option(&self, call: SetOptionCall, _: ClientLink) -> Result<String, CallError> {
@@ -200,4 +210,34 @@ async fn a_question_that_nobody_waits_for_is_withdrawn() {
     let withdrawn = json!({ "method": "$/cancel_request", "params": { "requestId": asked["id"] } });
     assert_eq!(client.next().await, withdrawn);
     assert_eq!(client.next().await, result(&turn, json!({ "stopReason": "cancelled" })));
+}
+
+#[tokio::test]
+async fn a_prompt_comes_as_soon_as_the_one_before_is_queued() {
+    let (mut client, service) = Client::of_switchboard(2).await;
+    client.call("session/new", json!({ "cwd": "/w" })).await;
+    let waits = client.prompt("s1", "queue").await;
+    let id = client.prompt("s1", "next").await;
+    assert_eq!(client.next().await, result(&id, json!({ "messageId": "next", "_meta": { "turn": 1 } })));
+    service.gate.add_permits(3);
+    assert_eq!(client.next().await, result(&waits, json!({ "messageId": "queue", "_meta": { "turn": 1 } })));
+}
+
+#[tokio::test]
+async fn a_cancel_is_for_the_clients_own_turns_and_where_it_has_none_for_the_service() {
+    let (mut client, service) = Client::of_switchboard(2).await;
+    client.call("session/new", json!({ "cwd": "/w" })).await;
+    let turn = client.prompt("s1", "ask").await;
+    client.next().await;
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    assert_eq!(client.next().await["method"], "$/cancel_request");
+    let answer = client.next().await;
+    assert_eq!((answer["id"].to_string(), &answer["error"]["code"]), (turn.to_string(), &json!(-32800)));
+    assert_eq!(*service.stopped.lock().unwrap(), []);
+    client.notify("session/cancel", json!({ "sessionId": "unknown" })).await;
+    client.notify("session/cancel", json!({ "sessionId": "s1" })).await;
+    while service.stopped.lock().unwrap().is_empty() {
+        client.call("session/set_config_option", json!({})).await;
+    }
+    assert_eq!(*service.stopped.lock().unwrap(), [session("s1")]);
 }
