@@ -92,8 +92,6 @@ fn a_wrong_type_of_an_agent_is_named_likewise() {
             r#"{"agents":{"foo":"s3cret"}}"#,
             "agents.foo must be an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"",
         ),
-        (r#"{"agents":{"foo":{"argv":["a"],"protocol":3}}}"#, "agents.foo.protocol must be 1 or 2"),
-        (r#"{"agents":{"foo":{"protocol":"2"}}}"#, "agents.foo.protocol must be 1 or 2"),
         (r#"{"agents":{"foo":{"argv":["a",1]}}}"#, "agents.foo.argv[1] must be a string"),
         (r#"{"agents":{"foo":{"argv":[]}}}"#, "agents.foo.argv must be an array with at least the program"),
         (
@@ -123,6 +121,14 @@ fn a_wrong_type_of_an_agent_is_named_likewise() {
     ];
     for (text, message) in cases {
         assert_eq!(wrong(text), format!("/h/config.json: {message}"), "{text}");
+    }
+}
+
+#[test]
+fn a_version_that_is_not_spoken_is_no_protocol_of_an_agent() {
+    for text in [r#"{"argv":["a"],"protocol":3}"#, r#"{"protocol":"2"}"#, r#"{"protocol":0}"#] {
+        let message = wrong(&format!(r#"{{"agents":{{"foo":{text}}}}}"#));
+        assert_eq!(message, "/h/config.json: agents.foo.protocol must be 1 or 2", "{text}");
     }
 }
 

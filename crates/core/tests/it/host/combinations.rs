@@ -1,6 +1,8 @@
 //! Clients of both versions over agents of both versions: all four live the same session, and on one session they see
 //! the same conversation. The agents are made with the official SDK.
 
+use std::path::PathBuf;
+
 use serde_json::{Value, json};
 
 use super::Bench;
@@ -11,7 +13,7 @@ use crate::examples;
 fn agent(bench: &Bench, version: u16) -> Vec<String> {
     let directory = bench.home.join("agent");
     std::fs::create_dir_all(&directory).unwrap();
-    let words = [examples::program("sdk_agent"), directory].map(std::path::PathBuf::into_os_string);
+    let words = [examples::program("sdk_agent"), directory].map(PathBuf::into_os_string);
     let words = words.map(|word| word.into_string().unwrap()).into_iter();
     words.chain((version == 2).then(|| "--v2".to_owned())).collect()
 }
@@ -19,11 +21,12 @@ fn agent(bench: &Bench, version: u16) -> Vec<String> {
 /// Restores the session with all of its conversation, as the editor's version does that.
 async fn with_replay(bench: &Bench, editor: &mut Editor, record: &str) -> (Result<Value, Value>, Vec<Value>) {
     let mut params = bench.load_params(record);
-    let mut method = "session/load";
-    if editor.version == 2 {
+    let method = if editor.version == 1 {
+        "session/load"
+    } else {
         params["replayFrom"] = json!({ "type": "start" });
-        method = "session/resume";
-    }
+        "session/resume"
+    };
     let id = editor.ask(method, params).await;
     editor.answer(id).await
 }

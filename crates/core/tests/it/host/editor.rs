@@ -211,6 +211,6 @@ pub(super) fn conversation(lines: &[Value]) -> Vec<String> {
 
 /// The last state that lines tell.
 pub(super) fn last_state(lines: &[Value]) -> &Value {
-    let mut states = lines.iter().map(|line| &line["params"]["update"]);
-    states.rfind(|update| update["sessionUpdate"] == "state_update").expect("a state is told")
+    let mut updates = lines.iter().map(|line| &line["params"]["update"]);
+    updates.rfind(|update| update["sessionUpdate"] == "state_update").expect("a state is told")
 }
