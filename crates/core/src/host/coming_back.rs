@@ -60,7 +60,7 @@ impl Connection {
         let kept = kept.ok_or_else(|| fault::unknown(&record))?;
         let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
-        let moved = self.defaults.agent(meta.agent.take()).filter(|agent| agent.key() == kept.agent.key());
+        let moved = self.agent_for(&kept, meta.agent.take()).filter(|agent| agent.key() == kept.agent.key());
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let (agent, environment) = (moved.unwrap_or(kept.agent), meta.start.take_environment());
         let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };

@@ -17,22 +17,20 @@ use crate::acp::agent::{
     ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
     SessionPage, SessionSetup, SetModeCall, SetOptionCall, TurnLink,
 };
-use crate::acp::render::{Bounds, Rendering};
+use crate::acp::render::Rendering;
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
-use crate::machine::Awakening;
-use crate::model::{AbsolutePath, AcpSessionId, McpServer, ProtocolVersion, RecordId, Seq};
-use crate::wire::{WireError, splice};
+use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, Seq};
+use crate::wire::splice;
 
 use super::Host;
-use super::attachment::{self, Attachment, Form, Gate, Gated, How, Telling, Updates};
+use super::attachment::{Attachment, Gate, Gated, How, Telling, Updates};
 use super::defaults::Defaults;
 use super::fault;
 use super::list;
-use super::meta::{HostMeta, NewMeta, PROTOCOL, ReplayMeta, RestoreMeta, StartMeta};
+use super::meta::{HostMeta, NewMeta, PROTOCOL, StartMeta};
 use super::opening::Opened;
 use super::passed;
 use super::questions::{ConnectionId, Seat};
-use super::replaying::{CursorError, KeptEvents, Replaying, standing};
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -44,11 +42,6 @@ pub(super) struct Connection {
     pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
 }
-
-/// Where a client of version 2 says from where it wants to be told a conversation.
-const STANDARD_FIELD: &str = "replayFrom";
-/// And where one of version 1 does.
-const OUR_FIELD: &str = "_meta.acpx.replayFrom";
 
 /// What every host offers. What a given agent cannot take, the session says when it comes to it.
 pub(super) fn offer(version: &str) -> Offer {
@@ -102,7 +95,13 @@ impl Connection {
     }
 
     /// How this client is told the updates of a record.
-    fn updates(&self, record: &RecordId, attachment: &Attachment, link: &ClientLink, with_seq: bool) -> How {
+    pub(super) fn updates(
+        &self,
+        record: &RecordId,
+        attachment: &Attachment,
+        link: &ClientLink,
+        with_seq: bool,
+    ) -> How {
         let rendering = Rendering::new(record, link.client()).with_seq(with_seq);
         let (own, store) = (attachment.own.clone(), Arc::clone(&self.host.store));
         let engine = self.host.engine.clone();
@@ -137,27 +136,6 @@ impl Connection {
         Ok(Opened { seat, updates: !meta.start.without_updates, with_seq, ..opened })
     }
 
-    /// A session that is kept, for this client, and what it would be started with. Nothing is started yet.
-    async fn take_up(
-        &self,
-        call: RestoreCall,
-        meta: &mut RestoreMeta,
-        link: &ClientLink,
-    ) -> Result<Opened, CallError> {
-        let record = record_of(&call.session);
-        let names_servers = call.mcp_servers.is_some();
-        let restore = self.restoring(&record, call.mcp_servers, meta).await?;
-        let restore = RestoreSession { meta: for_agent(call.meta.as_deref()), ..restore };
-        let session = self.host.engine.attach(&record, &restore).await;
-        let opened = Opened::known(session.map_err(|error| self.refused(&error))?, restore);
-        let opened = Opened { seat: self.seat(&record, &meta.start, link), ..opened };
-        self.stand_in(&opened).await?;
-        self.set_idle_time(&opened.session, &meta.start).await?;
-        let servers = if names_servers { self.renew_servers(&opened).await? } else { None };
-        let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);
-        Ok(Opened { servers, updates, with_seq, ..opened })
-    }
-
     /// A place among those who are asked, for a client that has a person before it: one that wants to be told
     /// updates, and that no agent has started.
     pub(super) fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
@@ -166,50 +144,12 @@ impl Connection {
     }
 
     /// Whoever can be asked is also asked about turns whose own client has not come back.
-    async fn stand_in(&self, opened: &Opened) -> Result<(), CallError> {
+    pub(super) async fn stand_in(&self, opened: &Opened) -> Result<(), CallError> {
         if opened.seat.is_none() {
             return Ok(());
         }
         let advisor = self.host.advisor(opened.session.record_id(), None);
         opened.session.set_advisor(advisor).await.map_err(|error| self.refused(&error))
-    }
-
-    /// Sees to it that the agent has the session, unless that can wait for a prompt which needs it.
-    async fn wake(&self, opened: &Opened, meta: &RestoreMeta) -> Result<Option<Awakening>, CallError> {
-        if meta.later {
-            return Ok(None);
-        }
-        let how = opened.session.wake(opened.given.clone()).await;
-        how.map(Some).map_err(|error| self.refused(&error))
-    }
-
-    /// What a session is restored with. Servers that this client does not name come from where they came from.
-    async fn restoring(
-        &self,
-        record: &RecordId,
-        servers: Option<Vec<McpServer>>,
-        meta: &mut RestoreMeta,
-    ) -> Result<RestoreSession, CallError> {
-        let environment = meta.start.take_environment();
-        let mcp_servers = if let Some(list) = servers {
-            Some(Servers { source: source(&meta.start)?, ..list.into() })
-        } else {
-            let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
-            let kept = kept.ok_or_else(|| fault::unknown(record))?;
-            self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await
-        };
-        let named = meta.agent.take();
-        let agent = self.defaults.agent(named.clone());
-        let agent = match agent {
-            // A session goes on in the version that it has been spoken in, unless another is asked for.
-            Some(agent) if !self.defaults.says_protocol(named.as_ref()) => {
-                let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
-                let protocol = kept.map_or(agent.protocol, |kept| kept.agent.protocol);
-                Some(agent.with_protocol(protocol))
-            }
-            agent => agent,
-        };
-        Ok(RestoreSession { options: meta.wishes.into(), agent, environment, meta: None, mcp_servers })
     }
 
     pub(super) async fn set_idle_time(&self, session: &Session, start: &StartMeta) -> Result<(), CallError> {
@@ -220,7 +160,13 @@ impl Connection {
 
     /// The answer to new, load and resume; from here on the client has the session in use. It is told what follows
     /// when it has the answer.
-    fn answer(&self, client: AcpSessionId, opened: Opened, gate: Gate, link: &ClientLink) -> SessionSetup {
+    pub(super) fn answer(
+        &self,
+        client: AcpSessionId,
+        opened: Opened,
+        gate: Gate,
+        link: &ClientLink,
+    ) -> SessionSetup {
         let mut setup = SessionSetup::new(client);
         let (raw, commands) = passed::offered(&opened.session, link);
         setup.raw = raw;
@@ -246,117 +192,6 @@ impl Connection {
             drop(gate);
         }));
         setup
-    }
-
-    /// Brings a session back, and tells its conversation first if its client wants that: from where it says, or from
-    /// the usual place. The agent is restored meanwhile.
-    async fn bring_back(
-        &self,
-        call: RestoreCall,
-        link: &ClientLink,
-        usual: Option<Cursor>,
-    ) -> Result<SessionSetup, CallError> {
-        self.look_for(&call).await?;
-        let client = call.session.clone();
-        let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
-        self.defaults.complete(&mut meta.start);
-        let cursor = match (&call.replay_from, meta.replay_from.take()) {
-            (Some(standard), _) => Cursor::read(standard, STANDARD_FIELD)?,
-            (None, Some(wanted)) => Cursor::of_value(wanted, OUR_FIELD)?,
-            (None, None) => usual,
-        };
-        let field = if call.replay_from.is_some() { STANDARD_FIELD } else { OUR_FIELD };
-        let opened = self.take_up(call, &mut meta, link).await?;
-        let record = opened.session.record_id().clone();
-        let Some(cursor) = cursor else {
-            let how = self.wake(&opened, &meta).await?;
-            self.tell_standing(&opened.session, None, link).await?;
-            return Ok(self.answer(client, Opened { how, ..opened }, Gate::default(), link));
-        };
-        let was_told = self.pause_updates(&record).await;
-        let until = opened.session.last_seq();
-        let (gate, from) = (Gate::default(), until.map_or(Seq::FIRST, Seq::next));
-        if was_told && let Some(attachment) = self.attachments().get_mut(&record) {
-            let how = self.updates(&record, attachment, link, meta.start.with_seq);
-            attachment.stream(self.telling(how, &record, from, gate.wait(), link));
-        }
-        let kept = KeptEvents::new(Arc::clone(&self.host.store), record.clone(), until);
-        let start = self.place_of(&kept, (&cursor, field), meta.replay).await?;
-        let replay = self.replay(kept, start, meta.replay, link);
-        let (replayed, how) = tokio::join!(replay, self.wake(&opened, &meta));
-        let how = how?;
-        replayed?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
-        // Whoever goes on after an event it has seen may have missed an end.
-        let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
-        self.tell_standing(&opened.session, missed, link).await?;
-        Ok(self.answer(client, Opened { how, from, ..opened }, gate, link))
-    }
-
-    /// Tells a client of version 2 how the session stands by now, and the last end of work if it missed that.
-    async fn tell_standing(
-        &self,
-        session: &Session,
-        missed: Option<Seq>,
-        link: &ClientLink,
-    ) -> Result<(), CallError> {
-        if link.client().protocol == ProtocolVersion::V1 {
-            return Ok(());
-        }
-        let (record, now) = (session.record_id(), session.last_seq().map_or(Seq::FIRST, Seq::next));
-        let state = standing(&self.host.store, record, now).await.map_err(fault::not_kept)?;
-        let client = client_session(record);
-        let told = link.tell(&client, &state.standing(missed)).await;
-        told.map_err(|source| CallError::NotTold { session: client, source })
-    }
-
-    /// Where a client's replay begins.
-    async fn place_of(
-        &self,
-        kept: &KeptEvents,
-        (cursor, field): (&Cursor, &str),
-        wanted: ReplayMeta,
-    ) -> Result<Seq, CallError> {
-        let start = kept.find(cursor).await.map_err(|error| match error {
-            CursorError::Store(error) => fault::not_kept(error),
-            missing => problem(field, format!("names a place that is not there: {missing}")),
-        })?;
-        let bound = match wanted.turns {
-            None => Seq::FIRST,
-            Some(turns) => kept.last_turns(turns).await.map_err(fault::not_kept)?,
-        };
-        Ok(start.max(bound))
-    }
-
-    /// Tells what is kept of a conversation, from an event on.
-    async fn replay(
-        &self,
-        kept: KeptEvents,
-        start: Seq,
-        wanted: ReplayMeta,
-        link: &ClientLink,
-    ) -> Result<Result<(), WireError>, CallError> {
-        let bytes = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX);
-        let bounds = Bounds { tool_output_bytes: wanted.tool_output_bytes.map(bytes) };
-        let begun = Replaying::begin(kept, link.client(), start, bounds).await;
-        let mut replaying = begun.map_err(fault::not_kept)?;
-        while let Some(lines) = replaying.page().await.map_err(fault::not_kept)? {
-            if let Err(error) = attachment::pass_on(lines, link).await {
-                return Ok(Err(error));
-            }
-        }
-        Ok(Ok(()))
-    }
-
-    /// Stops telling this client updates of a record that it loads again, so that none comes within the replay. They
-    /// go on after it.
-    async fn pause_updates(&self, record: &RecordId) -> bool {
-        let attachment = |attachment: &mut Attachment| attachment.take_stream(Form::Updates);
-        let stream = self.attachments().get_mut(record).and_then(attachment);
-        let was_told = stream.is_some();
-        if let Some(stream) = stream {
-            stream.stop().await;
-        }
-        was_told
     }
 }
 

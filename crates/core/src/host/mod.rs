@@ -30,6 +30,7 @@ mod scopes;
 mod serve;
 mod servers;
 mod stopping;
+mod taking_up;
 mod turns;
 mod watched;
 mod works;

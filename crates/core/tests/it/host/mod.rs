@@ -19,6 +19,7 @@ use crate::examples;
 mod abuse;
 mod adopting;
 mod asking;
+mod between_versions;
 mod clients;
 mod combinations;
 mod editor;

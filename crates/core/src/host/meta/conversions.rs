@@ -1,0 +1,197 @@
+//! Between what crosses the socket and what it means.
+
+use std::ffi::OsString;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::time::Duration;
+
+use crate::machine::Awakening;
+use crate::model::{
+    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, PermissionPolicy, ProtocolVersion,
+    RecordId, SessionIdentity, WakeOptions,
+};
+use crate::tools::Environment;
+
+use super::{
+    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, OsText, PolicyMeta, ProtocolMeta, StartMeta,
+    WishMeta,
+};
+
+impl From<OsString> for OsText {
+    fn from(text: OsString) -> Self {
+        text.into_string().map_or_else(|bytes| Self::Bytes(bytes.as_bytes().to_vec()), Self::Text)
+    }
+}
+
+impl From<OsText> for OsString {
+    fn from(text: OsText) -> Self {
+        match text {
+            OsText::Text(text) => text.into(),
+            OsText::Bytes(bytes) => Self::from_vec(bytes),
+        }
+    }
+}
+
+impl std::fmt::Debug for OsText {
+    /// Environments hold secrets, and nobody prints them.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("OsText(..)")
+    }
+}
+
+impl ClientMeta {
+    /// What a bridge says of its client: the agent that is meant, and what it is started with.
+    pub fn bridged(
+        agent: &AgentSpec,
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        idle: Option<Duration>,
+        cwd: &AbsolutePath,
+    ) -> Self {
+        Self {
+            agent: Some(agent.into()),
+            environment: environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            idle_ms: Some(idle_millis(idle)),
+            cwd: Some(cwd.as_str().to_owned()),
+            seq: true,
+        }
+    }
+}
+
+/// An idle time of none at all is a short one: 0 stands for no limit.
+fn idle_millis(idle: Option<Duration>) -> u64 {
+    idle.map_or(0, |idle| u64::try_from(idle.as_millis()).unwrap_or(u64::MAX).max(1))
+}
+
+impl StartMeta {
+    /// What a client says of itself that leaves updates to its watch.
+    pub fn watching(
+        environment: impl IntoIterator<Item = (OsString, OsString)>,
+        idle: Option<Duration>,
+    ) -> Self {
+        let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
+        let idle_ms = Some(idle_millis(idle));
+        Self { environment, idle_ms, mcp_source: None, with_seq: false, without_updates: true }
+    }
+
+    /// The environment for the agent.
+    pub(in crate::host) fn take_environment(&mut self) -> Environment {
+        let variables = std::mem::take(&mut self.environment);
+        variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+}
+
+impl From<WakeOptions> for WishMeta {
+    fn from(options: WakeOptions) -> Self {
+        let fallback = match options.fallback {
+            Fallback::Fresh => None,
+            Fallback::Refuse => Some(FallbackMeta::Refuse),
+            Fallback::Reset => Some(FallbackMeta::Reset),
+        };
+        Self { fallback, carry_history: options.carry_history }
+    }
+}
+
+impl From<SessionIdentity> for IdsMeta {
+    fn from(identity: SessionIdentity) -> Self {
+        Self {
+            acpx_record_id: identity.record.to_string(),
+            acpx_session_id: identity.session.to_string(),
+            agent_session_id: identity.agent_session.map(|inner| inner.as_str().to_owned()),
+        }
+    }
+}
+
+impl IdsMeta {
+    /// The ids as what they are; `None` if one of them is empty.
+    pub fn identity(&self) -> Option<SessionIdentity> {
+        Some(SessionIdentity {
+            record: RecordId::new(self.acpx_record_id.as_str()).ok()?,
+            session: AcpSessionId::new(self.acpx_session_id.as_str()).ok()?,
+            agent_session: self.agent_session_id.as_deref().and_then(AgentSessionId::from_agent),
+        })
+    }
+}
+
+impl From<WishMeta> for WakeOptions {
+    fn from(wishes: WishMeta) -> Self {
+        let fallback = match wishes.fallback {
+            None | Some(FallbackMeta::Fresh) => Fallback::Fresh,
+            Some(FallbackMeta::Refuse) => Fallback::Refuse,
+            Some(FallbackMeta::Reset) => Fallback::Reset,
+        };
+        Self { fallback, carry_history: wishes.carry_history }
+    }
+}
+
+impl From<PolicyMeta> for PermissionPolicy {
+    fn from(policy: PolicyMeta) -> Self {
+        match policy {
+            PolicyMeta::ApproveAll => Self::ApproveAll,
+            PolicyMeta::ApproveReads => Self::ApproveReads,
+            PolicyMeta::DenyAll => Self::DenyAll,
+        }
+    }
+}
+
+impl PolicyMeta {
+    /// The policy as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(policy: PermissionPolicy) -> Option<Self> {
+        match policy {
+            PermissionPolicy::ApproveAll => Some(Self::ApproveAll),
+            PermissionPolicy::ApproveReads => Some(Self::ApproveReads),
+            PermissionPolicy::DenyAll => Some(Self::DenyAll),
+            PermissionPolicy::Ask => None,
+        }
+    }
+}
+
+impl From<&AgentSpec> for AgentMeta {
+    fn from(agent: &AgentSpec) -> Self {
+        let argv = std::iter::once(&agent.program).chain(&agent.args).cloned().collect();
+        // The first version is what is meant by saying nothing.
+        let protocol = Some(ProtocolMeta(agent.protocol)).filter(|_| agent.protocol != ProtocolVersion::V1);
+        Self { name: agent.name.clone(), argv, protocol }
+    }
+}
+
+impl TryFrom<u16> for ProtocolMeta {
+    type Error = String;
+
+    fn try_from(number: u16) -> Result<Self, String> {
+        let version = ProtocolVersion::from_number(number);
+        version.map(Self).ok_or_else(|| format!("{number} is no version of the protocol that is spoken here"))
+    }
+}
+
+impl From<ProtocolMeta> for u16 {
+    fn from(ProtocolMeta(version): ProtocolMeta) -> Self {
+        version.number()
+    }
+}
+
+impl AgentMeta {
+    /// The agent to start; `None` without a program.
+    pub(in crate::host) fn spec(self) -> Option<AgentSpec> {
+        let mut argv = self.argv.into_iter();
+        let spec = AgentSpec::new(argv.next().filter(|program| !program.is_empty())?, argv);
+        let spec =
+            spec.with_protocol(self.protocol.map_or(ProtocolVersion::V1, |ProtocolMeta(version)| version));
+        Some(match self.name {
+            Some(name) => spec.named(name),
+            None => spec,
+        })
+    }
+}
+
+impl From<Awakening> for AwakeningMeta {
+    fn from(how: Awakening) -> Self {
+        let by = |by: &str| Self { by: by.to_owned(), reason: None, announced: false };
+        match how {
+            Awakening::Live => by("live"),
+            Awakening::Created => by("created"),
+            Awakening::Restored { rung, .. } => by(rung.method()),
+            Awakening::Fresh { reason, announced } => {
+                Self { reason: Some(reason.as_str().to_owned()), announced, ..by("fresh") }
+            }
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! What is translated between a client and an agent of different versions beside the conversation itself: what is asked
+//! of the user, logging in, and in which version a session goes on.
+
+use acpx_core::model::ProtocolVersion;
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use super::{Bench, prompt_params};
+use crate::engine::{everything, received};
+
+fn answers(argv: &[String]) -> Vec<Value> {
+    let answers = received(argv).into_iter().filter(|(method, _)| method == "answer");
+    answers.map(|(_, result)| result).collect()
+}
+
+#[tokio::test]
+async fn a_form_of_version_1_is_one_of_version_2_and_its_answer_is_one_of_version_1_again() {
+    let bench = Bench::new();
+    let form = json!({ "sessionId": "s1", "mode": "form", "message": "Who?", "requestedSchema": {} });
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().request("elicitation/create", form).end("end_turn")),
+    ]);
+    let argv = bench.agent(&script);
+    let mut editor = bench.speaking(2, 1, &argv).await;
+    let record = editor.open(&bench).await;
+    editor.ask("session/prompt", prompt_params(&record, "x", json!({}))).await;
+    let asked = editor.until(|line| line["method"] == "elicitation/create").await;
+    let schema = json!({ "type": "object", "properties": {} });
+    let expected =
+        json!({ "sessionId": record, "mode": "form", "message": "Who?", "requestedSchema": schema });
+    assert_eq!(asked["params"], expected);
+    let content = json!({ "name": "I", "unknown": { "to": "version 1" } });
+    editor.respond(&asked["id"], json!({ "action": "accept", "content": content })).await;
+    editor.until_idle().await;
+    assert_eq!(answers(&argv), [json!({ "action": "accept", "content": { "name": "I" } })]);
+}
+
+#[tokio::test]
+async fn a_question_of_version_2_is_asked_of_version_1_with_all_that_it_says() {
+    let bench = Bench::new();
+    let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
+    let question = json!({
+        "sessionId": "s1",
+        "title": "Run it?",
+        "description": "It may take long.",
+        "subject": { "type": "command", "command": "make", "cwd": "/w" },
+        "options": [option("yes", "allow_once"), option("later", "_later"), option("no", "reject_once")],
+    });
+    let script = Script::new().initialize_v2(json!({})).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        (
+            "session/prompt",
+            Script::new().insert("x").request("session/request_permission", question).idle("end_turn"),
+        ),
+    ]);
+    let argv = bench.agent(&script);
+    let mut editor = bench.speaking(1, 2, &argv).await;
+    let record = editor.open(&bench).await;
+    let prompt = editor.ask("session/prompt", prompt_params(&record, "x", json!({}))).await;
+    let asked = editor.until(|line| line["method"] == "session/request_permission").await;
+    let shown = json!([{ "type": "content", "content": { "type": "text", "text": "$ make\nin /w" } }]);
+    let call = json!({
+        "toolCallId": "acpx.permission",
+        "kind": "execute",
+        "title": "Run it?\nIt may take long.",
+        "content": shown,
+        "rawInput": { "command": "make", "cwd": "/w" },
+    });
+    assert_eq!(asked["params"]["toolCall"], call);
+    assert_eq!(asked["params"]["options"], json!([option("yes", "allow_once"), option("no", "reject_once")]));
+    editor.choose(&asked["id"], "yes").await;
+    assert_eq!(editor.answer(prompt).await.0.unwrap()["stopReason"], "end_turn");
+    assert_eq!(answers(&argv), [json!({ "outcome": { "outcome": "selected", "optionId": "yes" } })]);
+}
+
+#[tokio::test]
+async fn a_client_logs_in_and_out_in_its_own_words_with_an_agent_of_the_other_version() {
+    let bench = Bench::new();
+    let first = json!({
+        "protocolVersion": 1,
+        "agentCapabilities": { "auth": { "logout": {} } },
+        "authMethods": [{ "id": "key", "name": "Key" }],
+    });
+    let second = json!({
+        "protocolVersion": 2,
+        "info": { "name": "a", "version": "1" },
+        "capabilities": { "session": {} },
+        "authMethods": [{ "methodId": "key", "name": "Key", "type": "agent" }],
+    });
+    let table = [
+        (2, 1, first, ["auth/login", "auth/logout"], ["authenticate", "logout"]),
+        (1, 2, second, ["authenticate", "logout"], ["auth/login", "auth/logout"]),
+    ];
+    for (client, of_agent, answer, asked, heard) in table {
+        let done = || Script::new().reply(json!({}));
+        let script =
+            Script::new().expect("initialize").reply(answer).serve([(heard[0], done()), (heard[1], done())]);
+        let argv = bench.agent(&script);
+        let mut editor = bench.speaking(client, of_agent, &argv).await;
+        let login = json!({ "methodId": "key", "_meta": { "x": 1 } });
+        assert_eq!(editor.call(asked[0], login.clone()).await, Ok(json!({})));
+        assert_eq!(editor.call(asked[1], json!({})).await, Ok(json!({})));
+        let calls: Vec<_> =
+            received(&argv).into_iter().filter(|(method, _)| heard.contains(&method.as_str())).collect();
+        assert_eq!(calls, [(heard[0].to_owned(), login), (heard[1].to_owned(), json!({}))]);
+    }
+}
+
+#[tokio::test]
+async fn a_session_goes_on_in_the_version_it_was_spoken_in_unless_another_is_asked_for() {
+    let bench = Bench::new();
+    let script = Script::new().initialize_v2(json!({})).serve_v2("one", "two");
+    let argv = bench.agent(&script);
+    let mut editor = bench.speaking(2, 2, &argv).await;
+    let record = editor.open(&bench).await;
+    editor.turn(&record, "one").await;
+    drop(editor);
+    bench.kill_host().await;
+    // A client that does not say which version it wants of the agent.
+    let mut client = bench.client().await;
+    let mut params = bench.resume_params(&record);
+    params["_meta"]["acpx"]["agent"] = json!({ "name": "scripted", "argv": argv });
+    let answer: Value = client.call("session/resume", &params).await.unwrap();
+    assert_eq!(answer["_meta"]["acpx"]["awakening"]["by"], "session/resume");
+    assert_eq!(bench.record(&record).await.agent.protocol, ProtocolVersion::V2);
+    let asked = received(&argv).into_iter().filter(|(method, _)| method == "initialize");
+    assert!(asked.into_iter().all(|(_, params)| params["protocolVersion"] == 2));
+}
+
+#[tokio::test]
+async fn what_a_client_says_beside_the_protocol_reaches_its_agent_without_what_is_ours() {
+    let bench = Bench::new();
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().end("end_turn")),
+    ]);
+    for client in [1, 2] {
+        let argv = bench.agent(&script);
+        let mut editor = bench.speaking(client, 1, &argv).await;
+        let meta = json!({ "acpx": { "idleMs": 0 }, "theirs": { "n": 1.5 } });
+        let new = json!({ "cwd": bench.home.path(), "mcpServers": [], "_meta": meta });
+        let record = editor.call("session/new", new).await.unwrap()["sessionId"].as_str().unwrap().to_owned();
+        let mut params = prompt_params(&record, "x", json!({ "policy": "deny-all" }));
+        params["_meta"]["theirs"] = json!("too");
+        let id = editor.ask("session/prompt", params).await;
+        editor.answer(id).await.0.unwrap();
+        let last = |wanted: &str| {
+            received(&argv).into_iter().rfind(|(method, _)| method == wanted).unwrap().1["_meta"].clone()
+        };
+        assert_eq!(last("session/new"), json!({ "theirs": { "n": 1.5 } }));
+        assert_eq!(last("session/prompt"), json!({ "theirs": "too" }));
+    }
+}
