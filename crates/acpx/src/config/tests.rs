@@ -58,6 +58,36 @@ fn a_wrong_type_is_named_by_file_and_key_and_its_value_is_not_told() {
         (r#"{"format":"xml"}"#, "format must be \"text\", \"json\" or \"quiet\""),
         (r#"{"disableExec":"yes"}"#, "disableExec must be true or false"),
         (r#"{"auth":{"key":["s3cret"]}}"#, "auth.key must be a string"),
+        (r#"{"mcpServers":{"a":{}}}"#, "mcpServers must be an array"),
+        (r#"{"mcpServers":[{"command":"x"}]}"#, "mcpServers[0].name must be a non-empty string"),
+        (
+            r#"{"mcpServers":[{"name":"a","type":"s3cret"}]}"#,
+            "mcpServers[0].type must be \"stdio\", \"http\" or \"sse\"",
+        ),
+        (
+            r#"{"mcpServers":[{"name":"a","command":"x","env":{"K":"s3cret"}}]}"#,
+            "mcpServers[0].env must be an array",
+        ),
+        (
+            r#"{"mcpServers":[{"name":"a","command":"x","env":[{"name":"K","value":7}]}]}"#,
+            "mcpServers[0].env[0].value must be a string",
+        ),
+        (r#"{"mcpServers":[{"name":"a","command":"x","args":"y"}]}"#, "mcpServers[0].args must be an array"),
+        (r#"{"mcpServers":[{"name":"a","type":"http"}]}"#, "mcpServers[0].url must be a non-empty string"),
+        (
+            r#"{"mcpServers":[{"name":"a","command":"x"},{"name":"a","command":"y"}]}"#,
+            "mcpServers[1].name must be a name that no other server has",
+        ),
+    ];
+    for (text, message) in cases {
+        assert_eq!(wrong(text), format!("/h/config.json: {message}"), "{text}");
+    }
+    assert_eq!(wrong("{\"a\":s3cret}"), "/h/config.json is not JSON: expected value at line 1 column 6");
+}
+
+#[test]
+fn a_wrong_type_of_an_agent_is_named_likewise() {
+    let cases = [
         (
             r#"{"agents":{"foo":"s3cret"}}"#,
             "agents.foo must be an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"",
@@ -88,31 +118,10 @@ fn a_wrong_type_is_named_by_file_and_key_and_its_value_is_not_told() {
             r#"{"agents":{"foo":{"url":"wss://x","tokenFile":7}}}"#,
             "agents.foo.tokenFile must be a non-empty string",
         ),
-        (r#"{"mcpServers":{"a":{}}}"#, "mcpServers must be an array"),
-        (r#"{"mcpServers":[{"command":"x"}]}"#, "mcpServers[0].name must be a non-empty string"),
-        (
-            r#"{"mcpServers":[{"name":"a","type":"s3cret"}]}"#,
-            "mcpServers[0].type must be \"stdio\", \"http\" or \"sse\"",
-        ),
-        (
-            r#"{"mcpServers":[{"name":"a","command":"x","env":{"K":"s3cret"}}]}"#,
-            "mcpServers[0].env must be an array",
-        ),
-        (
-            r#"{"mcpServers":[{"name":"a","command":"x","env":[{"name":"K","value":7}]}]}"#,
-            "mcpServers[0].env[0].value must be a string",
-        ),
-        (r#"{"mcpServers":[{"name":"a","command":"x","args":"y"}]}"#, "mcpServers[0].args must be an array"),
-        (r#"{"mcpServers":[{"name":"a","type":"http"}]}"#, "mcpServers[0].url must be a non-empty string"),
-        (
-            r#"{"mcpServers":[{"name":"a","command":"x"},{"name":"a","command":"y"}]}"#,
-            "mcpServers[1].name must be a name that no other server has",
-        ),
     ];
     for (text, message) in cases {
         assert_eq!(wrong(text), format!("/h/config.json: {message}"), "{text}");
     }
-    assert_eq!(wrong("{\"a\":s3cret}"), "/h/config.json is not JSON: expected value at line 1 column 6");
 }
 
 #[test]
