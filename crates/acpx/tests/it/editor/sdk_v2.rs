@@ -168,7 +168,9 @@ async fn lives_a_whole_session(arguments: &[&str]) {
         connection.send_request(CloseSessionRequest::new(session.clone())).block_task().await?;
         assert_eq!(heard.take(), ["idle: Cancelled"]);
         connection.send_request(resume()).block_task().await?;
-        assert_eq!(heard.take(), ["idle"]);
+        // An agent of version 2 that is restored says so itself, too.
+        let told = heard.take();
+        assert!(!told.is_empty() && told.iter().all(|words| words == "idle"), "{told:?}");
         connection.send_request(DeleteSessionRequest::new(session.clone())).block_task().await?;
         let gone = connection.send_request(resume()).block_task().await.unwrap_err();
         assert_eq!(i32::from(gone.code), -32002);
