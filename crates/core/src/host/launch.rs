@@ -93,7 +93,10 @@ async fn connect(info: &HostInfo) -> Result<Option<UnixStream>, HostError> {
             }
         }
         Err(error) => match error.kind() {
-            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => Ok(None),
+            // A host that dies with somebody at its door resets the connection.
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
+                Ok(None)
+            }
             _ => Err(HostError::Socket { path: info.socket.clone(), source: error }),
         },
     }
