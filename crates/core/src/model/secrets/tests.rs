@@ -54,11 +54,11 @@ fn values_in_the_lists_of_a_request_are_replaced_and_no_other_byte() {
 fn a_value_that_a_request_told_is_looked_for_in_what_follows() {
     let mut secrets = Secrets::default();
     let setup = r#"{"id":1,"method":"session/new","params":{"mcpServers":[{"env":[{"name":"M","value":"of a server"}]}]}}"#;
-    let create = r#"{"id":2,"method":"terminal/create","params":{"env":[{"name":"PWD","value":"/work/project"},{"name":"GH_TOKEN","value":"of a terminal"}]}}"#;
+    let create = r#"{"id":2,"method":"terminal/create","params":{"env":[{"name":"PWD","value":"/srv/project"},{"name":"GH_TOKEN","value":"of a terminal"}]}}"#;
     learnt_from(&mut secrets, setup);
     learnt_from(&mut secrets, create);
     let update = |server: &str, terminal: &str| {
-        format!(r#"{{"method":"m","params":{{"text":"{server}, {terminal} in /work/project"}}}}"#)
+        format!(r#"{{"method":"m","params":{{"text":"{server}, {terminal} in /srv/project"}}}}"#)
     };
     let said = learnt_from(&mut secrets, &update("of a server", "of a terminal"));
     // A directory is no secret because a terminal was told it.
