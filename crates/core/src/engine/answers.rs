@@ -21,7 +21,7 @@ impl Engine {
     /// nothing else and gone when this returns.
     pub async fn agent_answer(&self, with: NewSession) -> Result<Arc<str>, SessionError> {
         let NewSession { agent, cwd, environment, mcp_servers, .. } = with;
-        let place = Place { agent, cwd, environment, mcp_servers, meta: None };
+        let place = Place { agent, cwd, environment, mcp_servers, besides: None };
         let shared = &self.0.shared;
         if let Some(build) = build(shared, &place).await
             && let Some(answer) = shared.store.agent_answer(build).await?

@@ -32,7 +32,7 @@ impl Engine {
     ) -> Result<(), SessionError> {
         self.real_directory(&with.cwd).await?;
         let NewSession { agent, cwd, environment, mcp_servers, .. } = with;
-        let place = Place { agent, cwd, environment, mcp_servers, meta: None };
+        let place = Place { agent, cwd, environment, mcp_servers, besides: None };
         let shared = self.0.shared.clone();
         let started = agent::start(place.clone(), shared.clone(), None).await;
         let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;

@@ -52,7 +52,7 @@ pub use prompt::{Prompt, PromptProblem};
 pub use record_follower::RecordFollower;
 pub use request::{NewSession, RestoreSession, Servers};
 pub use reservations::Reservation;
-pub use session::{Hold, Session, SessionStatus, TurnTicket, Unclaimed};
+pub use session::{Hold, Session, SessionStatus, TurnEnd, TurnTicket, Unclaimed};
 pub use settings::Settings;
 
 use agent::LiveIds;
@@ -172,7 +172,7 @@ impl Engine {
             cwd: new.cwd,
             environment: new.environment,
             mcp_servers: new.mcp_servers,
-            meta: new.meta.clone(),
+            besides: new.besides.clone(),
         };
         let session = {
             let mut running = self.0.running.lock().await;
@@ -188,7 +188,7 @@ impl Engine {
         };
         let unclaimed = Unclaimed::new(session.clone());
         let awake = tokio::select! {
-            awake = session.wake(RestoreSession { meta: new.meta, ..RestoreSession::default() }) => awake,
+            awake = session.wake(RestoreSession { besides: new.besides, ..RestoreSession::default() }) => awake,
             () = unwanted => {
                 unclaimed.close().await;
                 return Err(SessionError::Closing(record));
@@ -304,7 +304,7 @@ impl Engine {
             cwd: kept.cwd,
             environment: restore.environment.clone(),
             mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
-            meta: restore.meta.clone(),
+            besides: restore.besides.clone(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))
     }

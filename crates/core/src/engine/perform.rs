@@ -21,7 +21,7 @@ use crate::store::StoreError;
 use super::advice::{Advice, Advisor, Asked, QuestionKind};
 use super::agent::{self, Farewell, Leftover};
 use super::history;
-use super::session::End;
+use super::session::{End, TurnEnd};
 use super::task::{Ask, SessionTask};
 use super::waiters::tell;
 
@@ -40,7 +40,7 @@ pub(super) enum Outward {
     Accepted(RequestId, TurnId),
     Inserted(TurnId),
     Refused(RequestId, Refusal),
-    Over(Turn),
+    Over(TurnEnd),
     Passed(PassId, Result<Arc<str>, Unpassed>),
     Parked(bool),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
@@ -101,7 +101,8 @@ impl SessionTask {
                 if turn == Some(over.id) {
                     self.consultations.forget();
                 }
-                self.outward.push(Outward::Over(over));
+                let answer = self.prompted.take().filter(|_| turn == Some(over.id));
+                self.outward.push(Outward::Over(TurnEnd { turn: over, answer }));
             }
             Effect::Passed(pass, answer) => self.outward.push(Outward::Passed(pass, answer)),
             Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
@@ -162,7 +163,7 @@ impl SessionTask {
         let place = SessionPlace {
             cwd: &self.place.cwd,
             mcp_servers: &self.place.mcp_servers.list,
-            meta: self.place.meta.as_deref(),
+            besides: self.place.besides.as_ref(),
         };
         if call == Call::New {
             return Some(connection.new_session(place));
@@ -179,10 +180,10 @@ impl SessionTask {
                 Some(Ok(connection.list()?.request(Some(&self.place.cwd), None)))
             }
             Call::Prompt { turn, prompt, carry_history } => {
-                let meta = self.metas.take(turn);
+                let besides = self.metas.take(turn);
                 let history = self.history.take().filter(|_| carry_history);
                 let carried = history.map(|history| history::with_history(&prompt, &history));
-                Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), meta.as_deref()))
+                Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), besides.as_ref()))
             }
             Call::Pass(Pass { id, method, params, .. }) => Some(
                 connection
@@ -285,7 +286,11 @@ impl SessionTask {
                 self.outward.extend(self.machine.current_turn().map(Outward::Inserted));
                 self.step(Input::PromptInserted);
             }
-            Answer::Prompted(answer) => self.step(Input::PromptAnswered(answer)),
+            Answer::Prompted(answer, result) => {
+                self.prompted = result;
+                self.step(Input::PromptAnswered(answer));
+                self.prompted = None;
+            }
             Answer::Passed(pass, answer) => self.step(Input::PassAnswered { pass, answer }),
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),
@@ -345,9 +350,9 @@ impl SessionTask {
                 self.given.remove(&request);
                 self.waiters.tell_refused(&request, refusal);
             }
-            Outward::Over(turn) => {
-                self.given.remove(&turn.request);
-                self.waiters.tell_over(turn);
+            Outward::Over(end) => {
+                self.given.remove(&end.turn.request);
+                self.waiters.tell_over(end);
             }
             Outward::Passed(pass, answer) => self.waiters.tell_passed(pass, answer),
             Outward::Parked(parked) => self.waiters.tell_parked(parked),
@@ -394,7 +399,8 @@ impl SessionTask {
         };
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),
-            Some(Advice::Reject | Advice::Say(_)) => Permit::Reject,
+            Some(Advice::Say(result)) => request.said(&result),
+            Some(Advice::Reject) => Permit::Reject,
             Some(Advice::Cancel) => Permit::Cancelled,
             None => match PermissionPolicy::UNASKED.decide(request.kind) {
                 Decision::Approve => Permit::Approve,

@@ -87,9 +87,24 @@ pub struct TurnTicket {
     /// The client's name for it.
     pub request: RequestId,
     inserted: oneshot::Receiver<()>,
-    over: oneshot::Receiver<Turn>,
+    over: oneshot::Receiver<TurnEnd>,
     record: RecordId,
     fate: Fate,
+}
+
+/// A turn that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// The turn as it is kept.
+    pub turn: Turn,
+    /// The agent's whole answer, where it has just given one: the result of `session/prompt` as it wrote it.
+    pub answer: Option<Arc<str>>,
+}
+
+impl From<Turn> for TurnEnd {
+    fn from(turn: Turn) -> Self {
+        Self { turn, answer: None }
+    }
 }
 
 impl Session {
@@ -401,6 +416,11 @@ impl TurnTicket {
 
     /// Waits for the turn to end. Not waiting does not end it.
     pub async fn over(self) -> Result<Turn, SessionError> {
+        self.end().await.map(|end| end.turn)
+    }
+
+    /// Waits likewise, and tells what the agent answered beside what is kept.
+    pub async fn end(self) -> Result<TurnEnd, SessionError> {
         self.over.await.map_err(|_| gone(&self.fate, &self.record))
     }
 }

@@ -119,6 +119,8 @@ pub(super) struct SessionTask {
     pub(super) given: HashMap<RequestId, RestoreSession>,
     pub(super) outward: Vec<Outward>,
     pub(super) live_id: Option<LiveId>,
+    /// The agent's whole answer to a prompt, while its turn ends by it.
+    pub(super) prompted: Option<Arc<str>>,
     /// The conversation so far as text, while a fresh session may need it.
     pub(super) history: Option<String>,
     /// How many pages of the agent's list were looked through.
@@ -162,6 +164,7 @@ impl SessionTask {
             given: HashMap::new(),
             outward: Vec::new(),
             live_id: None,
+            prompted: None,
             history: None,
             pages: 0,
             received: 0,
@@ -265,7 +268,7 @@ impl SessionTask {
                 self.step(Input::Wake(options));
             }
             Command::Prompt { prompt, waiter } => {
-                let Prompt { blocks, policy, request, restore, client, meta } = *prompt;
+                let Prompt { blocks, policy, request, restore, client, besides } = *prompt;
                 if self.waiters.prompts.contains_key(&request)
                     || self.keeper.turn_of(&request).await?.is_some()
                 {
@@ -274,7 +277,7 @@ impl SessionTask {
                 }
                 self.waiters.prompts.insert(request.clone(), waiter);
                 self.waiters.asked_by(&request, client);
-                self.metas.asked(&request, meta);
+                self.metas.asked(&request, besides);
                 let options = restore.options;
                 self.given.insert(request.clone(), restore);
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });

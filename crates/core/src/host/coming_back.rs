@@ -1,11 +1,12 @@
 //! What is looked at before a session is brought back for a client: whether it is there, or can be had from the agent;
 //! whether it is where the client thinks it is; and with which servers its agent runs.
 
+use crate::acp::Besides;
 use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
 use crate::engine::{NewSession, Servers, SessionError};
-use crate::model::{AgentError, RecordId};
+use crate::model::{AgentError, ProtocolVersion, RecordId};
 
-use super::connection::{Connection, for_agent, problem, read_meta, record_of, source};
+use super::connection::{Connection, problem, read_meta, record_of, source};
 use super::fault;
 use super::list;
 use super::meta::{NewMeta, RestoreMeta, ServersMeta};
@@ -14,11 +15,15 @@ use super::opening::Opened;
 impl Connection {
     /// Sees to it that the session is a record of ours and works in the client's directory. One that we do not know is
     /// offered to the connection's agent: if that has it, it becomes a record.
-    pub(super) async fn look_for(&self, call: &RestoreCall) -> Result<(), CallError> {
+    pub(super) async fn look_for(
+        &self,
+        call: &RestoreCall,
+        spoken: ProtocolVersion,
+    ) -> Result<(), CallError> {
         let record = record_of(&call.session);
         // An id that was deleted stays taken.
         let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
-        let Some(kept) = kept else { return self.adopt(&record, call).await };
+        let Some(kept) = kept else { return self.adopt(&record, call, spoken).await };
         if kept.lifecycle.is_deleted() {
             return Err(fault::unknown(&record));
         }
@@ -28,7 +33,12 @@ impl Connection {
         if is_there { Ok(()) } else { Err(elsewhere()) }
     }
 
-    async fn adopt(&self, record: &RecordId, call: &RestoreCall) -> Result<(), CallError> {
+    async fn adopt(
+        &self,
+        record: &RecordId,
+        call: &RestoreCall,
+        spoken: ProtocolVersion,
+    ) -> Result<(), CallError> {
         let Some(agent) = self.defaults.agent(None) else { return Err(fault::unknown(record)) };
         let owners = self.host.store.owners(agent.key(), vec![call.session.clone()]).await;
         if !owners.map_err(fault::not_kept)?.is_empty() {
@@ -42,7 +52,7 @@ impl Connection {
         let environment = meta.start.take_environment();
         let new = NewSession {
             mcp_servers,
-            meta: for_agent(call.meta.as_deref()),
+            besides: Besides::of(spoken, call.meta.as_deref(), call.unknown.as_deref()),
             ..NewSession::new(agent, call.cwd.clone(), environment)
         };
         match self.host.engine.adopt(new, call.session.clone()).await {
@@ -63,7 +73,8 @@ impl Connection {
         let moved = self.agent_for(&kept, meta.agent.take()).filter(|agent| agent.key() == kept.agent.key());
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let (agent, environment) = (moved.unwrap_or(kept.agent), meta.start.take_environment());
-        let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
+        let besides = Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
+        let new = NewSession { mcp_servers, besides, ..NewSession::new(agent, call.cwd, environment) };
         let opened = self.host.fork(&record, new).await?;
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);

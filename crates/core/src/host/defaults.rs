@@ -14,7 +14,7 @@ use super::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta};
 pub(super) struct Defaults(Mutex<Arc<ClientMeta>>);
 
 impl Defaults {
-    /// Takes what a client says when it initializes. One that does so again has changed its mind.
+    /// Takes what a client says when it initializes.
     pub(super) fn take(&self, client: &ClientFacts) -> Result<Arc<ClientMeta>, CallError> {
         let meta: GreetingMeta = read_meta(client.meta.as_deref())?;
         let client = Arc::new(meta.client.unwrap_or_default());

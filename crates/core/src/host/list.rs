@@ -113,6 +113,7 @@ async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
         title,
         updated_at: Some(record.updated_at),
         meta: acpx_meta(&ids),
+        passed_on: None,
     })
 }
 
@@ -163,9 +164,9 @@ async fn theirs(
 
 /// A session that does not say where it works cannot be brought back by anybody.
 fn their_row(row: ListedSession) -> Option<SessionSummary> {
-    let ListedSession { session, updated_at, title, cwd } = row;
+    let ListedSession { session, updated_at, title, cwd, row } = row;
     let cwd = AbsolutePath::new(cwd?).ok()?;
-    Some(SessionSummary { session, cwd, title, updated_at, meta: Meta::new() })
+    Some(SessionSummary { session, cwd, title, updated_at, meta: Meta::new(), passed_on: Some(row) })
 }
 
 /// Those that work in this directory, however they write it.

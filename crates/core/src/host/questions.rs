@@ -252,10 +252,14 @@ impl Asked {
         let client = link.client().protocol;
         let Some(params) = self.params_for(client) else { return Said::Nothing };
         let said = match self.kind {
-            QuestionKind::Permission => link.pass_on_question(&params).await.map(|outcome| match outcome {
-                PermissionOutcome::Selected(option) => Advice::Choose(option.into()),
-                PermissionOutcome::Cancelled => Advice::Cancel,
-            }),
+            QuestionKind::Permission => {
+                link.pass_on_question(&params).await.map(|(outcome, result)| match outcome {
+                    // Between peers of one version the agent gets the client's own words.
+                    PermissionOutcome::Selected(_) if self.version == client => Advice::Say(result.into()),
+                    PermissionOutcome::Selected(option) => Advice::Choose(option.into()),
+                    PermissionOutcome::Cancelled => Advice::Cancel,
+                })
+            }
             QuestionKind::Elicitation => link.ask("elicitation/create", &params).await.map(|result| {
                 let is_new = (self.version, client) == (ProtocolVersion::V1, ProtocolVersion::V2);
                 Advice::Say(if is_new { elicitation_answer_to_v1(&result).into() } else { result.into() })

@@ -9,10 +9,11 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::acp::Besides;
 use crate::acp::agent::{
     CallError, CancelCause, Cancellation, ClientLink, Meta, PromptAnswer, PromptCall, TurnLink,
 };
-use crate::engine::{Prompt, RestoreSession, Session, SessionError, TurnTicket};
+use crate::engine::{Prompt, RestoreSession, Session, SessionError, TurnEnd, TurnTicket};
 use crate::model::{
     ClientName, EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
     TurnOutcome, TurnState, prompt_message_id,
@@ -21,7 +22,7 @@ use crate::store::Store;
 
 use super::FromHost;
 use super::attachment::{Attachment, OwnPrompt};
-use super::connection::{Connection, acpx_meta, for_agent, problem, read_meta, record_of};
+use super::connection::{Connection, acpx_meta, problem, read_meta, record_of};
 use super::fault;
 use super::meta::{FallbackMeta, InsertedMeta, PolicyMeta, PromptMeta, TurnMeta};
 use super::questions::Presence;
@@ -56,13 +57,13 @@ impl Connection {
             .prompt_of(&call, &meta)?
             .with_restore(restore.clone())
             .with_client(client_name(link))
-            .with_meta(for_agent(call.meta.as_deref()));
+            .with_besides(Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref()));
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
         let own = own.map(|own| own.add(prompt.request()));
         let presence = Presence::default();
         let advisor = self.host.advisor(&record, Some(presence.of(self.number, link)));
         let waiting = Waiting { session: &session, link, own: own.as_ref(), cancellation };
-        let turn = loop {
+        let end = loop {
             // Followed from before the turn is looked at, so that its end cannot slip through between.
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
             let request = match session.prompt_asking(prompt.clone(), advisor.clone()).await {
@@ -89,7 +90,7 @@ impl Connection {
         if let Some(own) = &own {
             own.answered();
         }
-        let Some(turn) = turn.map_err(|error| self.refused(&error))? else {
+        let Some(end) = end.map_err(|error| self.refused(&error))? else {
             // Nobody is there to hear the answer.
             return Ok(StopReason::cancelled().into());
         };
@@ -98,7 +99,7 @@ impl Connection {
         if let Some(passing) = passing {
             passing.done().await;
         }
-        answer(&turn, &session, last)
+        answer(end, &session, last)
     }
 
     fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
@@ -141,14 +142,14 @@ struct Waiting<'a> {
 
 impl<'a> Waiting<'a> {
     /// Waits for the end of a turn that this client has asked for.
-    async fn first(self, mut ticket: TurnTicket) -> Result<Option<Turn>, SessionError> {
+    async fn first(self, mut ticket: TurnTicket) -> Result<Option<TurnEnd>, SessionError> {
         let (turn, request) = (ticket.turn, ticket.request.clone());
         let inserting = self.inserting(turn, &request);
         let over = async {
             if ticket.inserted().await {
                 inserting.tell().await;
             }
-            ticket.over().await
+            ticket.end().await
         };
         self.until(turn, &request, over).await
     }
@@ -161,7 +162,7 @@ impl<'a> Waiting<'a> {
         first: Turn,
         from: Seq,
         restore: RestoreSession,
-    ) -> Result<Option<Turn>, SessionError> {
+    ) -> Result<Option<TurnEnd>, SessionError> {
         let session = self.session;
         let mut follower = session.follow(from);
         let (id, request, record) = (first.id, first.request.clone(), session.record_id());
@@ -190,7 +191,7 @@ impl<'a> Waiting<'a> {
             if kept.has_begun(id).await? {
                 inserting.tell().await;
             }
-            Ok(turn)
+            Ok(turn.into())
         };
         self.until(id, &request, over).await
     }
@@ -206,14 +207,14 @@ impl<'a> Waiting<'a> {
         mut self,
         turn: TurnId,
         request: &RequestId,
-        over: impl Future<Output = Result<Turn, SessionError>>,
-    ) -> Result<Option<Turn>, SessionError> {
+        over: impl Future<Output = Result<TurnEnd, SessionError>>,
+    ) -> Result<Option<TurnEnd>, SessionError> {
         self.tell_accepted(turn, request).await;
         let mut over = pin!(over);
         let mut cancellable = true;
         loop {
             tokio::select! {
-                turn = &mut over => return turn.map(Some),
+                end = &mut over => return end.map(Some),
                 cause = self.cancellation.requested(), if cancellable => match cause {
                     CancelCause::Disconnected => return Ok(None),
                     CancelCause::Asked => {
@@ -260,7 +261,8 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
     Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
-fn answer(turn: &Turn, session: &Session, last: Option<Seq>) -> Result<PromptAnswer, CallError> {
+fn answer(end: TurnEnd, session: &Session, last: Option<Seq>) -> Result<PromptAnswer, CallError> {
+    let TurnEnd { turn, answer } = end;
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
         turn: turn.id.0,
@@ -276,12 +278,13 @@ fn answer(turn: &Turn, session: &Session, last: Option<Seq>) -> Result<PromptAns
             reason: reason.clone(),
             usage: turn.usage.clone(),
             meta: acpx_meta(&meta(Some(*at))),
+            passed_on: answer,
         }),
         TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => {
             Err(fault::failed(error, meta(Some(*at))))
         }
-        TurnState::Interrupted { at } => Err(fault::interrupted(turn, meta(Some(*at)))),
+        TurnState::Interrupted { at } => Err(fault::interrupted(&turn, meta(Some(*at)))),
         // Whoever waits for an open turn waits until it no longer is.
-        TurnState::Queued | TurnState::Dispatched { .. } => Err(fault::interrupted(turn, meta(None))),
+        TurnState::Queued | TurnState::Dispatched { .. } => Err(fault::interrupted(&turn, meta(None))),
     }
 }

@@ -143,12 +143,12 @@ pub trait AgentService: Send + Sync + 'static {
         ready(())
     }
 
-    /// Puts an active session into a mode.
+    /// Puts an active session into a mode. The answer is a JSON object.
     fn set_mode(
         &self,
         call: SetModeCall,
         link: ClientLink,
-    ) -> impl Future<Output = Result<(), CallError>> + Send {
+    ) -> impl Future<Output = Result<String, CallError>> + Send {
         drop(link);
         ready(Err(CallError::UnknownSession(call.session)))
     }

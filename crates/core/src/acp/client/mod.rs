@@ -177,7 +177,7 @@ impl AgentConnection {
         }
         if matches!(method, "session/new" | "session/fork" | "session/load" | "session/resume") {
             self.tools.clear();
-            self.offer(message.result().and_then(|result| self.offered.after_result(result)));
+            self.offer(message.result().and_then(|result| self.offered.after_setup(result)));
         }
         answer::read(self.version, &self.agent, method, message, known.remembers)
     }

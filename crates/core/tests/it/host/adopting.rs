@@ -70,7 +70,7 @@ async fn ours_are_listed_first_and_then_what_the_agent_has_besides_each_once() {
     let rest = editor.call("session/list", next).await.unwrap();
     let theirs = json!({
         "sessionId": "theirs", "cwd": bench.home.path(), "title": "Theirs",
-        "updatedAt": "2026-11-15T00:00:00.000Z",
+        "updatedAt": "2026-11-15T00:00:00Z",
     });
     assert_eq!(rest, json!({ "sessions": [theirs] }));
 
