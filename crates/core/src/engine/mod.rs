@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::machine::{Awakening, Input, SessionMachine};
-use crate::model::{AbsolutePath, Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
+use crate::model::{AbsolutePath, AgentSpec, Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
 use crate::store::{SessionWriter, Store};
 use crate::tools::{Spawner, Tag};
 
@@ -25,6 +25,7 @@ mod disk;
 mod error;
 mod follow;
 mod forking;
+mod found;
 mod history;
 mod holds;
 mod keeper;
@@ -84,6 +85,8 @@ struct Inner {
 
 struct Running {
     session: Session,
+    /// The agent as it was to be started.
+    agent: AgentSpec,
     task: JoinHandle<()>,
     /// True once nothing of it is left.
     done: watch::Receiver<bool>,
@@ -143,7 +146,8 @@ impl Engine {
     ) -> Result<(Session, Unclaimed), SessionError> {
         let record = RecordId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let machine = SessionMachine::new(new.agent.label());
-        self.make(record, machine, new, Past::default(), unwanted).await
+        let (session, unclaimed, _) = self.make(record, machine, new, Past::default(), unwanted).await?;
+        Ok((session, unclaimed))
     }
 
     /// Starts the session of a record that does not exist yet, and waits until it does. While another one of this id
@@ -155,7 +159,7 @@ impl Engine {
         new: NewSession,
         past: Past,
         unwanted: impl Future<Output = ()>,
-    ) -> Result<(Session, Unclaimed), SessionError> {
+    ) -> Result<(Session, Unclaimed, Awakening), SessionError> {
         let real_cwd = self.real_directory(&new.cwd).await?;
         let seed = Seed {
             id: record.clone(),
@@ -195,7 +199,7 @@ impl Engine {
             }
         };
         match awake {
-            Ok(_) => Ok((session, unclaimed)),
+            Ok(how) => Ok((session, unclaimed, how)),
             Err(error) => {
                 // Without a record there is nothing to come back to; the task ends by itself.
                 let failed = self.0.running.lock().await.as_mut().and_then(|running| {
@@ -317,6 +321,7 @@ impl Engine {
         place: Place,
         tail: Arc<Tail>,
     ) -> Running {
+        let agent = place.agent.clone();
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (session, told) = Session::new(record, commands, tail, &self.0.shared);
         let task = SessionTask::new(self.0.shared.clone(), machine, keeper, place, inbox, told);
@@ -325,7 +330,7 @@ impl Engine {
             task.run().await;
             finished.send_replace(true);
         });
-        Running { session, task, done }
+        Running { session, agent, task, done }
     }
 
     /// Reserves a record, so that no session of it begins meanwhile; `None` if it has one, or is reserved already.

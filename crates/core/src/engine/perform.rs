@@ -6,18 +6,19 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::client::{
-    Answer, FromAgent, ListPage, Meaning, Outgoing, SessionPlace, is_elicitation_answer,
+    Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace, is_elicitation_answer,
 };
 use crate::machine::{
     AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
 };
 use crate::model::{
-    AgentError, Decision, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId, Scope, Timestamp,
-    Turn, TurnId,
+    AgentError, Decision, Direction, EventKind, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId,
+    Scope, Timestamp, Turn, TurnId, title_of,
 };
 
 use crate::store::StoreError;
 
+use super::Disk;
 use super::advice::{Advice, Advisor, Asked, QuestionKind};
 use super::agent::{self, Farewell, Leftover};
 use super::history;
@@ -25,8 +26,6 @@ use super::session::{End, TurnEnd};
 use super::task::{Ask, SessionTask};
 use super::waiters::tell;
 
-/// How many pages of an agent's list are looked through for one session.
-const MAX_PAGES: usize = 20;
 /// How much may be exchanged before there is a record to keep it in.
 const UNBORN_BYTES: usize = 64 << 20;
 
@@ -36,6 +35,8 @@ pub(super) enum Outward {
     End,
     Send(Outgoing),
     Consult(Option<TurnId>, AskId),
+    /// The session is in the agent's list.
+    Found(Box<ListedSession>),
     Awake(Result<Awakening, Asleep>),
     Accepted(RequestId, TurnId),
     Inserted(TurnId),
@@ -62,11 +63,25 @@ impl SessionTask {
             for mut effect in self.machine.handle(now, input) {
                 if let Effect::Fact(fact) = &mut effect {
                     self.waiters.name_asker(fact);
+                    if matches!(fact, Fact::TurnEnded { .. }) {
+                        self.keep_dropped_lines(now);
+                    }
                 }
                 if let Some(effect) = self.keeper.keep_effect(now, effect) {
                     self.gather(now, turn, effect);
                 }
             }
+        }
+    }
+
+    /// Keeps how many lines of the agent were too long to be taken since this was last looked at, if there were any.
+    fn keep_dropped_lines(&mut self, now: Timestamp) {
+        let dropped = self.agent.as_ref().map_or(0, |agent| agent.connection.peer().dropped_lines());
+        self.dropped = dropped.saturating_sub(self.dropped_before);
+        self.dropped_before = dropped;
+        if self.dropped > 0 {
+            let limit = self.shared.settings.wire.line_bytes as u64;
+            self.keeper.keep_fact(now, &Fact::LinesDropped { lines: self.dropped, limit });
         }
     }
 
@@ -102,7 +117,8 @@ impl SessionTask {
                     self.consultations.forget();
                 }
                 let answer = self.prompted.take().filter(|_| turn == Some(over.id));
-                self.outward.push(Outward::Over(TurnEnd { turn: over, answer }));
+                let dropped_lines = if turn == Some(over.id) { std::mem::take(&mut self.dropped) } else { 0 };
+                self.outward.push(Outward::Over(TurnEnd { turn: over, answer, dropped_lines }));
             }
             Effect::Passed(pass, answer) => self.outward.push(Outward::Passed(pass, answer)),
             Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
@@ -177,7 +193,8 @@ impl SessionTask {
             Call::Load => Some(connection.load()?.request(session, place)),
             Call::List => {
                 self.pages = 1;
-                Some(Ok(connection.list()?.request(Some(&self.place.cwd), None)))
+                let cwd = (!self.machine.is_adopting()).then_some(&self.place.cwd);
+                Some(Ok(connection.list()?.request(cwd, None)))
             }
             Call::Prompt { turn, prompt, carry_history } => {
                 let besides = self.metas.take(turn);
@@ -201,7 +218,7 @@ impl SessionTask {
         }
     }
 
-    fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
+    pub(super) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
         self.keeper.keep_line(now, turn, outgoing.kept());
         self.outward.push(Outward::Send(outgoing));
     }
@@ -233,7 +250,12 @@ impl SessionTask {
             return self.stop_flood();
         }
         match meaning {
-            Meaning::Update(update) => return self.step(Input::Update { update, body: line.body }),
+            Meaning::Update(update) => {
+                if self.machine.is_adopting() {
+                    self.note_first_words(&update);
+                }
+                return self.step(Input::Update { update, body: line.body });
+            }
             Meaning::State(state) => {
                 let own = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
                 return self.step(Input::State { state, body: line.body, own });
@@ -275,6 +297,10 @@ impl SessionTask {
                 }
             }
             Answer::Restored(Ok(inner)) => {
+                if let Some(title) = title_of(&self.first_words) {
+                    self.keeper.keep_first_title(title);
+                }
+                self.first_words.clear();
                 let session = self.machine.lineage().map(|lineage| lineage.current().session.clone());
                 self.live_id = session.and_then(|id| self.shared.live_ids.take(&self.place.agent, id));
                 self.step(Input::Restored { inner });
@@ -291,31 +317,18 @@ impl SessionTask {
                 self.step(Input::PromptAnswered(answer));
                 self.prompted = None;
             }
-            Answer::Passed(pass, answer) => self.step(Input::PassAnswered { pass, answer }),
+            Answer::Passed(pass, answer, told) => {
+                if let Some(body) = told {
+                    let line = Line { direction: Direction::Ours, kind: EventKind::Update, body };
+                    self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
+                }
+                self.step(Input::PassAnswered { pass, answer });
+            }
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),
             Answer::Deleted(_) => self.step(Input::DeleteAnswered),
             // Nobody logs in with the agent of a session.
             Answer::Login(_) | Answer::Other => {}
-        }
-    }
-
-    /// Looks for this session on a page of the agent's list; a list that fails tells nothing.
-    fn take_page(&mut self, page: Option<ListPage>) {
-        let Some(ListPage { sessions, next }) = page else { return self.step(Input::Listed(None)) };
-        let wanted = self.machine.lineage().map(|lineage| &lineage.current().session);
-        if let Some(row) = sessions.iter().find(|row| Some(&row.session) == wanted) {
-            return self.step(Input::Listed(row.updated_at));
-        }
-        let list = self.agent.as_ref().and_then(|agent| agent.connection.list());
-        match (next, list) {
-            (Some(cursor), Some(list)) if self.pages < MAX_PAGES => {
-                let request = list.request(Some(&self.place.cwd), Some(&cursor));
-                self.pages += 1;
-                let now = self.now();
-                self.send(now, None, request);
-            }
-            _ => self.step(Input::Listed(None)),
         }
     }
 
@@ -339,6 +352,7 @@ impl SessionTask {
             Outward::End => self.end_agent(),
             Outward::Send(outgoing) => self.send_now(outgoing).await,
             Outward::Consult(turn, ask) => self.consult(turn, ask),
+            Outward::Found(row) => self.take_found(*row).await,
             Outward::Awake(news) => {
                 self.waiters.tell_awake(&news);
                 // A session that was never opened has nothing to come back to.
@@ -463,7 +477,7 @@ impl SessionTask {
 }
 
 /// What a client's word is to a question that is no permission; what is no answer to one declines it.
-fn elicited(advice: Option<Advice>) -> Permit {
+pub(super) fn elicited(advice: Option<Advice>) -> Permit {
     match advice {
         Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
         Some(Advice::Cancel) => Permit::Cancelled,

@@ -4,7 +4,7 @@ use crate::acp::Besides;
 use crate::model::{AbsolutePath, AgentSpec};
 use crate::tools::Environment;
 
-use super::{RestoreSession, Servers};
+use super::{NewSession, RestoreSession, Servers};
 
 /// What an agent is started with.
 #[derive(Clone)]
@@ -18,6 +18,12 @@ pub(super) struct Place {
 }
 
 impl Place {
+    /// Where an agent is started that is to have no session.
+    pub(super) fn alone(with: NewSession) -> Self {
+        let NewSession { agent, cwd, environment, mcp_servers, .. } = with;
+        Self { agent, cwd, environment, mcp_servers, besides: None }
+    }
+
     /// Takes what the client that wants the agent started has given; whether the agent has moved.
     pub(super) fn renew(&mut self, given: RestoreSession) -> bool {
         let RestoreSession { agent, environment, mcp_servers, besides, .. } = given;

@@ -99,11 +99,13 @@ pub struct TurnEnd {
     pub turn: Turn,
     /// The agent's whole answer, where it has just given one: the result of `session/prompt` as it wrote it.
     pub answer: Option<Arc<str>>,
+    /// How many lines of the agent were too long to be taken meanwhile.
+    pub dropped_lines: u64,
 }
 
 impl From<Turn> for TurnEnd {
     fn from(turn: Turn) -> Self {
-        Self { turn, answer: None }
+        Self { turn, answer: None, dropped_lines: 0 }
     }
 }
 

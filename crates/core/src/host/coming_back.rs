@@ -4,6 +4,7 @@
 use crate::acp::Besides;
 use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
 use crate::engine::{NewSession, Servers, SessionError};
+use crate::machine::Awakening;
 use crate::model::{AgentError, ProtocolVersion, RecordId};
 
 use super::connection::{Connection, problem, read_meta, record_of, source};
@@ -14,12 +15,12 @@ use super::opening::Opened;
 
 impl Connection {
     /// Sees to it that the session is a record of ours and works in the client's directory. One that we do not know is
-    /// offered to the connection's agent: if that has it, it becomes a record.
+    /// offered to the connection's agent: if that has it, it becomes a record, and this is how.
     pub(super) async fn look_for(
         &self,
         call: &RestoreCall,
         spoken: ProtocolVersion,
-    ) -> Result<(), CallError> {
+    ) -> Result<Option<Awakening>, CallError> {
         let record = record_of(&call.session);
         // An id that was deleted stays taken.
         let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
@@ -30,7 +31,7 @@ impl Connection {
         let is_there =
             kept.cwd == call.cwd || list::real(&self.host, call.cwd.clone()).await == kept.real_cwd;
         let elsewhere = || problem("cwd", format!("is not where the session works, which is {}", kept.cwd));
-        if is_there { Ok(()) } else { Err(elsewhere()) }
+        if is_there { Ok(None) } else { Err(elsewhere()) }
     }
 
     async fn adopt(
@@ -38,7 +39,7 @@ impl Connection {
         record: &RecordId,
         call: &RestoreCall,
         spoken: ProtocolVersion,
-    ) -> Result<(), CallError> {
+    ) -> Result<Option<Awakening>, CallError> {
         let Some(agent) = self.defaults.agent(None) else { return Err(fault::unknown(record)) };
         let owners = self.host.store.owners(agent.key(), vec![call.session.clone()]).await;
         if !owners.map_err(fault::not_kept)?.is_empty() {
@@ -56,7 +57,7 @@ impl Connection {
             ..NewSession::new(agent, call.cwd.clone(), environment)
         };
         match self.host.engine.adopt(new, call.session.clone()).await {
-            Ok(_) => Ok(()),
+            Ok((_, how)) => Ok(Some(how)),
             Err(SessionError::Agent(AgentError::NotRestored { .. })) => Err(fault::unknown(record)),
             Err(error) => Err(self.refused(&error)),
         }

@@ -14,12 +14,14 @@ use serde_json::Value;
 use crate::acp::agent::{
     AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
     ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
-    SessionPage, SessionSetup, SetModeCall, SetOptionCall, TurnLink,
+    SessionPage, SessionSetup, SetModeCall, SetOptionCall, StopCall, TurnLink,
 };
 use crate::acp::render::Rendering;
 use crate::acp::{Besides, Cursor};
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, Seq};
+
+use crate::wire::RpcId;
 
 use super::Host;
 use super::attachment::{Attachment, Gate, Gated, How, Telling, Updates};
@@ -200,8 +202,8 @@ impl AgentService for Connection {
         self.offer_of_agent(&meta, client.protocol, to_everybody).await
     }
 
-    async fn login(&self, call: LoginCall, _link: ClientLink) -> Result<(), CallError> {
-        self.log_in(&call).await
+    async fn login(&self, call: LoginCall, request: RpcId, link: ClientLink) -> Result<(), CallError> {
+        self.log_in(&call, &request, &link).await
     }
 
     async fn logout(&self) -> Result<(), CallError> {
@@ -214,6 +216,10 @@ impl AgentService for Connection {
 
     async fn set_option(&self, call: SetOptionCall, link: ClientLink) -> Result<String, CallError> {
         self.pass_option(call, &link).await
+    }
+
+    async fn stop(&self, call: StopCall, _link: ClientLink) -> Result<String, CallError> {
+        self.pass_stop(call).await
     }
 
     /// A client of version 2 sees what the session does, whoever asked for it, and what it sees it can stop. One of
@@ -289,6 +295,10 @@ impl AgentService for Connection {
         let attachment = self.attachments().remove(&record);
         if let Some(attachment) = attachment {
             attachment.end().await;
+        }
+        let is_known = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?.is_some();
+        if !is_known {
+            return self.delete_theirs(&session).await;
         }
         self.host.engine.delete(&record).await.map_err(|error| self.refused(&error))
     }

@@ -140,14 +140,16 @@ pub(super) fn refused(error: &SessionError) -> CallError {
     let number = match error {
         SessionError::Prompt(_)
         | SessionError::Directory { .. }
-        | SessionError::Agent(AgentError::BadRequest { .. }) => RpcError::INVALID_PARAMS,
+        | SessionError::Agent(AgentError::BadRequest { .. } | AgentError::WorksElsewhere { .. }) => {
+            RpcError::INVALID_PARAMS
+        }
         SessionError::Agent(AgentError::NotOffered { .. }) => RpcError::METHOD_NOT_FOUND,
         _ => number_of(acp.as_deref()),
     };
     let hint = error.hint().map(str::to_owned);
     let fault = FaultMeta { code: error.code().to_owned(), hint, acp, ..FaultMeta::default() };
     let field = match error {
-        SessionError::Directory { .. } => "cwd",
+        SessionError::Directory { .. } | SessionError::Agent(AgentError::WorksElsewhere { .. }) => "cwd",
         SessionError::Prompt(_) => "prompt",
         _ => return of_agent(number, with_causes(error), fault),
     };

@@ -3,12 +3,13 @@
 
 use std::borrow::Cow;
 
-use crate::acp::agent::{CallError, ClientLink, SetModeCall, SetOptionCall, UpdateBody};
+use crate::acp::agent::{CallError, ClientLink, SetModeCall, SetOptionCall, StopCall, UpdateBody};
 use crate::acp::offers::{Offers, Wrong};
 use crate::acp::translate::Untranslatable;
 use crate::engine::{RestoreSession, Session};
 use crate::model::{ProtocolVersion, RecordId};
-use crate::wire::splice::without;
+use crate::wire::encode::json_string;
+use crate::wire::splice::{put, without};
 
 use super::connection::{Connection, problem, record_of};
 
@@ -42,6 +43,25 @@ impl Connection {
         })?;
         let result = self.pass(choice.method, &choice.params, &session, given).await?;
         Ok(offers.options_answer(&choice, &result))
+    }
+
+    /// Stops a tool call or a terminal of an agent that speaks version 2; in the first there is no word for it.
+    pub(super) async fn pass_stop(&self, call: StopCall) -> Result<String, CallError> {
+        let record = record_of(&call.session);
+        let (session, given, agent) = self.spoken_to(&record).await?;
+        if agent == ProtocolVersion::V1 {
+            return Err(CallError::UnknownMethod(call.method.to_owned()));
+        }
+        let kept = self.host.engine.record(&record).await.map_err(|error| self.refused(&error))?;
+        // An id that an earlier ACP session had used is told with the row of its own.
+        let row = kept.map(|kept| format!("~{}", kept.lineage.current_index()));
+        let own = row.and_then(|row| call.target.strip_suffix(&row));
+        let name = if call.method == "terminal/cancel" { "terminalId" } else { "toolCallId" };
+        let params = own.and_then(|own| put(&call.params, &[name], &json_string(own)));
+        let params = params.as_deref().unwrap_or(&call.params);
+        let result = self.pass(call.method, params, &session, given).await?;
+        // A result is an object, never null.
+        Ok(if result.starts_with('{') { result } else { "{}".to_owned() })
     }
 
     /// A session that this client has in use, what its agent would be started with, and the version that is spoken with

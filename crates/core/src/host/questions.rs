@@ -20,7 +20,8 @@ use crate::acp::translate::{
 };
 use crate::engine::{Advice, Question, QuestionKind};
 use crate::model::{ProtocolVersion, RecordId};
-use crate::wire::WireError;
+use crate::wire::splice::{Step, locate, put};
+use crate::wire::{RpcId, WireError};
 
 /// How many questions of one turn may be open, and as many again may wait for that.
 const QUESTIONS: usize = 16;
@@ -226,6 +227,28 @@ async fn settle(
             () = own_is_gone => {}
             _ = changed.changed() => {}
         }
+    }
+}
+
+/// Puts a question that belongs to a request of a client to that client. One that it does not take has no answer.
+pub(super) async fn of_request(mut question: Question, request: &RpcId, link: &ClientLink) {
+    let asked = question.params();
+    // Each side has its own id of the request.
+    let params = match locate(asked, &[Step::Key("requestId")]) {
+        Some(_) => put(asked, &["requestId"], request.as_str()),
+        None => None,
+    };
+    let params = params.unwrap_or_else(|| asked.to_owned());
+    let asked = Asked { kind: question.kind(), version: question.version(), params };
+    if !asked.can_be_put_to(link) {
+        return;
+    }
+    let said = tokio::select! {
+        said = asked.put_to(link) => said,
+        () = question.withdrawn() => return,
+    };
+    if let Said::Answer(advice) = said {
+        question.answer(advice);
     }
 }
 

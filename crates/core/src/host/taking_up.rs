@@ -32,7 +32,7 @@ impl Connection {
         link: &ClientLink,
         usual: Option<Cursor>,
     ) -> Result<SessionSetup, CallError> {
-        self.look_for(&call, link.client().protocol).await?;
+        let adopted = self.look_for(&call, link.client().protocol).await?;
         let client = call.session.clone();
         let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
@@ -45,7 +45,7 @@ impl Connection {
         let opened = self.take_up(call, &mut meta, link).await?;
         let record = opened.session.record_id().clone();
         let Some(cursor) = cursor else {
-            let how = self.wake(&opened, &meta).await?;
+            let how = adopted.or(self.wake(&opened, &meta).await?);
             self.tell_standing(&opened.session, None, link).await?;
             return Ok(self.answer(client, Opened { how, ..opened }, Gate::default(), link));
         };
@@ -60,7 +60,7 @@ impl Connection {
         let start = self.place_of(&kept, (&cursor, field), meta.replay).await?;
         let replay = self.replay(kept, start, meta.replay, link);
         let (replayed, how) = tokio::join!(replay, self.wake(&opened, &meta));
-        let how = how?;
+        let how = adopted.or(how?);
         replayed?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
         // Whoever goes on after an event it has seen may have missed an end.
         let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));

@@ -262,7 +262,7 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
 }
 
 fn answer(end: TurnEnd, session: &Session, last: Option<Seq>) -> Result<PromptAnswer, CallError> {
-    let TurnEnd { turn, answer } = end;
+    let TurnEnd { turn, answer, dropped_lines } = end;
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
         turn: turn.id.0,
@@ -272,6 +272,7 @@ fn answer(end: TurnEnd, session: &Session, last: Option<Seq>) -> Result<PromptAn
         approved: turn.permissions.approved,
         rejected: turn.permissions.rejected,
         seq: last.map(|seq| seq.0),
+        dropped_lines,
     };
     match &turn.state {
         TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => Ok(PromptAnswer {

@@ -139,6 +139,19 @@ pub struct PromptCall {
     pub unknown: Option<Box<str>>,
 }
 
+/// `tool_call/cancel` or `terminal/cancel`, of version 2 alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopCall {
+    /// The session that it goes on in.
+    pub session: AcpSessionId,
+    /// The method.
+    pub method: &'static str,
+    /// The tool call or the terminal.
+    pub target: String,
+    /// The whole params, as received.
+    pub params: Box<str>,
+}
+
 /// A method of the service's own: its name begins with an underscore.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExtensionCall {
@@ -164,6 +177,7 @@ pub(super) enum Call {
     Delete(AcpSessionId),
     SetMode(SetModeCall),
     SetOption(SetOptionCall),
+    Stop(StopCall),
     Prompt(PromptCall),
     Login(LoginCall),
     Logout,
@@ -237,6 +251,8 @@ impl Call {
             "session/list" => (true, read_list),
             "session/close" => (true, read_close),
             "session/set_config_option" => (has_options, read_set_option),
+            "tool_call/cancel" => (true, |params, _| stop(params, "tool_call/cancel", "toolCallId")),
+            "terminal/cancel" => (true, |params, _| stop(params, "terminal/cancel", "terminalId")),
             "auth/login" => (offer.has_login(), read_login),
             "auth/logout" => (offer.has_login(), |_, _| Ok(Self::Logout)),
             _ => return Self::reader_of_both(method, offer),
@@ -279,6 +295,12 @@ fn read_set_option(params: &Field<'_>, terms: Terms<'_>) -> Result<Call, ParamPr
 fn read_login(params: &Field<'_>, _: Terms<'_>) -> Result<Call, ParamProblem> {
     let [method, meta] = params.members(["methodId", "_meta"])?;
     Ok(Call::Login(LoginCall { method: method.required()?.string()?, meta: meta.object() }))
+}
+
+fn stop(params: &Field<'_>, method: &'static str, name: &'static str) -> Result<Call, ParamProblem> {
+    let [session, target] = params.members(["sessionId", name])?;
+    let (session, target) = (session_id(&session)?, target.required()?.string()?);
+    Ok(Call::Stop(StopCall { session, method, target, params: params.json().into() }))
 }
 
 /// The session that `session/cancel` names.

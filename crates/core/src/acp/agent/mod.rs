@@ -28,7 +28,7 @@ mod worker;
 
 pub use call::{
     ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, PromptCall, RestoreCall, SetModeCall,
-    SetOptionCall,
+    SetOptionCall, StopCall,
 };
 pub use client::{ClientFacts, Elicitation, FileAccess};
 pub use error::CallError;

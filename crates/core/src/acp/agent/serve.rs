@@ -249,6 +249,11 @@ impl<S: AgentService> Server<S> {
                 self.spawn(under_way(Withdrawal::No), worker.set_mode(id, call, place));
             }
             Call::SetMode(call) => self.refuse(id, CallError::UnknownSession(call.session)),
+            Call::Stop(call) if worker.sessions.is_active(&call.session) => {
+                let place = worker.order.beside(&call.session);
+                self.spawn(under_way(Withdrawal::No), worker.stop(id, call, place));
+            }
+            Call::Stop(call) => self.refuse(id, CallError::UnknownSession(call.session)),
             Call::Close(session) => {
                 let leave = worker.leave(session);
                 self.spawn(under_way(Withdrawal::No), worker.close_session(id, leave));

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::call::{
     ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetModeCall,
-    SetOptionCall,
+    SetOptionCall, StopCall,
 };
 use super::ended::Ended;
 use super::error::CallError;
@@ -123,7 +123,7 @@ impl<S: AgentService> Worker<S> {
     }
 
     pub(super) async fn login(self, id: RpcId, call: LoginCall, withdrawn: oneshot::Receiver<()>) {
-        let login = async { self.service.login(call, self.link.clone()).await };
+        let login = async { self.service.login(call, id.clone(), self.link.clone()).await };
         let result = unless_withdrawn(caught("authenticate", login), withdrawn).await;
         self.answer(id, result.map(|()| EMPTY.into())).await;
     }
@@ -182,6 +182,14 @@ impl<S: AgentService> Worker<S> {
         let set_mode = async { self.service.set_mode(call, self.link.clone()).await };
         let result = caught("session/set_mode", set_mode).await;
         self.answer(id, result).await;
+        drop(place);
+    }
+
+    pub(super) async fn stop(self, id: RpcId, call: StopCall, place: Place) {
+        place.reached().await;
+        let method = call.method;
+        let stop = async { self.service.stop(call, self.link.clone()).await };
+        self.answer(id, caught(method, stop).await).await;
         drop(place);
     }
 

@@ -22,8 +22,9 @@ pub enum Answer {
     Prompted(Result<Stopped, AgentError>, Option<Arc<str>>),
     /// To `session/prompt` of version 2: the agent has it, and says by its state when it is done.
     Inserted,
-    /// To a client's request: the result as the agent wrote it.
-    Passed(PassId, Result<Arc<str>, AgentError>),
+    /// To a client's request: the result as the agent wrote it, and the line of an update that tells of a change which
+    /// the agent has told nobody else.
+    Passed(PassId, Result<Arc<str>, AgentError>, Option<Arc<str>>),
     /// To `session/list`.
     Listed(Result<ListPage, AgentError>),
     /// To `session/close`. A session the agent does not know counts as closed.
@@ -96,19 +97,28 @@ pub(super) fn read(
             });
             Answer::Prompted(stopped, message.result().map(Into::into))
         }
-        "session/list" => Answer::Listed(result().and_then(|result| {
-            let text = message.result().unwrap_or("null");
-            let rows = member(text, "sessions").ok_or_else(|| bad("there is no sessions list"))?;
-            let ranges = elements(&rows).ok_or_else(|| bad("there is no sessions list"))?;
-            let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-            let sessions = ranges.into_iter().filter_map(|range| listed(&rows[range])).collect();
-            Ok(ListPage { sessions, next })
-        })),
+        "session/list" => {
+            Answer::Listed(result().and_then(|_| read_list(agent, message.result().unwrap_or("null"))))
+        }
         "authenticate" | "auth/login" | "logout" | "auth/logout" => Answer::Login(result().map(drop)),
         "session/close" => Answer::Closed(done(result().map(drop))),
         "session/delete" => Answer::Deleted(done(result().map(drop))),
         _ => Answer::Other,
     }
+}
+
+/// A page of an agent's sessions, from the result of `session/list`.
+pub(crate) fn read_list(agent: &str, result: &str) -> Result<ListPage, AgentError> {
+    let bad = || AgentError::BadAnswer {
+        agent: agent.to_owned(),
+        method: "session/list".to_owned(),
+        problem: "there is no sessions list".to_owned(),
+    };
+    let rows = member(result, "sessions").ok_or_else(bad)?;
+    let ranges = elements(&rows).ok_or_else(bad)?;
+    let next = member(result, "nextCursor").and_then(|next| serde_json::from_str(&next).ok());
+    let sessions = ranges.into_iter().filter_map(|range| listed(&rows[range])).collect();
+    Ok(ListPage { sessions, next })
 }
 
 /// A member of an object, byte for byte.

@@ -27,6 +27,7 @@ mod permission;
 mod setup;
 mod start;
 
+pub(crate) use answer::read_list;
 pub use answer::{Answer, ListPage, ListedSession};
 pub use call::{Close, Delete, List, Outgoing};
 pub(crate) use elicitation::is_elicitation_answer;

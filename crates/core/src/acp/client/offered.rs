@@ -79,6 +79,18 @@ impl Offered {
         }
     }
 
+    /// The `update` that tells of the change to what is offered then; `None` if there is none to tell.
+    pub(super) fn update_to(&self, then: &Self) -> Option<String> {
+        if then.modes != self.modes {
+            let modes = then.modes.as_deref()?;
+            let mode = &modes[locate(modes, &[Step::Key("currentModeId")])?];
+            return Some(format!(r#"{{"sessionUpdate":"current_mode_update","currentModeId":{mode}}}"#));
+        }
+        let options =
+            then.config_options.as_deref().filter(|_| then.config_options != self.config_options)?;
+        Some(format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{options}}}"#))
+    }
+
     /// The same in another mode, whose id is JSON.
     pub(super) fn in_mode(&self, mode: &str) -> Option<Self> {
         let modes = self.modes.as_deref()?;
@@ -151,6 +163,17 @@ mod tests {
         }
         assert_eq!(begun.after_result("null"), None);
         assert_eq!(begun.after_result(r#"{"modes":null}"#), None);
+    }
+
+    #[test]
+    fn a_change_is_told_as_the_agent_would_tell_it() {
+        let before = offered([Some(r#"{"currentModeId" : "a"}"#), Some("[1.0]"), None]);
+        let mode = r#"{"sessionUpdate":"current_mode_update","currentModeId":"b"}"#;
+        assert_eq!(before.update_to(&before.in_mode(r#""b""#).unwrap()).as_deref(), Some(mode));
+        let options = r#"{"sessionUpdate":"config_option_update","configOptions":[ 2]}"#;
+        let after = before.after_result(r#"{"configOptions":[ 2]}"#).unwrap();
+        assert_eq!(before.update_to(&after).as_deref(), Some(options));
+        assert_eq!(before.update_to(&before), None);
     }
 
     #[test]

@@ -99,7 +99,7 @@ impl Rendering {
             (version(event), self.client.protocol) == (ProtocolVersion::V1, ProtocolVersion::V2);
         let has = |word: &str| memchr::memmem::find(event.body.as_bytes(), word.as_bytes()).is_some();
         is_translated
-            && (event.direction, event.kind) == (Direction::FromAgent, EventKind::Update)
+            && event.kind == EventKind::Update
             && (has("current_mode_update") || has("config_option_update"))
     }
 
@@ -147,7 +147,7 @@ impl Rendering {
 
     fn lines(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
         match (event.direction, event.kind) {
-            (Direction::Ours, _) => {
+            (Direction::Ours, EventKind::Fact) => {
                 self.fact(event, is_own);
                 Vec::new()
             }
@@ -156,7 +156,8 @@ impl Rendering {
                 let is_known = self.is_own && self.client.protocol == ProtocolVersion::V1;
                 if is_known { Vec::new() } else { self.prompt_lines(event, &blocks, self.with_seq) }
             }
-            (Direction::FromAgent, EventKind::Update) => {
+            // A change of modes or options is ours to tell where the agent has told only who asked for it.
+            (Direction::FromAgent | Direction::Ours, EventKind::Update) => {
                 let Some(line) = UpdateLine::read(&event.body) else { return Vec::new() };
                 if !self.update(event, &line) {
                     return Vec::new();

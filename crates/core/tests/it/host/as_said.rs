@@ -158,3 +158,51 @@ async fn a_mode_or_option_that_the_session_does_not_have_is_refused_by_its_field
     }
     assert!(received(&argv).iter().all(|(method, _)| !method.starts_with("session/set_")));
 }
+
+#[tokio::test]
+async fn what_one_client_sets_the_others_are_told_also_by_an_agent_that_tells_nobody() {
+    let bench = Bench::new();
+    let argv = bench.agent(&script());
+    let mut editor = bench.editor(&argv).await;
+    let (record, _) = open(&bench, &mut editor).await;
+    let mut old = bench.editor(&argv).await;
+    old.call("session/resume", bench.load_params(&record)).await.unwrap();
+    let mut new = bench.speaking(2, 1, &argv).await;
+    new.call("session/resume", bench.load_params(&record)).await.unwrap();
+    let mode = json!({ "sessionId": record, "modeId": "code" });
+    editor.call("session/set_mode", mode).await.unwrap();
+    let told = old.until(|line| line["method"] == "session/update").await;
+    let update = json!({ "sessionUpdate": "current_mode_update", "currentModeId": "code" });
+    assert_eq!(told["params"], json!({ "sessionId": record, "update": update }));
+    let told = new.until(|line| line["params"]["update"]["sessionUpdate"] == "config_option_update").await;
+    assert_eq!(told["params"]["update"]["configOptions"][0]["currentValue"], "code");
+}
+
+#[tokio::test]
+async fn a_login_that_asks_the_user_asks_the_client_that_logs_in() {
+    let bench = Bench::new();
+    let schema = json!({ "type": "object", "properties": {} });
+    let form = json!({ "requestId": 1, "mode": "form", "message": "Who?", "requestedSchema": schema });
+    let answer = json!({
+        "protocolVersion": 1, "agentCapabilities": {}, "authMethods": [{ "id": "key", "name": "Key" }],
+    });
+    let script = Script::new()
+        .expect("initialize")
+        .reply(answer)
+        .expect_as("authenticate", "login")
+        .request("elicitation/create", form.clone())
+        .reply_to("login", json!({}));
+    let argv = bench.agent(&script);
+    let mut editor = bench.editor(&argv).await;
+    let error = editor.call("authenticate", json!({ "methodId": "nope" })).await.unwrap_err();
+    assert_eq!((&error["code"], &error["data"]["field"]), (&json!(-32602), &json!("methodId")));
+    let id = editor.ask("authenticate", json!({ "methodId": "key" })).await;
+    let question = editor.until(|line| line["method"] == "elicitation/create").await;
+    let mut expected = form;
+    expected["requestId"] = json!(id);
+    assert_eq!(question["params"], expected);
+    let said = json!({ "action": "accept", "content": { "name": "I" }, "_meta": { "x": 1 } });
+    editor.respond(&question["id"], said.clone()).await;
+    assert_eq!(editor.answer(id).await.0, Ok(json!({})));
+    assert_eq!(asked(&argv, "answer"), said);
+}

@@ -79,7 +79,7 @@ impl AgentService for Switchboard {
         Ok(StopReason::new("end_turn").into())
     }
 
-    async fn login(&self, call: LoginCall, _: ClientLink) -> Result<(), CallError> {
+    async fn login(&self, call: LoginCall, _: RpcId, _: ClientLink) -> Result<(), CallError> {
         if call.method == "key" { Ok(()) } else { Err(ParamProblem::new("methodId", "is unknown").into()) }
     }
 
