@@ -5,11 +5,9 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
 use crate::acp::Cursor;
 use crate::model::Seq;
-use crate::wire::splice::{self, Splice, Step, locate};
+use crate::wire::splice::{self, Object, Splice, Step, locate, text_of};
 use crate::wire::{Message, RpcId, encode};
 
 /// Withdraws a request, in either direction.
@@ -40,13 +38,6 @@ pub(super) fn with_request_id(message: &Message, name: &str) -> Option<String> {
 /// The same message under another id.
 pub(super) fn with_id(message: &Message, id: &RpcId) -> Option<String> {
     replaced(message, message.id_range()?, id.as_str())
-}
-
-/// An update without the number of its event. What happened earlier still says when; what happens now need not.
-pub(super) fn without_seq(message: &Message, is_replay: bool) -> Option<String> {
-    let params = splice::without(message.params()?, &["_meta", "acpx", "seq"])?;
-    let at = if is_replay { None } else { splice::without(&params, &["_meta", "acpx", "at"]) };
-    with_params(message, at.as_ref().unwrap_or(&params))
 }
 
 /// Whether an update of version 2 tells that the session has nothing more to do.
@@ -91,25 +82,34 @@ pub(super) fn withdrawal(id: &RpcId) -> String {
     encode::notification(CANCEL_REQUEST, &format!(r#"{{"requestId":{id}}}"#))
 }
 
-/// Whose update it is, and the number of its event if that is told.
-pub(super) fn update_seq(message: &Message) -> Option<(String, Option<u64>)> {
-    #[derive(Deserialize)]
-    struct Update<'a> {
-        #[serde(borrow, rename = "sessionId")]
-        session: Cow<'a, str>,
-        #[serde(default, rename = "_meta")]
-        meta: Option<UpdateMeta>,
+/// An update that tells the number of its event.
+pub(super) struct Numbered<'a> {
+    message: &'a Message,
+    params: Object<'a>,
+    /// Whose update it is.
+    pub(super) session: Cow<'a, str>,
+    pub(super) seq: u64,
+}
+
+impl<'a> Numbered<'a> {
+    /// Reads an update; `None` if it has no number.
+    pub(super) fn read(message: &'a Message) -> Option<Self> {
+        let params = Object::read(message.params()?)?;
+        let session = text_of(params.value("sessionId")?)?;
+        let seq = params.within("_meta")?.within("acpx")?.value("seq")?;
+        Some(Self { message, session, seq: serde_json::from_str(seq).ok()?, params })
     }
-    #[derive(Deserialize)]
-    struct UpdateMeta {
-        acpx: Option<SeqMeta>,
+
+    /// The update without the number. What happened earlier still says when; what happens now need not.
+    pub(super) fn without_seq(&self, is_replay: bool) -> Option<String> {
+        let names: &[&str] = if is_replay { &["seq"] } else { &["seq", "at"] };
+        let start = self.message.params_range()?.start;
+        let mut splice = Splice::new(self.message.line());
+        for cut in self.params.without(&["_meta", "acpx"], names)? {
+            splice.replace(start + cut.start..start + cut.end, "").ok()?;
+        }
+        Some(splice.finish())
     }
-    #[derive(Deserialize)]
-    struct SeqMeta {
-        seq: Option<u64>,
-    }
-    let update: Update<'_> = serde_json::from_str(message.params()?).ok()?;
-    Some((update.session.into_owned(), update.meta.and_then(|meta| meta.acpx?.seq)))
 }
 
 /// The params of a `session/resume` that takes up a session where its client has left off, made of those it was set

@@ -9,7 +9,7 @@ use crate::wire::{Body, Message, RpcError, RpcId, encode};
 
 use super::super::fault;
 use super::super::turns;
-use super::edits;
+use super::edits::{self, Numbered};
 
 /// How much of what was asked is kept.
 const KEPT_BYTES: usize = 128 << 20;
@@ -258,14 +258,14 @@ impl Memory {
         let as_it_is = || Pass::ToClient(message.line().to_string());
         match method {
             "session/update" => {
-                let Some((session, Some(seq))) = edits::update_seq(message) else { return as_it_is() };
-                let is_meant = |asked: &Asked| asked.replays && asked.session.as_ref() == Some(&session);
-                let is_replay = self.open.values().any(is_meant);
-                self.told.insert(session, seq);
+                let Some(update) = Numbered::read(message) else { return as_it_is() };
+                self.note_told(&update.session, update.seq);
                 // The end of a turn tells its place to everybody.
-                let is_told = self.wants_seq || edits::ends_turn(message);
-                let line = if is_told { None } else { edits::without_seq(message, is_replay) };
-                line.map_or_else(as_it_is, Pass::ToClient)
+                if self.wants_seq || edits::ends_turn(message) {
+                    return as_it_is();
+                }
+                let is_replay = self.is_replayed(&update.session);
+                update.without_seq(is_replay).map_or_else(as_it_is, Pass::ToClient)
             }
             edits::CANCEL_REQUEST => match edits::withdrawn(message) {
                 Some(request) => self.withdraw_question(&request),
@@ -275,6 +275,19 @@ impl Memory {
             turns::ACCEPTED if self.is_named_here(message) => Pass::Nothing,
             _ => as_it_is(),
         }
+    }
+
+    /// The client knows what happened until this event.
+    fn note_told(&mut self, session: &str, seq: u64) {
+        match self.told.get_mut(session) {
+            Some(told) => *told = seq,
+            None => drop(self.told.insert(session.to_owned(), seq)),
+        }
+    }
+
+    /// Whether a request waits for its answer before which this session is told again.
+    fn is_replayed(&self, session: &str) -> bool {
+        self.open.values().any(|asked| asked.replays && asked.session.as_deref() == Some(session))
     }
 
     fn withdraw_question(&self, host_id: &RpcId) -> Pass {
