@@ -4,7 +4,7 @@
 //! Nothing is thrown away on the way: what comes twice stands there twice, or makes a message longer than it was.
 //! Whatever the agent of the soak says names the prompt that it answers, as [`about`] reads it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use acpx_core::acp;
 use acpx_core::model::{Conversation as Folded, Entry as FoldedEntry, Event, MessageKind, RecordId};
@@ -82,8 +82,8 @@ impl Conversation {
         conversation
     }
 
-    /// As it was exchanged with an agent of version 1.
-    pub(super) fn of_exchange(events: &[Value]) -> Self {
+    /// As it was exchanged with an agent of a version. One of version 2 repeats what it is asked.
+    pub(super) fn of_exchange(version: u64, events: &[Value]) -> Self {
         let mut conversation = Self::default();
         for event in events {
             let (message, direction) = (&event["message"], event["direction"].as_str().unwrap());
@@ -93,7 +93,12 @@ impl Conversation {
                     conversation.say(MessageKind::User, text);
                 }
                 ("from_agent", Some("session/update")) => {
-                    conversation.update_v1(&message["params"]["update"]);
+                    let update = &message["params"]["update"];
+                    match version {
+                        1 => conversation.update_v1(update),
+                        _ if update["sessionUpdate"] == "user_message" => {}
+                        _ => conversation.update_v2(update),
+                    }
                 }
                 _ => {}
             }
@@ -104,7 +109,9 @@ impl Conversation {
     /// As the library reads the store.
     pub(super) fn of_store(record: &RecordId, events: &[Event]) -> Self {
         let mut folded = Folded::new(record.clone());
-        events.iter().for_each(|event| folded.apply(event, acp::content(event)));
+        for event in events {
+            folded.apply(event, acp::content(event));
+        }
         let entry = |entry: &FoldedEntry| match entry {
             FoldedEntry::Message(said) => Some(Entry::Words { kind: said.kind, text: said.text.clone() }),
             FoldedEntry::Tool(tool) => {
@@ -116,13 +123,25 @@ impl Conversation {
         Self { entries: folded.entries().iter().filter_map(entry).collect(), named: HashMap::new() }
     }
 
-    /// Puts the user's own words in their places: a client of version 1 is not told them. Each comes with its turn;
-    /// `turns` says which turn every prompt has.
+    /// Puts the user's own words in their places: a client of version 1 is not told them. They come with their turns, in
+    /// the order of these; `turns` says which turn every prompt has.
     pub(super) fn put_own(&mut self, own: &[(u64, String)], turns: &HashMap<String, u64>) {
-        for (turn, text) in own {
-            let is_later = |entry: &Entry| turns.get(entry.about()).is_some_and(|other| other >= turn);
-            let place = self.entries.iter().position(is_later).unwrap_or(self.entries.len());
-            self.entries.insert(place, Entry::Words { kind: MessageKind::User, text: text.clone() });
+        let mut own: VecDeque<_> = own.iter().collect();
+        for entry in std::mem::take(&mut self.entries) {
+            let turn = turns.get(entry.about());
+            while own.front().is_some_and(|(own, _)| turn.is_some_and(|turn| own <= turn)) {
+                self.put_next(&mut own);
+            }
+            self.entries.push(entry);
+        }
+        while !own.is_empty() {
+            self.put_next(&mut own);
+        }
+    }
+
+    fn put_next(&mut self, own: &mut VecDeque<&(u64, String)>) {
+        if let Some((_, text)) = own.pop_front() {
+            self.say(MessageKind::User, text);
         }
     }
 

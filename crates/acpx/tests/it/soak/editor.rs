@@ -142,7 +142,9 @@ impl Editor {
     pub(super) fn ask_again(&mut self) {
         let is_open = |index: &usize| self.prompts[*index].answer.is_none();
         let open: Vec<usize> = (0..self.prompts.len()).filter(is_open).collect();
-        open.into_iter().for_each(|index| self.send(index));
+        for index in open {
+            self.send(index);
+        }
     }
 
     fn send(&mut self, index: usize) {

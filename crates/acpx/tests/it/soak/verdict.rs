@@ -1,7 +1,7 @@
 //! What must be true when the soak is over: every prompt has become of it what its client was told, and all who have
 //! the conversation have the same.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use acpx_core::model::{Direction, Event, EventKind, RecordId, Seq, Turn, TurnId, TurnOutcome, TurnState};
 use acpx_core::store::{Access, SqliteStore, Store};
@@ -47,10 +47,12 @@ impl Kept {
         Self { record, events, turns }
     }
 
-    /// The last event that clients are told.
+    /// The last event that clients of both versions are told: a state is for those of version 2.
     pub(super) fn last_told(&self) -> u64 {
-        let is_told =
-            |event: &&Event| (event.direction, event.kind) == (Direction::FromAgent, EventKind::Update);
+        let is_told = |event: &&Event| {
+            (event.direction, event.kind) == (Direction::FromAgent, EventKind::Update)
+                && !event.body.contains("state_update")
+        };
         self.events.iter().rfind(is_told).unwrap().seq.0
     }
 
@@ -125,7 +127,7 @@ pub(super) fn prompts_are_kept(world: &World, kept: &Kept) {
 pub(super) fn conversations_are_equal(world: &mut World, kept: &Kept) {
     let expected = kept.conversation();
     let replayed = world.place.json_lines(&["scripted", "sessions", "replay", "-s", &world.record]);
-    same("sessions replay", &Conversation::of_exchange(&replayed), &expected);
+    same("sessions replay", &Conversation::of_exchange(world.soak.agent, &replayed), &expected);
     let updates = |told: &[Value]| told.iter().map(|params| params["update"].clone()).collect::<Vec<_>>();
     same("a fresh load", &Conversation::of_v1(&updates(&world.told_anew(1))), &expected);
     same("a fresh resume from the start", &Conversation::of_v2(&updates(&world.told_anew(2))), &expected);
@@ -139,14 +141,14 @@ pub(super) fn conversations_are_equal(world: &mut World, kept: &Kept) {
 /// The prompts of an editor of version 1 that it was not told, with their turns: those it said in the life that saw
 /// them begin. Whether one that failed in silence ever reached the agent is known to the store alone.
 fn untold(editor: &Editor, kept: &[String]) -> Vec<(u64, String)> {
-    let is_told = |name: &str| {
-        let asked = |params: &Value| params["_meta"]["acpx"]["requestId"] == name;
-        editor.told.iter().any(asked)
-    };
-    let is_kept = |name: &str| kept.contains(&format!("user: {name}"));
-    let own = editor.prompts.iter().filter(|asked| !is_told(&asked.name));
-    let own = own.filter(|asked| asked.is_done() || is_kept(&asked.name));
-    own.map(|asked| (asked.turn.unwrap(), asked.name.clone())).collect()
+    let told: HashSet<&str> =
+        editor.told.iter().filter_map(|params| params["_meta"]["acpx"]["requestId"].as_str()).collect();
+    let kept: HashSet<&str> = kept.iter().filter_map(|line| line.strip_prefix("user: ")).collect();
+    let own = editor.prompts.iter().filter(|asked| !told.contains(&*asked.name));
+    let own = own.filter(|asked| asked.is_done() || kept.contains(&*asked.name));
+    let mut own: Vec<_> = own.map(|asked| (asked.turn.unwrap(), asked.name.clone())).collect();
+    own.sort_unstable();
+    own
 }
 
 /// Which turn each prompt has, as far as an editor knows: those of others are told with it.
@@ -165,13 +167,12 @@ fn same(who: &str, seen: &Conversation, expected: &[String]) {
     if seen == expected {
         return;
     }
-    let first = seen.iter().zip(expected).take_while(|(seen, expected)| seen == expected).count();
-    let shown = |lines: &[String]| lines.iter().skip(first).take(SHOWN).cloned().collect::<Vec<_>>();
-    panic!(
-        "{who} has {} entries and the store {}; from entry {first} on it has {:#?} and the store {:#?}",
-        seen.len(),
-        expected.len(),
-        shown(&seen),
-        shown(expected)
-    );
+    let is_same = |(seen, expected): &(&String, &String)| seen == expected;
+    let first = seen.iter().zip(expected).take_while(is_same).count();
+    let (seen, expected) = (&seen[first..], &expected[first..]);
+    let last = seen.iter().rev().zip(expected.iter().rev()).take_while(is_same).count();
+    let differing =
+        |lines: &[String]| lines[..lines.len() - last].iter().take(SHOWN).cloned().collect::<Vec<_>>();
+    let (seen, expected) = (differing(seen), differing(expected));
+    panic!("at entry {first} {who} has {seen:#?} and the store {expected:#?}");
 }

@@ -8,10 +8,10 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
+use super::Soak;
 use super::chance::Chance;
 use super::editor::Editor;
 use super::process::{Ear, Process};
-use super::{KILLS_OF_A_KIND, TURNS};
 use crate::acpx::{Place, eventually, kill_hard};
 
 /// How long something may take to come. Only a soak that fails waits for so long.
@@ -60,7 +60,7 @@ impl Shell {
 
 /// All of it.
 pub(super) struct World {
-    seed: u64,
+    pub(super) soak: Soak,
     chance: Chance,
     ear: Ear,
     pub(super) record: String,
@@ -81,10 +81,10 @@ pub(super) struct World {
 
 impl World {
     /// A session that both editors have open.
-    pub(super) fn new(place: Place, seed: u64) -> Self {
+    pub(super) fn new(place: Place, soak: Soak) -> Self {
         let mut world = Self {
-            seed,
-            chance: Chance::new(seed),
+            soak,
+            chance: Chance::new(soak.seed),
             ear: Ear::new(),
             record: String::new(),
             editors: [Editor::new(1), Editor::new(2)],
@@ -100,25 +100,28 @@ impl World {
         world.greet(0);
         let new = json!({ "cwd": world.place.work(), "mcpServers": [] });
         let answer = world.call(0, "session/new", new);
-        world.record = answer["sessionId"].as_str().unwrap().to_owned();
-        world.editors.iter_mut().for_each(|editor| editor.session.clone_from(&world.record));
+        let record = answer["sessionId"].as_str().unwrap();
+        record.clone_into(&mut world.record);
+        for editor in &mut world.editors {
+            record.clone_into(&mut editor.session);
+        }
         world.come_back(1);
         world
     }
 
     /// Prompts and kills, until there were enough of both, and waits until everything is over.
     pub(super) fn run(&mut self) {
-        let mut victims = VICTIMS.repeat(KILLS_OF_A_KIND);
+        let mut victims = VICTIMS.repeat(self.soak.kills_of_a_kind);
         self.chance.shuffle(&mut victims);
         let mut victims = VecDeque::from(victims);
-        while self.counted() < TURNS {
+        while self.counted() < self.soak.turns {
             for editor in 0..2 {
                 if self.editors[editor].is_away() && self.returns[editor] <= self.asked {
                     self.come_back(editor);
                 }
             }
             // They are spread over all the turns, and none is left for after.
-            if self.chance.is(victims.len(), TURNS.saturating_sub(self.counted() + 20).max(1)) {
+            if self.chance.is(victims.len(), self.soak.turns.saturating_sub(self.counted() + 20).max(1)) {
                 let victim = victims.pop_front().unwrap();
                 self.kill(victim);
             }
@@ -132,7 +135,7 @@ impl World {
                 self.come_back(editor);
             }
         }
-        self.until("all answers", |world| world.is_quiet());
+        self.until("all answers", Self::is_quiet);
         let last = self.start_shell(true);
         self.until("the end of the last prompt", |world| !world.shells[last].runs());
         assert_eq!(self.shells[last].code, Some(0), "{:?}", self.shells[last].result());
@@ -378,7 +381,7 @@ impl Drop for World {
     #[expect(clippy::print_stderr, reason = "whoever looks at a failure needs the seed")]
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("soak: seed {}, after {} prompts and {:?}", self.seed, self.asked, self.kills);
+            eprintln!("{:?}, after {} prompts and {:?}", self.soak, self.asked, self.kills);
         }
     }
 }
