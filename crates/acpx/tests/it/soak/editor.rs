@@ -214,7 +214,8 @@ impl Editor {
             return;
         };
         if message["error"]["data"]["acpx"]["code"] == "HOST_LOST" {
-            // No host lived to answer it. What it says to do is to ask again.
+            // No host lived to answer it. It says to ask again, and nothing of what became of it: that may be told.
+            self.prompts[index].life = 0;
             return self.send(index);
         }
         let prompt = &mut self.prompts[index];
