@@ -1,8 +1,4 @@
-//! Which flags there are and which take a value, read from clap's own definition, so that there is one table.
-
-use std::collections::HashMap;
-
-use clap::Command;
+//! Which flags there are and which take a value, so that a value is not taken for the verb.
 
 /// Whether a flag takes a value from the next argument.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -19,50 +15,58 @@ pub(super) enum Flag {
     Unknown,
 }
 
-/// The flags of all session commands together. A flag means the same wherever it is taken.
-#[derive(Debug)]
-pub(super) struct Flags {
-    takes_value: HashMap<String, bool>,
-}
+/// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
+/// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
+pub(super) const FLAGS: [(&str, bool); 35] = [
+    ("--agent", true),
+    ("--allow-approve-all", false),
+    ("--allow-origin", true),
+    ("--allow-stdio-servers", false),
+    ("--approve-all", false),
+    ("--approve-reads", false),
+    ("--carry-history", false),
+    ("--cursor", true),
+    ("--cwd", true),
+    ("--deny-all", false),
+    ("--dry-run", false),
+    ("--file", true),
+    ("--filter-cwd", true),
+    ("--format", true),
+    ("--from", true),
+    ("--insecure-public", false),
+    ("--json-strict", false),
+    ("--last", true),
+    ("--limit", true),
+    ("--listen", true),
+    ("--local", false),
+    ("--mcp-config", true),
+    ("--name", true),
+    ("--no-fallback", false),
+    ("--no-wait", false),
+    ("--protocol", true),
+    ("--remote", false),
+    ("--session", true),
+    ("--timeout", true),
+    ("--tls-cert", true),
+    ("--tls-key", true),
+    ("--ttl", true),
+    ("--verbose", false),
+    ("-f", true),
+    ("-s", true),
+];
 
-/// Commands that take no flag but their own, behind their verb.
-pub(super) const PROGRAMS: [&str; 3] = ["tour", "demo-agent", "remote-agent"];
-
-impl Flags {
-    pub(super) fn of(root: &Command) -> Self {
-        let mut flags = Self { takes_value: HashMap::new() };
-        for verb in root.get_subcommands().filter(|verb| !PROGRAMS.contains(&verb.get_name())) {
-            flags.add(verb);
-        }
-        flags
-    }
-
-    fn add(&mut self, command: &Command) {
-        for argument in command.get_arguments().filter(|argument| !argument.is_positional()) {
-            let takes_value = argument.get_action().takes_values();
-            let longs = argument.get_long_and_visible_aliases().unwrap_or_default();
-            let hidden = argument.get_all_aliases().unwrap_or_default();
-            let shorts = argument.get_short().map(|short| format!("-{short}"));
-            let names = longs.into_iter().chain(hidden).map(|long| format!("--{long}")).chain(shorts);
-            self.takes_value.extend(names.map(|name| (name, takes_value)));
-        }
-        for verb in command.get_subcommands() {
-            self.add(verb);
-        }
-    }
-
+impl Flag {
     /// What an argument that begins with a hyphen is.
-    pub(super) fn read(&self, argument: &str) -> Flag {
+    pub(super) fn of(argument: &str) -> Self {
         let (name, attached) = split(argument);
-        match name {
-            "--help" | "-h" if !attached => Flag::Help,
-            "--version" | "-V" if !attached => Flag::Version,
-            name => match self.takes_value.get(name) {
-                Some(true) if attached => Flag::Whole,
-                Some(true) => Flag::TakesNext,
-                Some(false) if !attached => Flag::Whole,
-                Some(false) | None => Flag::Unknown,
-            },
+        let takes_value = FLAGS.iter().find(|(flag, _)| *flag == name).map(|(_, takes_value)| *takes_value);
+        match (name, takes_value) {
+            ("--help" | "-h", _) if !attached => Self::Help,
+            ("--version" | "-V", _) if !attached => Self::Version,
+            (_, Some(true)) if !attached => Self::TakesNext,
+            (_, Some(true)) => Self::Whole,
+            (_, Some(false)) if !attached => Self::Whole,
+            _ => Self::Unknown,
         }
     }
 }

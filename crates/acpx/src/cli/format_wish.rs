@@ -1,12 +1,9 @@
 //! The format that a command line asks for, found even when the line means nothing: a program that reads JSON
 //! is told of its mistake in JSON.
 
-use clap::CommandFactory;
-
-use super::flags::{Flag, Flags};
+use super::flags::Flag;
 use super::options::Format;
 use super::scan::is_verb;
-use super::verbs::Cli;
 
 /// What the flags say of the output, as far as they can be read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -19,7 +16,6 @@ pub(crate) struct FormatWish {
 
 /// Reads the wish from the arguments after the program's name. It never fails.
 pub(crate) fn format_wish(arguments: &[String]) -> FormatWish {
-    let flags = Flags::of(&Cli::command());
     let mut wish = FormatWish::default();
     let mut rest = arguments.iter();
     let mut words = Words::None;
@@ -31,7 +27,7 @@ pub(crate) fn format_wish(arguments: &[String]) -> FormatWish {
             words = words.after(argument);
             continue;
         }
-        let value = match flags.read(argument) {
+        let value = match Flag::of(argument) {
             Flag::TakesNext => rest.next().map(String::as_str),
             _ => argument.split_once('=').map(|(_, value)| value),
         };

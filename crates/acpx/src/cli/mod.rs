@@ -27,9 +27,8 @@ pub(crate) use self::invocation::{
 pub(crate) use self::options::{Format, seconds_to_idle_time, seconds_to_limit};
 pub(crate) use self::usage::UsageError;
 
-use self::flags::Flags;
 use self::scan::{Scanned, scan};
-use self::verbs::{Cli, grammar};
+use self::verbs::{Verb, grammar};
 use crate::error::CliError;
 
 /// What the arguments ask for.
@@ -59,18 +58,17 @@ pub(crate) fn parse(
     {
         return Ok(Request::Version);
     }
-    let mut command = grammar();
     if arguments.is_empty() && terminal {
-        return Ok(Request::Help(command.render_long_help().to_string()));
+        return Ok(whole_help());
     }
-    let scanned = scan(arguments, &Flags::of(&command), configured)?;
-    let (agent, typed) = match scanned {
+    let (agent, typed) = match scan(arguments, configured)? {
         Scanned::Version => return Ok(Request::Version),
-        Scanned::Help => return Ok(Request::Help(command.render_long_help().to_string())),
+        Scanned::Help => return Ok(whole_help()),
         Scanned::Verb { agent, typed } => (agent, typed),
     };
-    match command.try_get_matches_from(typed).and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => Ok(Request::Run(Box::new(Invocation::new(cli.verb, agent)?))),
+    let matches = grammar(&path(&typed)).try_get_matches_from(typed);
+    match matches.and_then(|matches| Verb::from_arg_matches(&matches)) {
+        Ok(verb) => Ok(Request::Run(Box::new(Invocation::new(verb, agent)?))),
         Err(error) => match error.kind() {
             ErrorKind::DisplayVersion => Ok(Request::Version),
             ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
@@ -79,6 +77,17 @@ pub(crate) fn parse(
             _ => Err(UsageError::from(error).into()),
         },
     }
+}
+
+fn whole_help() -> Request {
+    Request::Help(grammar(&[]).render_long_help().to_string())
+}
+
+/// The verbs of a line for clap. Help may be about any verb, so with it there is no path.
+fn path(typed: &[String]) -> Vec<&str> {
+    let verbs = typed.iter().skip(1).take(2).map(String::as_str).take_while(|word| !word.starts_with('-'));
+    let path: Vec<&str> = verbs.collect();
+    if path.contains(&"help") { Vec::new() } else { path }
 }
 
 #[cfg(test)]

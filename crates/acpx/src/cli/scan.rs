@@ -4,7 +4,7 @@
 //! here are words; every flag keeps its spelling and is judged by clap.
 
 use super::ConfiguredNames;
-use super::flags::{Flag, Flags};
+use super::flags::Flag;
 use super::reserved;
 use super::suggest::nearest;
 use super::usage::UsageError;
@@ -42,12 +42,8 @@ pub(super) fn is_verb(word: &str) -> bool {
 }
 
 /// Scans the arguments after the program's name.
-pub(super) fn scan(
-    arguments: &[String],
-    flags: &Flags,
-    configured: ConfiguredNames<'_>,
-) -> Result<Scanned, CliError> {
-    let mut scan = Scan { flags, rest: arguments, leading: Vec::new(), agent: None };
+pub(super) fn scan(arguments: &[String], configured: ConfiguredNames<'_>) -> Result<Scanned, CliError> {
+    let mut scan = Scan { rest: arguments, leading: Vec::new(), agent: None };
     loop {
         match scan.step() {
             Step::Version => return Ok(Scanned::Version),
@@ -71,7 +67,6 @@ pub(super) fn scan(
 }
 
 struct Scan<'a> {
-    flags: &'a Flags,
     rest: &'a [String],
     /// The flags so far, with their values.
     leading: Vec<String>,
@@ -109,7 +104,7 @@ impl Scan<'_> {
             if !next.starts_with('-') || next == "-" {
                 return Step::Word(next.clone());
             }
-            let taken = match self.flags.read(next) {
+            let taken = match Flag::of(next) {
                 Flag::Version => return Step::Version,
                 Flag::Help => return Step::Help,
                 Flag::Unknown => return Step::Unknown,

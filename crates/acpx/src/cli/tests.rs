@@ -1,5 +1,7 @@
 //! The grammar, as tables: what is typed and what it means.
 
+use std::collections::BTreeMap;
+use std::iter;
 use std::time::Duration;
 
 use acpx_core::model::{Fallback, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
@@ -45,7 +47,52 @@ fn named(name: &str) -> AgentChoice {
 
 #[test]
 fn the_definition_of_the_flags_is_sound() {
-    grammar().debug_assert();
+    grammar(&[]).debug_assert();
+}
+
+/// Every flag of a command and of those below it, by all its names.
+fn flags_of(command: &clap::Command) -> BTreeMap<String, bool> {
+    let flags = command.get_arguments().filter(|argument| !argument.is_positional()).flat_map(|argument| {
+        let longs = argument.get_long().into_iter().chain(argument.get_all_aliases().unwrap_or_default());
+        let longs = longs.map(|long| format!("--{long}"));
+        let names = longs.chain(argument.get_short().map(|short| format!("-{short}")));
+        names.map(|name| (name, argument.get_action().takes_values())).collect::<Vec<_>>()
+    });
+    flags.chain(command.get_subcommands().flat_map(flags_of)).collect()
+}
+
+#[test]
+fn the_table_of_flags_is_what_the_session_commands_take() {
+    // These take no flag but their own, behind their verb.
+    let programs = ["tour", "demo-agent", "remote-agent"];
+    let whole = grammar(&[]);
+    let verbs = whole.get_subcommands().filter(|verb| !programs.contains(&verb.get_name()));
+    let taken: Vec<(String, bool)> =
+        verbs.flat_map(flags_of).collect::<BTreeMap<_, _>>().into_iter().collect();
+    assert_eq!(flags::FLAGS.map(|(name, takes_value)| (name.to_owned(), takes_value)).to_vec(), taken);
+}
+
+#[test]
+fn the_grammar_of_a_path_says_of_its_verb_what_the_whole_says() {
+    fn paths(command: &clap::Command) -> Vec<Vec<String>> {
+        let below = command.get_subcommands().flat_map(|verb| {
+            let name = verb.get_name().to_owned();
+            let paths = paths(verb).into_iter();
+            paths.map(|path| iter::once(name.clone()).chain(path).collect()).collect::<Vec<_>>()
+        });
+        iter::once(Vec::new()).chain(below).collect()
+    }
+    fn help(mut grammar: clap::Command, path: &[&str]) -> String {
+        grammar.build();
+        let verb = path.iter().fold(&mut grammar, |command, verb| {
+            command.find_subcommand_mut(verb).expect("the path is one of the grammar")
+        });
+        verb.render_long_help().to_string()
+    }
+    for path in paths(&grammar(&[])) {
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        assert_eq!(help(grammar(&path), &path), help(grammar(&[]), &path), "{path:?}");
+    }
 }
 
 #[test]

@@ -5,26 +5,19 @@ use std::path::PathBuf;
 
 use acpx_core::acp::Cursor;
 use acpx_core::model::{Seq, TurnId};
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, Subcommand};
 
 use super::elsewhere::{ServeArgs, TokenVerb};
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, TourArgs};
 
-/// tmux for coding agents: sessions of the Agent Client Protocol that last
-#[derive(Debug, Parser)]
-#[command(name = "acpx", version, propagate_version = true, args_override_self = true)]
-#[command(override_usage = USAGE, long_about = ABOUT)]
-pub(crate) struct Cli {
-    #[command(subcommand)]
-    pub(super) verb: Verb,
-}
-
 const USAGE: &str = "\
 acpx [AGENT] [FLAGS] [WORDS]...
        acpx [AGENT] [FLAGS] <COMMAND> [FLAGS] [ARGUMENTS]...";
 
-const ABOUT: &str = "\
+const ABOUT: &str = "tmux for coding agents: sessions of the Agent Client Protocol that last";
+
+const LONG_ABOUT: &str = "\
 tmux for coding agents: sessions of the Agent Client Protocol that last
 
 A session belongs to an agent and a directory, and may have a name. It outlives the terminal it was begun in \
@@ -69,13 +62,75 @@ const UNUSED: [(&[&str], &[&str]); 13] = [
 const READING: &[&str] =
     &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "protocol", "mcp_config"];
 
-/// The whole grammar as clap reads it.
-pub(super) fn grammar() -> clap::Command {
-    let mut root = Cli::command().after_long_help(format!("{}\n\n{EXAMPLES}", agents()));
-    for (path, flags) in UNUSED {
-        root = without(root, path, flags);
-    }
-    root
+const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
+
+const SESSIONS_ABOUT: &str = "Make, list, show, follow and close sessions; without more words, list them";
+
+const SESSIONS_HELP: &str = "\
+Without a command the sessions are listed, with those of AGENT alone if one is named:
+  acpx claude sessions --format json
+
+`acpx help sessions COMMAND` has the flags of each; those of list may stand without it.";
+
+/// What puts a verb's arguments and texts into its command. Those below it are all put in, or that of the path alone.
+type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
+
+const VERBS: [(&str, Build); 12] = [
+    ("prompt", |command, _| PromptArgs::augment_args(command)),
+    ("exec", |command, _| ExecArgs::augment_args(command)),
+    ("cancel", |command, _| CancelArgs::augment_args(command)),
+    ("status", |command, _| StatusArgs::augment_args(command)),
+    ("sessions", sessions),
+    ("acp", |command, _| AcpArgs::augment_args(command)),
+    ("serve", |command, _| ServeArgs::augment_args(command)),
+    ("token", |command, _| of_verbs(TokenVerb::augment_subcommands(command))),
+    ("host", |command, _| of_verbs(HostVerb::augment_subcommands(command))),
+    ("tour", |command, _| TourArgs::augment_args(command)),
+    ("demo-agent", |command, _| DemoAgentArgs::augment_args(command)),
+    ("remote-agent", |command, _| RemoteAgentArgs::augment_args(command).hide(true)),
+];
+
+const SESSIONS_VERBS: [(&str, Build); 9] = [
+    ("new", |command, _| NewArgs::augment_args(command)),
+    ("ensure", |command, _| EnsureArgs::augment_args(command)),
+    ("list", |command, _| ListArgs::augment_args(command)),
+    ("show", |command, _| ShowArgs::augment_args(command)),
+    ("history", |command, _| HistoryArgs::augment_args(command)),
+    ("replay", |command, _| ReplayArgs::augment_args(command)),
+    ("watch", |command, _| WatchArgs::augment_args(command)),
+    ("close", |command, _| CloseArgs::augment_args(command)),
+    ("migrate", |command, _| MigrateArgs::augment_args(command)),
+];
+
+/// The grammar as clap reads it: the whole of it, or with a path the verbs on it alone. To build all verbs takes as
+/// long as the rest of a command that only reads.
+pub(super) fn grammar(path: &[&str]) -> clap::Command {
+    let root = clap::Command::new("acpx")
+        .version(env!("CARGO_PKG_VERSION"))
+        .propagate_version(true)
+        .args_override_self(true)
+        .about(ABOUT)
+        .long_about(LONG_ABOUT)
+        .override_usage(USAGE)
+        .after_long_help(format!("{}\n\n{EXAMPLES}", agents()));
+    let root = with_verbs(of_verbs(root), &VERBS, path);
+    let unused = UNUSED.into_iter().filter(|(verb, _)| path.starts_with(verb) || verb.starts_with(path));
+    unused.fold(root, |root, (verb, flags)| without(root, verb, flags))
+}
+
+fn of_verbs(command: clap::Command) -> clap::Command {
+    command.subcommand_required(true).arg_required_else_help(true)
+}
+
+fn sessions(command: clap::Command, path: &[&str]) -> clap::Command {
+    let command = command.about(SESSIONS_ABOUT).override_usage(SESSIONS_USAGE).after_help(SESSIONS_HELP);
+    with_verbs(of_verbs(command), &SESSIONS_VERBS, path)
+}
+
+fn with_verbs(command: clap::Command, verbs: &[(&'static str, Build)], path: &[&str]) -> clap::Command {
+    let below = path.get(1..).unwrap_or_default();
+    let meant = verbs.iter().filter(|(verb, _)| path.first().is_none_or(|meant| meant == verb));
+    command.subcommands(meant.map(|(verb, build)| build(clap::Command::new(*verb), below)))
 }
 
 fn without(command: clap::Command, path: &[&str], flags: &[&'static str]) -> clap::Command {
@@ -210,16 +265,8 @@ pub(super) struct AcpArgs {
     pub(super) session: SessionArgs,
 }
 
-/// Make, list, show, follow and close sessions; without more words, list them
+/// What to do about sessions.
 #[derive(Debug, Subcommand)]
-#[command(
-    override_usage = "acpx [AGENT] sessions [COMMAND] [FLAGS]",
-    after_help = "\
-Without a command the sessions are listed, with those of AGENT alone if one is named:
-  acpx claude sessions --format json
-
-`acpx help sessions COMMAND` has the flags of each; those of list may stand without it."
-)]
 pub(super) enum SessionsVerb {
     New(NewArgs),
     Ensure(EnsureArgs),

@@ -88,13 +88,10 @@ struct Envelope<'a> {
 impl<'a> UpdateLine<'a> {
     /// Reads a line; `None` for one that names no session, or has no update.
     pub(super) fn read(body: &'a str) -> Option<Self> {
-        let params = match usual_params(body) {
-            Some(params) => params,
-            None => {
-                let Envelope { params } = serde_json::from_str(body).ok()?;
-                Params::read(params.get())?
-            }
-        };
+        let params = usual_params(body).or_else(|| {
+            let Envelope { params } = serde_json::from_str(body).ok()?;
+            Params::read(params.get())
+        })?;
         params.session?;
         let update = params.update?.get();
         Some(Self { body, params, update, head: Head::read(update) })

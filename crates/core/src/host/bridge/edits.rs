@@ -35,6 +35,12 @@ pub(super) fn with_request_id(message: &Message, name: &str) -> Option<String> {
     with_params(message, &splice::put(params, &path, &encode::json_string(name))?)
 }
 
+/// The name of a prompt, if it has one.
+pub(super) fn request_id_of(message: &Message) -> Option<String> {
+    let params = message.params()?;
+    serde_json::from_str(&params[locate(params, &["_meta", "acpx", "requestId"].map(Step::Key))?]).ok()
+}
+
 /// The same message under another id.
 pub(super) fn with_id(message: &Message, id: &RpcId) -> Option<String> {
     replaced(message, message.id_range()?, id.as_str())
@@ -66,9 +72,14 @@ pub(super) fn replays(method: &str, message: &Message) -> bool {
     method == "session/load" || method == "session/resume" && says_from()
 }
 
-/// The number of an event that an answer tells: the last that its client knows of.
-pub(super) fn told_seq(result: &str) -> Option<u64> {
-    serde_json::from_str(&result[locate(result, &["_meta", "acpx", "seq"].map(Step::Key))?]).ok()
+/// The number of an event that an answer tells: the last that its client knows of. The answer to a turn that failed
+/// tells it too.
+pub(super) fn told_seq(answer: &Message) -> Option<u64> {
+    let (told, path): (_, &[Step<'_>]) = match (answer.result(), answer.error()) {
+        (Some(result), _) => (result, &["_meta", "acpx", "seq"].map(Step::Key)),
+        (None, error) => (error?, &["data", "acpx", "turn", "seq"].map(Step::Key)),
+    };
+    serde_json::from_str(&told[locate(told, path)?]).ok()
 }
 
 /// The request that a withdrawal names.
@@ -82,22 +93,31 @@ pub(super) fn withdrawal(id: &RpcId) -> String {
     encode::notification(CANCEL_REQUEST, &format!(r#"{{"requestId":{id}}}"#))
 }
 
-/// An update that tells the number of its event.
-pub(super) struct Numbered<'a> {
+/// What a bridge reads of an update.
+pub(super) struct UpdateHead<'a> {
     message: &'a Message,
     params: Object<'a>,
-    /// Whose update it is.
     pub(super) session: Cow<'a, str>,
-    pub(super) seq: u64,
+    /// The number of its event, if that is told.
+    pub(super) seq: Option<u64>,
+    /// The prompt whose words it is, by its name, if it tells a user's words as version 1 does.
+    pub(super) words_of: Option<Cow<'a, str>>,
 }
 
-impl<'a> Numbered<'a> {
-    /// Reads an update; `None` if it has no number.
+impl<'a> UpdateHead<'a> {
+    /// Reads an update.
     pub(super) fn read(message: &'a Message) -> Option<Self> {
         let params = Object::read(message.params()?)?;
         let session = text_of(params.value("sessionId")?)?;
-        let seq = params.within("_meta")?.within("acpx")?.value("seq")?;
-        Some(Self { message, session, seq: serde_json::from_str(seq).ok()?, params })
+        let acpx = params.within("_meta").and_then(|meta| meta.within("acpx"));
+        let told = |name| acpx.as_ref().and_then(|acpx| acpx.value(name));
+        let seq = told("seq").and_then(|seq| serde_json::from_str(seq).ok());
+        let is_chunk = || {
+            let kind = params.within("update").and_then(|update| update.value("sessionUpdate"));
+            kind == Some(r#""user_message_chunk""#)
+        };
+        let words_of = told("requestId").filter(|_| is_chunk()).and_then(text_of);
+        Some(Self { message, params, session, seq, words_of })
     }
 
     /// The update without the number. What happened earlier still says when; what happens now need not.
