@@ -38,8 +38,6 @@ pub(crate) enum Measure {
     OverBareLoop,
     /// How many microseconds longer than without acpx, for the message in the middle.
     MicrosMoreMedian,
-    /// The same for one of a hundred.
-    MicrosMoreP99,
 }
 
 impl fmt::Display for Limit {
@@ -62,7 +60,6 @@ impl fmt::Display for Measure {
             Self::PerSecond => " a second",
             Self::OverBareLoop => "× a bare loop",
             Self::MicrosMoreMedian => " µs more at the median",
-            Self::MicrosMoreP99 => " µs more at p99",
         })
     }
 }

@@ -30,8 +30,8 @@ impl Samples {
     }
 
     /// Of a hundred, one is longer.
-    pub(crate) fn p99(&self) -> Duration {
-        self.0.get(self.0.len() * 99 / 100).copied().unwrap_or_default()
+    pub(crate) fn p99(&self) -> String {
+        millis(self.0.get(self.0.len() * 99 / 100).copied().unwrap_or_default())
     }
 }
 
