@@ -66,7 +66,7 @@ impl Reach {
     }
 
     /// A bridge to the host for a client of its own.
-    pub(crate) fn bridge(&self, client: ClientMeta) -> Bridge {
+    pub(crate) fn bridge(&self, client: &ClientMeta) -> Bridge {
         Bridge::new(self.launcher.clone(), self.place.clone(), client)
     }
 

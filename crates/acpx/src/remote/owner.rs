@@ -61,8 +61,8 @@ mod system {
     const LISTS: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
 
     pub(super) fn owner(ends: Ends, home: &str) -> Owner {
-        let lists = LISTS.iter().filter_map(|list| fs::read_to_string(list).ok());
-        let Some(listed) = lists.filter_map(|list| Listed::find(&list, ends)).next() else {
+        let mut lists = LISTS.iter().filter_map(|list| fs::read_to_string(list).ok());
+        let Some(listed) = lists.find_map(|list| Listed::find(&list, ends)) else {
             return Owner::Hidden;
         };
         if listed.user != rustix::process::getuid().as_raw() {

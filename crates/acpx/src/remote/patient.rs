@@ -141,7 +141,7 @@ mod tests {
             tokio::time::sleep(PATIENCE / 2).await;
             far.read_exact(&mut [0; 8]).await.unwrap();
         };
-        let (told, _) = tokio::join!(near.write_all(&[0; 8]), late);
+        let (told, ()) = tokio::join!(near.write_all(&[0; 8]), late);
         told.unwrap();
         let began = Instant::now();
         let error = near.write_all(&[0; 8]).await.unwrap_err();

@@ -49,7 +49,7 @@ impl Connection {
         let room = self.room(None).await?;
         match self.host.engine.adopt(new, call.session.clone()).await {
             Ok(_) => {
-                room.is_of(record);
+                room.filled_by(record);
                 Ok(())
             }
             Err(SessionError::Agent(AgentError::NotRestored { .. })) => Err(fault::unknown(record)),
@@ -72,7 +72,7 @@ impl Connection {
         let (agent, environment) = (moved.unwrap_or(kept.agent), meta.start.take_environment());
         let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
         let opened = self.host.fork(&record, new).await?;
-        room.is_of(opened.session.record_id());
+        room.filled_by(opened.session.record_id());
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);
         let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);

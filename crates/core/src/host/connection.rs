@@ -84,7 +84,7 @@ impl Connection {
         let session = self.host.engine.attach(record, &given).await;
         let session = session.map_err(|error| self.refused(&error))?;
         if session.status().agent_pid.is_none() {
-            self.room(Some(record)).await?.is_of(record);
+            self.room(Some(record)).await?.filled_by(record);
         }
         Ok((session, given))
     }
@@ -139,7 +139,7 @@ impl Connection {
             None => self.host.open(new).await?,
             Some(shell) => self.host.open_in_shell(new, shell).await?,
         };
-        room.is_of(opened.session.record_id());
+        room.filled_by(opened.session.record_id());
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);
         let with_seq = meta.start.with_seq;

@@ -211,7 +211,7 @@ pub(super) struct Room(Option<(Arc<Host>, String)>);
 
 impl Room {
     /// This session has it.
-    pub(super) fn is_of(mut self, record: &RecordId) {
+    pub(super) fn filled_by(mut self, record: &RecordId) {
         if let Some((host, who)) = self.0.take() {
             host.shares.give_back(&who, Some(record.clone()));
         }

@@ -163,7 +163,7 @@ impl Connection {
         }
         let room = self.room(Some(opened.session.record_id())).await?;
         let how = opened.session.wake(opened.given.clone()).await.map_err(|error| self.refused(&error))?;
-        room.is_of(opened.session.record_id());
+        room.filled_by(opened.session.record_id());
         Ok(Some(how))
     }
 

@@ -71,8 +71,8 @@ enum Stopped {
 
 impl Bridge {
     /// A bridge to the host of a home. Of the client it says this to every host.
-    pub fn new(launcher: Launcher, place: HostPlace, client: ClientMeta) -> Self {
-        let client = serde_json::to_string(&client).expect("a client has only text, numbers and lists");
+    pub fn new(launcher: Launcher, place: HostPlace, client: &ClientMeta) -> Self {
+        let client = serde_json::to_string(client).expect("a client has only text, numbers and lists");
         Self { launcher, place, client: Said::InGreeting(client) }
     }
 
