@@ -58,11 +58,6 @@ pub(super) fn ends_turn(message: &Message) -> bool {
         && is("state", r#""idle""#)
 }
 
-/// The session that a message is about.
-pub(super) fn session_of(json: &str) -> Option<String> {
-    serde_json::from_str(&json[locate(json, &[Step::Key("sessionId")])?]).ok()
-}
-
 /// Whether a request asks for the conversation before its answer.
 pub(super) fn replays(method: &str, message: &Message) -> bool {
     let params = message.params().unwrap_or_default();
