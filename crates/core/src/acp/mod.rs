@@ -22,4 +22,5 @@ pub use content::{StateUpdate, content, prompt_text, state_update, update, updat
 pub use cursor::Cursor;
 pub use passing::Besides;
 pub(crate) use passing::pass_on_params;
+pub use passing::session_of;
 pub use reading::read as read_error;

@@ -18,7 +18,6 @@ use crate::model::{
 
 use crate::store::StoreError;
 
-use super::Disk;
 use super::advice::{Advice, Advisor, Asked, QuestionKind};
 use super::agent::{self, Farewell, Leftover};
 use super::history;

@@ -198,6 +198,17 @@ pub(super) fn not_allowed(what: &str) -> CallError {
     passed_on(RpcError::INVALID_REQUEST, format!("a program that an agent started may not {what}"), fault)
 }
 
+/// One who is elsewhere has as many sessions as it may.
+pub(super) fn too_many_sessions(most: usize) -> CallError {
+    let hint = "close a session, or wait until one is parked".to_owned();
+    let fault = FaultMeta { code: "TOO_MANY_SESSIONS".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    passed_on(
+        RpcError::INVALID_REQUEST,
+        format!("a client from elsewhere has {most} sessions at work"),
+        fault,
+    )
+}
+
 /// An error that may be an agent's: then it is passed on in the agent's words, and ours stand beside them.
 fn of_agent(number: i64, message: String, fault: FaultMeta) -> CallError {
     let Some(acp) = &fault.acp else { return passed_on(number, message, fault) };

@@ -5,11 +5,9 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
 use crate::acp::Cursor;
 use crate::model::Seq;
-use crate::wire::splice::{self, Splice, Step, locate};
+use crate::wire::splice::{self, Object, Splice, Step, locate, text_of};
 use crate::wire::{Message, RpcId, encode};
 
 /// Withdraws a request, in either direction.
@@ -37,16 +35,15 @@ pub(super) fn with_request_id(message: &Message, name: &str) -> Option<String> {
     with_params(message, &splice::put(params, &path, &encode::json_string(name))?)
 }
 
+/// The name of a prompt, if it has one.
+pub(super) fn request_id_of(message: &Message) -> Option<String> {
+    let params = message.params()?;
+    serde_json::from_str(&params[locate(params, &["_meta", "acpx", "requestId"].map(Step::Key))?]).ok()
+}
+
 /// The same message under another id.
 pub(super) fn with_id(message: &Message, id: &RpcId) -> Option<String> {
     replaced(message, message.id_range()?, id.as_str())
-}
-
-/// An update without the number of its event. What happened earlier still says when; what happens now need not.
-pub(super) fn without_seq(message: &Message, is_replay: bool) -> Option<String> {
-    let params = splice::without(message.params()?, &["_meta", "acpx", "seq"])?;
-    let at = if is_replay { None } else { splice::without(&params, &["_meta", "acpx", "at"]) };
-    with_params(message, at.as_ref().unwrap_or(&params))
 }
 
 /// Whether an update of version 2 tells that the session has nothing more to do.
@@ -61,11 +58,6 @@ pub(super) fn ends_turn(message: &Message) -> bool {
         && is("state", r#""idle""#)
 }
 
-/// The session that a message is about.
-pub(super) fn session_of(json: &str) -> Option<String> {
-    serde_json::from_str(&json[locate(json, &[Step::Key("sessionId")])?]).ok()
-}
-
 /// Whether a request asks for the conversation before its answer.
 pub(super) fn replays(method: &str, message: &Message) -> bool {
     let params = message.params().unwrap_or_default();
@@ -75,9 +67,14 @@ pub(super) fn replays(method: &str, message: &Message) -> bool {
     method == "session/load" || method == "session/resume" && says_from()
 }
 
-/// The number of an event that an answer tells: the last that its client knows of.
-pub(super) fn told_seq(result: &str) -> Option<u64> {
-    serde_json::from_str(&result[locate(result, &["_meta", "acpx", "seq"].map(Step::Key))?]).ok()
+/// The number of an event that an answer tells: the last that its client knows of. The answer to a turn that failed
+/// tells it too.
+pub(super) fn told_seq(answer: &Message) -> Option<u64> {
+    let (told, path): (_, &[Step<'_>]) = match (answer.result(), answer.error()) {
+        (Some(result), _) => (result, &["_meta", "acpx", "seq"].map(Step::Key)),
+        (None, error) => (error?, &["data", "acpx", "turn", "seq"].map(Step::Key)),
+    };
+    serde_json::from_str(&told[locate(told, path)?]).ok()
 }
 
 /// The request that a withdrawal names.
@@ -91,25 +88,43 @@ pub(super) fn withdrawal(id: &RpcId) -> String {
     encode::notification(CANCEL_REQUEST, &format!(r#"{{"requestId":{id}}}"#))
 }
 
-/// Whose update it is, and the number of its event if that is told.
-pub(super) fn update_seq(message: &Message) -> Option<(String, Option<u64>)> {
-    #[derive(Deserialize)]
-    struct Update<'a> {
-        #[serde(borrow, rename = "sessionId")]
-        session: Cow<'a, str>,
-        #[serde(default, rename = "_meta")]
-        meta: Option<UpdateMeta>,
+/// What a bridge reads of an update.
+pub(super) struct UpdateHead<'a> {
+    message: &'a Message,
+    params: Object<'a>,
+    pub(super) session: Cow<'a, str>,
+    /// The number of its event, if that is told.
+    pub(super) seq: Option<u64>,
+    /// The prompt whose words it is, by its name, if it tells a user's words as version 1 does.
+    pub(super) words_of: Option<Cow<'a, str>>,
+}
+
+impl<'a> UpdateHead<'a> {
+    /// Reads an update.
+    pub(super) fn read(message: &'a Message) -> Option<Self> {
+        let params = Object::read(message.params()?)?;
+        let session = text_of(params.value("sessionId")?)?;
+        let acpx = params.within("_meta").and_then(|meta| meta.within("acpx"));
+        let told = |name| acpx.as_ref().and_then(|acpx| acpx.value(name));
+        let seq = told("seq").and_then(|seq| serde_json::from_str(seq).ok());
+        let is_chunk = || {
+            let kind = params.within("update").and_then(|update| update.value("sessionUpdate"));
+            kind == Some(r#""user_message_chunk""#)
+        };
+        let words_of = told("requestId").filter(|_| is_chunk()).and_then(text_of);
+        Some(Self { message, params, session, seq, words_of })
     }
-    #[derive(Deserialize)]
-    struct UpdateMeta {
-        acpx: Option<SeqMeta>,
+
+    /// The update without the number. What happened earlier still says when; what happens now need not.
+    pub(super) fn without_seq(&self, is_replay: bool) -> Option<String> {
+        let names: &[&str] = if is_replay { &["seq"] } else { &["seq", "at"] };
+        let start = self.message.params_range()?.start;
+        let mut splice = Splice::new(self.message.line());
+        for cut in self.params.without(&["_meta", "acpx"], names)? {
+            splice.replace(start + cut.start..start + cut.end, "").ok()?;
+        }
+        Some(splice.finish())
     }
-    #[derive(Deserialize)]
-    struct SeqMeta {
-        seq: Option<u64>,
-    }
-    let update: Update<'_> = serde_json::from_str(message.params()?).ok()?;
-    Some((update.session.into_owned(), update.meta.and_then(|meta| meta.acpx?.seq)))
 }
 
 /// The params of a `session/resume` that takes up a session where its client has left off, made of those it was set

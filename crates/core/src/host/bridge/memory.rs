@@ -5,14 +5,17 @@
 
 use std::collections::HashMap;
 
+use crate::acp::session_of;
 use crate::wire::{Body, Message, RpcError, RpcId, encode};
 
 use super::super::fault;
 use super::super::turns;
-use super::edits;
+use super::edits::{self, UpdateHead};
 
 /// How much of what was asked is kept.
-const KEPT_BYTES: usize = 128 << 20;
+pub(super) const KEPT_BYTES: usize = 128 << 20;
+/// How much for a client from elsewhere, of which there are many at once.
+pub(super) const KEPT_BYTES_FROM_ELSEWHERE: usize = 4 << 20;
 /// How many requests of the client are kept, and how many sessions.
 const KEPT_REQUESTS: usize = 4096;
 const KEPT_SESSIONS: usize = 4096;
@@ -21,8 +24,10 @@ const HOSTS_ASKED: u32 = 3;
 
 /// The memory of one bridge.
 pub(super) struct Memory {
-    /// What the bridge says of its client in `initialize`.
-    client: String,
+    /// What the bridge says of its client in `initialize`, if it says it there.
+    client: Option<String>,
+    /// How much of what was asked may be kept.
+    most_bytes: usize,
     /// What the ids that the bridge gives begin with; no one else's do.
     prefix: String,
     given_ids: u64,
@@ -55,8 +60,10 @@ struct Asked {
     session: Option<String>,
     /// Whether the conversation is replayed before the answer.
     replays: bool,
-    /// The name that the bridge gave a prompt.
+    /// The name of a prompt.
     name: Option<String>,
+    /// Whether the bridge gave it that.
+    is_named_here: bool,
     is_cancelled: bool,
     hosts: u32,
 }
@@ -85,9 +92,10 @@ pub(super) enum Pass {
 
 impl Memory {
     /// Nothing was said yet. `client` is an object of JSON, `prefix` is nobody else's.
-    pub(super) fn new(client: String, prefix: String) -> Self {
+    pub(super) fn new(client: Option<String>, prefix: String, most_bytes: usize) -> Self {
         Self {
             client,
+            most_bytes,
             prefix,
             given_ids: 0,
             greeting: None,
@@ -194,27 +202,26 @@ impl Memory {
     }
 
     fn request(&mut self, id: &RpcId, method: &str, message: &Message) -> Pass {
-        let mut name = None;
         let line = match method {
             "initialize" => {
                 self.wants_seq = edits::wants_seq(message);
-                edits::with_client(message, &self.client)
+                self.client.as_deref().and_then(|client| edits::with_client(message, client))
             }
             "session/prompt" => {
                 let given = self.given_id();
-                let named = edits::with_request_id(message, &given);
-                name = named.is_some().then_some(given);
-                named
+                edits::with_request_id(message, &given)
             }
             _ => None,
         };
+        let is_named_here = method == "session/prompt" && line.is_some();
         let sent = line.and_then(|line| Message::parse(line).ok()).unwrap_or_else(|| message.clone());
         let line = sent.line().to_string();
         if self.open.len() < KEPT_REQUESTS && !self.open.contains_key(id) {
-            let room = KEPT_BYTES.saturating_sub(self.kept_bytes);
+            let name = if method == "session/prompt" { edits::request_id_of(&sent) } else { None };
+            let room = self.most_bytes.saturating_sub(self.kept_bytes);
             let request = Some(sent).filter(|sent| sent.line().len() <= room);
             self.kept_bytes += request.as_ref().map_or(0, |request| request.line().len());
-            let session = message.params().and_then(edits::session_of);
+            let session = message.params().and_then(session_of);
             let replays = edits::replays(method, message);
             if let Some(session) = session.as_ref().filter(|_| replays) {
                 // It is told anew, from the beginning that it wishes for.
@@ -222,15 +229,15 @@ impl Memory {
             }
             let (order, method, is_cancelled, hosts) = (self.asked, method.into(), false, 1);
             self.asked += 1;
-            let asked = Asked { order, method, request, session, replays, name, is_cancelled, hosts };
+            let asked =
+                Asked { order, method, request, session, replays, name, is_named_here, is_cancelled, hosts };
             self.open.insert(id.clone(), asked);
         }
         Pass::ToHost(line)
     }
 
     fn note_cancellation(&mut self, method: &str, message: &Message) {
-        let session =
-            if method == "session/cancel" { message.params().and_then(edits::session_of) } else { None };
+        let session = if method == "session/cancel" { message.params().and_then(session_of) } else { None };
         let request = if method == edits::CANCEL_REQUEST { edits::withdrawn(message) } else { None };
         if session.is_none() && request.is_none() {
             return;
@@ -257,16 +264,7 @@ impl Memory {
     fn notification(&mut self, method: &str, message: &Message) -> Pass {
         let as_it_is = || Pass::ToClient(message.line().to_string());
         match method {
-            "session/update" => {
-                let Some((session, Some(seq))) = edits::update_seq(message) else { return as_it_is() };
-                let is_meant = |asked: &Asked| asked.replays && asked.session.as_ref() == Some(&session);
-                let is_replay = self.open.values().any(is_meant);
-                self.told.insert(session, seq);
-                // The end of a turn tells its place to everybody.
-                let is_told = self.wants_seq || edits::ends_turn(message);
-                let line = if is_told { None } else { edits::without_seq(message, is_replay) };
-                line.map_or_else(as_it_is, Pass::ToClient)
-            }
+            "session/update" => self.update(message),
             edits::CANCEL_REQUEST => match edits::withdrawn(message) {
                 Some(request) => self.withdraw_question(&request),
                 None => as_it_is(),
@@ -274,6 +272,35 @@ impl Memory {
             // A name that its client does not know tells it nothing.
             turns::ACCEPTED if self.is_named_here(message) => Pass::Nothing,
             _ => as_it_is(),
+        }
+    }
+
+    fn update(&mut self, message: &Message) -> Pass {
+        let as_it_is = || Pass::ToClient(message.line().to_string());
+        let Some(update) = UpdateHead::read(message) else { return as_it_is() };
+        let session = &*update.session;
+        let is_meant = |asked: &Asked| asked.replays && asked.session.as_deref() == Some(session);
+        let is_replay = self.open.values().any(is_meant);
+        let is_own = |name: &str| !is_replay && self.has_asked(session, name);
+        let is_own = update.words_of.as_deref().is_some_and(is_own);
+        if let Some(seq) = update.seq {
+            self.note_told(session, seq);
+        }
+        if is_own {
+            // The client has said it to a host that is gone, and this one does not know yet whose words they are.
+            return Pass::Nothing;
+        }
+        // The end of a turn tells its place to everybody.
+        let is_told = update.seq.is_none() || self.wants_seq || edits::ends_turn(message);
+        let line = if is_told { None } else { update.without_seq(is_replay) };
+        line.map_or_else(as_it_is, Pass::ToClient)
+    }
+
+    /// The client knows what happened until this event.
+    fn note_told(&mut self, session: &str, seq: u64) {
+        match self.told.get_mut(session) {
+            Some(told) => *told = seq,
+            None => drop(self.told.insert(session.to_owned(), seq)),
         }
     }
 
@@ -285,15 +312,25 @@ impl Memory {
     fn is_named_here(&self, message: &Message) -> bool {
         let accepted = message.params().and_then(turns::read_accepted);
         let Some(super::super::FromHost::Accepted { request, .. }) = accepted else { return false };
-        self.open.values().any(|asked| asked.name.as_ref() == Some(&request))
+        self.open.values().any(|asked| asked.is_named_here && asked.name.as_ref() == Some(&request))
+    }
+
+    /// Whether the client waits for the answer to a prompt of this name.
+    fn has_asked(&self, session: &str, name: &str) -> bool {
+        let is_meant =
+            |asked: &Asked| asked.name.as_deref() == Some(name) && asked.session.as_deref() == Some(session);
+        self.open.values().any(is_meant)
     }
 
     fn answered(&mut self, asked: &Asked, message: &Message) {
+        if let Some(session) = asked.session.as_ref().filter(|_| &*asked.method == "session/prompt") {
+            self.tell_of(session, message);
+        }
         let Some(result) = message.result() else { return };
         match &*asked.method {
             "initialize" => self.greeting.clone_from(&asked.request),
             "session/new" | "session/fork" => {
-                if let Some(session) = edits::session_of(result) {
+                if let Some(session) = session_of(result) {
                     // Everything that is told of it is news.
                     self.told.entry(session.clone()).or_insert(0);
                     self.active(session, asked);
@@ -301,13 +338,8 @@ impl Memory {
             }
             "session/load" | "session/resume" => {
                 if let Some(session) = &asked.session {
-                    self.tell_of(session, result);
+                    self.tell_of(session, message);
                     self.active(session.clone(), asked);
-                }
-            }
-            "session/prompt" => {
-                if let Some(session) = &asked.session {
-                    self.tell_of(session, result);
                 }
             }
             "session/close" | "session/delete" => {
@@ -320,8 +352,8 @@ impl Memory {
     }
 
     /// The client knows what happened until the event that an answer tells.
-    fn tell_of(&mut self, session: &str, result: &str) {
-        if let Some(seq) = edits::told_seq(result) {
+    fn tell_of(&mut self, session: &str, answer: &Message) {
+        if let Some(seq) = edits::told_seq(answer) {
             let told = self.told.entry(session.to_owned()).or_insert(seq);
             *told = seq.max(*told);
         }
@@ -330,7 +362,8 @@ impl Memory {
     fn active(&mut self, session: String, asked: &Asked) {
         self.forget_setup(&session);
         let params = asked.request.as_ref().and_then(Message::params).unwrap_or_default();
-        let has_room = self.sessions.len() < KEPT_SESSIONS && self.kept_bytes + params.len() <= KEPT_BYTES;
+        let has_room =
+            self.sessions.len() < KEPT_SESSIONS && self.kept_bytes + params.len() <= self.most_bytes;
         if has_room && !params.is_empty() {
             self.kept_bytes += params.len();
             self.sessions.insert(session, Setup(params.into()));
