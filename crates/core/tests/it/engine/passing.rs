@@ -51,9 +51,16 @@ async fn a_request_reaches_the_agent_while_a_turn_runs_and_is_kept_with_its_answ
     let sent = received(&command).into_iter().find(|(method, _)| method == "session/set_mode").unwrap().1;
     assert_eq!(sent, json!({"sessionId": "s1", "modeId": "code", "x": 1.0}));
     let story = bench.story(session.record_id()).await;
-    let turn =
-        ["# turn_started", "> session/prompt", "> session/set_mode", "< result", "< result", "# turn_ended"];
-    assert_eq!(story[story.len() - 6..], turn);
+    let turn = [
+        "# turn_started",
+        "> session/prompt",
+        "> session/set_mode",
+        "< result",
+        "session/update current_mode_update",
+        "< result",
+        "# turn_ended",
+    ];
+    assert_eq!(story[story.len() - 7..], turn);
 }
 
 #[tokio::test]
