@@ -23,6 +23,27 @@ pub struct KeptEvents {
     until: Seq,
 }
 
+/// How much is worked on before others have their turn: all sessions of a host share one thread.
+const STRETCH_BYTES: usize = 64 << 10;
+
+/// What an event costs beside its bytes.
+const EVENT_BYTES: usize = 256;
+
+/// How much was worked on since others had their turn.
+#[derive(Default)]
+struct Stretch(usize);
+
+impl Stretch {
+    /// Counts an event that was worked on, and lets others work if it was enough for now.
+    async fn done(&mut self, event: &Event) {
+        self.0 += event.body.len() + EVENT_BYTES;
+        if self.0 >= STRETCH_BYTES {
+            self.0 = 0;
+            tokio::task::yield_now().await;
+        }
+    }
+}
+
 /// A page of events, in order.
 struct Pages<'a> {
     kept: &'a KeptEvents,
@@ -147,11 +168,12 @@ impl KeptEvents {
     /// What is to be told from an event on, and the last lineage row in it.
     async fn survey(&self, from: Seq) -> Result<(Survey, LineageIndex), StoreError> {
         let (mut survey, mut row) = (Survey::default(), LineageIndex::FIRST);
-        let mut pages = self.pages(from);
+        let (mut pages, mut stretch) = (self.pages(from), Stretch::default());
         while let Some(page) = pages.next().await? {
             for event in &page {
                 row = row.max(event.lineage);
                 survey.take(event);
+                stretch.done(event).await;
             }
         }
         Ok((survey, row))
@@ -160,10 +182,11 @@ impl KeptEvents {
     /// The ids that agents have used so far.
     async fn known_ids(&self) -> Result<KnownIds, StoreError> {
         let mut known = KnownIds::default();
-        let mut pages = self.pages(Seq::FIRST);
+        let (mut pages, mut stretch) = (self.pages(Seq::FIRST), Stretch::default());
         while let Some(page) = pages.next().await? {
             for event in &page {
                 known.take(event);
+                stretch.done(event).await;
             }
         }
         Ok(known)
@@ -207,10 +230,11 @@ pub(super) async fn standing(
 ) -> Result<SessionState, StoreError> {
     let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(Seq(before.0.saturating_sub(1))));
     let mut pages = kept.pages(kept.context_of(before).await?);
-    let mut state = SessionState::default();
+    let (mut state, mut stretch) = (SessionState::default(), Stretch::default());
     while let Some(page) = pages.next().await? {
         for event in &page {
             state.take(event);
+            stretch.done(event).await;
         }
     }
     Ok(state)
@@ -224,11 +248,12 @@ pub(super) async fn catch_up(
     from: Seq,
 ) -> Result<(), StoreError> {
     let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(Seq(from.0.saturating_sub(1))));
-    let mut pages = kept.pages(kept.context_of(from).await?);
+    let (mut pages, mut stretch) = (kept.pages(kept.context_of(from).await?), Stretch::default());
     while let Some(page) = pages.next().await? {
         for event in &page {
             teach(rendering, store, record, event).await?;
             rendering.pass_over(event);
+            stretch.done(event).await;
         }
     }
     Ok(())
@@ -239,6 +264,7 @@ pub(super) struct Replaying {
     kept: KeptEvents,
     replay: Option<Replay>,
     next: Seq,
+    stretch: Stretch,
 }
 
 impl Replaying {
@@ -259,7 +285,8 @@ impl Replaying {
         if row > LineageIndex::FIRST {
             rendering.learn(kept.known_ids().await?, row);
         }
-        Ok(Self { replay: Some(Replay::new(rendering, survey, from, bounds)), kept, next })
+        let replay = Some(Replay::new(rendering, survey, from, bounds));
+        Ok(Self { replay, kept, next, stretch: Stretch::default() })
     }
 
     /// The lines of the next page; `None` when all is told.
@@ -268,10 +295,13 @@ impl Replaying {
         let mut pages = self.kept.pages(self.next);
         let page = pages.next().await?;
         self.next = pages.next;
-        match page {
-            Some(page) => Ok(Some(page.iter().flat_map(|event| replay.take(event)).collect())),
-            None => Ok(self.replay.take().map(Replay::finish)),
+        let Some(page) = page else { return Ok(self.replay.take().map(Replay::finish)) };
+        let mut lines = Vec::new();
+        for event in &page {
+            lines.extend(replay.take(event));
+            self.stretch.done(event).await;
         }
+        Ok(Some(lines))
     }
 }
 

@@ -156,7 +156,10 @@ impl Replay {
         let Some(id) = line.head.tool_call else { return self.as_received(event, line) };
         let Some(call) = text_of(id) else { return self.as_received(event, line) };
         let key = (event.lineage, Box::from(&*call));
-        let tool = self.tools.entry(key.clone()).or_insert_with(|| Tool::new(event.turn));
+        let tool = self
+            .tools
+            .entry(key.clone())
+            .or_insert_with(|| Tool::new(event.turn, self.bounds.tool_output_bytes));
         match (line.head.kind, line.head.content) {
             (Kind::ToolContent, Some(content)) => tool.take_content(content),
             _ => tool.take(line.update, version(event)),
@@ -167,11 +170,7 @@ impl Replay {
         let Some(tool) = self.tools.remove(&key) else { return };
         let spoken = version(event);
         let is_first = [spoken, self.rendering.client.protocol] == [ProtocolVersion::V1; 2];
-        let telling = Telling {
-            is_over: self.is_over(tool.turn, spoken),
-            has_cancelled: !is_first,
-            output_bytes: self.bounds.tool_output_bytes,
-        };
+        let telling = Telling { is_over: self.is_over(tool.turn, spoken), has_cancelled: !is_first };
         let other = self.rendering.known.other(Sort::ToolCall, id, event.lineage);
         let id = other.map_or_else(|| id.get().to_owned(), |other| json_string(&other));
         let update = tool.update(&id, spoken, telling);

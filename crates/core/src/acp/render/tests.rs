@@ -235,6 +235,34 @@ fn output_of_a_tool_that_is_too_long_is_left_out_and_said_to_be() {
 }
 
 #[test]
+fn content_that_came_in_many_pieces_is_told_once_and_costs_no_more_than_its_bytes() {
+    let mut log = Log::new();
+    log.protocol = 2;
+    let item = json!({ "type": "content", "content": { "type": "text", "text": "x".repeat(100) } });
+    log.update(&format!(
+        r#"{{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"look","status":"completed","content":[ {item} ]}}"#
+    ));
+    let count = 20_000;
+    for _ in 1..count {
+        log.update(&format!(
+            r#"{{"sessionUpdate":"tool_call_content_chunk","toolCallId":"t","content":{item}}}"#
+        ));
+    }
+    let client =
+        Arc::new(ClientFacts { protocol: crate::model::ProtocolVersion::V2, ..ClientFacts::default() });
+    let told = updates(&log.replay_to(Arc::clone(&client), 1));
+    let mut expected = json!({
+        "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "look", "status": "completed",
+        "content": vec![item; count],
+    });
+    assert_eq!(told, [(count as u64, expected.clone())]);
+    let less = updates(&log.replay_as(client, 1, Bounds { tool_output_bytes: Some(4096) }));
+    expected.as_object_mut().unwrap().remove("content");
+    expected["_meta"] = json!({ "acpx": { "leftOut": ["content"] } });
+    assert_eq!(less, [(count as u64, expected)]);
+}
+
+#[test]
 fn an_id_that_an_earlier_acp_session_used_is_told_under_another_and_no_other_is() {
     let mut log = Log::new();
     let tool = |id: &str| {

@@ -12,8 +12,13 @@ use crate::wire::encode::json_string;
 
 /// Members that say what an update is; everything else is told of the call.
 const NAMES: [&str; 2] = ["sessionUpdate", "toolCallId"];
+/// The member that grows piece by piece.
+const CONTENT: &str = "content";
 /// Members that are a tool's output.
-const OUTPUT: [&str; 2] = ["content", "rawOutput"];
+const OUTPUT: [&str; 2] = [CONTENT, "rawOutput"];
+/// How many bytes of content that came piece by piece are joined at most, whatever a client wants: a call is one
+/// line, and no agent makes a line of ours longer than a line may be.
+const MOST_JOINED: usize = 16 << 20;
 
 /// A tool call as told so far: every field by its name, the last telling of each, as it was written.
 #[derive(Debug, Default)]
@@ -21,6 +26,13 @@ pub(super) struct Tool {
     /// The turn it began in.
     pub(super) turn: Option<TurnId>,
     fields: Vec<(Box<str>, Box<RawValue>)>,
+    /// The items of content that came one by one behind the field, each after a comma, so that many of them cost no
+    /// more than their bytes.
+    more: String,
+    /// Whether that was too much, and none of the content is kept.
+    is_too_long: bool,
+    /// Output that is longer is left out.
+    output_bytes: Option<usize>,
 }
 
 /// How the call is told.
@@ -30,13 +42,12 @@ pub(super) struct Telling {
     pub(super) is_over: bool,
     /// Whether the client's version has a word for that.
     pub(super) has_cancelled: bool,
-    /// Output that is longer is left out.
-    pub(super) output_bytes: Option<usize>,
 }
 
 impl Tool {
-    pub(super) fn new(turn: Option<TurnId>) -> Self {
-        Self { turn, fields: Vec::new() }
+    /// A call of which nothing is told yet. Output that is longer than this is left out.
+    pub(super) fn new(turn: Option<TurnId>, output_bytes: Option<usize>) -> Self {
+        Self { turn, output_bytes, ..Self::default() }
     }
 
     /// Takes another update. In version 1 null means that nothing is said of a field; in version 2, that it has no
@@ -53,28 +64,53 @@ impl Tool {
 
     /// Takes more content, behind what there is.
     pub(super) fn take_content(&mut self, content: &RawValue) {
-        let so_far = self.field("content").and_then(|list| list.trim().strip_prefix('[')?.strip_suffix(']'));
-        let list = match so_far.map(str::trim) {
-            None | Some("") => format!("[{}]", content.get()),
-            Some(items) => format!("[{items},{}]", content.get()),
-        };
-        if let Ok(list) = RawValue::from_string(list) {
-            self.set("content".into(), list);
+        let told = self.field(CONTENT).map_or(0, str::len);
+        let most = self.output_bytes.unwrap_or(usize::MAX).min(MOST_JOINED);
+        if self.is_too_long || told + self.more.len() + content.get().len() > most {
+            self.is_too_long = true;
+            self.more = String::new();
+            return;
         }
+        self.more.push(',');
+        self.more.push_str(content.get());
+    }
+
+    /// Puts the content that came one by one behind that which was told whole.
+    fn join_content(&mut self) {
+        let more = std::mem::take(&mut self.more);
+        if more.is_empty() {
+            return;
+        }
+        let told = self.field(CONTENT).and_then(|list| list.trim().strip_prefix('[')?.strip_suffix(']'));
+        let list = match told.map(str::trim) {
+            None | Some("") => format!("[{}]", more.trim_start_matches(',')),
+            Some(items) => format!("[{items}{more}]"),
+        };
+        self.set_json(CONTENT, &list);
+    }
+
+    /// Takes out output that is too long; what that was.
+    fn leave_out(&mut self) -> Vec<String> {
+        let (most, is_too_long) = (self.output_bytes.unwrap_or(usize::MAX), self.is_too_long);
+        let is_long = |(name, value): &mut (Box<str>, Box<RawValue>)| {
+            OUTPUT.contains(&&**name) && (value.get().len() > most || is_too_long && **name == *CONTENT)
+        };
+        let mut left_out: Vec<String> =
+            self.fields.extract_if(.., is_long).map(|(name, _)| json_string(&name)).collect();
+        let content = json_string(CONTENT);
+        if is_too_long && !left_out.contains(&content) {
+            left_out.push(content);
+        }
+        left_out
     }
 
     /// The update object that tells all of it. `id` is JSON.
     pub(super) fn update(mut self, id: &str, protocol: ProtocolVersion, telling: Telling) -> String {
         let mut ours = Vec::new();
-        if let Some(most) = telling.output_bytes {
-            let is_long = |(name, value): &mut (Box<str>, Box<RawValue>)| {
-                OUTPUT.contains(&&**name) && value.get().len() > most
-            };
-            let left_out: Vec<_> =
-                self.fields.extract_if(.., is_long).map(|(name, _)| json_string(&name)).collect();
-            if !left_out.is_empty() {
-                ours.push(format!(r#""leftOut":[{}]"#, left_out.join(",")));
-            }
+        self.join_content();
+        let left_out = self.leave_out();
+        if !left_out.is_empty() {
+            ours.push(format!(r#""leftOut":[{}]"#, left_out.join(",")));
         }
         if telling.is_over && !self.has_ended() {
             if telling.has_cancelled {
@@ -127,6 +163,10 @@ impl Tool {
     }
 
     fn set(&mut self, name: Box<str>, value: Box<RawValue>) {
+        if *name == *CONTENT {
+            // It is told whole, whatever it was before.
+            (self.more, self.is_too_long) = (String::new(), false);
+        }
         match self.fields.iter_mut().find(|(known, _)| *known == name) {
             Some((_, told)) => *told = value,
             None => self.fields.push((name, value)),
