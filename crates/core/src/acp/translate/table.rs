@@ -106,7 +106,7 @@ pub const TABLE: &[Row] = &[
     ),
     v2(
         "whole message, `user_message`, `agent_message`, `agent_thought`",
-        "chunks: of a message that only grew the rest, of one that changed all of it, under another id (`m~2`); what was shown before stays",
+        "chunks: of a message that only grew the rest, of one that changed all of it, under another id (`m#2`); what was shown before stays",
     ),
     v2("message that is cleared", "nothing; what it is told next has another id"),
     v2("`_meta` of a whole message", "in its first chunk; lost if there is none"),
@@ -116,7 +116,7 @@ pub const TABLE: &[Row] = &[
     ),
     v2(
         "update of the kind `\"tool_call_content_chunk\"`",
-        "`tool_call_update` with all of the content; of a call with more than 64 KiB the end, and a text that says so",
+        "`tool_call_update` with all of the content, at a pause, with the next update or at the end of the turn; of a call with more than 64 KiB the end, and a text that says so",
     ),
     v2(
         "`null` in a tool call",
