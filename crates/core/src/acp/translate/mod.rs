@@ -45,4 +45,4 @@ pub use servers::{servers_to_v1, servers_to_v2};
 pub use table::{Row, TABLE, table};
 pub use to_v1::{SetupAnswer, UpdatesToV1};
 pub use to_v2::UpdatesToV2;
-pub use turn::{idle_update, prompt_answer, requires_action_update, running_update};
+pub use turn::{idle_update, requires_action_update, running_update, stop_reason_to_v1};
