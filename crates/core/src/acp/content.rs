@@ -179,7 +179,8 @@ impl Block<'_> {
     }
 }
 
-fn chunk_content(content: &RawValue) -> ChunkContent {
+/// A block of content: its text, or the block itself if it is no text.
+pub(super) fn chunk_content(content: &RawValue) -> ChunkContent {
     let text = serde_json::from_str::<Block<'_>>(content.get()).ok().and_then(Block::into_text);
     text.map_or_else(|| ChunkContent::Block(content.get().into()), ChunkContent::Text)
 }

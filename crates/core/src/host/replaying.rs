@@ -7,9 +7,11 @@ use crate::acp::agent::ClientFacts;
 use crate::acp::render::{Bounds, KnownIds, Rendering, Replay, SessionState, Survey};
 use crate::acp::{Cursor, content};
 use crate::model::{
-    Content, Event, EventKind, Fact, LineageIndex, OwnMessageId, RecordId, Seq, TurnId, Update,
+    Content, Event, EventKind, Fact, LineageIndex, OwnMessageId, ProtocolVersion, RecordId, Seq, TurnId,
+    Update,
 };
 use crate::store::{Store, StoreError};
+use crate::wire::encode;
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;
@@ -86,6 +88,9 @@ impl KeptEvents {
 
     /// Where the last turns begin, so many of them.
     pub async fn last_turns(&self, count: u64) -> Result<Seq, StoreError> {
+        if count == 0 {
+            return Ok(self.until.next());
+        }
         let mut left = count;
         self.backwards(self.until.next(), |event| {
             let is_wanted = started(event).is_some() && {
@@ -165,9 +170,9 @@ impl KeptEvents {
         Pages { kept: self, next: from, until: self.until }
     }
 
-    /// What is to be told from an event on, and the last lineage row in it.
-    async fn survey(&self, from: Seq) -> Result<(Survey, LineageIndex), StoreError> {
-        let (mut survey, mut row) = (Survey::default(), LineageIndex::FIRST);
+    /// What is to be told a client of this version from an event on, and the last lineage row in it.
+    async fn survey(&self, from: Seq, client: ProtocolVersion) -> Result<(Survey, LineageIndex), StoreError> {
+        let (mut survey, mut row) = (Survey::of(client), LineageIndex::FIRST);
         let (mut pages, mut stretch) = (self.pages(from), Stretch::default());
         while let Some(page) = pages.next().await? {
             for event in &page {
@@ -240,15 +245,22 @@ pub(super) async fn standing(
     Ok(state)
 }
 
-/// Lets a rendering take in what it needs to go on from an event.
+/// Lets a rendering take in what it needs to go on from an event: what belongs to the turn that was last begun, or all
+/// of it for a client that is told the changes of whatever it was told before.
 pub(super) async fn catch_up(
     rendering: &mut Rendering,
     store: &Arc<dyn Store>,
     record: &RecordId,
     from: Seq,
 ) -> Result<(), StoreError> {
-    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(Seq(from.0.saturating_sub(1))));
-    let (mut pages, mut stretch) = (kept.pages(kept.context_of(from).await?), Stretch::default());
+    let last = Seq(from.0.saturating_sub(1));
+    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(last));
+    let before = kept.pages(last.max(Seq::FIRST)).next().await?.unwrap_or_default();
+    let start = match before.first() {
+        Some(event) if rendering.remembers_all(event) => Seq::FIRST,
+        _ => kept.context_of(from).await?,
+    };
+    let (mut pages, mut stretch) = (kept.pages(start), Stretch::default());
     while let Some(page) = pages.next().await? {
         for event in &page {
             teach(rendering, store, record, event).await?;
@@ -256,6 +268,8 @@ pub(super) async fn catch_up(
             stretch.done(event).await;
         }
     }
+    // The client has it: what it was told before is complete.
+    drop(rendering.settle());
     Ok(())
 }
 
@@ -276,10 +290,10 @@ impl Replaying {
         bounds: Bounds,
     ) -> Result<Self, StoreError> {
         let mut next = kept.context_of(from).await?;
-        let (mut survey, mut row) = kept.survey(next).await?;
+        let (mut survey, mut row) = kept.survey(next, client.protocol).await?;
         if survey.lacks_beginning() && next > Seq::FIRST {
             next = Seq::FIRST;
-            (survey, row) = kept.survey(next).await?;
+            (survey, row) = kept.survey(next, client.protocol).await?;
         }
         let mut rendering = Rendering::new(&kept.record, client);
         if row > LineageIndex::FIRST {
@@ -315,14 +329,22 @@ fn started(event: &Event) -> Option<TurnId> {
 
 /// Whether an event belongs to a message that is told under this id.
 fn names(event: &Event, id: &str) -> bool {
+    // One that version 1 was told anew has the number of that behind it.
+    let told = id.rsplit_once('#').filter(|(_, revision)| revision.parse::<u32>().is_ok());
+    told.is_some_and(|(told, _)| is_said(event, told)) || is_said(event, id)
+}
+
+fn is_said(event: &Event, id: &str) -> bool {
     // One whose id an earlier ACP session had used is told with its row behind it.
     let given = id.strip_suffix(&format!("~{}", event.lineage)).unwrap_or(id);
-    // Few lines have the id in them, and only those are read.
-    let may_be = event.kind == EventKind::Update && event.body.contains(given);
+    // Few lines have the id in them as it is written there, and only those are read.
+    let written = encode::json_string(given);
+    let may_be = event.kind == EventKind::Update
+        && (event.body.contains(written.trim_matches('"')) || event.body.contains("\\u"));
     match may_be.then(|| content(event)) {
-        Some(Content::Update(Update::Chunk { message_id: Some(said), .. })) => {
-            *said == *id || *said == *given
-        }
+        Some(Content::Update(
+            Update::Chunk { message_id: Some(said), .. } | Update::Message { message_id: said, .. },
+        )) => *said == *id || *said == *given,
         _ => false,
     }
 }
