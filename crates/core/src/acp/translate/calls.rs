@@ -24,7 +24,7 @@ const MAX_ID_BYTES: usize = 1 << 10;
 /// The tool calls and terminals of a session.
 #[derive(Debug)]
 pub(super) struct Calls {
-    calls: Recent<ToolCall>,
+    recent: Recent<ToolCall>,
     told: Recent<()>,
     terminals: Recent<Terminal>,
 }
@@ -45,8 +45,8 @@ struct ToolCall {
 
 impl Calls {
     pub(super) fn new() -> Self {
-        let (calls, terminals) = (Recent::new(MAX_CALLS), Recent::new(MAX_TERMINALS));
-        Self { calls, told: Recent::new(MAX_TOLD), terminals }
+        let (recent, terminals) = (Recent::new(MAX_CALLS), Recent::new(MAX_TERMINALS));
+        Self { recent, told: Recent::new(MAX_TOLD), terminals }
     }
 
     /// A `tool_call_update`: the first of a call makes it. What is owed of its content is told with it.
@@ -64,15 +64,15 @@ impl Calls {
         } else if !is_owed {
             return Some(update.to_string());
         }
-        let Self { calls, terminals, .. } = self;
-        let call = calls.entry(&id);
+        let Self { recent, terminals, .. } = self;
+        let call = recent.entry(&id);
         update.set("content", call.shown(terminals));
         call.trim();
         Some(update.to_string())
     }
 
     /// A piece of content for a call. It is owed until something else is told, unless it makes the call.
-    pub(super) fn content_chunk(&mut self, mut chunk: Members<'_>) -> Option<Option<String>> {
+    pub(super) fn content_chunk(&mut self, mut chunk: Members<'_>) -> Option<String> {
         let id = chunk.text("toolCallId")?;
         let pieces = item_to_v1(chunk.get("content")?);
         let is_new = self.is_new(&id, &chunk);
@@ -81,14 +81,14 @@ impl Calls {
         if !is_new {
             call.is_owed = true;
             call.trim();
-            return Some(None);
+            return None;
         }
-        let Self { calls, terminals, .. } = self;
-        let call = calls.entry(&id);
+        let Self { recent, terminals, .. } = self;
+        let call = recent.entry(&id);
         chunk.set("content", call.shown(terminals));
         call.trim();
         call_to_v1(&mut chunk, is_new);
-        Some(Some(chunk.to_string()))
+        Some(chunk.to_string())
     }
 
     pub(super) fn terminal_update(&mut self, update: &Members<'_>) -> Option<()> {
@@ -107,13 +107,13 @@ impl Calls {
 
     /// Whether content has changed that was told before.
     pub(super) fn owes(&self) -> bool {
-        self.calls.values().any(|call| call.is_owed)
+        self.recent.values().any(|call| call.is_owed)
     }
 
     /// Tells the content that is owed.
     pub(super) fn settle(&mut self) -> Vec<String> {
-        let Self { calls, terminals, .. } = self;
-        let owed = calls.values().filter(|call| call.is_owed);
+        let Self { recent, terminals, .. } = self;
+        let owed = recent.values().filter(|call| call.is_owed);
         let told = owed.filter_map(|call| {
             let mut update = Members::new();
             update.set_text("sessionUpdate", "tool_call_update");
@@ -122,7 +122,7 @@ impl Calls {
             Some(update.to_string())
         });
         let told = told.collect();
-        for call in calls.values_mut() {
+        for call in recent.values_mut() {
             call.is_owed = false;
         }
         told
@@ -138,8 +138,8 @@ impl Calls {
     /// What is remembered of a call from here on.
     fn call(&mut self, id: &str, is_new: bool) -> &mut ToolCall {
         self.told.entry(id);
-        let is_forgotten = !is_new && !self.calls.contains(id);
-        let call = self.calls.entry(id);
+        let is_forgotten = !is_new && !self.recent.contains(id);
+        let call = self.recent.entry(id);
         call.is_cut |= is_forgotten;
         call.id = (id.len() <= MAX_ID_BYTES).then(|| id.into());
         call
@@ -148,7 +148,7 @@ impl Calls {
     /// The content of the calls that a terminal is part of has changed.
     fn owe(&mut self, terminal: &str) {
         let refers = |item: &Item| matches!(item, Item::Terminal(id) if **id == *terminal);
-        for call in self.calls.values_mut() {
+        for call in self.recent.values_mut() {
             call.is_owed |= call.content.iter().any(refers);
         }
     }

@@ -12,6 +12,7 @@ use super::members::{Members, items, list};
 use super::options::{commands_to_v1, is_mode_option, option_to_modes, option_to_v1};
 use super::plans::Plans;
 use super::recent::Recent;
+use super::repaired::repaired;
 use super::said::{Rest, Said};
 
 /// How many messages are remembered.
@@ -65,8 +66,7 @@ impl UpdatesToV1 {
     /// The `update` objects that say what this one says. A piece of a tool call's content, or of what its terminal
     /// shows, is not told by itself: it is [owed](Self::owes) until the next update that is none.
     pub fn update(&mut self, update: &str) -> Vec<Box<str>> {
-        let translated = self.translated(update).unwrap_or_default();
-        readable(translated)
+        readable(self.translated(&repaired(update)).unwrap_or_default())
     }
 
     /// Whether the content of a tool call has changed and was not told yet.
@@ -91,7 +91,7 @@ impl UpdatesToV1 {
             "agent_thought" => self.message("agent_thought_chunk", members)?,
             "tool_call_update" => vec![self.calls.update(members)?],
             "tool_call_content_chunk" => {
-                return Some(self.calls.content_chunk(members)?.into_iter().collect());
+                return Some(self.calls.content_chunk(members).into_iter().collect());
             }
             "terminal_update" => return self.calls.terminal_update(&members).map(|()| Vec::new()),
             "terminal_output_chunk" => return self.calls.terminal_output(&members).map(|()| Vec::new()),
