@@ -8,6 +8,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::acp::content::UpdateParams;
 use crate::wire::splice::{Splice, Step, locate};
 
 /// What a session offers, each as raw JSON. What the agent does not offer is not there.
@@ -32,12 +33,6 @@ struct Told<'a> {
 }
 
 #[derive(Deserialize)]
-struct UpdateParams<'a> {
-    #[serde(borrow)]
-    update: UpdateView<'a>,
-}
-
-#[derive(Deserialize)]
 struct UpdateView<'a> {
     #[serde(borrow, rename = "sessionUpdate")]
     kind: Cow<'a, str>,
@@ -59,7 +54,7 @@ impl Offered {
 
     /// The same after the params of a `session/update`.
     pub(super) fn after_update(&self, params: &str) -> Option<Self> {
-        let UpdateParams { update } = serde_json::from_str(params).ok()?;
+        let UpdateParams::<UpdateView<'_>> { update } = serde_json::from_str(params).ok()?;
         match &*update.kind {
             "current_mode_update" => self.in_mode(update.mode?.get()),
             "config_option_update" => self.told(None, update.config_options, None),
