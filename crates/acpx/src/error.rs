@@ -109,6 +109,15 @@ pub(crate) enum CliError {
         /// Whether there is TLS.
         tls: bool,
     },
+    /// Every web page that the user looks at could come in.
+    #[error("every web page would be let in, and there is no token")]
+    OpenToPages,
+    /// A program that an agent started wants what only its user may do.
+    #[error("a program that an agent started may not {what}")]
+    Inside {
+        /// What it wants to do.
+        what: &'static str,
+    },
     /// The URL of an agent cannot be used.
     #[error(transparent)]
     Address(#[from] AddressError),
@@ -297,7 +306,8 @@ impl CliError {
             Self::Config(error) => error.code(),
             Self::Token(error) => error.code(),
             Self::Tls(_) => "TLS_UNUSABLE",
-            Self::PublicAddress { .. } => "PUBLIC_ADDRESS",
+            Self::PublicAddress { .. } | Self::OpenToPages => "PUBLIC_ADDRESS",
+            Self::Inside { .. } => "NOT_ALLOWED",
             Self::Address(_) => "BAD_URL",
             Self::Relay(_) => "REMOTE_LOST",
             Self::Usage(_) | Self::NoPlace(_) => "USAGE",
@@ -337,6 +347,10 @@ impl CliError {
             Self::Tls(TlsError::NoRoots) => Some("set SSL_CERT_FILE to a file of certificates in PEM".into()),
             Self::Tls(_) => Some("give a chain and its key in PEM".into()),
             Self::PublicAddress { token, tls, .. } => Some(protect(*token, *tls).into()),
+            Self::OpenToPages => {
+                Some("make a token with acpx token new, or name the origins one by one".into())
+            }
+            Self::Inside { .. } => Some("ask from outside of the agent".into()),
             Self::Address(error) => Some(error.hint().into()),
             Self::Relay(error) => error.hint().map(Into::into),
             Self::NoPlace(_) => Some("sessions show says how far it goes".into()),
@@ -404,7 +418,7 @@ impl CliError {
 pub(crate) const MORE_TIME: &str = "give it more time with --timeout";
 
 /// An error with its causes, in one line.
-fn with_causes(error: &dyn Error) -> String {
+pub(crate) fn with_causes(error: &dyn Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

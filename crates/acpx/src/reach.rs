@@ -6,7 +6,7 @@ use std::future::Future;
 use std::io;
 use std::path::PathBuf;
 
-use acpx_core::host::meta::ClientMeta;
+use acpx_core::host::meta::{ClientMeta, ElsewhereMeta};
 use acpx_core::host::{Bridge, HostClient, HostError, HostLock, HostPlace, Launcher, published, running};
 use acpx_core::model::AgentSpec;
 use acpx_core::store::{Access, Reads, SqliteOptions, SqliteStore, StoreError};
@@ -66,8 +66,13 @@ impl Reach {
     }
 
     /// A bridge to the host for a client of its own.
-    pub(crate) fn bridge(&self, client: ClientMeta) -> Bridge {
+    pub(crate) fn bridge(&self, client: &ClientMeta) -> Bridge {
         Bridge::new(self.launcher.clone(), self.place.clone(), client)
+    }
+
+    /// A bridge to the host for a client from elsewhere.
+    pub(crate) fn bridge_from_elsewhere(&self, client: &ElsewhereMeta) -> Bridge {
+        Bridge::from_elsewhere(self.launcher.clone(), self.place.clone(), client)
     }
 
     fn pid(&self) -> String {

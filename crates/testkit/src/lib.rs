@@ -3,6 +3,7 @@
 //! The scripted agent is a program that plays a [`Script`] over its stdin and stdout: whatever an agent can do
 //! wrong is a script, so no test needs an agent of its own. [`TempHome`] is a home that leaves nothing behind.
 
+mod clock;
 mod command;
 mod home;
 pub mod player;
@@ -10,6 +11,7 @@ mod script;
 mod step;
 mod version_2;
 
+pub use clock::monotonic_nanos;
 pub use command::{built_program, children_of, received_lines, scripted_agent_command, starts_of};
 pub use home::TempHome;
 pub use script::Script;

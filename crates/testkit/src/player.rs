@@ -11,10 +11,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{Script, Step};
+use crate::{Script, Step, monotonic_nanos};
 
 /// The exit code of a script that met something it did not expect, or could not be read.
 const SCRIPT_FAILED: u8 = 64;
+/// Stands for the time at which the text is written.
+const NOW: &str = "{now}";
 /// How often a file is looked for.
 const POLL: Duration = Duration::from_millis(2);
 
@@ -252,7 +254,8 @@ impl Player {
     fn filled(&self, text: &str) -> String {
         let fill =
             |text: String, (name, value): (&String, &String)| text.replace(&format!("{{{name}}}"), value);
-        self.captured.iter().fold(text.to_owned(), fill)
+        let text = self.captured.iter().fold(text.to_owned(), fill);
+        if text.contains(NOW) { text.replace(NOW, &monotonic_nanos().to_string()) } else { text }
     }
 
     fn line(&mut self, line: &str) -> Result<(), Stop> {

@@ -1,12 +1,13 @@
 //! The agents that both programs are measured with: compiled, and as quick as an agent can be. What they take by
 //! themselves is measured over a bare pipe.
 
-use std::io::{BufRead, BufReader, Write};
-use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use acpx_testkit::{Script, TempHome, scripted_agent_command};
-use serde_json::{Value, json};
+use serde_json::json;
+
+use crate::client::Client;
 
 /// How many pieces the long answer has.
 pub(crate) const CHUNKS: u32 = 10_000;
@@ -31,6 +32,11 @@ impl Agents {
         let long = Script::new().flood(Some(CHUNKS.into())).end("end_turn");
         let first = serving(answering_at_once(), session, long);
         scripted_agent_command(&serving(Script::new(), session, first), &self.home)
+    }
+
+    /// One whose turns are all these steps.
+    pub(crate) fn with_turn(&self, turn: Script) -> Vec<String> {
+        scripted_agent_command(&serving(Script::new(), "s1", turn), &self.home)
     }
 
     /// One more that answers at once, with another session.
@@ -66,60 +72,28 @@ fn serving(script: Script, session: &str, turn: Script) -> Script {
     ])
 }
 
-/// An agent at the other end of a pipe, with nothing between.
+/// An agent at the other end of a pipe, with nothing between, and its session.
 pub(crate) struct BareAgent {
-    process: Child,
-    stdin: ChildStdin,
-    stdout: BufReader<ChildStdout>,
-    line: String,
+    pub(crate) client: Client,
+    pub(crate) session: String,
 }
 
 impl BareAgent {
     /// Starts it and makes a session.
     pub(crate) fn start(command: &[String]) -> Self {
-        let mut process = Command::new(&command[0])
-            .args(&command[1..])
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .spawn()
-            .expect("the agent starts");
-        let stdin = process.stdin.take().expect("its stdin is a pipe");
-        let stdout = process.stdout.take().expect("its stdout is a pipe");
-        let stdout = BufReader::with_capacity(64 * 1024, stdout);
-        let mut agent = Self { process, stdin, stdout, line: String::new() };
-        agent.ask("initialize", json!({ "protocolVersion": 1 }));
-        agent.lines(1);
-        agent.ask("session/new", json!({ "cwd": "/", "mcpServers": [] }));
-        agent.lines(1);
-        agent
+        let mut client = Client::start(Command::new(&command[0]).args(&command[1..]), 1);
+        let session = client.open();
+        Self { client, session }
     }
 
     /// Prompts it and reads the answer: so many updates, and the end of the turn.
     pub(crate) fn prompt(&mut self, updates: u64) -> Duration {
-        let started = Instant::now();
-        self.ask("session/prompt", json!({ "sessionId": "s1", "prompt": [] }));
-        self.lines(updates + 1);
-        started.elapsed()
+        self.client.prompt(&self.session, updates)
     }
 
     /// Lets it go, and waits until it is gone.
-    pub(crate) fn end(mut self) {
-        drop(self.stdin);
-        self.process.wait().expect("the agent ends");
-    }
-
-    #[expect(clippy::needless_pass_by_value, reason = "it is made for this call")]
-    fn ask(&mut self, method: &str, params: Value) {
-        let request = json!({ "jsonrpc": "2.0", "id": 1, "method": method, "params": params });
-        writeln!(self.stdin, "{request}").expect("the agent reads");
-    }
-
-    fn lines(&mut self, count: u64) {
-        for _ in 0..count {
-            self.line.clear();
-            let read = self.stdout.read_line(&mut self.line).expect("the agent writes");
-            assert!(read > 0, "the agent left before it answered");
-        }
+    pub(crate) fn end(self) {
+        self.client.end();
     }
 }
 

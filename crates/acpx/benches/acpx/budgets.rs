@@ -36,6 +36,8 @@ pub(crate) enum Measure {
     PerSecond,
     /// Our time over that of a loop over the same rows without acpx.
     OverBareLoop,
+    /// How many microseconds longer than without acpx, for the message in the middle.
+    MicrosMoreMedian,
 }
 
 impl fmt::Display for Limit {
@@ -57,6 +59,7 @@ impl fmt::Display for Measure {
             Self::OverOneRecord => "× with one record",
             Self::PerSecond => " a second",
             Self::OverBareLoop => "× a bare loop",
+            Self::MicrosMoreMedian => " µs more at the median",
         })
     }
 }
@@ -69,7 +72,9 @@ impl fmt::Display for Budget {
 }
 
 use Limit::{AtLeast, AtMost};
-use Measure::{Faster, FasterNet, Megabytes, OverBareLoop, OverEmpty, OverOneRecord, PerSecond};
+use Measure::{
+    Faster, FasterNet, Megabytes, MicrosMoreMedian, OverBareLoop, OverEmpty, OverOneRecord, PerSecond,
+};
 
 /// The start of the program.
 pub(crate) const VERSION: Budget =
@@ -106,9 +111,37 @@ pub(crate) const KEPT: Budget =
 /// A conversation from the store.
 pub(crate) const REPLAY: Budget =
     Budget { work: "replay of 100,000 updates", limits: &[AtMost(2.0, OverBareLoop)] };
+/// One message of an agent that waits for its next, to an editor.
+pub(crate) const FACE_MESSAGE: Budget =
+    Budget { work: "one update through `acpx acp`, one way", limits: &[AtMost(150.0, MicrosMoreMedian)] };
+/// One message of an editor to its agent, on the disk before it is there.
+pub(crate) const FACE_PROMPT: Budget =
+    Budget { work: "one prompt through `acpx acp`, one way", limits: &[AtMost(2000.0, MicrosMoreMedian)] };
+/// A fast agent behind an editor.
+pub(crate) const FACE_KEPT: Budget = Budget {
+    work: "280-byte updates through `acpx acp`, kept and passed on",
+    limits: &[AtLeast(100_000.0, PerSecond)],
+};
+/// A conversation told again to an editor.
+pub(crate) const FACE_REPLAY: Budget =
+    Budget { work: "replay of 100,000 updates through `acpx acp`", limits: &[AtLeast(100_000.0, PerSecond)] };
+/// The same in version 2, of an agent of version 1.
+pub(crate) const FACE_REPLAY_V2: Budget =
+    Budget { work: "the same to a client of version 2", limits: &[AtLeast(100_000.0, PerSecond)] };
+/// The same with nothing to join.
+pub(crate) const FACE_REPLAY_UNJOINED: Budget =
+    Budget { work: "the same if no two can be joined", limits: &[AtLeast(100_000.0, PerSecond)] };
+/// The same with nothing to join and each of them translated.
+pub(crate) const FACE_REPLAY_TRANSLATED: Budget = Budget {
+    work: "the same if no two can be joined, to version 2",
+    limits: &[AtLeast(50_000.0, PerSecond)],
+};
+/// A client that never reads.
+pub(crate) const STALLED: Budget =
+    Budget { work: "memory for a client that reads nothing", limits: &[AtMost(5.0, Megabytes)] };
 
 /// All of them, in the order of the report.
-pub(crate) const BUDGETS: [&Budget; 12] = [
+pub(crate) const BUDGETS: [&Budget; 20] = [
     &VERSION,
     &STATUS,
     &LIST,
@@ -121,4 +154,12 @@ pub(crate) const BUDGETS: [&Budget; 12] = [
     &MANY_RECORDS,
     &KEPT,
     &REPLAY,
+    &FACE_MESSAGE,
+    &FACE_PROMPT,
+    &FACE_KEPT,
+    &FACE_REPLAY,
+    &FACE_REPLAY_V2,
+    &FACE_REPLAY_UNJOINED,
+    &FACE_REPLAY_TRANSLATED,
+    &STALLED,
 ];

@@ -9,7 +9,10 @@
 
 mod agents;
 mod budgets;
+mod client;
 mod commands;
+mod face;
+mod latency;
 mod machine;
 mod memory;
 mod programs;
@@ -17,6 +20,7 @@ mod records;
 mod replay;
 mod report;
 mod samples;
+mod stalled;
 mod updates;
 
 use std::path::{Path, PathBuf};
@@ -86,5 +90,8 @@ fn measure(npm: Option<&Path>) -> Report {
     let npm_program = npm.map(Program::npm);
     records::measure(&Program::ours(), &Program::ours(), npm_program.as_ref(), &agents, &mut report);
     updates::measure(npm_rate, &mut report);
+    latency::measure(&agents, &mut report);
+    face::measure(&agents, &mut report);
+    stalled::measure(&agents, &mut report);
     report
 }

@@ -13,9 +13,9 @@ const SESSIONS: u32 = 100;
 
 /// The memory of a process, in megabytes.
 #[derive(Debug, Clone, Copy)]
-struct Memory {
+pub(crate) struct Memory {
     /// All of it that is in use.
-    resident: f64,
+    pub(crate) resident: f64,
     /// With what is shared split among those who share it.
     proportional: f64,
     /// What nobody else has.
@@ -48,7 +48,7 @@ impl Memory {
     }
 
     /// What one of so many adds to what there was.
-    fn growth(self, before: Self, count: f64) -> Self {
+    pub(crate) fn growth(self, before: Self, count: f64) -> Self {
         Self {
             resident: (self.resident - before.resident) / count,
             proportional: (self.proportional - before.proportional) / count,
@@ -83,6 +83,7 @@ fn live(program: &Program, agent: &[String]) {
     program.run(&["--agent", &agent, "prompt", "hi"]);
 }
 
-fn background(program: &Program) -> Option<Memory> {
+/// What the host has, or a process that npm acpx runs in the background.
+pub(crate) fn background(program: &Program) -> Option<Memory> {
     program.background().first().and_then(|pid| Memory::of(*pid))
 }

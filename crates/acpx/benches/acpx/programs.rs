@@ -10,6 +10,8 @@ use acpx_testkit::{TempHome, built_program};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
+use crate::client::Client;
+
 /// How long a process may take to go.
 const FAREWELL: Duration = Duration::from_secs(10);
 /// How often it is looked whether it has gone.
@@ -83,6 +85,11 @@ impl Program {
             .current_dir(self.home.join("work"))
             .stdin(Stdio::null());
         command
+    }
+
+    /// An editor's way to an agent, in this version of the protocol.
+    pub(crate) fn editor(&self, agent: &str, protocol: u8) -> Client {
+        Client::start(&mut self.command(&["--agent", agent, "acp"]), protocol)
     }
 
     /// Ends what runs in the background, so that the next prompt has to start it.

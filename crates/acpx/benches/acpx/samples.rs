@@ -9,7 +9,7 @@ use std::time::Duration;
 pub(crate) struct Samples(Vec<Duration>);
 
 impl Samples {
-    fn new(mut times: Vec<Duration>) -> Self {
+    pub(crate) fn new(mut times: Vec<Duration>) -> Self {
         times.sort();
         Self(times)
     }
@@ -24,8 +24,14 @@ impl Samples {
         self.least().as_secs_f64() / other.least().as_secs_f64()
     }
 
-    fn median(&self) -> Duration {
+    /// Half of them are shorter.
+    pub(crate) fn median(&self) -> Duration {
         self.0.get(self.0.len() / 2).copied().unwrap_or_default()
+    }
+
+    /// Of a hundred, one is longer.
+    pub(crate) fn p99(&self) -> String {
+        millis(self.0.get(self.0.len() * 99 / 100).copied().unwrap_or_default())
     }
 }
 

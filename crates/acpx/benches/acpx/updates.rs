@@ -45,19 +45,19 @@ fn replay(runtime: &Runtime, report: &mut Report) {
     report.add_floor("a bare loop over the same rows, parsed", &race.floor);
 }
 
-/// An update as agents send it, 280 bytes with its envelope.
-fn update() -> serde_json::Value {
+/// A piece of a message as agents send it, 280 bytes with its envelope.
+pub(crate) fn chunk(kind: &str) -> serde_json::Value {
     let text = "The quick brown fox jumps over the lazy dog, again and again, until the dog wakes up and asks what this is all about now.";
-    json!({"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": text}})
+    json!({"sessionUpdate": kind, "content": {"type": "text", "text": text}})
 }
 
 fn line() -> String {
-    let params = json!({"sessionId": "s1", "update": update()});
+    let params = json!({"sessionId": "s1", "update": chunk("agent_message_chunk")});
     json!({"jsonrpc": "2.0", "method": "session/update", "params": params}).to_string()
 }
 
 fn flooding_agent(home: &TempHome) -> Vec<String> {
-    let flood = Step::Flood { update: update(), count: Some(u64::from(UPDATES)) };
+    let flood = Step::Flood { update: chunk("agent_message_chunk"), count: Some(u64::from(UPDATES)) };
     let script =
         Script::new().initialize(json!({})).session_new("s1").prompt(|turn| turn.step(flood).end("end_turn"));
     scripted_agent_command(&script, home)

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use clap::{Args, Subcommand};
 
 use super::options::{OutputArgs, SessionArgs};
+use crate::remote::guard::read_origin;
 
 /// Be an agent for clients elsewhere, over WebSocket and HTTP
 #[derive(Debug, Args)]
@@ -28,7 +29,7 @@ pub(super) struct ServeArgs {
     #[arg(long)]
     pub(super) insecure_public: bool,
     /// Let web pages of this origin in, a scheme with a host; may be given several times
-    #[arg(long, value_name = "ORIGIN")]
+    #[arg(long, value_name = "ORIGIN", value_parser = read_origin)]
     pub(super) allow_origin: Vec<String>,
     /// Let clients have everything approved unseen
     #[arg(long)]

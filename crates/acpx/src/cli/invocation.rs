@@ -12,7 +12,7 @@ use super::options::{Format, OutputArgs, PermissionArgs, SessionArgs};
 use super::usage::UsageError;
 use super::verbs::{HostVerb, NamedArgs, SessionsVerb, Verb, WordArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
-use crate::remote::filter::Allowance;
+use crate::remote::server::Allowance;
 
 /// A command with its options.
 #[derive(Debug)]

@@ -25,7 +25,7 @@ pub(super) fn run(settings: Result<Settings, CliError>) -> ExitCode {
 
 fn serve(settings: &Settings) -> Result<(), CliError> {
     let client = ClientMeta::bridged(&settings.agent, for_agents(), settings.ttl, &settings.cwd);
-    let bridge = Reach::of_environment()?.bridge(client);
+    let bridge = Reach::of_environment()?.bridge(&client);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
     let bridged = runtime.block_on(async {

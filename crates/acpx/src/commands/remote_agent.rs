@@ -1,6 +1,7 @@
 //! `acpx remote-agent`: an agent on another machine, on stdin and stdout. The host starts it for an agent that is
 //! given as a URL; nobody has to type it.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -10,7 +11,7 @@ use crate::cli::Format;
 use crate::error::{CliError, Exit};
 use crate::output::{self, stdio};
 use crate::remote::address::Address;
-use crate::remote::client::Relay;
+use crate::remote::client::{Relay, RelayError};
 
 /// The variable that has the token for the other machine.
 const TOKEN: &str = "ACPX_REMOTE_TOKEN";
@@ -60,7 +61,13 @@ fn relay(args: &RemoteAgentArgs) -> Result<(), CliError> {
 }
 
 fn token_in(file: &Path) -> Result<String, CliError> {
-    let unreadable =
-        |source| CliError::System { doing: format!("read the token in {}", file.display()), source };
-    Ok(std::fs::read_to_string(file).map_err(unreadable)?.trim().to_owned())
+    let unreadable = |source| RelayError::TokenFile { file: file.to_owned(), source };
+    let bad = |why| unreadable(io::Error::new(io::ErrorKind::InvalidData, why));
+    if !file.is_absolute() {
+        // It would be another file wherever the agent is started.
+        return Err(bad("it is not an absolute path").into());
+    }
+    let text = std::fs::read_to_string(file).map_err(unreadable)?;
+    let token = text.trim();
+    if token.is_empty() { Err(bad("it is empty").into()) } else { Ok(token.to_owned()) }
 }

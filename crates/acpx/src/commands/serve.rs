@@ -10,9 +10,8 @@ use crate::error::{CliError, Exit};
 use crate::output::{self, Console, Serving};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on, for_agents};
-use crate::remote::filter::Allowance;
-use crate::remote::guard::{Guard, is_loopback};
-use crate::remote::server::{Server, listen};
+use crate::remote::guard::{ANY_ORIGIN, Guard, is_loopback};
+use crate::remote::server::{Allowance, Server, listen};
 use crate::remote::tls;
 use crate::remote::tokens::Tokens;
 use crate::settings::Settings;
@@ -37,12 +36,16 @@ pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode
     let ServeCommand { listen: address, tls, insecure_public, origins, allowance } = command;
     let reach = Reach::of_environment()?;
     reach.place.make_home()?;
+    let home = reach.place.name()?;
     let tokens = Tokens::of(reach.place.home());
     let is_loopback = is_loopback(address);
     let tokens_needed = tokens.are_needed()?;
     let is_protected = tokens_needed && tls.is_some();
     if !(is_loopback || insecure_public || is_protected) {
         return Err(CliError::PublicAddress { address, token: tokens_needed, tls: tls.is_some() });
+    }
+    if origins.iter().any(|origin| origin == ANY_ORIGIN) && !tokens_needed {
+        return Err(CliError::OpenToPages);
     }
     let acceptor = tls.map(|(certificate, key)| tls::acceptor(&certificate, &key)).transpose()?;
     let client = ClientMeta::bridged(&settings.agent, for_agents(), settings.ttl, &settings.cwd);
@@ -54,11 +57,17 @@ pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode
         let (listener, address) = listen(address).await.map_err(unusable)?;
         let serving = Serving { agent: settings.typed_agent(), address, is_secure: acceptor.is_some() };
         output::serving(&serving, &mut console)?;
+        if address.ip().is_unspecified() {
+            console.banner(&format!(
+                "{} is every address of this machine; clients use one of them",
+                address.ip()
+            ));
+        }
         if !tokens_needed {
             let whom = if is_loopback { "every program on this machine" } else { "everybody" };
             console.banner(&format!("there are no tokens, so {whom} can connect; acpx token new makes one"));
         }
-        let server = Server::new(reach.bridge(client), guard, tokens, allowance);
+        let server = Server::new(reach, home, client, guard, allowance);
         let stop = async {
             patience.over().await;
         };

@@ -2,6 +2,9 @@
 
 use std::process::ExitCode;
 
+use acpx_core::host::HostPlace;
+use acpx_core::tools::is_inside;
+
 use crate::cli::{OutputOptions, TokenCommand};
 use crate::error::{CliError, Exit};
 use crate::home::{acpx_home, make_private};
@@ -19,6 +22,11 @@ pub(super) fn run(
     let home = acpx_home()?;
     make_private(&home)?;
     let tokens = Tokens::of(&home);
+    let place = HostPlace::new(home, None, &std::env::temp_dir());
+    if is_inside(std::process::id(), &place.name()?) && !matches!(command, TokenCommand::List) {
+        // Whoever has a token is the user.
+        return Err(CliError::Inside { what: "make or revoke a token" });
+    }
     match command {
         TokenCommand::New { name } => {
             let (secret, token) = tokens.make(name.as_deref())?;

@@ -2,6 +2,7 @@
 //! version of the protocol each is spoken to.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use acpx_core::model::{AgentSpec, ProtocolVersion};
 
@@ -76,7 +77,12 @@ fn elsewhere(url: &Node<'_>, token_file: Option<Node<'_>>) -> Result<Vec<String>
         return Err(url.wrong("a URL that begins with wss://, ws://, https:// or http://"));
     }
     if let Some(file) = token_file {
-        words.extend(["--token-file".to_owned(), file.word()?]);
+        let path = file.word()?;
+        if !Path::new(&path).is_absolute() {
+            // It would be another file wherever the agent is started.
+            return Err(file.wrong("an absolute path"));
+        }
+        words.extend(["--token-file".to_owned(), path]);
     }
     Ok(words)
 }

@@ -118,6 +118,10 @@ fn a_wrong_type_of_an_agent_is_named_likewise() {
             r#"{"agents":{"foo":{"url":"wss://x","tokenFile":7}}}"#,
             "agents.foo.tokenFile must be a non-empty string",
         ),
+        (
+            r#"{"agents":{"foo":{"url":"wss://x","tokenFile":"token"}}}"#,
+            "agents.foo.tokenFile must be an absolute path",
+        ),
     ];
     for (text, message) in cases {
         assert_eq!(wrong(text), format!("/h/config.json: {message}"), "{text}");

@@ -38,6 +38,9 @@ pub(crate) enum AddressError {
     /// It has a name or a password in it, which would be kept with the session.
     #[error("the URL of the agent has a user's name in it")]
     Credentials,
+    /// It has a query in it, in which people put tokens, and which would be kept with the session.
+    #[error("the URL of the agent has a query in it")]
+    Query,
     /// Everybody on the way could read along.
     #[error("{url} leads to another machine without TLS")]
     Plain {
@@ -51,7 +54,9 @@ impl AddressError {
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::NoUrl { .. } => "it begins with wss://, ws://, https:// or http:// and a host",
-            Self::Credentials => "give a token as ACPX_REMOTE_TOKEN, or as tokenFile in the configuration",
+            Self::Credentials | Self::Query => {
+                "give a token as ACPX_REMOTE_TOKEN, or as tokenFile in the configuration"
+            }
             Self::Plain { .. } => "use wss:// or https://, or put --insecure behind the URL",
         }
     }
@@ -76,6 +81,9 @@ impl Address {
         }
         if !is_secure && !insecure && !is_this_machine(authority.as_str()) {
             return Err(AddressError::Plain { url: url.to_owned() });
+        }
+        if parts.path_and_query.as_ref().is_some_and(|path| path.query().is_some()) {
+            return Err(AddressError::Query);
         }
         let path = parts.path_and_query.map(|path| path.to_string()).filter(|path| path != "/");
         let path = path.unwrap_or_else(|| PATH.to_owned());
@@ -129,11 +137,9 @@ mod tests {
         let cases: &[(&str, bool, Read)] = &[
             ("wss://far.example/acp", false, Ok(("wss://far.example/acp", "far.example", 443))),
             ("wss://far.example", false, Ok(("wss://far.example/acp", "far.example", 443))),
-            (
-                "HTTPS://far.example:8443/x?y",
-                false,
-                Ok(("https://far.example:8443/x?y", "far.example", 8443)),
-            ),
+            ("HTTPS://far.example:8443/x", false, Ok(("https://far.example:8443/x", "far.example", 8443))),
+            ("wss://far.example/acp?token=word", false, Err(AddressError::Query)),
+            ("wss://far.example?", false, Err(AddressError::Query)),
             ("ws://127.0.0.1:7/acp", false, Ok(("ws://127.0.0.1:7/acp", "127.0.0.1", 7))),
             ("http://[::1]/", false, Ok(("http://[::1]/acp", "::1", 80))),
             ("ws://localhost", false, Ok(("ws://localhost/acp", "localhost", 80))),

@@ -8,10 +8,10 @@ use std::time::Duration;
 
 use acpx_core::wire::{Incoming, Message, Peer};
 use hyper::header::HeaderValue;
-use tokio::sync::{OwnedSemaphorePermit, watch};
+use tokio::sync::watch;
 use tokio::time::{Instant, timeout};
 
-use super::server::Server;
+use super::server::{Admission, Server};
 use super::streams::Streams;
 
 /// How long a client may leave a full stream unread.
@@ -38,16 +38,16 @@ impl HttpConnection {
         token: Option<String>,
         peer: Peer,
         (incoming, early): (Incoming, Vec<Message>),
-        place: OwnedSemaphorePermit,
+        admission: Admission,
     ) -> Arc<Self> {
         let connection = Arc::new(Self::new(token, peer));
         server.connections().insert(connection.id.clone(), Arc::clone(&connection));
-        let (begun, server) = (Arc::clone(&connection), Arc::clone(server));
-        tokio::spawn(async move {
-            begun.see_through(&server, incoming, early).await;
-            server.connections().remove(&begun.id);
+        let (begun, serving) = (Arc::clone(&connection), Arc::clone(server));
+        server.spawn(async move {
+            begun.see_through(&serving, incoming, early).await;
+            serving.connections().remove(&begun.id);
             begun.over();
-            drop(place);
+            drop(admission);
         });
         connection
     }
@@ -110,13 +110,6 @@ impl HttpConnection {
     async fn pass(&self, message: &Message) -> bool {
         let way = self.streams().way_of(message);
         timeout(SLOW, way.put(message.line().clone())).await.is_ok()
-    }
-
-    /// Answers a request of the client in the host's place.
-    pub(crate) async fn answer(&self, answer: Option<String>) {
-        if let Some(answer) = answer.and_then(|answer| Message::parse(answer).ok()) {
-            self.pass(&answer).await;
-        }
     }
 
     /// Waits until nobody has read or used it for a while.

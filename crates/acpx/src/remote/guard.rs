@@ -6,7 +6,11 @@
 use std::net::{IpAddr, SocketAddr};
 
 use hyper::header::{AUTHORIZATION, HOST, HeaderMap, HeaderName, ORIGIN};
+use hyper::http::uri::Authority;
 use hyper::{StatusCode, Uri};
+
+/// Allows every web page.
+pub(crate) const ANY_ORIGIN: &str = "*";
 
 /// What the door of a server is like.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +39,7 @@ pub(crate) enum Outside {
     #[error("requests of this Origin are not allowed")]
     Origin,
     /// The name it was asked under is not this machine's.
-    #[error("without a token the Host must be this machine itself")]
+    #[error("without a token the Host must be localhost or an address")]
     Host,
     /// Without a token, or with one that does not hold.
     #[error("a bearer token is needed")]
@@ -67,7 +71,9 @@ impl Guard {
         }
         match only(headers, &AUTHORIZATION).map_err(|()| Outside::Token)? {
             Some(value) => bearer(value).map(Shown::Secret).ok_or(Outside::Token),
+            // A name can be made to lead here by whoever has the name; an address cannot.
             None if self.is_loopback && !host.is_some_and(is_this_machine) => Err(Outside::Host),
+            None if !host.is_some_and(is_no_name) => Err(Outside::Host),
             None => Ok(Shown::Nothing),
         }
     }
@@ -79,7 +85,7 @@ impl Guard {
 
     /// Whether a web page was allowed by the user.
     pub(crate) fn allows(&self, origin: &str) -> bool {
-        self.origins.iter().any(|allowed| allowed == "*" || allowed.eq_ignore_ascii_case(origin))
+        self.origins.iter().any(|allowed| allowed == ANY_ORIGIN || allowed.eq_ignore_ascii_case(origin))
     }
 }
 
@@ -115,11 +121,34 @@ fn is_same_host(origin: &str, host: &str) -> bool {
 
 /// Whether a name with its port is one that no name server can give to anybody else.
 pub(crate) fn is_this_machine(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
+    let name = without_port(host);
+    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(is_own_address)
+}
+
+/// Whether it is an address, or the one name that is as good.
+fn is_no_name(host: &str) -> bool {
+    is_this_machine(host) || without_port(host).parse::<IpAddr>().is_ok()
+}
+
+fn without_port(host: &str) -> &str {
+    match host.strip_prefix('[') {
         Some(rest) => rest.split_once(']').map_or("", |(address, _)| address),
         None => host.split_once(':').map_or(host, |(name, _)| name),
+    }
+}
+
+/// What a web page is allowed by: `*` for every one, or the scheme and the host with perhaps a port.
+pub(crate) fn read_origin(text: &str) -> Result<String, &'static str> {
+    let is_origin = || {
+        let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"))?;
+        let authority = rest.parse::<Authority>().ok()?;
+        (authority.as_str() == rest && !authority.host().is_empty() && !rest.contains('@')).then_some(())
     };
-    name.eq_ignore_ascii_case("localhost") || name.parse().is_ok_and(is_own_address)
+    if text == ANY_ORIGIN || is_origin().is_some() {
+        Ok(text.to_owned())
+    } else {
+        Err("an origin is * or http:// or https:// with a host and perhaps a port, and nothing behind it")
+    }
 }
 
 #[cfg(test)]

@@ -7,22 +7,26 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::wire::{Incoming, Message, RpcId};
+use bytes::Buf;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use hyper::body::Body;
 use hyper::header::{self, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Method, Request, Response, StatusCode};
 use tokio::time::timeout;
 
+use super::bounds::Load;
 use super::connection::HttpConnection;
 use super::events::Reply;
-use super::filter::{self, Verdict};
 use super::guard::{Outside, Shown, only};
+use super::owner::Ends;
 use super::refusal::{Refusal, empty, json};
-use super::server::{Joined, Server};
+use super::server::{Caller, Joined, Server};
 use super::{CONNECTION, PATH, SESSION, as_line, longest_line, websocket};
 
 /// How long the body of a request may take.
 const BODY: Duration = Duration::from_mins(1);
+/// The longest first message: who has not begun a connection has little to say.
+const LONGEST_GREETING: usize = 256 * 1024;
 /// How long the host may take to answer `initialize`; it may have to be started.
 const GREETING: Duration = Duration::from_mins(2);
 /// What a page of another origin may send and see.
@@ -33,14 +37,14 @@ const FOR_PAGES: [(HeaderName, &str); 3] = [
 ];
 
 /// Answers a request.
-pub(crate) async fn answer<B>(server: &Arc<Server>, request: Request<B>) -> Response<Reply>
+pub(crate) async fn answer<B>(server: &Arc<Server>, ends: Ends, request: Request<B>) -> Response<Reply>
 where
     B: Body + Send + 'static,
     B::Data: Send,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let origin = request.headers().get(header::ORIGIN).cloned();
-    let mut response = respond(server, request).await.unwrap_or_else(|refusal| refusal.response());
+    let mut response = respond(server, ends, request).await.unwrap_or_else(|refusal| refusal.response());
     let allowed = |origin: &HeaderValue| origin.to_str().is_ok_and(|origin| server.guard.allows(origin));
     if let Some(origin) = origin.filter(allowed) {
         let headers = response.headers_mut();
@@ -51,7 +55,7 @@ where
     response
 }
 
-async fn respond<B>(server: &Arc<Server>, request: Request<B>) -> Result<Response<Reply>, Refusal>
+async fn respond<B>(server: &Arc<Server>, ends: Ends, request: Request<B>) -> Result<Response<Reply>, Refusal>
 where
     B: Body + Send + 'static,
     B::Data: Send,
@@ -64,12 +68,14 @@ where
     if request.method() == Method::OPTIONS {
         return Ok(empty(StatusCode::NO_CONTENT));
     }
-    let token = admit(server, shown).await?;
+    let caller = Caller { ends, token: admit(server, shown).await? };
     match *request.method() {
-        Method::POST => post(server, token, request).await,
-        Method::GET if websocket::is_wanted(request.headers()) => websocket::upgrade(server, token, request),
-        Method::GET => get(server, token.as_deref(), request.headers()),
-        Method::DELETE => delete(server, token.as_deref(), request.headers()),
+        Method::POST => post(server, caller, request).await,
+        Method::GET if websocket::is_wanted(request.headers()) => {
+            websocket::upgrade(server, caller, request).await
+        }
+        Method::GET => get(server, caller.token.as_deref(), request.headers()),
+        Method::DELETE => delete(server, caller.token.as_deref(), request.headers()),
         _ => Err(Refusal::Method),
     }
 }
@@ -95,7 +101,7 @@ async fn admit(server: &Server, shown: Shown<'_>) -> Result<Option<String>, Refu
 
 async fn post<B>(
     server: &Arc<Server>,
-    token: Option<String>,
+    caller: Caller,
     request: Request<B>,
 ) -> Result<Response<Reply>, Refusal>
 where
@@ -109,63 +115,77 @@ where
     if !kind.is_some_and(|kind| kind.eq_ignore_ascii_case("application/json")) {
         return Err(Refusal::ContentType);
     }
-    let message = read(body).await?;
-    let refused = match filter::judge(&message, server.allowance) {
-        Verdict::Passes(line) if message.method() == Some("initialize") && message.id().is_some() => {
-            return begin(server, token, line, &message).await;
-        }
-        Verdict::Passes(line) => Ok(Message::parse(line).map_err(Refusal::NotAMessage)?),
-        Verdict::Refused(_, answer) => Err(Some(answer)),
-        Verdict::Dropped => Err(None),
-    };
-    let connection = known(server, token.as_deref(), &head.headers)?;
-    let session = text(&head.headers, &SESSION)?;
-    let message_or_own = refused.as_ref().unwrap_or(&message);
-    let line = connection.streams().heard(message_or_own, session)?;
-    match refused {
-        Ok(_) => {
-            connection.peer.send(line).await.map_err(|_| Refusal::UnknownConnection)?;
-        }
-        Err(answer) => connection.answer(answer).await,
+    let load = server.load();
+    if !head.headers.contains_key(&CONNECTION) {
+        let message = read(body, LONGEST_GREETING, &load).await?;
+        let is_greeting = message.method() == Some("initialize") && message.id().is_some();
+        return if is_greeting { begin(server, caller, &message).await } else { Err(Refusal::NoConnection) };
     }
+    let connection = known(server, caller.token.as_deref(), &head.headers)?;
+    let session = text(&head.headers, &SESSION)?;
+    let message = read(body, longest_line(), &load).await?;
+    let line = connection.streams().heard(&message, session)?;
+    connection.peer.send(line).await.map_err(|_| Refusal::UnknownConnection)?;
     Ok(empty(StatusCode::ACCEPTED))
 }
 
 /// The message that a body is.
-async fn read<B>(body: B) -> Result<Message, Refusal>
+async fn read<B>(body: B, longest: usize, load: &Load) -> Result<Message, Refusal>
 where
     B: Body,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    if body.size_hint().lower() > longest_line() as u64 {
+    if body.size_hint().lower() > longest as u64 {
         return Err(Refusal::TooLong);
     }
-    let body =
-        timeout(BODY, Limited::new(body, longest_line()).collect()).await.map_err(|_| Refusal::Slow)?;
-    let body = body.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
-        Some(_) => Refusal::TooLong,
-        None => Refusal::Unreadable,
-    })?;
-    let body = body.to_bytes();
-    let text = std::str::from_utf8(&body).map_err(|_| Refusal::Unreadable)?;
+    let bytes =
+        timeout(BODY, gather(Limited::new(body, longest), load)).await.map_err(|_| Refusal::Slow)??;
+    let text = std::str::from_utf8(&bytes).map_err(|_| Refusal::Unreadable)?;
     Message::parse(as_line(text)).map_err(Refusal::NotAMessage)
+}
+
+/// The bytes of a body, as far as there is room for them.
+async fn gather<B>(body: Limited<B>, load: &Load) -> Result<Vec<u8>, Refusal>
+where
+    B: Body,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let mut body = std::pin::pin!(body);
+    let mut bytes = Vec::new();
+    while let Some(frame) = body.frame().await {
+        let frame = frame.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
+            Some(_) => Refusal::TooLong,
+            None => Refusal::Unreadable,
+        })?;
+        let Ok(mut data) = frame.into_data() else { continue };
+        if !load.add(data.remaining()) {
+            return Err(Refusal::NoRoom);
+        }
+        bytes.reserve(data.remaining());
+        while data.has_remaining() {
+            let part = data.chunk();
+            bytes.extend_from_slice(part);
+            let length = part.len();
+            data.advance(length);
+        }
+    }
+    Ok(bytes)
 }
 
 /// Begins a connection, and answers when the host has.
 async fn begin(
     server: &Arc<Server>,
-    token: Option<String>,
-    line: String,
+    caller: Caller,
     initialize: &Message,
 ) -> Result<Response<Reply>, Refusal> {
-    let Joined { peer, mut incoming, place } = server.join().ok_or(Refusal::Full)?;
-    peer.send(line).await.map_err(|_| Refusal::NoHost)?;
+    let Joined { peer, mut incoming, admission } = server.join(&caller).await?;
+    peer.send(initialize.line().to_string()).await.map_err(|_| Refusal::NoHost)?;
     let mut early = Vec::new();
     let answer = timeout(GREETING, greeting(&mut incoming, initialize.id(), &mut early)).await;
     let answer = answer.ok().flatten().ok_or(Refusal::NoHost)?;
     let mut response = json(answer.line().to_string());
     if answer.result().is_some() {
-        let connection = HttpConnection::begin(server, token, peer, (incoming, early), place);
+        let connection = HttpConnection::begin(server, caller.token, peer, (incoming, early), admission);
         response.headers_mut().insert(CONNECTION, connection.header());
     }
     Ok(response)

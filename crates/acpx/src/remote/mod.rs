@@ -2,16 +2,20 @@
 //! reaches agents elsewhere.
 //!
 //! Nothing of ACP is implemented here. A client from elsewhere is joined to the host by the same bridge as an editor
-//! on this machine; what is here decides who may come in ([`guard`], [`tokens`]), what may be said ([`filter`]), and
-//! how lines travel over WebSocket and over HTTP.
+//! on this machine; what is here decides who may come in ([`guard`], [`tokens`], [`owner`]), how much
+//! there may be of anybody ([`bounds`], [`patient`]), and how lines travel over WebSocket and over HTTP. What a client
+//! from elsewhere may say is decided where it is heard, in the host, which is told that it is one.
 
 pub(crate) mod address;
+pub(crate) mod bounds;
 pub(crate) mod client;
 pub(crate) mod connection;
 pub(crate) mod events;
-pub(crate) mod filter;
+pub(crate) mod frames;
 pub(crate) mod guard;
 pub(crate) mod http;
+pub(crate) mod owner;
+pub(crate) mod patient;
 pub(crate) mod refusal;
 pub(crate) mod server;
 pub(crate) mod streams;

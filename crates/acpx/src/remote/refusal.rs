@@ -62,6 +62,9 @@ pub(crate) enum Refusal {
     /// The server has as many clients as it may.
     #[error("there are as many clients as there may be")]
     Full,
+    /// The server has as much in its hands as it may.
+    #[error("there is no room for the message now")]
+    NoRoom,
     /// There is no host, and cannot be.
     #[error("the host cannot be reached")]
     NoHost,
@@ -78,7 +81,7 @@ impl Refusal {
             Self::Slow => StatusCode::REQUEST_TIMEOUT,
             Self::TooLong => StatusCode::PAYLOAD_TOO_LARGE,
             Self::Stream(NoStream::Busy) => StatusCode::CONFLICT,
-            Self::Tokens | Self::Full | Self::NoHost | Self::Message(BadMessage::TooMany) => {
+            Self::Tokens | Self::Full | Self::NoRoom | Self::NoHost | Self::Message(BadMessage::TooMany) => {
                 StatusCode::SERVICE_UNAVAILABLE
             }
             Self::Header(_)

@@ -9,7 +9,7 @@ use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use acpx_core::host::Bridge;
+use acpx_core::host::meta::{ClientMeta, ElsewhereMeta};
 use acpx_core::wire::{self, Incoming, Peer};
 use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
@@ -20,18 +20,29 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio_rustls::TlsAcceptor;
 
+use super::bounds::{Load, Share, Shares};
 use super::connection::HttpConnection;
-use super::filter::Allowance;
-use super::guard::Guard;
+use super::guard::{Guard, is_loopback};
 use super::http;
 use super::limits;
+use super::owner::{Ends, Owner};
+use super::patient::Patient;
+use super::refusal::Refusal;
 use super::tokens::Tokens;
+use crate::error::with_causes;
 use crate::output;
+use crate::reach::Reach;
 
 /// How many sockets are open at once. Others wait at the door.
 const SOCKETS: usize = 512;
+/// How many of them one address may have. This machine itself may have all: others come by it through a proxy.
+const SOCKETS_OF_ONE: usize = 128;
 /// How many clients are joined to the host at once.
 const CLIENTS: usize = 64;
+/// How many of them one token may have, or one address without a token.
+const CLIENTS_OF_ONE: usize = 32;
+/// How many bytes may have come, from all clients together, that are no messages yet.
+const ROOM: usize = 256 << 20;
 /// How much a client and its bridge have in flight.
 const PIPE: usize = 64 * 1024;
 /// How long a handshake or the head of a request may take.
@@ -51,9 +62,17 @@ const FAREWELL: Duration = Duration::from_secs(2);
 pub(crate) struct Server {
     pub(crate) guard: Guard,
     pub(crate) tokens: Tokens,
-    pub(crate) allowance: Allowance,
-    bridge: Arc<Bridge>,
+    reach: Reach,
+    /// The name of the home.
+    home: String,
+    /// What hosts are told of every client.
+    client: ElsewhereMeta,
     clients: Arc<Semaphore>,
+    /// How many of them each has.
+    shares: Arc<Shares<String>>,
+    room: Arc<Semaphore>,
+    /// What goes on beside the sockets, and ends with the server.
+    tasks: Mutex<JoinSet<()>>,
     http: Mutex<HashMap<String, Arc<HttpConnection>>>,
     /// What the tokens were when they were last looked at.
     known: watch::Sender<Known>,
@@ -73,18 +92,76 @@ struct Known {
 pub(crate) struct Joined {
     pub(crate) peer: Peer,
     pub(crate) incoming: Incoming,
-    pub(crate) place: OwnedSemaphorePermit,
+    pub(crate) admission: Admission,
+}
+
+/// That a client is one of those who may be there. Dropped, another may.
+pub(crate) struct Admission {
+    _permit: OwnedSemaphorePermit,
+    _share: Share<String>,
+}
+
+/// What the user lets clients from elsewhere do beyond the ordinary.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Allowance {
+    /// Let an agent do everything unasked.
+    pub(crate) approve_all: bool,
+    /// Start programs on this machine as MCP servers.
+    pub(crate) stdio_servers: bool,
+}
+
+/// Who has sent a request, once it is let in.
+#[derive(Debug, Clone)]
+pub(crate) struct Caller {
+    pub(crate) ends: Ends,
+    /// The token it came in by.
+    pub(crate) token: Option<String>,
+}
+
+impl Caller {
+    /// Who it is, so that what belongs to one can be bounded.
+    fn who(&self) -> String {
+        match &self.token {
+            Some(token) => format!("token {token}"),
+            None => format!("address {}", self.ends.theirs.ip().to_canonical()),
+        }
+    }
+
+    /// Whether it speaks for an agent of the home with this name. Whoever does not show itself is taken for one, unless
+    /// it has a token: that is the user's word.
+    fn is_confined(&self, home: &str) -> bool {
+        match self.ends.owner(home) {
+            Owner::Inside => true,
+            Owner::Outside => false,
+            Owner::Hidden => self.token.is_none(),
+        }
+    }
 }
 
 impl Server {
-    /// A server whose clients cross this bridge.
-    pub(crate) fn new(bridge: Bridge, guard: Guard, tokens: Tokens, allowance: Allowance) -> Arc<Self> {
+    /// A server of a home, whose clients have this in common.
+    pub(crate) fn new(
+        reach: Reach,
+        home: String,
+        client: ClientMeta,
+        guard: Guard,
+        allowance: Allowance,
+    ) -> Arc<Self> {
         Arc::new(Self {
             guard,
-            tokens,
-            allowance,
-            bridge: Arc::new(bridge),
+            tokens: Tokens::of(reach.place.home()),
+            home,
+            client: ElsewhereMeta {
+                client,
+                approve_all: allowance.approve_all,
+                stdio_servers: allowance.stdio_servers,
+                ..ElsewhereMeta::default()
+            },
+            reach,
             clients: Arc::new(Semaphore::new(CLIENTS)),
+            shares: Arc::default(),
+            room: Arc::new(Semaphore::new(ROOM)),
+            tasks: Mutex::default(),
             http: Mutex::default(),
             known: watch::Sender::default(),
             stopping: watch::Sender::default(),
@@ -99,6 +176,7 @@ impl Server {
         stop: impl Future<Output = ()>,
     ) {
         let sockets = Arc::new(Semaphore::new(SOCKETS));
+        let addresses = Arc::new(Shares::default());
         let mut tasks = JoinSet::new();
         tasks.spawn(Arc::clone(self).watch_tokens());
         let mut stop = std::pin::pin!(stop);
@@ -108,16 +186,24 @@ impl Server {
                 accepted = accept(&listener, &sockets) => accepted,
                 Some(_) = tasks.join_next() => continue,
             };
-            match socket {
-                Some((stream, place)) => {
-                    tasks.spawn(Arc::clone(self).serve_socket(stream, place, tls.clone()));
-                }
-                None => tokio::time::sleep(REST).await,
+            let Some((stream, ends, permit)) = socket else {
+                tokio::time::sleep(REST).await;
+                continue;
+            };
+            // Whoever has as many as it may is not heard.
+            if let Some(share) = addresses.take(&ends.theirs.ip(), most_sockets(ends)) {
+                let (server, tls) = (Arc::clone(self), tls.clone());
+                tasks.spawn(async move {
+                    server.serve_socket(stream, ends, tls).await;
+                    drop((permit, share));
+                });
             }
         }
         self.stopping.send_replace(true);
         // Whoever does not read what it is told is told no more.
         drop(tokio::time::timeout(FAREWELL, self.all_gone()).await);
+        let left = std::mem::take(&mut *self.tasks());
+        drop(left);
     }
 
     /// Waits until no client is joined to the host any more.
@@ -125,25 +211,20 @@ impl Server {
         drop(self.clients.acquire_many(u32::try_from(CLIENTS).unwrap_or(u32::MAX)).await);
     }
 
-    async fn serve_socket(
-        self: Arc<Self>,
-        stream: TcpStream,
-        _place: OwnedSemaphorePermit,
-        tls: Option<TlsAcceptor>,
-    ) {
+    async fn serve_socket(self: Arc<Self>, stream: TcpStream, ends: Ends, tls: Option<TlsAcceptor>) {
         // A message is a few bytes that somebody waits for.
         drop(stream.set_nodelay(true));
         match tls {
-            None => self.speak(TokioIo::new(stream)).await,
+            None => self.speak(ends, TokioIo::new(Patient::new(stream, PATIENCE))).await,
             Some(tls) => {
                 if let Ok(Ok(stream)) = tokio::time::timeout(PATIENCE, tls.accept(stream)).await {
-                    self.speak(TokioIo::new(stream)).await;
+                    self.speak(ends, TokioIo::new(Patient::new(stream, PATIENCE))).await;
                 }
             }
         }
     }
 
-    async fn speak(self: Arc<Self>, io: impl Read + Write + Unpin + Send + 'static) {
+    async fn speak(self: Arc<Self>, ends: Ends, io: impl Read + Write + Unpin + Send + 'static) {
         let mut builder = auto::Builder::new(TokioExecutor::new());
         builder.http1().timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(HEAD);
         builder
@@ -155,7 +236,7 @@ impl Server {
         let stopped = self.stopped();
         let service = service_fn(move |request| {
             let server = Arc::clone(&self);
-            async move { Ok::<_, Infallible>(http::answer(&server, request).await) }
+            async move { Ok::<_, Infallible>(http::answer(&server, ends, request).await) }
         });
         let mut connection = std::pin::pin!(builder.serve_connection_with_upgrades(io, service));
         tokio::select! {
@@ -168,21 +249,44 @@ impl Server {
         }
     }
 
-    /// Joins a client to the host; `None` if too many are.
-    pub(crate) fn join(&self) -> Option<Joined> {
-        let place = Arc::clone(&self.clients).try_acquire_owned().ok()?;
+    /// Joins a client to the host, unless too many are.
+    pub(crate) async fn join(self: &Arc<Self>, caller: &Caller) -> Result<Joined, Refusal> {
+        let permit = Arc::clone(&self.clients).try_acquire_owned().map_err(|_| Refusal::Full)?;
+        let who = caller.who();
+        let share = self.shares.take(&who, CLIENTS_OF_ONE).ok_or(Refusal::Full)?;
+        let (asking, home) = (caller.clone(), self.home.clone());
+        let confined = tokio::task::spawn_blocking(move || asking.is_confined(&home)).await;
+        // Whoever cannot be told to be the user is not taken for the user.
+        let confined = confined.unwrap_or(true);
+        let bridge =
+            self.reach.bridge_from_elsewhere(&ElsewhereMeta { who, confined, ..self.client.clone() });
         let (near, far) = tokio::io::duplex(PIPE);
-        let bridge = Arc::clone(&self.bridge);
         let stopped = self.stopped();
-        tokio::spawn(async move {
+        self.spawn(async move {
             let (source, target) = tokio::io::split(far);
             if let Err(error) = bridge.run(source, target, stopped).await {
-                output::log(&format!("no host for a client: {error}"));
+                output::log(&format!("no host for a client: {}", with_causes(&error)));
             }
         });
         let (source, target) = tokio::io::split(near);
         let (peer, incoming) = wire::connect(source, target, limits());
-        Some(Joined { peer, incoming, place })
+        Ok(Joined { peer, incoming, admission: Admission { _permit: permit, _share: share } })
+    }
+
+    /// Sees something through for as long as the server is there.
+    pub(crate) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        let mut tasks = self.tasks();
+        while tasks.try_join_next().is_some() {}
+        tasks.spawn(work);
+    }
+
+    fn tasks(&self) -> MutexGuard<'_, JoinSet<()>> {
+        self.tasks.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// What a client is about to send, out of what all may.
+    pub(crate) fn load(&self) -> Arc<Load> {
+        Load::new(Arc::clone(&self.room))
     }
 
     /// Waits until a client may stay no longer: its token is revoked, or it has none and now needs one, or the server
@@ -263,10 +367,16 @@ impl Server {
 async fn accept(
     listener: &TcpListener,
     sockets: &Arc<Semaphore>,
-) -> Option<(TcpStream, OwnedSemaphorePermit)> {
-    let place = Arc::clone(sockets).acquire_owned().await.ok()?;
-    let (stream, _) = listener.accept().await.ok()?;
-    Some((stream, place))
+) -> Option<(TcpStream, Ends, OwnedSemaphorePermit)> {
+    let permit = Arc::clone(sockets).acquire_owned().await.ok()?;
+    let (stream, theirs) = listener.accept().await.ok()?;
+    let ours = stream.local_addr().ok()?;
+    Some((stream, Ends { theirs, ours }, permit))
+}
+
+/// How many sockets may come from where this one does.
+fn most_sockets(ends: Ends) -> usize {
+    if is_loopback(ends.theirs) { SOCKETS } else { SOCKETS_OF_ONE }
 }
 
 /// Listens at an address.

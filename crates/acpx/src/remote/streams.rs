@@ -9,10 +9,9 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
+use acpx_core::acp::session_of;
 use acpx_core::wire::{Body, Message, RpcId, encode, splice};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
-
-use super::filter::session_of;
 
 /// How many lines a stream holds for its reader.
 const LINES: usize = 1024;

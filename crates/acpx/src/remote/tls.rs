@@ -50,8 +50,8 @@ pub(crate) fn acceptor(certificate: &Path, key: &Path) -> Result<TlsAcceptor, Tl
     Ok(TlsAcceptor::from(Arc::new(config)))
 }
 
-/// Makes TLS connections to whom this machine trusts.
-pub(crate) fn connector() -> Result<TlsConnector, TlsError> {
+/// Makes TLS connections to whom this machine trusts, for both versions of HTTP or for the older one alone.
+pub(crate) fn connector(http2: bool) -> Result<TlsConnector, TlsError> {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     roots.add_parsable_certificates(found.certs);
@@ -63,7 +63,8 @@ pub(crate) fn connector() -> Result<TlsConnector, TlsError> {
         .map_err(TlsError::Unusable)?
         .with_root_certificates(roots)
         .with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    let spoken: &[&[u8]] = if http2 { &[b"h2", b"http/1.1"] } else { &[b"http/1.1"] };
+    config.alpn_protocols = spoken.iter().map(|protocol| protocol.to_vec()).collect();
     Ok(TlsConnector::from(Arc::new(config)))
 }
 

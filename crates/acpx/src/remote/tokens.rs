@@ -66,7 +66,15 @@ impl TokenError {
     /// What a person can do next.
     pub(crate) fn hint(&self) -> &'static str {
         match self {
-            Self::File { .. } => "see that the file is yours; without it there are no tokens",
+            Self::File { source, .. } => match source.kind() {
+                io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                    "make room on the disk of the home"
+                }
+                io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
+                    "mend the file; without it there are no tokens, and nobody needs one"
+                }
+                _ => "see that the file and the home are yours to write",
+            },
             Self::TooMany => "remove tokens.json from the home when no token of it is needed any more",
             Self::Name => "name it after whoever gets it, as in --name laptop",
             Self::Unknown { .. } => "acpx token list has the ids",

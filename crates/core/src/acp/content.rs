@@ -114,6 +114,12 @@ struct SessionOf<'a> {
 
 /// Whether the params of an update name another session than this one.
 pub(super) fn is_foreign(params: &str, session: &AcpSessionId) -> bool {
+    // Almost all begin with ours, and need not be read to know it. A backslash could be the beginning of an escape.
+    let id = session.as_str();
+    let rest = params.strip_prefix(r#"{"sessionId":""#).and_then(|rest| rest.strip_prefix(id));
+    if rest.is_some_and(|rest| rest.starts_with('"')) && !id.contains('\\') {
+        return false;
+    }
     serde_json::from_str::<SessionOf<'_>>(params).is_ok_and(|named| named.session != session.as_str())
 }
 
@@ -281,5 +287,24 @@ mod tests {
             r#"[{"type":"text","text":"a"},{"type":"image","data":"x"},7,{"type":"text","text":"b"}]"#;
         assert_eq!(prompt_text(blocks), "ab");
         assert_eq!(prompt_text("not json"), "");
+    }
+
+    #[test]
+    fn an_update_is_foreign_if_it_names_another_session_however_that_is_written() {
+        let is_foreign = |params: &str, id: &str| is_foreign(params, &AcpSessionId::new(id).unwrap());
+        let rows = [
+            (r#"{"sessionId":"s1","update":{}}"#, "s1", false),
+            (r#"{"sessionId":"s11","update":{}}"#, "s1", true),
+            (r#"{"update":{}, "sessionId" : "s2"}"#, "s1", true),
+            (r#"{"update":{},"sessionId":"\u0073\u0031"}"#, "s1", false),
+            // The id has a backslash in it, and what is written is an escape.
+            (r#"{"sessionId":"a\u0041"}"#, r"a\u0041", true),
+            (r#"{"sessionId":"a\\u0041"}"#, r"a\u0041", false),
+            (r#"{"update":{}}"#, "s1", false),
+            ("null", "s1", false),
+        ];
+        for (params, id, expected) in rows {
+            assert_eq!(is_foreign(params, id), expected, "{params} {id}");
+        }
     }
 }

@@ -21,4 +21,5 @@ pub(crate) use content::carried_block;
 pub use content::{StateUpdate, content, prompt_text, state_update, update, update_v2};
 pub use cursor::Cursor;
 pub(crate) use passing::pass_on_params;
+pub use passing::session_of;
 pub use reading::read as read_error;

@@ -16,6 +16,11 @@ pub(crate) fn pass_on_params(params: &str, session: &str) -> Option<String> {
     Some(splice.finish())
 }
 
+/// The session that the params of a message, or its result, name.
+pub fn session_of(json: &str) -> Option<String> {
+    serde_json::from_str(&json[locate(json, &[Step::Key("sessionId")])?]).ok()
+}
+
 /// The params of a client's request, about the session that the agent calls so; `None` if they are no object, or one
 /// that names two sessions.
 pub(super) fn with_session(params: &str, session: &str) -> Option<String> {

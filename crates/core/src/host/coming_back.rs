@@ -5,7 +5,7 @@ use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
 use crate::engine::{NewSession, Servers, SessionError};
 use crate::model::{AgentError, RecordId};
 
-use super::connection::{Connection, for_agent, problem, read_meta, record_of, source};
+use super::connection::{Connection, for_agent, problem, record_of, source};
 use super::fault;
 use super::list;
 use super::meta::{NewMeta, RestoreMeta, ServersMeta};
@@ -16,10 +16,11 @@ impl Connection {
     /// offered to the connection's agent: if that has it, it becomes a record.
     pub(super) async fn look_for(&self, call: &RestoreCall) -> Result<(), CallError> {
         let record = record_of(&call.session);
+        self.may_have(call.mcp_servers.as_deref().unwrap_or_default())?;
         // An id that was deleted stays taken.
         let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
         let Some(kept) = kept else { return self.adopt(&record, call).await };
-        if kept.lifecycle.is_deleted() {
+        if kept.lifecycle.is_deleted() || !self.knows(&kept) {
             return Err(fault::unknown(&record));
         }
         let is_there =
@@ -35,7 +36,7 @@ impl Connection {
             // It is a session of ours, and two records of one would write to it at once.
             return Err(fault::unknown(record));
         }
-        let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
+        let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
         let list = call.mcp_servers.clone().unwrap_or_default();
         let mcp_servers = Servers { source: source(&meta.start)?, ..list.into() };
@@ -45,8 +46,12 @@ impl Connection {
             meta: for_agent(call.meta.as_deref()),
             ..NewSession::new(agent, call.cwd.clone(), environment)
         };
+        let room = self.room(None).await?;
         match self.host.engine.adopt(new, call.session.clone()).await {
-            Ok(_) => Ok(()),
+            Ok(_) => {
+                room.filled_by(record);
+                Ok(())
+            }
             Err(SessionError::Agent(AgentError::NotRestored { .. })) => Err(fault::unknown(record)),
             Err(error) => Err(self.refused(&error)),
         }
@@ -57,14 +62,17 @@ impl Connection {
     pub(super) async fn fork(&self, call: ForkCall, link: &ClientLink) -> Result<Opened, CallError> {
         let record = record_of(&call.session);
         let kept = self.host.engine.record(&record).await.map_err(|error| self.refused(&error))?;
-        let kept = kept.ok_or_else(|| fault::unknown(&record))?;
-        let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
+        let kept = kept.filter(|kept| self.knows(kept)).ok_or_else(|| fault::unknown(&record))?;
+        self.may_have(&call.mcp_servers)?;
+        let room = self.room(None).await?;
+        let mut meta: NewMeta = self.said(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
         let moved = self.agent_for(&kept, meta.agent.take()).filter(|agent| agent.key() == kept.agent.key());
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let (agent, environment) = (moved.unwrap_or(kept.agent), meta.start.take_environment());
         let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
         let opened = self.host.fork(&record, new).await?;
+        room.filled_by(opened.session.record_id());
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);
         let (updates, with_seq) = (!meta.start.without_updates, meta.start.with_seq);

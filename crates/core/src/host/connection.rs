@@ -5,7 +5,7 @@
 //! whatever its agent asks.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use serde::Deserialize;
@@ -27,7 +27,7 @@ use super::attachment::{Attachment, Gate, Gated, How, Telling, Updates};
 use super::defaults::Defaults;
 use super::fault;
 use super::list;
-use super::meta::{HostMeta, NewMeta, PROTOCOL, StartMeta};
+use super::meta::{ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
 use super::opening::Opened;
 use super::passed;
 use super::questions::{ConnectionId, Seat};
@@ -38,7 +38,9 @@ pub(super) struct Connection {
     pub(super) number: ConnectionId,
     /// Whether the client is a program that one of our agents started. Such a one may not decide what agents
     /// are allowed to do.
-    pub(super) confined: bool,
+    pub(super) started_inside: bool,
+    /// What the server said that let the client in from elsewhere, if it is from there.
+    pub(super) elsewhere: OnceLock<ElsewhereMeta>,
     pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
 }
@@ -67,9 +69,10 @@ pub(super) fn offer(version: &str) -> Offer {
 }
 
 impl Connection {
-    pub(super) fn new(host: Arc<Host>, confined: bool) -> Self {
+    pub(super) fn new(host: Arc<Host>, started_inside: bool) -> Self {
         let number = host.next_connection();
-        Self { host, number, confined, defaults: Defaults::default(), attached: Mutex::default() }
+        let (elsewhere, defaults) = (OnceLock::new(), Defaults::default());
+        Self { host, number, started_inside, elsewhere, defaults, attached: Mutex::default() }
     }
 
     /// The session of a record that this client has in use, and what it would start its agent with. A record that was
@@ -79,7 +82,11 @@ impl Connection {
             self.attachments().get(record).filter(|known| known.is_in_use()).map(|known| known.given.clone());
         let given = known.ok_or_else(|| fault::unknown(record))?;
         let session = self.host.engine.attach(record, &given).await;
-        session.map(|session| (session, given)).map_err(|error| self.refused(&error))
+        let session = session.map_err(|error| self.refused(&error))?;
+        if session.status().agent_pid.is_none() {
+            self.room(Some(record)).await?.filled_by(record);
+        }
+        Ok((session, given))
     }
 
     /// Tells this client what happens to a record, after the answer that comes first.
@@ -118,7 +125,9 @@ impl Connection {
     }
 
     async fn open(&self, call: NewCall, link: &ClientLink) -> Result<Opened, CallError> {
-        let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
+        let mut meta: NewMeta = self.said(call.meta.as_deref())?;
+        self.may_have(&call.mcp_servers)?;
+        let room = self.room(None).await?;
         let agent = self.defaults.agent(meta.agent.take());
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
         self.defaults.complete(&mut meta.start);
@@ -130,6 +139,7 @@ impl Connection {
             None => self.host.open(new).await?,
             Some(shell) => self.host.open_in_shell(new, shell).await?,
         };
+        room.filled_by(opened.session.record_id());
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);
         let with_seq = meta.start.with_seq;
@@ -139,7 +149,7 @@ impl Connection {
     /// A place among those who are asked, for a client that has a person before it: one that wants to be told
     /// updates, and that no agent has started.
     pub(super) fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
-        let can_be_asked = !self.confined && !start.without_updates;
+        let can_be_asked = !self.is_confined() && !start.without_updates;
         can_be_asked.then(|| self.host.askable.sit(record, self.number, link))
     }
 
@@ -196,6 +206,10 @@ impl Connection {
 }
 
 impl AgentService for Connection {
+    async fn before_initialize(&self, call: ExtensionCall) -> Result<String, CallError> {
+        self.let_in_from_elsewhere(call)
+    }
+
     async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
         let meta = self.defaults.take(client)?;
         self.offer_of_agent(&meta, client.protocol, to_everybody).await
@@ -221,6 +235,7 @@ impl AgentService for Connection {
     /// version 1 only knows of its own turns.
     async fn cancel_others(&self, session: AcpSessionId, link: ClientLink) {
         if link.client().protocol == ProtocolVersion::V2
+            && self.may_use(&record_of(&session)).await.is_ok()
             && let Ok(Some(session)) = self.host.engine.running(&record_of(&session)).await
             && session.status().has_work
         {
@@ -287,6 +302,10 @@ impl AgentService for Connection {
     /// The record is gone for everybody: whoever else has it in use finds an unknown session.
     async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         let record = record_of(&session);
+        if self.may_use(&record).await.is_err() {
+            // To this client it is not there, and what is not there is deleted.
+            return Ok(());
+        }
         let attachment = self.attachments().remove(&record);
         if let Some(attachment) = attachment {
             attachment.end().await;

@@ -1,7 +1,7 @@
 //! What a client said once, in `initialize`, for all its requests: the agent that is meant, and what it is started
 //! with. What a request says itself counts more.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use crate::acp::agent::{CallError, ClientFacts};
 use crate::model::{AbsolutePath, AgentSpec};
@@ -11,20 +11,33 @@ use super::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta};
 
 /// The defaults of one connection.
 #[derive(Default)]
-pub(super) struct Defaults(Mutex<Arc<ClientMeta>>);
+pub(super) struct Defaults {
+    said: Mutex<Arc<ClientMeta>>,
+    /// What somebody else has said of the client. Then it says nothing of itself.
+    settled: OnceLock<Arc<ClientMeta>>,
+}
 
 impl Defaults {
+    /// Whatever the client says of itself, this is what holds; the first that is said.
+    pub(super) fn settle(&self, client: ClientMeta) {
+        self.settled.get_or_init(|| Arc::new(client));
+    }
+
     /// Takes what a client says when it initializes. One that does so again has changed its mind.
     pub(super) fn take(&self, client: &ClientFacts) -> Result<Arc<ClientMeta>, CallError> {
+        if let Some(settled) = self.settled.get() {
+            return Ok(Arc::clone(settled));
+        }
         let meta: GreetingMeta = read_meta(client.meta.as_deref())?;
         let client = Arc::new(meta.client.unwrap_or_default());
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&client);
+        *self.said.lock().unwrap_or_else(PoisonError::into_inner) = Arc::clone(&client);
         Ok(client)
     }
 
     /// What the client said.
     pub(super) fn client(&self) -> Arc<ClientMeta> {
-        Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
+        let said = || Arc::clone(&self.said.lock().unwrap_or_else(PoisonError::into_inner));
+        self.settled.get().cloned().unwrap_or_else(said)
     }
 
     /// The agent of a request: the one that it names, or else the connection's.

@@ -178,6 +178,17 @@ pub(super) fn not_allowed(what: &str) -> CallError {
     passed_on(RpcError::INVALID_REQUEST, format!("a program that an agent started may not {what}"), fault)
 }
 
+/// One who is elsewhere has as many sessions as it may.
+pub(super) fn too_many_sessions(most: usize) -> CallError {
+    let hint = "close a session, or wait until one is parked".to_owned();
+    let fault = FaultMeta { code: "TOO_MANY_SESSIONS".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    passed_on(
+        RpcError::INVALID_REQUEST,
+        format!("a client from elsewhere has {most} sessions at work"),
+        fault,
+    )
+}
+
 fn passed_on(number: i64, message: String, acpx: FaultMeta) -> CallError {
     CallError::PassedOn(rpc_error(number, message, acpx))
 }

@@ -19,7 +19,7 @@ use crate::store::{RecordFilter, real_path_or_written};
 use crate::wire::RpcError;
 
 use super::Host;
-use super::connection::{Connection, acpx_meta, client_session, problem, read_meta};
+use super::connection::{Connection, acpx_meta, client_session, problem};
 use super::fault;
 use super::meta::{IdsMeta, ListMeta, NewMeta};
 
@@ -58,7 +58,7 @@ pub(super) async fn page(
 impl Connection {
     /// The agent whose sessions are listed, and how it would be started to be asked; `None` if all agents are meant.
     pub(super) fn listing(&self, call: &ListCall) -> Result<Option<NewSession>, CallError> {
-        let mut meta: NewMeta = read_meta(call.meta.as_deref())?;
+        let mut meta: NewMeta = self.said(call.meta.as_deref())?;
         let Some(agent) = self.defaults.agent(meta.agent.take()) else { return Ok(None) };
         self.defaults.complete(&mut meta.start);
         let anywhere = || AbsolutePath::new("/").expect("the root is an absolute path");

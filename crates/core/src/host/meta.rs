@@ -72,6 +72,26 @@ pub struct ClientMeta {
     pub seq: bool,
 }
 
+/// The params of `_acpx/elsewhere`: what a server says of a client that it let in from elsewhere, before the client
+/// says anything itself.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct ElsewhereMeta {
+    /// What holds for every request of the client, whatever the client says itself.
+    pub client: ClientMeta,
+    /// Who it is, so that what belongs to one can be bounded: a token, or an address.
+    pub who: String,
+    /// Whether it speaks for an agent of this home, and so decides nothing.
+    #[serde(skip_serializing_if = "is_false")]
+    pub confined: bool,
+    /// Whether it may let an agent do everything unasked.
+    #[serde(skip_serializing_if = "is_false")]
+    pub approve_all: bool,
+    /// Whether it may have programs started on this machine as MCP servers.
+    #[serde(skip_serializing_if = "is_false")]
+    pub stdio_servers: bool,
+}
+
 /// In `session/new`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -41,6 +41,7 @@ impl Connection {
         link: &ClientLink,
     ) -> Result<String, CallError> {
         match call.method.as_str() {
+            method if !self.has_method(method) => Err(CallError::UnknownMethod(call.method)),
             "_acpx/watch" => self.watch(read(&call)?, link).await,
             "_acpx/cancel" => self.cancel(read(&call)?).await,
             "_acpx/close" => self.close(read(&call)?).await,
@@ -109,6 +110,7 @@ impl Connection {
 
     async fn session(&self, id: &str) -> Result<Session, CallError> {
         let record = RecordId::new(id).map_err(|error| problem("sessionId", error.to_string()))?;
+        self.may_use(&record).await?;
         let session = self.host.engine.attach(&record, &RestoreSession::default()).await;
         session.map_err(|error: SessionError| self.refused(&error))
     }

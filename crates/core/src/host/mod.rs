@@ -11,6 +11,7 @@ mod coming_back;
 mod connection;
 mod defaults;
 mod door;
+mod elsewhere;
 mod error;
 mod fault;
 mod importing;
@@ -61,6 +62,7 @@ use crate::engine::{Engine, Question, SessionError};
 use crate::model::{McpServer, RecordId, Timestamp};
 use crate::store::Store;
 
+use elsewhere::Shares;
 use importing::Importer;
 use questions::{Askable, ConnectionId, TurnClient};
 use scopes::Scopes;
@@ -90,6 +92,7 @@ pub struct Host {
     scopes: Scopes,
     works: Works,
     askable: Arc<Askable>,
+    shares: Shares,
     /// Numbers the connections.
     connections: AtomicU64,
     server_file: ServerFile,
@@ -133,6 +136,7 @@ impl Host {
             scopes: Scopes::default(),
             works: Works::default(),
             askable: Arc::default(),
+            shares: Shares::default(),
             connections: AtomicU64::new(0),
             server_file,
             importer,

@@ -12,7 +12,7 @@ use crate::model::{AgentSpec, McpServer, ProtocolVersion, Record, RecordId, Seq}
 use crate::wire::WireError;
 
 use super::attachment::{self, Attachment, Form, Gate};
-use super::connection::{Connection, client_session, for_agent, problem, read_meta, record_of, source};
+use super::connection::{Connection, client_session, for_agent, problem, record_of, source};
 use super::fault;
 use super::meta::{AgentMeta, ReplayMeta, RestoreMeta};
 use super::opening::Opened;
@@ -34,7 +34,7 @@ impl Connection {
     ) -> Result<SessionSetup, CallError> {
         self.look_for(&call).await?;
         let client = call.session.clone();
-        let mut meta: RestoreMeta = read_meta(call.meta.as_deref())?;
+        let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
         let cursor = match (&call.replay_from, meta.replay_from.take()) {
             (Some(standard), _) => Cursor::read(standard, STANDARD_FIELD)?,
@@ -161,8 +161,10 @@ impl Connection {
         if meta.later {
             return Ok(None);
         }
-        let how = opened.session.wake(opened.given.clone()).await;
-        how.map(Some).map_err(|error| self.refused(&error))
+        let room = self.room(Some(opened.session.record_id())).await?;
+        let how = opened.session.wake(opened.given.clone()).await.map_err(|error| self.refused(&error))?;
+        room.filled_by(opened.session.record_id());
+        Ok(Some(how))
     }
 
     /// What a session is restored with. Servers that this client does not name come from where they came from.

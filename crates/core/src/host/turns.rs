@@ -22,7 +22,7 @@ use crate::store::Store;
 
 use super::FromHost;
 use super::attachment::{Attachment, OwnPrompt};
-use super::connection::{Connection, acpx_meta, for_agent, problem, read_meta, record_of};
+use super::connection::{Connection, acpx_meta, for_agent, problem, record_of};
 use super::fault;
 use super::meta::{FallbackMeta, InsertedMeta, PolicyMeta, PromptMeta, TurnMeta};
 use super::questions::Presence;
@@ -51,7 +51,7 @@ impl Connection {
     ) -> Result<PromptAnswer, CallError> {
         let record = record_of(&call.session);
         let (session, given) = self.attached(&record).await?;
-        let meta: PromptMeta = read_meta(call.meta.as_deref())?;
+        let meta: PromptMeta = self.said(call.meta.as_deref())?;
         let restore = RestoreSession { options: meta.wishes.into(), ..given };
         let prompt = self
             .prompt_of(&call, &meta)?
@@ -76,7 +76,7 @@ impl Connection {
                 Err(error) => break Err(error),
             };
             // A program that an agent started hears how its user's turn ends, and is not asked in its user's place.
-            let advisor = Some(advisor.clone()).filter(|_| !self.confined);
+            let advisor = Some(advisor.clone()).filter(|_| !self.is_confined());
             match session.join(&request, advisor).await {
                 Ok(Some(first)) => {
                     link.queued();
@@ -104,11 +104,11 @@ impl Connection {
 
     fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
         let policy = match meta.policy {
-            Some(PolicyMeta::ApproveAll) if self.confined => {
+            Some(PolicyMeta::ApproveAll) if self.is_confined() => {
                 return Err(fault::not_allowed("approve everything"));
             }
             Some(policy) => policy.into(),
-            None if self.confined => PermissionPolicy::default(),
+            None if self.is_confined() => PermissionPolicy::default(),
             None => PermissionPolicy::Ask,
         };
         if meta.wishes.fallback == Some(FallbackMeta::Reset) {

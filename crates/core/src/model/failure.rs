@@ -274,7 +274,9 @@ impl AgentError {
                 "report it to the makers of the agent; what is kept stays"
             }
             "AGENT_REFUSED" => "these are the agent's own words; do what they ask for, then try again",
-            "AGENT_EXITED_AT_START" => "run the agent's command by hand to see what it wants",
+            "AGENT_EXITED_AT_START" => {
+                "do what its last words ask for; if it has none, run its command by hand"
+            }
             "AGENT_DIED" | "AGENT_UNRESPONSIVE" => "the conversation is kept; the next prompt restores it",
             "SESSION_BUSY_ELSEWHERE" => "close the session where it is open, then try again",
             "AUTH_REQUIRED" => "log in with the agent's own program, then try again",

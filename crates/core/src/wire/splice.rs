@@ -2,7 +2,6 @@
 //!
 //! Nothing here panics on any text: a place that does not exist is `None` or a typed error.
 
-use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Range;
 
@@ -13,14 +12,14 @@ pub(crate) use super::message::range_in;
 
 mod members;
 
-pub use members::{put, without};
+pub use members::{Object, put, text_of, without};
 
 /// Replacements in one text, collected and then made at once.
 #[derive(Debug, Clone)]
 pub struct Splice<'a> {
     text: &'a str,
     /// By start and end; no two overlap.
-    edits: BTreeMap<(usize, usize), Box<str>>,
+    edits: Vec<((usize, usize), Box<str>)>,
 }
 
 /// Why a place cannot be replaced.
@@ -54,7 +53,7 @@ pub enum SpliceError {
 impl<'a> Splice<'a> {
     /// Nothing is replaced yet.
     pub fn new(text: &'a str) -> Self {
-        Self { text, edits: BTreeMap::new() }
+        Self { text, edits: Vec::new() }
     }
 
     /// Puts `with` in the place of a range. An empty range inserts. On an error nothing has changed.
@@ -67,23 +66,23 @@ impl<'a> Splice<'a> {
             return Err(SpliceError::InsideCharacter { range });
         }
         let key = (range.start, range.end);
-        let before = self.edits.range(..=key).next_back();
-        let after = self.edits.range(key..).next();
-        for (&(start, end), _) in before.into_iter().chain(after) {
+        let place = self.edits.partition_point(|(other, _)| *other < key);
+        let before = place.checked_sub(1).and_then(|before| self.edits.get(before));
+        for &((start, end), _) in before.into_iter().chain(self.edits.get(place)) {
             if (start, end) == key || (start < range.end && range.start < end) {
                 return Err(SpliceError::Overlap { range, other: start..end });
             }
         }
-        self.edits.insert(key, with.into());
+        self.edits.insert(place, (key, with.into()));
         Ok(self)
     }
 
     /// The text with every replacement made.
     pub fn finish(&self) -> String {
-        let added: usize = self.edits.values().map(|with| with.len()).sum();
+        let added: usize = self.edits.iter().map(|(_, with)| with.len()).sum();
         let mut out = String::with_capacity(self.text.len() + added);
         let mut kept = 0;
-        for (&(start, end), with) in &self.edits {
+        for &((start, end), ref with) in &self.edits {
             out.push_str(&self.text[kept..start]);
             out.push_str(with);
             kept = end;

@@ -5,25 +5,27 @@
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
+use acpx_core::acp::session_of;
 use acpx_core::wire::{Body as Said, Message, Peer, RpcId};
-use bytes::Bytes;
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Limited};
 use hyper::body::Incoming as Body;
-use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, HOST, HeaderValue};
-use hyper::{Method, Request, Response, StatusCode};
-use hyper_util::rt::TokioIo;
+use hyper::header::HeaderValue;
+use hyper::{Method, Response, StatusCode};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
-use super::super::filter::session_of;
 use super::super::{CONNECTION, SESSION, as_line, longest_line};
+use super::line::{Answer, Asked, Line};
 use super::sse::Events;
 use super::{FAREWELL, Near, Relay, RelayError};
 
 /// How much of the words of a refusal is shown.
 const WORDS: usize = 1024;
+/// How long a stream may say nothing. A server says every few seconds that it is there.
+const SILENCE: Duration = Duration::from_mins(1);
 /// How many sessions may wait for their streams.
 const BEGUN: usize = 64;
 
@@ -34,8 +36,10 @@ struct Far<'a> {
     connection: HeaderValue,
     /// The sessions whose streams were opened.
     open: HashSet<String>,
-    /// The streams being read. Each ends with why.
-    streams: JoinSet<Result<(), RelayError>>,
+    /// The sessions that were to end.
+    over: HashSet<String>,
+    /// The streams being read. Each ends with why, or with the session whose stream it was.
+    streams: JoinSet<Result<String, RelayError>>,
     begins: Begins,
     tell_begun: mpsc::Sender<String>,
 }
@@ -57,6 +61,7 @@ impl Relay {
             peer: &near.peer,
             connection,
             open: HashSet::new(),
+            over: HashSet::new(),
             streams: JoinSet::new(),
             begins: Begins::default(),
             tell_begun,
@@ -68,7 +73,7 @@ impl Relay {
                     biased;
                     Some(session) = begun.recv() => far.listen(Some(session)).await?,
                     Some(ended) = far.streams.join_next() => match ended {
-                        Ok(ended) => ended?,
+                        Ok(ended) => far.ended(&ended?)?,
                         Err(error) => return Err(self.lost(&error)),
                     },
                     inbound = near.incoming.recv() => match inbound {
@@ -85,7 +90,9 @@ impl Relay {
 
     /// Posts the first request; the connection it has begun, and its answer.
     async fn greet(&self, first: &Message) -> Result<(Option<HeaderValue>, String), RelayError> {
-        let response = self.ask(Method::POST, &[], first.line().to_string()).await?;
+        let response =
+            self.ask(Asked { method: Method::POST, headers: &[], body: first.line().to_string() }).await?;
+        let response = response.response;
         if response.status() != StatusCode::OK {
             return Err(self.refused(response).await);
         }
@@ -96,42 +103,14 @@ impl Relay {
         Ok((connection, as_line(answer)))
     }
 
-    /// Asks something, on a connection of its own.
-    async fn ask(
-        &self,
-        method: Method,
-        headers: &[(hyper::header::HeaderName, HeaderValue)],
-        body: String,
-    ) -> Result<Response<Body>, RelayError> {
-        let stream = TokioIo::new(self.connect().await?);
-        let shaken = self.in_time(hyper::client::conn::http1::handshake(stream)).await?;
-        let (mut sender, connection) = shaken.map_err(|error| self.foreign(&error))?;
-        // It ends with the response.
-        tokio::spawn(connection);
-        let accept = if method == Method::GET { "text/event-stream" } else { "application/json" };
-        let mut request = Request::new(Full::new(Bytes::from(body)));
-        let path = self.address.path().parse().map_err(|error| self.foreign(&error))?;
-        *request.uri_mut() = path;
-        let said = request.headers_mut();
-        said.insert(HOST, HeaderValue::from_str(self.address.authority()).map_err(|e| self.foreign(&e))?);
-        said.insert(ACCEPT, HeaderValue::from_static(accept));
-        if method == Method::POST {
-            said.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        }
-        if let Some(token) = &self.token {
-            said.insert(AUTHORIZATION, self.bearer(token)?);
-        }
-        said.extend(headers.iter().cloned());
-        *request.method_mut() = method;
-        self.in_time(sender.send_request(request)).await?.map_err(|error| self.lost(&error))
-    }
-
     async fn refused(&self, response: Response<Body>) -> RelayError {
         let status = response.status();
         let words = timeout(FAREWELL, Limited::new(response.into_body(), WORDS).collect()).await;
         let words = words.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes);
-        let words = words.map(|words| String::from_utf8_lossy(&words).into_owned()).unwrap_or_default();
-        RelayError::Refused { address: self.place(), status, words }
+        self.refused_with(
+            status,
+            &words.map(|words| String::from_utf8_lossy(&words).into_owned()).unwrap_or_default(),
+        )
     }
 }
 
@@ -145,13 +124,24 @@ impl Far<'_> {
         {
             self.listen(Some(session.clone())).await?;
         }
-        if let Said::Request { id, .. } = message.body()
-            && matches!(message.method(), Some("session/new" | "session/fork"))
-        {
-            self.begins.ids().insert(id.clone());
+        if let Said::Request { id, method, .. } = message.body() {
+            match (method.as_ref(), &session) {
+                ("session/new" | "session/fork", _) => {
+                    self.begins.ids().insert(id.clone());
+                }
+                ("session/close" | "session/delete", Some(session)) => {
+                    self.over.insert(session.clone());
+                }
+                // A session that goes on after all may not lose its stream.
+                (_, Some(session)) => {
+                    self.over.remove(session);
+                }
+                (_, None) => {}
+            }
         }
         let headers = self.headers(session.as_deref())?;
-        let response = self.relay.ask(Method::POST, &headers, message.line().to_string()).await?;
+        let asked = Asked { method: Method::POST, headers: &headers, body: message.line().to_string() };
+        let Answer { response, .. } = self.relay.ask(asked).await?;
         match response.status() {
             StatusCode::ACCEPTED | StatusCode::OK => Ok(()),
             _ => Err(self.relay.refused(response).await),
@@ -166,7 +156,8 @@ impl Far<'_> {
             return Ok(());
         }
         let headers = self.headers(session.as_deref())?;
-        let response = self.relay.ask(Method::GET, &headers, String::new()).await?;
+        let asked = Asked { method: Method::GET, headers: &headers, body: String::new() };
+        let Answer { response, line } = self.relay.ask(asked).await?;
         if response.status() != StatusCode::OK {
             return Err(self.relay.refused(response).await);
         }
@@ -175,9 +166,20 @@ impl Far<'_> {
             peer: self.peer.clone(),
             begins: self.begins.clone(),
             tell_begun: self.tell_begun.clone(),
+            _line: line,
         };
-        self.streams.spawn(stream.hear(response.into_body(), session.is_some()));
+        self.streams.spawn(stream.hear(response.into_body(), session));
         Ok(())
+    }
+
+    /// The stream of a session has ended. That is a loss, unless the session was to end.
+    fn ended(&mut self, session: &str) -> Result<(), RelayError> {
+        self.open.remove(session);
+        if self.over.remove(session) {
+            Ok(())
+        } else {
+            Err(self.relay.lost(&"the stream of a session has ended"))
+        }
     }
 
     fn headers(
@@ -196,7 +198,8 @@ impl Far<'_> {
     async fn end(mut self) {
         self.streams.shutdown().await;
         let headers = [(CONNECTION, self.connection.clone())];
-        drop(timeout(FAREWELL, self.relay.ask(Method::DELETE, &headers, String::new())).await);
+        let asked = Asked { method: Method::DELETE, headers: &headers, body: String::new() };
+        drop(timeout(FAREWELL, self.relay.ask(asked)).await);
     }
 }
 
@@ -206,13 +209,16 @@ struct Listening {
     peer: Peer,
     begins: Begins,
     tell_begun: mpsc::Sender<String>,
+    /// The line that the stream comes on, if it has one of its own.
+    _line: Option<Line>,
 }
 
 impl Listening {
     /// Says here what comes. That of a session may end when the session does; that of the connection may not.
-    async fn hear(self, mut body: Body, is_session: bool) -> Result<(), RelayError> {
+    async fn hear(self, mut body: Body, session: Option<String>) -> Result<String, RelayError> {
         let mut events = Events::default();
-        while let Some(frame) = body.frame().await {
+        let silent = |_| self.relay.lost(&"nothing was heard for too long");
+        while let Some(frame) = timeout(SILENCE, body.frame()).await.map_err(silent)? {
             let frame = frame.map_err(|error| self.relay.lost(&error))?;
             let Some(bytes) = frame.data_ref() else { continue };
             for event in events.take(bytes).map_err(|error| self.relay.foreign(&error))? {
@@ -224,7 +230,7 @@ impl Listening {
                 drop(self.peer.send(line).await);
             }
         }
-        if is_session { Ok(()) } else { Err(self.relay.lost(&"")) }
+        session.ok_or_else(|| self.relay.lost(&""))
     }
 }
 

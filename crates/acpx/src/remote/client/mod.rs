@@ -4,11 +4,14 @@
 //! To whoever started it, it is an agent like any other. When the connection is lost, the agent has died, and a
 //! session is restored with the next one.
 
+mod cookies;
 mod http;
+mod line;
 mod sse;
 mod websocket;
 
-use std::sync::Arc;
+use std::path::PathBuf;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 use std::{fmt, io};
 
@@ -16,11 +19,16 @@ use acpx_core::wire::{self, Incoming, Peer};
 use hyper::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
+use tokio::sync::{Mutex, OnceCell};
 use tokio::time::timeout;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls;
 use tokio_rustls::rustls::pki_types::ServerName;
 
 use super::address::{Address, Transport};
 use super::{limits, tls};
+use cookies::Cookies;
+use line::Line;
 
 /// How long it may take to reach the other machine, and each step of that.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -35,6 +43,24 @@ pub(crate) enum RelayError {
     Unreachable {
         /// Where.
         address: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// Whoever is there does not prove to be who is meant.
+    #[error("{address} cannot be trusted")]
+    Untrusted {
+        /// Where.
+        address: String,
+        /// Why not.
+        #[source]
+        source: io::Error,
+    },
+    /// The token for it cannot be had.
+    #[error("cannot read the token for the agent in {}", file.display())]
+    TokenFile {
+        /// The file that was named.
+        file: PathBuf,
         /// Why not.
         #[source]
         source: io::Error,
@@ -86,7 +112,13 @@ impl RelayError {
             Self::Unreachable { .. } | Self::Silent { .. } => {
                 Some("see that acpx serve runs there, and that the way is open")
             }
-            _ => None,
+            Self::Untrusted { .. } => Some(
+                "set SSL_CERT_FILE to a file with the certificate of whoever has signed that of the machine",
+            ),
+            Self::TokenFile { .. } => {
+                Some("put the token of that machine into the file, and name it from the root")
+            }
+            Self::Tls(_) | Self::Refused { .. } | Self::Foreign { .. } | Self::Lost { .. } => None,
         }
     }
 }
@@ -104,6 +136,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin + Send> Stream for S {}
 pub(crate) struct Relay {
     address: Address,
     token: Option<String>,
+    /// What secured connections are made with, once one is.
+    connector: OnceCell<TlsConnector>,
+    line: Mutex<Option<Line>>,
+    cookies: std::sync::Mutex<Cookies>,
 }
 
 /// What is said and heard on this side.
@@ -115,7 +151,8 @@ struct Near {
 impl Relay {
     /// The way to an address, with what lets us in there.
     pub(crate) fn new(address: Address, token: Option<String>) -> Arc<Self> {
-        Arc::new(Self { address, token })
+        let (connector, line, cookies) = (OnceCell::new(), Mutex::default(), std::sync::Mutex::default());
+        Arc::new(Self { address, token, connector, line, cookies })
     }
 
     /// Passes lines until whoever speaks here is done.
@@ -134,19 +171,32 @@ impl Relay {
         done
     }
 
-    async fn connect(&self) -> Result<Box<dyn Stream>, RelayError> {
+    /// A connection, and whether HTTP/2 is spoken on it.
+    async fn connect(&self) -> Result<(Box<dyn Stream>, bool), RelayError> {
         let (host, port) = (self.address.host(), self.address.port());
         let unreachable = |source| RelayError::Unreachable { address: self.place(), source };
         let stream = self.in_time(TcpStream::connect((host, port))).await?.map_err(unreachable)?;
         // A message is a few bytes that somebody waits for.
         drop(stream.set_nodelay(true));
         if !self.address.is_secure {
-            return Ok(Box::new(stream));
+            return Ok((Box::new(stream), false));
         }
         let name = ServerName::try_from(host.to_owned())
             .map_err(|error| unreachable(io::Error::new(io::ErrorKind::InvalidInput, error)))?;
-        let secured = self.in_time(tls::connector()?.connect(name, stream)).await?;
-        Ok(Box::new(secured.map_err(unreachable)?))
+        let is_http = self.address.transport == Transport::Http;
+        let connector = self.connector.get_or_try_init(|| async { tls::connector(is_http) }).await?;
+        let secured = self.in_time(connector.connect(name, stream)).await?;
+        let secured = secured.map_err(|source| {
+            let reason = source.get_ref().and_then(|reason| reason.downcast_ref::<rustls::Error>());
+            match reason {
+                Some(rustls::Error::InvalidCertificate(_)) => {
+                    RelayError::Untrusted { address: self.place(), source }
+                }
+                _ => unreachable(source),
+            }
+        })?;
+        let is_http2 = secured.get_ref().1.alpn_protocol() == Some(b"h2");
+        Ok((Box::new(secured), is_http2))
     }
 
     async fn in_time<T>(&self, work: impl Future<Output = T>) -> Result<T, RelayError> {
@@ -154,11 +204,27 @@ impl Relay {
     }
 
     fn foreign(&self, problem: &dyn fmt::Display) -> RelayError {
-        RelayError::Foreign { address: self.place(), problem: problem.to_string() }
+        RelayError::Foreign { address: self.place(), problem: self.hide(&problem.to_string()) }
     }
 
     fn lost(&self, reason: &dyn fmt::Display) -> RelayError {
-        RelayError::Lost { address: self.place(), reason: reason.to_string() }
+        RelayError::Lost { address: self.place(), reason: self.hide(&reason.to_string()) }
+    }
+
+    fn refused_with(&self, status: StatusCode, words: &str) -> RelayError {
+        RelayError::Refused { address: self.place(), status, words: self.hide(words) }
+    }
+
+    /// What the other side says, without the token, should it say that.
+    fn hide(&self, words: &str) -> String {
+        match &self.token {
+            Some(token) => words.replace(token.as_str(), "[token]"),
+            None => words.to_owned(),
+        }
+    }
+
+    fn cookies(&self) -> std::sync::MutexGuard<'_, Cookies> {
+        self.cookies.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn place(&self) -> String {

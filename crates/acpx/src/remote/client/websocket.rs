@@ -1,40 +1,41 @@
 //! An agent at the other end of a WebSocket.
 
-use std::time::Duration;
+use std::sync::Arc;
 
-use acpx_core::wire::{Incoming, Peer};
-use futures_util::stream::{SplitSink, SplitStream};
-use futures_util::{SinkExt, StreamExt};
+use acpx_core::wire::Peer;
+use futures_util::StreamExt;
+use futures_util::stream::SplitStream;
 use hyper::header::{AUTHORIZATION, HeaderValue};
-use tokio::time::{Instant, MissedTickBehavior, interval_at, timeout};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
+use tokio_tungstenite::client_async_with_config;
+use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
-use tokio_tungstenite::tungstenite::{Error, Message};
-use tokio_tungstenite::{WebSocketStream, client_async_with_config};
 
-use super::super::{as_line, websocket::config};
+use super::super::bounds::{Load, Weighed};
+use super::super::frames::{self, Heard, Socket, Unsaid, config};
 use super::{FAREWELL, Near, Relay, RelayError, Stream};
-
-/// How often the other side is asked whether it is there.
-const PING: Duration = Duration::from_secs(20);
-/// How long nothing may come from it, its answers to that included.
-const SILENCE: Duration = Duration::from_mins(1);
-
-type Socket = WebSocketStream<Box<dyn Stream>>;
 
 impl Relay {
     pub(super) async fn over_websocket(&self, near: &mut Near) -> Result<(), RelayError> {
-        let (mut sink, source) = self.upgraded().await?.split();
+        // There is one connection, and what may come on it is bounded by itself.
+        let load = Load::new(Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)));
+        let (mut sink, source) = self.upgraded(&load).await?.split();
         tokio::select! {
-            said = self.say(&mut sink, &mut near.incoming) => said?,
-            lost = self.hear(source, &near.peer) => return Err(lost),
+            unsaid = frames::say(&mut sink, &mut near.incoming) => match unsaid {
+                Unsaid::Over => {}
+                Unsaid::Slow => return Err(self.lost(&"what was said was not read")),
+                Unsaid::Gone(error) => return Err(self.lost(&error)),
+            },
+            lost = self.hear(source, &load, &near.peer) => return Err(lost),
         }
         // Whoever spoke here is done, and says so. Nobody may be left to hear it.
-        drop(timeout(FAREWELL, sink.close()).await);
+        drop(timeout(FAREWELL, futures_util::SinkExt::close(&mut sink)).await);
         Ok(())
     }
 
-    async fn upgraded(&self) -> Result<Socket, RelayError> {
-        let stream = self.connect().await?;
+    async fn upgraded(&self, load: &Arc<Load>) -> Result<Socket<Box<dyn Stream>>, RelayError> {
+        let stream = Weighed { stream: self.connect().await?.0, load: Arc::clone(load) };
         // The stream is secured already, so a request for a plain one is what goes through it.
         let url = format!("ws://{}{}", self.address.authority(), self.address.path());
         let mut request = url.into_client_request().map_err(|error| self.foreign(&error))?;
@@ -44,15 +45,10 @@ impl Relay {
         let shaken = self.in_time(client_async_with_config(request, stream, Some(config()))).await?;
         match shaken {
             Ok((socket, _)) => Ok(socket),
-            Err(Error::Http(response)) => Err(RelayError::Refused {
-                address: self.place(),
-                status: response.status(),
-                words: response
-                    .body()
-                    .as_ref()
-                    .map(|body| String::from_utf8_lossy(body).into_owned())
-                    .unwrap_or_default(),
-            }),
+            Err(Error::Http(response)) => {
+                let words = response.body().as_deref().map(String::from_utf8_lossy).unwrap_or_default();
+                Err(self.refused_with(response.status(), &words))
+            }
             Err(error) => Err(self.foreign(&error)),
         }
     }
@@ -65,45 +61,28 @@ impl Relay {
         Ok(value)
     }
 
-    /// Says there what is said here, to its end.
-    async fn say(
-        &self,
-        sink: &mut SplitSink<Socket, Message>,
-        incoming: &mut Incoming,
-    ) -> Result<(), RelayError> {
-        let mut pings = interval_at(Instant::now() + PING, PING);
-        pings.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        loop {
-            let frame = tokio::select! {
-                inbound = incoming.recv() => match inbound {
-                    Some(inbound) => Message::text(inbound.message().line().as_ref()),
-                    None => return Ok(()),
-                },
-                _ = pings.tick() => Message::Ping(bytes::Bytes::new()),
-            };
-            sink.send(frame).await.map_err(|error| self.lost(&error))?;
-        }
-    }
-
     /// Says here what is said there, until nothing more comes.
-    async fn hear(&self, mut source: SplitStream<Socket>, peer: &Peer) -> RelayError {
+    async fn hear(
+        &self,
+        mut source: SplitStream<Socket<Box<dyn Stream>>>,
+        load: &Load,
+        peer: &Peer,
+    ) -> RelayError {
         loop {
-            let frame = match timeout(SILENCE, source.next()).await {
-                Err(_) => return self.lost(&"nothing was heard for too long"),
-                Ok(None) => return self.lost(&""),
-                Ok(Some(Err(error))) => return self.lost(&error),
-                Ok(Some(Ok(frame))) => frame,
-            };
-            match frame {
-                Message::Text(text) => {
+            match frames::hear(&mut source, load).await {
+                Heard::Line(line) => {
+                    load.clear();
                     // If nobody listens here any more, nobody speaks here either.
-                    drop(peer.send(as_line(&text)).await);
+                    drop(peer.send(line).await);
                 }
-                Message::Close(close) => {
-                    let reason = close.map(|close| close.reason.to_string());
-                    return self.lost(&reason.unwrap_or_default());
+                // Nothing that is no text is said to us.
+                Heard::Binary => load.clear(),
+                Heard::Closed(close) => {
+                    return self.lost(&close.map(|close| close.reason.to_string()).unwrap_or_default());
                 }
-                _ => {}
+                Heard::Silence => return self.lost(&"nothing was heard for too long"),
+                Heard::Broken(Some(error)) => return self.lost(&error),
+                Heard::Broken(None) => return self.lost(&""),
             }
         }
     }

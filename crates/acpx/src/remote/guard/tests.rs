@@ -1,3 +1,5 @@
+//! Who comes in, by what a request shows.
+
 use hyper::header::HeaderValue;
 
 use super::*;
@@ -39,7 +41,10 @@ fn without_a_token_only_a_program_that_asks_this_machine_by_its_own_name_comes_i
         (&page, &[("host", "localhost:7"), ("origin", "https://page.example")], Ok(())),
         (&page, &[("host", "localhost:7"), ("origin", "https://page.example.evil")], Err(Outside::Origin)),
         (&OPEN, &[("host", "evil.example"), ("origin", "http://evil.example")], Err(Outside::Host)),
-        (&public, &[("host", "far.example")], Ok(())),
+        (&public, &[("host", "192.0.2.7:7443")], Ok(())),
+        (&public, &[("host", "[2001:db8::7]")], Ok(())),
+        (&public, &[("host", "far.example")], Err(Outside::Host)),
+        (&public, &[], Err(Outside::Host)),
     ];
     for (guard, shown, expected) in cases {
         let headers = headers(shown);
@@ -82,5 +87,24 @@ fn nobody_comes_in_with_nothing_where_there_are_tokens_or_the_door_is_public() {
     ];
     for (is_loopback, insecure, needed, expected) in admitted {
         assert_eq!(door(is_loopback, insecure).admits_nothing(needed), expected);
+    }
+}
+
+#[test]
+fn an_origin_is_a_scheme_and_a_host_or_every_page() {
+    for origin in ["*", "https://page.example", "http://localhost:3000", "https://[::1]:7"] {
+        assert_eq!(read_origin(origin), Ok(origin.to_owned()));
+    }
+    for wrong in [
+        "",
+        "nonsense",
+        "https://",
+        "https://page.example/",
+        "ftp://x",
+        "https://me@x",
+        "null",
+        "https://a b",
+    ] {
+        assert!(read_origin(wrong).is_err(), "{wrong}");
     }
 }

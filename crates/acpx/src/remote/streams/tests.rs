@@ -1,3 +1,5 @@
+//! Where each line goes, and how much waits there.
+
 use std::future::poll_fn;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tokens in a file: what lets in, what does not, and what the file has.
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 

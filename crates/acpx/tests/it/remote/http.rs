@@ -52,6 +52,11 @@ impl<'a> Poster<'a> {
         self.served.ask("POST", &headers, &message.to_string()).status
     }
 
+    /// Posts a text, whatever it is; the status.
+    pub(super) fn post_text(&self, text: &str) -> u16 {
+        self.served.ask("POST", &self.headers(&[("content-type", "application/json")]), text).status
+    }
+
     /// Opens a stream; its status, and what it says.
     pub(super) fn stream(&self, session: Option<&str>) -> (u16, Stream) {
         let mut headers = self.headers(&[("accept", "text/event-stream")]);
@@ -91,7 +96,7 @@ impl Stream {
     }
 
     /// What comes until the answer to a request, and the answer.
-    fn hear_answer(&mut self, id: u64) -> (Vec<Value>, Value) {
+    pub(super) fn hear_answer(&mut self, id: u64) -> (Vec<Value>, Value) {
         let mut before = Vec::new();
         loop {
             let message = self.next().unwrap();
@@ -139,7 +144,7 @@ fn a_client_over_http_lives_a_session_on_two_streams() {
     let (before, answer) = stream.hear_answer(2);
     assert!(crate::editor::words(&before).contains(&"agent: The edit was made.".to_owned()), "{before:?}");
     assert_eq!(answer["result"]["stopReason"], "end_turn");
-    // What is refused on the way in is answered where the answer would have come.
+    // What is refused is answered where the answer would have come.
     let stdio = json!({ "name": "s", "command": "sh", "args": [], "env": [] });
     let load = json!({ "sessionId": session, "cwd": place.work(), "mcpServers": [stdio] });
     assert_eq!(poster.post(None, &request(3, "session/load", &load)), 202);
@@ -191,12 +196,16 @@ fn what_is_wrong_with_a_request_is_its_status() {
     let (id, json) = (poster.id.as_str(), ("content-type", "application/json"));
     let connection = ("acp-connection-id", id);
     let list = request(1, "session/list", &json!({})).to_string();
+    let padding = "x".repeat(256 * 1024);
+    let long_greeting =
+        request(1, "initialize", &json!({ "protocolVersion": 1, "_meta": padding })).to_string();
     let nameless = request(1, "session/prompt", &json!({ "prompt": [] })).to_string();
     let named = prompt(1, "s", "x").to_string();
     let cases: &[(&str, Headers<'_>, &str, u16)] = &[
         ("POST", &[connection], &list, 415),
         ("POST", &[("content-type", "text/plain"), connection], &list, 415),
         ("POST", &[json], &list, 400),
+        ("POST", &[json], &long_greeting, 413),
         ("POST", &[json, ("acp-connection-id", "no")], &list, 404),
         ("POST", &[json, connection, connection], &list, 400),
         ("POST", &[json, connection], "{", 400),

@@ -2,6 +2,9 @@
 
 mod agents;
 mod bad_input;
+mod confined;
+mod elsewhere;
+mod fakes;
 mod http;
 mod sdk;
 mod survival;

@@ -30,12 +30,11 @@ fn a_client_on_a_websocket_lives_a_session_that_the_shell_has_too() {
 }
 
 #[test]
-fn a_frame_is_a_message_however_it_is_broken_into_lines_and_everything_else_is_no_reason_to_end() {
+fn a_text_frame_is_a_message_however_it_is_broken_into_lines() {
     let place = Place::new();
     let served = Served::new(&place, &[]);
     let mut socket = Socket::silent(&served, None).unwrap();
     socket.say(Message::text("no message"));
-    socket.say(Message::binary(vec![1, 2, 3]));
     socket.say(Message::text("[\n]"));
     let refused = socket.hear().unwrap();
     assert_eq!((&refused["id"], &refused["error"]["code"]), (&Value::Null, &json!(-32600)));
@@ -43,6 +42,9 @@ fn a_frame_is_a_message_however_it_is_broken_into_lines_and_everything_else_is_n
         json!({ "jsonrpc": "2.0", "id": "a", "method": "initialize", "params": { "protocolVersion": 1 } });
     socket.say(Message::text(serde_json::to_string_pretty(&pretty).unwrap()));
     assert_eq!(socket.hear_answer(&json!("a")).1["result"]["protocolVersion"], 1);
+    // What is no text is no message, and whoever sends it is told so.
+    socket.say(Message::binary(vec![1, 2, 3]));
+    assert_eq!(socket.hear().unwrap_err(), "messages are text");
 }
 
 #[test]

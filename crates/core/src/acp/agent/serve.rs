@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::timeout;
 
-use super::call::{self, Call, PromptCall, Terms};
+use super::call::{self, Call, ExtensionCall, PromptCall, Terms};
 use super::client::ClientFacts;
 use super::error::CallError;
 use super::insertion::Insertion;
@@ -137,7 +137,13 @@ impl<S: AgentService> Server<S> {
                 Err(error) => self.refuse(id, error),
             }
         } else {
-            self.refuse(id, CallError::NotInitialized(method.into()));
+            let call = ExtensionCall { method: method.into(), params: message.params().map(Into::into) };
+            let service = Arc::clone(&self.worker.service);
+            let done = caught(method, async { service.before_initialize(call).await }).await;
+            match done {
+                Ok(answer) => self.worker.clone().answer(id, Ok(answer)).await,
+                Err(error) => self.refuse(id, error),
+            }
         }
     }
 

@@ -42,6 +42,15 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Ok(to_everybody))
     }
 
+    /// Answers a request that comes before `initialize`, which is for whoever stands between a client and this agent.
+    /// Nothing else is read until this has returned.
+    fn before_initialize(
+        &self,
+        call: ExtensionCall,
+    ) -> impl Future<Output = Result<String, CallError>> + Send {
+        ready(Err(CallError::NotInitialized(call.method)))
+    }
+
     /// Begins a session.
     fn new_session(
         &self,

@@ -54,6 +54,8 @@ impl Offered {
 
     /// The same after the params of a `session/update`.
     pub(super) fn after_update(&self, params: &str) -> Option<Self> {
+        // Most updates are none of these, and need not be read to know it.
+        memchr::memmem::find(params.as_bytes(), b"_update\"")?;
         let UpdateParams::<UpdateView<'_>> { update } = serde_json::from_str(params).ok()?;
         match &*update.kind {
             "current_mode_update" => self.in_mode(update.mode?.get()),

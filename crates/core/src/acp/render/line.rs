@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::model::MessageKind;
+use crate::wire::splice;
 
 /// A line and its parts.
 #[derive(Debug)]
@@ -93,9 +94,10 @@ struct Envelope<'a> {
 impl<'a> UpdateLine<'a> {
     /// Reads a line; `None` for one that names no session, or has no update.
     pub(super) fn read(body: &'a str) -> Option<Self> {
-        let Envelope { params } = serde_json::from_str(body).ok()?;
-        let text = params.get();
-        let params = Params { text, ..serde_json::from_str(text).ok()? };
+        let params = usual_params(body).or_else(|| {
+            let Envelope { params } = serde_json::from_str(body).ok()?;
+            Params::read(params.get())
+        })?;
         params.session?;
         let update = params.update?.get();
         Some(Self { body, params, update, head: Head::read(update) })
@@ -124,6 +126,22 @@ impl<'a> Head<'a> {
     }
 }
 
+impl<'a> Params<'a> {
+    fn read(text: &'a str) -> Option<Self> {
+        Some(Params { text, ..serde_json::from_str(text).ok()? })
+    }
+}
+
+/// The params of a line that is written as almost all are, without reading its envelope first. If anything but the end
+/// of the line comes after the params, they cannot be read in this way.
+fn usual_params(body: &str) -> Option<Params<'_>> {
+    let params = body.strip_prefix(r#"{"jsonrpc":"2.0","method":"session/update","params":"#)?;
+    let params = params.strip_suffix('}')?;
+    // The space around a value is no part of it.
+    let is_bare = params.starts_with('{') && params.ends_with('}');
+    if is_bare { Params::read(params) } else { None }
+}
+
 /// A string as JSON wrote it, without its quotes; `None` for what is no string.
 pub(super) fn inside_quotes(json: &str) -> Option<&str> {
     json.strip_prefix('"')?.strip_suffix('"')
@@ -131,10 +149,7 @@ pub(super) fn inside_quotes(json: &str) -> Option<&str> {
 
 /// A string that JSON wrote, as text.
 pub(super) fn text_of(json: &RawValue) -> Option<Cow<'_, str>> {
-    match inside_quotes(json.get())? {
-        plain if !plain.contains('\\') => Some(Cow::Borrowed(plain)),
-        _ => serde_json::from_str::<String>(json.get()).ok().map(Cow::Owned),
-    }
+    splice::text_of(json.get())
 }
 
 fn plain_text(content: &str) -> Option<&str> {
@@ -287,5 +302,33 @@ fn once<'de: 'a, 'a, A: MapAccess<'de>>(
     match place.replace(map.next_value::<&'de RawValue>()?) {
         None => Ok(()),
         Some(_) => Err(serde::de::Error::custom("the member is there twice")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_is_read_alike_however_its_envelope_is_written() {
+        let params = r#"{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"}}}"#;
+        let envelopes = [
+            ("{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":", "}"),
+            ("{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\": ", " }"),
+            ("{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":", ",\"extra\":{}}"),
+            ("{\"method\":\"session/update\",\"params\":", ",\"jsonrpc\":\"2.0\"}"),
+        ];
+        for (before, after) in envelopes {
+            let body = format!("{before}{params}{after}");
+            let line = UpdateLine::read(&body).unwrap();
+            assert_eq!(
+                (line.body, line.params.text, line.plain_text()),
+                (&*body, params, Some("a")),
+                "{body}"
+            );
+        }
+        for broken in ["{\"jsonrpc\":\"2.0\",\"method\":\"session/update\",\"params\":{}", "{}", ""] {
+            assert!(UpdateLine::read(broken).is_none(), "{broken}");
+        }
     }
 }

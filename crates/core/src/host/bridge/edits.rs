@@ -5,11 +5,9 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
-
 use crate::acp::Cursor;
 use crate::model::Seq;
-use crate::wire::splice::{self, Splice, Step, locate};
+use crate::wire::splice::{self, Object, Splice, Step, locate, text_of};
 use crate::wire::{Message, RpcId, encode};
 
 /// Withdraws a request, in either direction.
@@ -48,13 +46,6 @@ pub(super) fn with_id(message: &Message, id: &RpcId) -> Option<String> {
     replaced(message, message.id_range()?, id.as_str())
 }
 
-/// An update without the number of its event. What happened earlier still says when; what happens now need not.
-pub(super) fn without_seq(message: &Message, is_replay: bool) -> Option<String> {
-    let params = splice::without(message.params()?, &["_meta", "acpx", "seq"])?;
-    let at = if is_replay { None } else { splice::without(&params, &["_meta", "acpx", "at"]) };
-    with_params(message, at.as_ref().unwrap_or(&params))
-}
-
 /// Whether an update of version 2 tells that the session has nothing more to do.
 pub(super) fn ends_turn(message: &Message) -> bool {
     let params = message.params().unwrap_or_default();
@@ -65,11 +56,6 @@ pub(super) fn ends_turn(message: &Message) -> bool {
     memchr::memmem::find(params.as_bytes(), b"state_update").is_some()
         && is("sessionUpdate", r#""state_update""#)
         && is("state", r#""idle""#)
-}
-
-/// The session that a message is about.
-pub(super) fn session_of(json: &str) -> Option<String> {
-    serde_json::from_str(&json[locate(json, &[Step::Key("sessionId")])?]).ok()
 }
 
 /// Whether a request asks for the conversation before its answer.
@@ -103,43 +89,42 @@ pub(super) fn withdrawal(id: &RpcId) -> String {
 }
 
 /// What a bridge reads of an update.
-pub(super) struct UpdateHead {
-    pub(super) session: String,
+pub(super) struct UpdateHead<'a> {
+    message: &'a Message,
+    params: Object<'a>,
+    pub(super) session: Cow<'a, str>,
     /// The number of its event, if that is told.
     pub(super) seq: Option<u64>,
     /// The prompt whose words it is, by its name, if it tells a user's words as version 1 does.
-    pub(super) words_of: Option<String>,
+    pub(super) words_of: Option<Cow<'a, str>>,
 }
 
-/// Reads an update.
-pub(super) fn update_head(message: &Message) -> Option<UpdateHead> {
-    #[derive(Deserialize)]
-    struct Params<'a> {
-        #[serde(borrow, rename = "sessionId")]
-        session: Cow<'a, str>,
-        #[serde(borrow, default, rename = "_meta")]
-        meta: Option<Meta<'a>>,
+impl<'a> UpdateHead<'a> {
+    /// Reads an update.
+    pub(super) fn read(message: &'a Message) -> Option<Self> {
+        let params = Object::read(message.params()?)?;
+        let session = text_of(params.value("sessionId")?)?;
+        let acpx = params.within("_meta").and_then(|meta| meta.within("acpx"));
+        let told = |name| acpx.as_ref().and_then(|acpx| acpx.value(name));
+        let seq = told("seq").and_then(|seq| serde_json::from_str(seq).ok());
+        let is_chunk = || {
+            let kind = params.within("update").and_then(|update| update.value("sessionUpdate"));
+            kind == Some(r#""user_message_chunk""#)
+        };
+        let words_of = told("requestId").filter(|_| is_chunk()).and_then(text_of);
+        Some(Self { message, params, session, seq, words_of })
     }
-    #[derive(Deserialize)]
-    struct Meta<'a> {
-        #[serde(borrow)]
-        acpx: Option<Acpx<'a>>,
+
+    /// The update without the number. What happened earlier still says when; what happens now need not.
+    pub(super) fn without_seq(&self, is_replay: bool) -> Option<String> {
+        let names: &[&str] = if is_replay { &["seq"] } else { &["seq", "at"] };
+        let start = self.message.params_range()?.start;
+        let mut splice = Splice::new(self.message.line());
+        for cut in self.params.without(&["_meta", "acpx"], names)? {
+            splice.replace(start + cut.start..start + cut.end, "").ok()?;
+        }
+        Some(splice.finish())
     }
-    #[derive(Default, Deserialize)]
-    struct Acpx<'a> {
-        seq: Option<u64>,
-        #[serde(borrow, rename = "requestId")]
-        request: Option<Cow<'a, str>>,
-    }
-    let params = message.params()?;
-    let Params { session, meta } = serde_json::from_str(params).ok()?;
-    let Acpx { seq, request } = meta.and_then(|meta| meta.acpx).unwrap_or_default();
-    let is_chunk = || {
-        let kind = locate(params, &["update", "sessionUpdate"].map(Step::Key));
-        kind.is_some_and(|kind| &params[kind] == r#""user_message_chunk""#)
-    };
-    let words_of = request.filter(|_| is_chunk()).map(Cow::into_owned);
-    Some(UpdateHead { session: session.into_owned(), seq, words_of })
 }
 
 /// The params of a `session/resume` that takes up a session where its client has left off, made of those it was set

@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use crate::acp::session_of;
 use crate::wire::{Body, Message, RpcError, RpcId, encode};
 
 use super::super::fault;
@@ -12,7 +13,9 @@ use super::super::turns;
 use super::edits::{self, UpdateHead};
 
 /// How much of what was asked is kept.
-const KEPT_BYTES: usize = 128 << 20;
+pub(super) const KEPT_BYTES: usize = 128 << 20;
+/// How much for a client from elsewhere, of which there are many at once.
+pub(super) const KEPT_BYTES_FROM_ELSEWHERE: usize = 4 << 20;
 /// How many requests of the client are kept, and how many sessions.
 const KEPT_REQUESTS: usize = 4096;
 const KEPT_SESSIONS: usize = 4096;
@@ -21,8 +24,10 @@ const HOSTS_ASKED: u32 = 3;
 
 /// The memory of one bridge.
 pub(super) struct Memory {
-    /// What the bridge says of its client in `initialize`.
-    client: String,
+    /// What the bridge says of its client in `initialize`, if it says it there.
+    client: Option<String>,
+    /// How much of what was asked may be kept.
+    most_bytes: usize,
     /// What the ids that the bridge gives begin with; no one else's do.
     prefix: String,
     given_ids: u64,
@@ -87,9 +92,10 @@ pub(super) enum Pass {
 
 impl Memory {
     /// Nothing was said yet. `client` is an object of JSON, `prefix` is nobody else's.
-    pub(super) fn new(client: String, prefix: String) -> Self {
+    pub(super) fn new(client: Option<String>, prefix: String, most_bytes: usize) -> Self {
         Self {
             client,
+            most_bytes,
             prefix,
             given_ids: 0,
             greeting: None,
@@ -199,7 +205,7 @@ impl Memory {
         let line = match method {
             "initialize" => {
                 self.wants_seq = edits::wants_seq(message);
-                edits::with_client(message, &self.client)
+                self.client.as_deref().and_then(|client| edits::with_client(message, client))
             }
             "session/prompt" => {
                 let given = self.given_id();
@@ -212,10 +218,10 @@ impl Memory {
         let line = sent.line().to_string();
         if self.open.len() < KEPT_REQUESTS && !self.open.contains_key(id) {
             let name = if method == "session/prompt" { edits::request_id_of(&sent) } else { None };
-            let room = KEPT_BYTES.saturating_sub(self.kept_bytes);
+            let room = self.most_bytes.saturating_sub(self.kept_bytes);
             let request = Some(sent).filter(|sent| sent.line().len() <= room);
             self.kept_bytes += request.as_ref().map_or(0, |request| request.line().len());
-            let session = message.params().and_then(edits::session_of);
+            let session = message.params().and_then(session_of);
             let replays = edits::replays(method, message);
             if let Some(session) = session.as_ref().filter(|_| replays) {
                 // It is told anew, from the beginning that it wishes for.
@@ -231,8 +237,7 @@ impl Memory {
     }
 
     fn note_cancellation(&mut self, method: &str, message: &Message) {
-        let session =
-            if method == "session/cancel" { message.params().and_then(edits::session_of) } else { None };
+        let session = if method == "session/cancel" { message.params().and_then(session_of) } else { None };
         let request = if method == edits::CANCEL_REQUEST { edits::withdrawn(message) } else { None };
         if session.is_none() && request.is_none() {
             return;
@@ -272,23 +277,31 @@ impl Memory {
 
     fn update(&mut self, message: &Message) -> Pass {
         let as_it_is = || Pass::ToClient(message.line().to_string());
-        let Some(UpdateHead { session, seq, words_of }) = edits::update_head(message) else {
-            return as_it_is();
-        };
-        let is_meant = |asked: &Asked| asked.replays && asked.session.as_ref() == Some(&session);
+        let Some(update) = UpdateHead::read(message) else { return as_it_is() };
+        let session = &*update.session;
+        let is_meant = |asked: &Asked| asked.replays && asked.session.as_deref() == Some(session);
         let is_replay = self.open.values().any(is_meant);
-        let is_own = !is_replay && words_of.is_some_and(|name| self.has_asked(&session, &name));
-        if let Some(seq) = seq {
-            self.told.insert(session, seq);
+        let is_own = |name: &str| !is_replay && self.has_asked(session, name);
+        let is_own = update.words_of.as_deref().is_some_and(is_own);
+        if let Some(seq) = update.seq {
+            self.note_told(session, seq);
         }
         if is_own {
             // The client has said it to a host that is gone, and this one does not know yet whose words they are.
             return Pass::Nothing;
         }
         // The end of a turn tells its place to everybody.
-        let is_told = seq.is_none() || self.wants_seq || edits::ends_turn(message);
-        let line = if is_told { None } else { edits::without_seq(message, is_replay) };
+        let is_told = update.seq.is_none() || self.wants_seq || edits::ends_turn(message);
+        let line = if is_told { None } else { update.without_seq(is_replay) };
         line.map_or_else(as_it_is, Pass::ToClient)
+    }
+
+    /// The client knows what happened until this event.
+    fn note_told(&mut self, session: &str, seq: u64) {
+        match self.told.get_mut(session) {
+            Some(told) => *told = seq,
+            None => drop(self.told.insert(session.to_owned(), seq)),
+        }
     }
 
     fn withdraw_question(&self, host_id: &RpcId) -> Pass {
@@ -317,7 +330,7 @@ impl Memory {
         match &*asked.method {
             "initialize" => self.greeting.clone_from(&asked.request),
             "session/new" | "session/fork" => {
-                if let Some(session) = edits::session_of(result) {
+                if let Some(session) = session_of(result) {
                     // Everything that is told of it is news.
                     self.told.entry(session.clone()).or_insert(0);
                     self.active(session, asked);
@@ -349,7 +362,8 @@ impl Memory {
     fn active(&mut self, session: String, asked: &Asked) {
         self.forget_setup(&session);
         let params = asked.request.as_ref().and_then(Message::params).unwrap_or_default();
-        let has_room = self.sessions.len() < KEPT_SESSIONS && self.kept_bytes + params.len() <= KEPT_BYTES;
+        let has_room =
+            self.sessions.len() < KEPT_SESSIONS && self.kept_bytes + params.len() <= self.most_bytes;
         if has_room && !params.is_empty() {
             self.kept_bytes += params.len();
             self.sessions.insert(session, Setup(params.into()));

@@ -16,12 +16,13 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
 
-use crate::wire::{self, GarbageReport, Incoming, Message, Peer, RpcId, WireError};
+use crate::wire::{self, GarbageReport, Inbound, Incoming, Message, Peer, RpcId, WireError};
 
+use super::elsewhere::ELSEWHERE;
 use super::fault;
-use super::meta::ClientMeta;
+use super::meta::{ClientMeta, ElsewhereMeta};
 use super::serve::limits;
-use super::{HostError, HostPlace, Launcher};
+use super::{HostError, HostPlace, Launcher, Refusal};
 
 use client_end::{ClientEnd, Gone, into_message, tell};
 use memory::{Memory, Pass};
@@ -29,11 +30,24 @@ use memory::{Memory, Pass};
 /// How long the last lines may take to be written when the client or the host goes.
 const FAREWELL: Duration = Duration::from_secs(2);
 
+/// How many hosts are tried in a row.
+const TRIES: usize = 5;
+/// How long a host may say nothing while it is waited for.
+const PATIENCE: Duration = Duration::from_mins(2);
+
 /// A client's way to its host.
 pub struct Bridge {
     launcher: Launcher,
     place: HostPlace,
-    client: ClientMeta,
+    client: Said,
+}
+
+/// What a bridge says of its client, and where; an object of JSON.
+enum Said {
+    /// In the client's own `initialize`.
+    InGreeting(String),
+    /// Before the client says anything.
+    AtTheDoor(String),
 }
 
 /// What there is to say of a bridge when it is over.
@@ -57,8 +71,16 @@ enum Stopped {
 
 impl Bridge {
     /// A bridge to the host of a home. Of the client it says this to every host.
-    pub fn new(launcher: Launcher, place: HostPlace, client: ClientMeta) -> Self {
-        Self { launcher, place, client }
+    pub fn new(launcher: Launcher, place: HostPlace, client: &ClientMeta) -> Self {
+        let client = serde_json::to_string(client).expect("a client has only text, numbers and lists");
+        Self { launcher, place, client: Said::InGreeting(client) }
+    }
+
+    /// A bridge for a client from elsewhere. Every host is told so before it hears anything of the client, which is
+    /// remembered less of: there may be many.
+    pub fn from_elsewhere(launcher: Launcher, place: HostPlace, client: &ElsewhereMeta) -> Self {
+        let client = serde_json::to_string(client).expect("a client has only text, numbers and lists");
+        Self { launcher, place, client: Said::AtTheDoor(client) }
     }
 
     /// Passes lines until the client is gone, or until `stop`. A turn that runs goes on. The error is that there was
@@ -86,14 +108,28 @@ impl Bridge {
     }
 
     fn memory(&self) -> Memory {
-        let client = serde_json::to_string(&self.client).expect("a client has only text, numbers and lists");
-        Memory::new(client, format!("acpx-{}", uuid::Uuid::now_v7()))
+        let prefix = format!("acpx-{}", uuid::Uuid::now_v7());
+        match &self.client {
+            Said::InGreeting(client) => Memory::new(Some(client.clone()), prefix, memory::KEPT_BYTES),
+            Said::AtTheDoor(_) => Memory::new(None, prefix, memory::KEPT_BYTES_FROM_ELSEWHERE),
+        }
     }
 
     async fn connect(&self) -> Result<HostEnd, HostError> {
-        let (source, target) = self.launcher.reach_stream(&self.place).await?.into_split();
-        let (peer, incoming) = wire::connect(source, target, limits());
-        Ok(HostEnd { peer, incoming })
+        for _ in 0..TRIES {
+            let (source, target) = self.launcher.reach_stream(&self.place).await?.into_split();
+            let (peer, incoming) = wire::connect(source, target, limits());
+            let mut host = HostEnd { peer, incoming };
+            let Said::AtTheDoor(client) = &self.client else { return Ok(host) };
+            let told = tokio::time::timeout(PATIENCE, host.introduce(client)).await;
+            match told.map_err(|_| HostError::Silent { home: self.place.home().to_owned() })? {
+                Ok(()) => return Ok(host),
+                // One that goes has let nobody in.
+                Err(HostError::Lost) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Err(HostError::Lost)
     }
 }
 
@@ -216,6 +252,20 @@ impl Joined<'_> {
 }
 
 impl HostEnd {
+    /// Says who is at the door. A host that does not understand it lets nobody in.
+    async fn introduce(&mut self, client: &str) -> Result<(), HostError> {
+        let asked = self.peer.request(ELSEWHERE, client).await.map_err(|_| HostError::Lost)?;
+        loop {
+            match self.incoming.recv().await.ok_or(HostError::Lost)? {
+                Inbound::Response { id, message, .. } if id == asked => {
+                    let refused = message.error().map(|error| HostError::Refused(Refusal::read(error)));
+                    return refused.map_or(Ok(()), Err);
+                }
+                _ => {}
+            }
+        }
+    }
+
     /// What was said is still written, for a host that still takes it. To end a connection is not to close its
     /// sessions.
     async fn leave(self) {

@@ -4,8 +4,6 @@
 //! missed of it told, and only then is asked again what has no answer. Should that host go away too, another is tried,
 //! a few times.
 
-use std::time::Duration;
-
 use tokio::time::timeout;
 
 use crate::wire::{Message, Peer};
@@ -13,12 +11,7 @@ use crate::wire::{Message, Peer};
 use super::super::{HostError, Refusal, fault};
 use super::client_end::{Gone, into_message, tell};
 use super::memory::{Own, Pass};
-use super::{HostEnd, Joined};
-
-/// How many hosts are tried in a row.
-const TRIES: usize = 5;
-/// How long a host may say nothing while it is waited for.
-const PATIENCE: Duration = Duration::from_mins(2);
+use super::{HostEnd, Joined, PATIENCE, TRIES};
 
 /// Why a host could not be gone on with.
 enum Trouble {

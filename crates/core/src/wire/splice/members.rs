@@ -18,6 +18,72 @@ struct MemberRange {
     value: Range<usize>,
 }
 
+/// An object in a text, read once: where its members are. Ranges are of the whole text.
+#[derive(Debug)]
+pub struct Object<'t> {
+    text: &'t str,
+    members: Vec<MemberRange>,
+}
+
+impl<'t> Object<'t> {
+    /// The object that a text is; `None` if it is something else.
+    pub fn read(text: &'t str) -> Option<Self> {
+        let mut reader = serde_json::Deserializer::from_str(text);
+        let members = reader.deserialize_map(MembersVisitor(text)).ok()?;
+        reader.end().ok()?;
+        Some(Self { text, members })
+    }
+
+    /// The value of the one member of this name, as it is written.
+    pub fn value(&self, name: &str) -> Option<&'t str> {
+        self.text.get(self.members[self.one(name)?].value.clone())
+    }
+
+    /// The object that the one member of this name is.
+    pub fn within(&self, name: &str) -> Option<Self> {
+        let range = self.members[self.one(name)?].value.clone();
+        self.text[range.clone()].starts_with('{').then_some(())?;
+        Some(Self { text: self.text, members: members_in(self.text, range)? })
+    }
+
+    /// What to cut out of the text, so that the object at the end of a path is without these members, and every object
+    /// on the way is gone that had nothing else. `None` if none of them is there, or if a name on the way is there
+    /// twice.
+    pub fn without(&self, path: &[&str], names: &[&str]) -> Option<Vec<Range<usize>>> {
+        let mut within: Option<Self> = None;
+        let mut cut = None;
+        for name in path {
+            let object = within.as_ref().unwrap_or(self);
+            let index = object.one(name)?;
+            if object.members.len() > 1 || cut.is_none() {
+                cut = Some(extent(&object.members, index, index));
+            }
+            within = Some(object.within(name)?);
+        }
+        let object = within.as_ref().unwrap_or(self);
+        let mut indexes = Vec::with_capacity(names.len());
+        for name in names {
+            match find(self.text, &object.members, name)? {
+                Found::At(index) => indexes.push(index),
+                Found::Nowhere => {}
+            }
+        }
+        indexes.sort_unstable();
+        match cut {
+            _ if indexes.is_empty() => None,
+            Some(whole) if indexes.len() == object.members.len() => Some(vec![whole]),
+            _ => Some(runs(&indexes).map(|(first, last)| extent(&object.members, first, last)).collect()),
+        }
+    }
+
+    fn one(&self, name: &str) -> Option<usize> {
+        match find(self.text, &self.members, name)? {
+            Found::At(index) => Some(index),
+            Found::Nowhere => None,
+        }
+    }
+}
+
 /// The text with a value at the end of a path of members, in the place of what may be there. Objects that are missing
 /// on the way are made, and `null` counts as missing. `None` if something on the way is no object, or is there twice.
 pub fn put(json: &str, path: &[&str], value: &str) -> Option<String> {
@@ -45,30 +111,38 @@ pub fn put(json: &str, path: &[&str], value: &str) -> Option<String> {
 /// The text without the member at the end of a path, and without every object on the way that had nothing else.
 /// `None` if there is no such member, or if a name on the way is there twice.
 pub fn without(json: &str, path: &[&str]) -> Option<String> {
-    let mut at = whole(json)?;
-    let mut cut = None;
-    for name in path {
-        if !json[at.clone()].starts_with('{') {
-            return None;
-        }
-        let members = members_in(json, at)?;
-        let Found::At(index) = find(json, &members, name)? else { return None };
-        at = members[index].value.clone();
-        if members.len() > 1 || cut.is_none() {
-            cut = Some(extent(&members, index));
-        }
+    let (name, way) = path.split_last()?;
+    let cuts = Object::read(json)?.without(way, &[name])?;
+    let mut splice = Splice::new(json);
+    for cut in cuts {
+        splice.replace(cut, "").ok()?;
     }
-    replaced(json, cut?, "")
+    Some(splice.finish())
 }
 
-/// A member with the comma that goes with it.
-fn extent(members: &[MemberRange], index: usize) -> Range<usize> {
-    let member = &members[index];
-    let before = index.checked_sub(1).and_then(|before| members.get(before));
-    match (before, members.get(index + 1)) {
-        (Some(before), _) => before.value.end..member.value.end,
-        (None, Some(after)) => member.name.start..after.name.start,
-        (None, None) => member.name.start..member.value.end,
+/// A string that JSON wrote, as text; `None` for what is no string.
+pub fn text_of(json: &str) -> Option<Cow<'_, str>> {
+    match json.strip_prefix('"')?.strip_suffix('"')? {
+        // Hardly any is written with an escape, and so most read as they are written.
+        plain if memchr::memchr(b'\\', plain.as_bytes()).is_none() => Some(Cow::Borrowed(plain)),
+        _ => serde_json::from_str::<String>(json).ok().map(Cow::Owned),
+    }
+}
+
+/// The indexes as runs that lie side by side, each by its first and last.
+fn runs(indexes: &[usize]) -> impl Iterator<Item = (usize, usize)> {
+    let runs = indexes.chunk_by(|one, next| one + 1 == *next);
+    runs.filter_map(|run| Some((*run.first()?, *run.last()?)))
+}
+
+/// Members that lie side by side, with the comma that goes with them.
+fn extent(members: &[MemberRange], first: usize, last: usize) -> Range<usize> {
+    let end = members[last].value.end;
+    let before = first.checked_sub(1).and_then(|before| members.get(before));
+    match (before, members.get(last + 1)) {
+        (Some(before), _) => before.value.end..end,
+        (None, Some(after)) => members[first].name.start..after.name.start,
+        (None, None) => members[first].name.start..end,
     }
 }
 
@@ -94,9 +168,7 @@ enum Found {
 
 /// Where the one member of this name is; `None` if there are two.
 fn find(json: &str, members: &[MemberRange], name: &str) -> Option<Found> {
-    let is_it = |member: &MemberRange| {
-        serde_json::from_str::<Cow<'_, str>>(&json[member.name.clone()]).is_ok_and(|text| text == name)
-    };
+    let is_it = |member: &MemberRange| text_of(&json[member.name.clone()]).is_some_and(|text| text == name);
     let mut found = members.iter().enumerate().filter(|(_, member)| is_it(member));
     match (found.next(), found.next()) {
         (None, _) => Some(Found::Nowhere),
@@ -176,5 +248,31 @@ mod tests {
         {
             assert_eq!(without(json, &path), None, "{json}");
         }
+    }
+    #[test]
+    fn members_that_are_taken_out_together_leave_what_they_leave_one_by_one() {
+        let path = ["_meta", "acpx"];
+        let rows = [
+            r#"{"_meta":{"acpx":{"seq":1,"at":2}},"a":2}"#,
+            r#"{"a":2, "_meta":{"acpx":{"at":2 , "seq":1}, "b":0}}"#,
+            r#"{"_meta":{"acpx":{"seq":1,"at":2,"x":3}}}"#,
+            r#"{"_meta":{"acpx":{"x":3, "seq":1, "at":2}}}"#,
+            r#"{"_meta":{"acpx":{"seq":1,"x":3,"at":2}}}"#,
+            r#"{"_meta":{"acpx":{"seq":1,"x":3}}}"#,
+            r#"{"_meta":{"acpx":{"at":1}}}"#,
+        ];
+        for json in rows {
+            let cuts = Object::read(json).unwrap().without(&path, &["seq", "at"]).unwrap();
+            let mut splice = Splice::new(json);
+            for cut in cuts {
+                splice.replace(cut, "").unwrap();
+            }
+            let first = without(json, &["_meta", "acpx", "seq"]).unwrap_or_else(|| json.to_owned());
+            let both = without(&first, &["_meta", "acpx", "at"]).unwrap_or(first);
+            assert_eq!(splice.finish(), both, "{json}");
+        }
+        assert_eq!(Object::read("{}").unwrap().without(&path, &["seq"]), None);
+        let twice = Object::read(r#"{"_meta":{"acpx":{"seq":1,"seq":1}}}"#).unwrap();
+        assert_eq!(twice.without(&path, &["seq"]), None);
     }
 }

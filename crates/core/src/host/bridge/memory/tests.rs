@@ -6,7 +6,7 @@ use crate::wire::encode::{error_response, notification, request, response};
 const CLIENT: &str = r#"{"agent":{"argv":["a"]},"seq":true}"#;
 
 fn memory() -> Memory {
-    Memory::new(CLIENT.to_owned(), "p".to_owned())
+    Memory::new(Some(CLIENT.to_owned()), "p".to_owned(), KEPT_BYTES)
 }
 
 fn message(line: &str) -> Message {

@@ -1,0 +1,188 @@
+//! How much one server may hold, and how much of it one client.
+//!
+//! Bytes that have come and are no message yet are counted for the whole server: a client that sends much takes room
+//! from the others for as long as it takes, and one for whom there is none is told so. Sockets and clients are counted
+//! for each who has them, so that one alone cannot keep all others out.
+
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::io;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::Instant;
+
+/// How many of something each has.
+#[derive(Debug)]
+pub(crate) struct Shares<K>(Mutex<HashMap<K, usize>>);
+
+/// One of what is counted. Dropped, it counts no more.
+#[derive(Debug)]
+pub(crate) struct Share<K: Eq + Hash> {
+    shares: Arc<Shares<K>>,
+    who: K,
+}
+
+impl<K> Default for Shares<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Eq + Hash + Clone> Shares<K> {
+    /// One more for somebody who has fewer than so many.
+    pub(crate) fn take(self: &Arc<Self>, who: &K, most: usize) -> Option<Share<K>> {
+        let mut counts = self.lock();
+        let count = counts.entry(who.clone()).or_default();
+        if *count >= most {
+            return None;
+        }
+        *count += 1;
+        drop(counts);
+        Some(Share { shares: Arc::clone(self), who: who.clone() })
+    }
+}
+
+impl<K> Shares<K> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<K, usize>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Eq + Hash> Drop for Share<K> {
+    fn drop(&mut self) {
+        let mut counts = self.shares.lock();
+        if let Some(count) = counts.get_mut(&self.who) {
+            *count -= 1;
+            if *count == 0 {
+                counts.remove(&self.who);
+            }
+        }
+    }
+}
+
+/// What one client has sent that is no message yet, out of what all may.
+#[derive(Debug)]
+pub(crate) struct Load {
+    room: Arc<Semaphore>,
+    held: Mutex<Held>,
+}
+
+#[derive(Debug)]
+struct Held {
+    bytes: Option<OwnedSemaphorePermit>,
+    /// When something came last.
+    heard: Instant,
+}
+
+impl Load {
+    /// Nothing, of what fits into this room.
+    pub(crate) fn new(room: Arc<Semaphore>) -> Arc<Self> {
+        Arc::new(Self { room, held: Mutex::new(Held { bytes: None, heard: Instant::now() }) })
+    }
+
+    /// So much more; whether there is room for it.
+    pub(crate) fn add(&self, bytes: usize) -> bool {
+        let bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        let Ok(more) = Arc::clone(&self.room).try_acquire_many_owned(bytes) else { return false };
+        let mut held = self.lock();
+        held.heard = Instant::now();
+        match &mut held.bytes {
+            Some(held) => held.merge(more),
+            None => held.bytes = Some(more),
+        }
+        true
+    }
+
+    /// It was a message, and is somebody else's now.
+    pub(crate) fn clear(&self) {
+        self.lock().bytes = None;
+    }
+
+    /// When something came last.
+    pub(crate) fn heard(&self) -> Instant {
+        self.lock().heard
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Held> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// A stream of which every byte that comes is counted. What there is no room for is an error.
+pub(crate) struct Weighed<S> {
+    pub(crate) stream: S,
+    pub(crate) load: Arc<Load>,
+}
+
+impl<S: AsyncRead + Unpin> AsyncRead for Weighed<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        let before = buffer.filled().len();
+        let read = Pin::new(&mut self.stream).poll_read(context, buffer);
+        let came = buffer.filled().len() - before;
+        if came > 0 && !self.load.add(came) {
+            return Poll::Ready(Err(io::ErrorKind::OutOfMemory.into()));
+        }
+        read
+    }
+}
+
+impl<S: AsyncWrite + Unpin> AsyncWrite for Weighed<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.stream).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, duplex};
+
+    use super::*;
+
+    #[test]
+    fn each_has_so_many_and_what_is_dropped_counts_no_more() {
+        let shares = Arc::new(Shares::default());
+        let first = shares.take(&"me", 2).unwrap();
+        let second = shares.take(&"me", 2);
+        assert!(second.is_some() && shares.take(&"me", 2).is_none() && shares.take(&"you", 2).is_some());
+        drop(first);
+        assert!(shares.take(&"me", 2).is_some());
+        drop(second);
+        assert_eq!(shares.lock().len(), 0);
+    }
+
+    #[tokio::test]
+    async fn bytes_that_are_no_message_yet_take_room_from_everybody() {
+        let room = Arc::new(Semaphore::new(10));
+        let (one, other) = (Load::new(Arc::clone(&room)), Load::new(Arc::clone(&room)));
+        let (near, mut far) = duplex(64);
+        let mut near = Weighed { stream: near, load: Arc::clone(&one) };
+        far.write_all(&[0; 7]).await.unwrap();
+        near.read_exact(&mut [0; 7]).await.unwrap();
+        assert!(!other.add(4) && other.add(3));
+        far.write_all(&[0; 1]).await.unwrap();
+        assert_eq!(near.read_u8().await.unwrap_err().kind(), io::ErrorKind::OutOfMemory);
+        one.clear();
+        drop(other);
+        assert_eq!(room.available_permits(), 10);
+    }
+}

@@ -1,0 +1,167 @@
+//! The connection that requests go over, kept from one to the next: a handshake for each would cost more than the
+//! request. Where the other side speaks HTTP/2 the streams of events are on it, too; where it does not, each has one of
+//! its own.
+
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::body::Incoming as Body;
+use hyper::client::conn::{TrySendError, http1, http2};
+use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue, SET_COOKIE};
+use hyper::{Method, Request, Response};
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use tokio::task::JoinHandle;
+
+use super::{PATIENCE, Relay, RelayError};
+
+/// The body of a request.
+type Whole = Full<Bytes>;
+
+/// A task that ends with whoever has it.
+struct Task(JoinHandle<()>);
+
+impl Drop for Task {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// A connection that takes requests.
+pub(super) struct Line {
+    sender: Sender,
+    _task: Task,
+}
+
+enum Sender {
+    /// One after another.
+    Http1(http1::SendRequest<Whole>),
+    /// Many at once.
+    Http2(http2::SendRequest<Whole>),
+}
+
+impl Line {
+    fn takes_many(&self) -> bool {
+        matches!(self.sender, Sender::Http2(_))
+    }
+
+    fn is_open(&self) -> bool {
+        match &self.sender {
+            Sender::Http1(sender) => !sender.is_closed(),
+            Sender::Http2(sender) => !sender.is_closed(),
+        }
+    }
+
+    async fn send(
+        &mut self,
+        request: Request<Whole>,
+    ) -> Result<Response<Body>, TrySendError<Request<Whole>>> {
+        match &mut self.sender {
+            Sender::Http1(sender) => {
+                // A line that is closed meanwhile says so when it is used.
+                drop(sender.ready().await);
+                sender.try_send_request(request).await
+            }
+            Sender::Http2(sender) => sender.try_send_request(request).await,
+        }
+    }
+}
+
+/// What is asked of the other side.
+pub(super) struct Asked<'a> {
+    pub(super) method: Method,
+    pub(super) headers: &'a [(HeaderName, HeaderValue)],
+    pub(super) body: String,
+}
+
+/// What it answered, and the line it comes on if that is for this answer alone.
+pub(super) struct Answer {
+    pub(super) response: Response<Body>,
+    pub(super) line: Option<Line>,
+}
+
+impl Relay {
+    /// Asks something. What did not leave here is asked once more, on a new line: the kept one may have been closed
+    /// while it was idle.
+    pub(super) async fn ask(&self, asked: Asked<'_>) -> Result<Answer, RelayError> {
+        let mut kept = self.line.lock().await;
+        let is_stream = asked.method == Method::GET;
+        let known = kept.take().filter(Line::is_open);
+        let is_known = known.is_some();
+        let mut line = match known {
+            Some(line) => line,
+            None => self.dial().await?,
+        };
+        if is_stream && !line.takes_many() {
+            *kept = Some(line);
+            drop(kept);
+            let mut own = self.dial().await?;
+            let request = self.request(&asked, &own)?;
+            let sent = self.in_time(own.send(request)).await?;
+            let response = sent.map_err(|error| self.lost(&error.into_error()))?;
+            return Ok(self.answered(response, Some(own)));
+        }
+        let request = self.request(&asked, &line)?;
+        let mut sent = self.in_time(line.send(request)).await?;
+        let has_left = |error: &mut TrySendError<Request<Whole>>| error.take_message().is_none();
+        if is_known && sent.as_mut().is_err_and(|error| !has_left(error)) {
+            line = self.dial().await?;
+            let request = self.request(&asked, &line)?;
+            sent = self.in_time(line.send(request)).await?;
+        }
+        let response = sent.map_err(|error| self.lost(&error.into_error()))?;
+        *kept = Some(line);
+        Ok(self.answered(response, None))
+    }
+
+    fn answered(&self, response: Response<Body>, line: Option<Line>) -> Answer {
+        for cookie in response.headers().get_all(SET_COOKIE) {
+            self.cookies().take(cookie);
+        }
+        Answer { response, line }
+    }
+
+    async fn dial(&self) -> Result<Line, RelayError> {
+        let (stream, is_http2) = self.connect().await?;
+        let io = TokioIo::new(stream);
+        if is_http2 {
+            let mut builder = http2::Builder::new(TokioExecutor::new());
+            builder.timer(TokioTimer::new()).keep_alive_interval(PATIENCE).keep_alive_while_idle(true);
+            let shaken = self.in_time(builder.handshake(io)).await?;
+            let (sender, connection) = shaken.map_err(|error| self.foreign(&error))?;
+            let task = tokio::spawn(async move { drop(connection.await) });
+            return Ok(Line { sender: Sender::Http2(sender), _task: Task(task) });
+        }
+        let shaken = self.in_time(http1::handshake(io)).await?;
+        let (sender, connection) = shaken.map_err(|error| self.foreign(&error))?;
+        // How it ends is said where it is used.
+        let task = tokio::spawn(async move { drop(connection.await) });
+        Ok(Line { sender: Sender::Http1(sender), _task: Task(task) })
+    }
+
+    fn request(&self, asked: &Asked<'_>, line: &Line) -> Result<Request<Whole>, RelayError> {
+        let mut request = Request::new(Full::new(Bytes::from(asked.body.clone())));
+        let address = &self.address;
+        let said = request.headers_mut();
+        let uri = if line.takes_many() {
+            address.to_string()
+        } else {
+            let host = HeaderValue::from_str(address.authority()).map_err(|error| self.foreign(&error))?;
+            said.insert(HOST, host);
+            address.path().to_owned()
+        };
+        let accept = if asked.method == Method::GET { "text/event-stream" } else { "application/json" };
+        said.insert(ACCEPT, HeaderValue::from_static(accept));
+        if asked.method == Method::POST {
+            said.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        if let Some(token) = &self.token {
+            said.insert(AUTHORIZATION, self.bearer(token)?);
+        }
+        if let Some(cookies) = self.cookies().header() {
+            said.insert(COOKIE, cookies);
+        }
+        said.extend(asked.headers.iter().cloned());
+        *request.uri_mut() = uri.parse().map_err(|error| self.foreign(&error))?;
+        *request.method_mut() = asked.method.clone();
+        Ok(request)
+    }
+}

@@ -1,0 +1,177 @@
+//! Whether a socket that leads here was opened by a program which an agent of this home has started. Such a one speaks
+//! for its agent and not for the user, and must not answer what its agent asks.
+//!
+//! Only Linux tells whose a socket is. A socket of another user is no agent's: agents run as their user.
+
+use std::net::SocketAddr;
+
+/// The two ends of a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// The end of whoever has connected.
+    pub(crate) theirs: SocketAddr,
+    /// The end here.
+    pub(crate) ours: SocketAddr,
+}
+
+/// Who has opened a socket.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// A program below an agent of this home.
+    Inside,
+    /// Any other program, on this machine or elsewhere.
+    Outside,
+    /// A program on this machine that runs as this user and does not show itself.
+    Hidden,
+}
+
+impl Ends {
+    /// Whether both ends are on this machine.
+    fn are_here(self) -> bool {
+        let theirs = self.theirs.ip().to_canonical();
+        theirs.is_loopback() || theirs == self.ours.ip().to_canonical()
+    }
+
+    /// Who has opened it, as seen from a home of this name.
+    pub(crate) fn owner(self, home: &str) -> Owner {
+        if self.are_here() { system::owner(self, home) } else { Owner::Outside }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+mod system {
+    use super::{Ends, Owner};
+
+    pub(super) fn owner(_: Ends, _: &str) -> Owner {
+        Owner::Outside
+    }
+}
+
+#[cfg(target_os = "linux")]
+mod system {
+    use std::fs;
+    use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+    use std::path::PathBuf;
+
+    use acpx_core::tools::is_inside;
+
+    use super::{Ends, Owner};
+
+    /// Where the sockets of this machine are listed.
+    const LISTS: [&str; 2] = ["/proc/net/tcp", "/proc/net/tcp6"];
+
+    pub(super) fn owner(ends: Ends, home: &str) -> Owner {
+        let mut lists = LISTS.iter().filter_map(|list| fs::read_to_string(list).ok());
+        let Some(listed) = lists.find_map(|list| Listed::find(&list, ends)) else {
+            return Owner::Hidden;
+        };
+        if listed.user != rustix::process::getuid().as_raw() {
+            return Owner::Outside;
+        }
+        let mut owners = holders(listed.inode).peekable();
+        if owners.peek().is_none() {
+            return Owner::Hidden;
+        }
+        if owners.any(|pid| is_inside(pid, home)) { Owner::Inside } else { Owner::Outside }
+    }
+
+    /// The processes that have a socket, among those that can be looked at.
+    fn holders(inode: u64) -> impl Iterator<Item = u32> {
+        let wanted = PathBuf::from(format!("socket:[{inode}]"));
+        let processes = fs::read_dir("/proc").into_iter().flatten().filter_map(Result::ok);
+        let pids = processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+        pids.filter(move |pid| {
+            let files = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().filter_map(Result::ok);
+            files.filter_map(|file| fs::read_link(file.path()).ok()).any(|target| target == wanted)
+        })
+    }
+
+    /// A socket as the system lists it.
+    #[derive(Debug, PartialEq, Eq)]
+    struct Listed {
+        user: u32,
+        inode: u64,
+    }
+
+    impl Listed {
+        /// The far end of a socket. An end that nobody has any more has no inode, and is not found.
+        fn find(list: &str, ends: Ends) -> Option<Self> {
+            let rows = list.lines().skip(1).map(|row| row.split_whitespace().collect::<Vec<_>>());
+            let mut far = rows.filter_map(|row| {
+                let [_, near, far, _, _, _, _, user, _, inode, ..] = row.as_slice() else { return None };
+                let is_it = is(near, ends.theirs) && is(far, ends.ours);
+                let listed = Self { user: user.parse().ok()?, inode: inode.parse().ok()? };
+                (is_it && listed.inode != 0).then_some(listed)
+            });
+            far.next()
+        }
+    }
+
+    /// Whether an end is at this address.
+    fn is(written: &str, address: SocketAddr) -> bool {
+        read(written).is_some_and(|(ip, port)| (ip, port) == (address.ip().to_canonical(), address.port()))
+    }
+
+    /// An address as the system writes it: words of the machine's own byte order in hex, and the port.
+    fn read(written: &str) -> Option<(IpAddr, u16)> {
+        let (ip, port) = written.split_once(':')?;
+        let port = u16::from_str_radix(port, 16).ok()?;
+        let word = |at: usize| u32::from_str_radix(ip.get(at..at + 8)?, 16).ok().map(u32::to_ne_bytes);
+        let ip = match ip.len() {
+            8 => IpAddr::from(Ipv4Addr::from(word(0)?)),
+            32 => {
+                let mut bytes = [0; 16];
+                for (index, part) in bytes.chunks_exact_mut(4).enumerate() {
+                    part.copy_from_slice(&word(index * 8)?);
+                }
+                IpAddr::from(Ipv6Addr::from(bytes)).to_canonical()
+            }
+            _ => return None,
+        };
+        Some((ip, port))
+    }
+
+    #[cfg(all(test, target_endian = "little"))]
+    mod tests {
+        use super::*;
+
+        const LIST: &str = "\
+  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode
+   0: 0100007F:1F90 0100007F:C350 01 00000000:00000000 00:00000000 00000000  1000        0 11 1 0 20 4 0 10 -1
+   1: 0100007F:C350 0100007F:1F90 01 00000000:00000000 00:00000000 00000000  1001        0 22 1 0 20 4 0 10 -1
+   2: 0000000000000000FFFF00000100007F:C351 0000000000000000FFFF00000100007F:1F90 01 00000000:00000000 00:00000000 00000000  1002        0 33 1 0
+   3: 00000000000000000000000001000000:C352 00000000000000000000000001000000:1F90 06 00000000:00000000 00:00000000 00000000     0        0 0 1 0
+   bad row";
+
+        #[test]
+        fn the_far_end_of_a_socket_is_found_by_both_its_addresses() {
+            let find = |theirs: &str, ours: &str| {
+                Listed::find(LIST, Ends { theirs: theirs.parse().unwrap(), ours: ours.parse().unwrap() })
+            };
+            let cases = [
+                ("127.0.0.1:50000", "127.0.0.1:8080", Some(Listed { user: 1001, inode: 22 })),
+                ("[::ffff:127.0.0.1]:50000", "127.0.0.1:8080", Some(Listed { user: 1001, inode: 22 })),
+                ("127.0.0.1:50001", "127.0.0.1:8080", Some(Listed { user: 1002, inode: 33 })),
+                ("127.0.0.1:50000", "127.0.0.1:8081", None),
+                ("[::1]:50002", "[::1]:8080", None),
+            ];
+            for (theirs, ours, expected) in cases {
+                assert_eq!(find(theirs, ours), expected, "{theirs}");
+            }
+        }
+
+        #[test]
+        fn a_socket_of_this_very_program_is_outside_and_one_that_nobody_has_is_hidden() {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+            let ours = listener.local_addr().unwrap();
+            let client = std::net::TcpStream::connect(ours).unwrap();
+            let theirs = client.local_addr().unwrap();
+            let owner = |ends: Ends| ends.owner("the-home-of-nobody");
+            assert_eq!(owner(Ends { theirs, ours }), Owner::Outside);
+            let elsewhere = Ends { theirs: "192.0.2.1:7".parse().unwrap(), ours };
+            assert_eq!(owner(elsewhere), Owner::Outside);
+            let nobody = Ends { theirs: ours, ours };
+            assert_eq!(owner(nobody), Owner::Hidden);
+        }
+    }
+}

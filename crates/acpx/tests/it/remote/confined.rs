@@ -1,0 +1,70 @@
+//! A program that an agent started is that agent, whichever way it takes: a server on this machine is no way around.
+#![cfg(target_os = "linux")]
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
+
+use acpx_core::host::HostPlace;
+use acpx_core::tools::Tag;
+use serde_json::{Value, json};
+
+use super::Served;
+use crate::acpx::{Done, Place};
+
+/// The mark of an agent of this home.
+fn tag(place: &Place) -> String {
+    let home = HostPlace::new(place.acpx_home(), None, &std::env::temp_dir());
+    Tag::of_this_process(home.name().unwrap()).unwrap().to_string()
+}
+
+/// Prompts for something that needs a permission, over a relay; whether anybody was asked, and what was approved.
+fn prompts(place: &Place, mut relay: Command) -> (bool, Value) {
+    let mut child = relay.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut to, mut from) =
+        (child.stdin.take().unwrap(), BufReader::new(child.stdout.take().unwrap()).lines());
+    let mut was_asked = false;
+    let mut call = |id: u64, method: &str, params: Value| -> Value {
+        writeln!(to, "{}", json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }))
+            .unwrap();
+        loop {
+            let message: Value = serde_json::from_str(&from.next().unwrap().unwrap()).unwrap();
+            if message["method"] == "session/request_permission" {
+                was_asked = true;
+                let option = message["params"]["options"][0]["optionId"].clone();
+                let outcome = json!({ "outcome": { "outcome": "selected", "optionId": option } });
+                writeln!(to, "{}", json!({ "jsonrpc": "2.0", "id": message["id"], "result": outcome }))
+                    .unwrap();
+            } else if message["id"] == id && message.get("method").is_none() {
+                return message["result"].clone();
+            }
+        }
+    };
+    call(1, "initialize", json!({ "protocolVersion": 1 }));
+    let made = call(2, "session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
+    let prompt = json!([{ "type": "text", "text": "permission" }]);
+    let done = call(3, "session/prompt", json!({ "sessionId": made["sessionId"], "prompt": prompt }));
+    drop(to);
+    child.wait().unwrap();
+    (was_asked, done["_meta"]["acpx"]["approved"].clone())
+}
+
+#[test]
+fn a_program_that_an_agent_started_answers_no_question_of_its_agent_through_a_server() {
+    let place = Place::new();
+    let served = Served::new(&place, &[]);
+    let relay = || place.command(&["remote-agent", &served.websocket]);
+    assert_eq!(prompts(&place, relay()), (true, json!(1)));
+    let mut inside = relay();
+    inside.env(Tag::VARIABLE, tag(&place));
+    assert_eq!(prompts(&place, inside), (false, json!(0)));
+}
+
+#[test]
+fn a_program_that_an_agent_started_makes_no_token() {
+    let place = Place::new();
+    place.ok(&["token", "new"]);
+    let mut inside = place.command(&["--format", "json", "token", "new"]);
+    let done = Done::of(inside.env(Tag::VARIABLE, tag(&place)));
+    assert_eq!(done.failure().0, "NOT_ALLOWED", "{done:?}");
+    assert_eq!(place.json(&["token", "list"])["tokens"].as_array().unwrap().len(), 1);
+}

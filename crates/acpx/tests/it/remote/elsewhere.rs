@@ -1,0 +1,147 @@
+//! What a client from elsewhere may not do it cannot do, however it is asked for.
+
+use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+
+use super::http::Poster;
+use super::{Served, Socket};
+use crate::acpx::{Place, text};
+
+/// A request for a session with a program of the client's own, with half a surrogate pair for a name at each level.
+fn odd_requests(place: &Place, mark: &str) -> Vec<String> {
+    let odd = r#""\ud800":1,"#;
+    let agent = json!({ "argv": ["touch", mark] });
+    let server = json!([{ "name": "s", "command": "/bin/touch", "args": [mark], "env": [] }]);
+    let cwd = json!(place.work());
+    let line = |id: usize, outer: &str, params: &str, meta: &str, ours: &str, servers: &Value| {
+        format!(
+            r#"{{{outer}"jsonrpc":"2.0","id":{id},"method":"session/new","params":{{{params}"cwd":{cwd},"mcpServers":{servers},"_meta":{{{meta}"acpx":{{{ours}"agent":{agent}}}}}}}}}"#
+        )
+    };
+    let none = json!([]);
+    vec![
+        line(100, odd, "", "", "", &none),
+        line(101, "", odd, "", "", &none),
+        line(102, "", "", odd, "", &none),
+        line(103, "", "", "", odd, &none),
+        line(104, "", odd, odd, odd, &server),
+        line(105, "", "", r#""acpx":{},"#, "", &none),
+        line(106, "", r#""_meta":{},"#, "", "", &none),
+        line(107, "", r#""mcpServers":[],"#, "", "", &server),
+    ]
+}
+
+#[test]
+fn no_name_of_a_member_switches_off_what_keeps_a_client_from_starting_programs() {
+    let place = Place::new();
+    let served = Served::new(&place, &[]);
+    let mark = place.beside("mark");
+    // What it says of itself in initialize counts as little as what it says later, said once or twice.
+    let client = json!({ "agent": { "argv": ["touch", mark] } });
+    let forged = [
+        format!(r#"{{"acpx":{{"client":{client}}}}}"#),
+        format!(r#"{{"\ud800":1,"acpx":{{"client":{client}}}}}"#),
+        format!(r#"{{"acpx":{{}},"acpx":{{"client":{client}}}}}"#),
+    ];
+    for meta in forged {
+        for params in [
+            format!(r#"{{"protocolVersion":1,"_meta":{meta}}}"#),
+            format!(r#"{{"protocolVersion":1,"_meta":{{}},"_meta":{meta}}}"#),
+        ] {
+            let mut socket = Socket::silent(&served, None).unwrap();
+            let line = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#);
+            socket.say(Message::text(line));
+            socket.hear_answer(&json!(0));
+            for line in odd_requests(&place, &text(&mark)) {
+                let id = serde_json::from_str::<Value>(&line.replace("\\ud800", "x")).unwrap()["id"].clone();
+                socket.say(Message::text(line));
+                let (_, answer) = socket.hear_answer(&id);
+                assert!(answer["result"].is_object() || answer["error"]["code"] == -32602, "{answer}");
+                assert!(!mark.exists(), "{answer}");
+            }
+        }
+    }
+}
+
+#[test]
+fn no_name_of_a_member_does_so_over_http() {
+    let place = Place::new();
+    let served = Served::new(&place, &[]);
+    let mark = place.beside("mark");
+    let poster = Poster::new(&served, None);
+    let (_, mut connection) = poster.stream(None);
+    for (index, line) in odd_requests(&place, &text(&mark)).into_iter().enumerate() {
+        assert_eq!(poster.post_text(&line), 202, "{line}");
+        let (_, answer) = connection.hear_answer(100 + index as u64);
+        assert!(answer["result"].is_object() || answer["error"]["code"] == -32602, "{answer}");
+        assert!(!mark.exists(), "{answer}");
+    }
+}
+
+#[test]
+fn a_client_says_only_once_and_through_its_server_that_it_is_from_elsewhere() {
+    let place = Place::new();
+    let served = Served::new(&place, &[]);
+    let mut socket = Socket::silent(&served, None).unwrap();
+    let own = json!({ "client": { "agent": { "argv": ["sh"] } }, "approveAll": true, "stdioServers": true });
+    assert_eq!(socket.call("_acpx/elsewhere", own.clone())["error"]["code"], -32601);
+    let answer = socket.call("initialize", json!({ "protocolVersion": 1 }));
+    assert_eq!(answer["result"]["protocolVersion"], 1, "{answer}");
+    assert_eq!(socket.call("_acpx/elsewhere", own)["error"]["code"], -32601);
+    let made = socket.call("session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
+    assert!(made["result"]["sessionId"].is_string(), "{made}");
+}
+
+#[test]
+fn the_records_of_another_agent_are_not_there() {
+    let place = Place::new();
+    let served = Served::new(&place, &[]);
+    let mut socket = Socket::new(&served);
+    let program = text(env!("CARGO_BIN_EXE_acpx"));
+    let agent = format!("{program} demo-agent");
+    let made = place.json(&["--agent", &agent, "sessions", "new"]);
+    let record = &made["acpxRecordId"];
+    let load = json!({ "sessionId": record, "cwd": place.work(), "mcpServers": [] });
+    let of_record = json!({ "sessionId": record });
+    for (method, params) in [
+        ("session/load", &load),
+        ("session/resume", &load),
+        ("session/prompt", &json!({ "sessionId": record, "prompt": [] })),
+        ("_acpx/watch", &of_record),
+        ("_acpx/cancel", &of_record),
+        ("_acpx/close", &of_record),
+    ] {
+        let answer = socket.call(method, params.clone());
+        let error = &answer["error"];
+        assert_eq!(
+            (&error["code"], &error["data"]["sessionId"]),
+            (&json!(-32002), record),
+            "{method} {answer}"
+        );
+    }
+    // What is not there is deleted, and stays where it is.
+    assert_eq!(socket.call("session/delete", of_record)["result"], json!({}));
+    let shown = place.json(&["sessions", "show", record.as_str().unwrap()]);
+    assert_eq!((&shown["acpxRecordId"], &shown["closed"]), (record, &json!(false)), "{shown}");
+    let listed = socket.call("session/list", json!({}));
+    assert!(!listed.to_string().contains(record.as_str().unwrap()), "{listed}");
+}
+
+#[test]
+fn one_who_is_elsewhere_has_so_many_sessions_at_work() {
+    let place = Place::new();
+    let served = Served::new(&place, &[]);
+    let mut socket = Socket::new(&served);
+    let first = socket.open(&place);
+    for _ in 1..32 {
+        socket.open(&place);
+    }
+    let params = json!({ "cwd": place.work(), "mcpServers": [] });
+    let refused = socket.call("session/new", params.clone());
+    assert_eq!(refused["error"]["data"]["acpx"]["code"], "TOO_MANY_SESSIONS", "{refused}");
+    // Another connection of the same one is no way around.
+    let refused = Socket::new(&served).call("session/new", params);
+    assert_eq!(refused["error"]["data"]["acpx"]["code"], "TOO_MANY_SESSIONS", "{refused}");
+    socket.call("session/close", json!({ "sessionId": first }));
+    socket.open(&place);
+}

@@ -1,0 +1,230 @@
+//! Clients from elsewhere: what the server that let one in says of it, and what it may therefore not do.
+//!
+//! The server says it before the client has said anything, in a request of its own, and once: so nothing that the
+//! client says can be read as a part of it, and nothing can take it back. From then on what the client says of its own
+//! is read by the same code as everybody's, and here it is cut down to what a client from elsewhere may say. It uses the
+//! agent that is served and the records of that agent, gives it no environment, starts no program on this machine as an
+//! MCP server, and lets nothing be approved unseen, unless the user of the server has said otherwise.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::de::DeserializeOwned;
+
+use crate::acp::agent::{CallError, ExtensionCall, ParamProblem};
+use crate::model::{McpServer, McpTransport, Record, RecordId};
+
+use super::Host;
+use super::connection::{Connection, read_meta};
+use super::fault;
+use super::meta::{ElsewhereMeta, NewMeta, PolicyMeta, PromptMeta, RestoreMeta, StartMeta};
+use super::methods;
+
+/// How a server says that a client is from elsewhere.
+pub(super) const ELSEWHERE: &str = "_acpx/elsewhere";
+/// Methods of ours that a client from elsewhere has. The others are about this machine.
+const METHODS: [&str; 3] = ["_acpx/watch", "_acpx/cancel", "_acpx/close"];
+/// How many sessions of one who is elsewhere have an agent at the same time.
+const MOST_SESSIONS: usize = 32;
+
+/// What a client says beside the protocol, and what of it only a client on this machine may say.
+pub(super) trait Said: DeserializeOwned + Default {
+    /// Leaves out what a client from elsewhere may not say.
+    fn leave_out(&mut self, elsewhere: &ElsewhereMeta);
+}
+
+impl Said for NewMeta {
+    fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
+        self.agent = None;
+        self.shell = None;
+        self.start.leave_out(elsewhere);
+    }
+}
+
+impl Said for RestoreMeta {
+    fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
+        self.agent = None;
+        self.start.leave_out(elsewhere);
+    }
+}
+
+impl Said for StartMeta {
+    fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
+        self.environment.clear();
+        self.mcp_source = None;
+        self.idle_ms = self.idle_ms.map(|wanted| shorter(wanted, elsewhere.client.idle_ms));
+    }
+}
+
+impl Said for PromptMeta {
+    fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
+        let is_allowed = |policy: &PolicyMeta| *policy != PolicyMeta::ApproveAll || elsewhere.approve_all;
+        self.policy = self.policy.filter(is_allowed);
+    }
+}
+
+/// The shorter of two idle times, of which 0 is for ever.
+fn shorter(wanted: u64, served: Option<u64>) -> u64 {
+    match (wanted, served) {
+        (0, Some(served)) => served,
+        (wanted, Some(0) | None) => wanted,
+        (wanted, Some(served)) => wanted.min(served),
+    }
+}
+
+impl Connection {
+    /// Takes what a server says of its client, unless that was said before.
+    pub(super) fn let_in_from_elsewhere(&self, call: ExtensionCall) -> Result<String, CallError> {
+        if call.method != ELSEWHERE {
+            return Err(CallError::NotInitialized(call.method));
+        }
+        let said: ElsewhereMeta = methods::read(&call)?;
+        self.defaults.settle(said.client.clone());
+        let is_first = self.elsewhere.set(said).is_ok();
+        if is_first { Ok("{}".to_owned()) } else { Err(CallError::UnknownMethod(call.method)) }
+    }
+
+    /// What this client says beside the protocol, and may.
+    pub(super) fn said<T: Said>(&self, meta: Option<&str>) -> Result<T, CallError> {
+        let mut said: T = read_meta(meta)?;
+        if let Some(elsewhere) = self.elsewhere.get() {
+            said.leave_out(elsewhere);
+        }
+        Ok(said)
+    }
+
+    /// Whether this client has a method of ours.
+    pub(super) fn has_method(&self, method: &str) -> bool {
+        self.elsewhere.get().is_none() || METHODS.contains(&method)
+    }
+
+    /// Whether the client speaks for an agent and not for the user, by itself or by the word of its server.
+    pub(super) fn is_confined(&self) -> bool {
+        self.started_inside || self.elsewhere.get().is_some_and(|elsewhere| elsewhere.confined)
+    }
+
+    /// An error if one of these servers would be started here for a client that may not have that.
+    pub(super) fn may_have(&self, servers: &[McpServer]) -> Result<(), CallError> {
+        if self.elsewhere.get().is_none_or(|elsewhere| elsewhere.stdio_servers) {
+            return Ok(());
+        }
+        let is_started = |server: &McpServer| matches!(server.transport, McpTransport::Stdio { .. });
+        let Some(index) = servers.iter().position(is_started) else { return Ok(()) };
+        let problem = "a client from elsewhere starts no program on this machine as an MCP server";
+        Err(ParamProblem::new(format!("mcpServers[{index}]"), format!("is not allowed: {problem}")).into())
+    }
+
+    /// Whether a record is one that this client can know of.
+    pub(super) fn knows(&self, record: &Record) -> bool {
+        self.elsewhere.get().is_none()
+            || self.defaults.agent(None).is_some_and(|served| served.key() == record.agent.key())
+    }
+
+    /// An error if a record is not there for this client.
+    pub(super) async fn may_use(&self, record: &RecordId) -> Result<(), CallError> {
+        if self.elsewhere.get().is_none() {
+            return Ok(());
+        }
+        let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
+        kept.filter(|kept| self.knows(kept)).map(drop).ok_or_else(|| fault::unknown(record))
+    }
+
+    /// Room for a session with an agent, which one that is known to have an agent needs no more of; an error if this
+    /// client has as many as it may.
+    pub(super) async fn room(&self, known: Option<&RecordId>) -> Result<Room, CallError> {
+        let Some(elsewhere) = self.elsewhere.get() else { return Ok(Room(None)) };
+        let mut parked = Vec::new();
+        for record in self.host.shares.of(&elsewhere.who) {
+            let session = self.host.engine.running(&record).await;
+            let session = session.map_err(|error| self.refused(&error))?;
+            if session.is_none_or(|session| session.status().agent_pid.is_none()) {
+                parked.push(record);
+            }
+        }
+        match self.host.shares.take(&elsewhere.who, &parked, known) {
+            Taken::Already => Ok(Room(None)),
+            Taken::Now => Ok(Room(Some((Arc::clone(&self.host), elsewhere.who.clone())))),
+            Taken::Not => Err(fault::too_many_sessions(MOST_SESSIONS)),
+        }
+    }
+}
+
+/// The sessions with an agent of those who are elsewhere, by who they are.
+#[derive(Default)]
+pub(super) struct Shares(Mutex<HashMap<String, Share>>);
+
+#[derive(Default)]
+struct Share {
+    /// How many are about to be begun.
+    beginning: usize,
+    begun: HashSet<RecordId>,
+}
+
+/// Whether there was room.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Taken {
+    Already,
+    Now,
+    Not,
+}
+
+impl Shares {
+    fn of(&self, who: &str) -> Vec<RecordId> {
+        self.lock().get(who).map(|share| share.begun.iter().cloned().collect()).unwrap_or_default()
+    }
+
+    /// Takes room for one more, now that these have no agent any more, unless it is one that has some.
+    fn take(&self, who: &str, parked: &[RecordId], known: Option<&RecordId>) -> Taken {
+        let mut shares = self.lock();
+        let share = shares.entry(who.to_owned()).or_default();
+        for record in parked {
+            share.begun.remove(record);
+        }
+        if known.is_some_and(|known| share.begun.contains(known)) {
+            return Taken::Already;
+        }
+        if share.beginning + share.begun.len() >= MOST_SESSIONS {
+            return Taken::Not;
+        }
+        share.beginning += 1;
+        Taken::Now
+    }
+
+    fn give_back(&self, who: &str, begun: Option<RecordId>) {
+        let mut shares = self.lock();
+        let Some(share) = shares.get_mut(who) else { return };
+        share.beginning = share.beginning.saturating_sub(1);
+        share.begun.extend(begun);
+        if share.beginning == 0 && share.begun.is_empty() {
+            shares.remove(who);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<String, Share>> {
+        // Nothing panics while it holds the lock, and every step leaves the map whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Room for a session that is about to have an agent. Given back when it is dropped, or when the session has one.
+pub(super) struct Room(Option<(Arc<Host>, String)>);
+
+impl Room {
+    /// This session has it.
+    pub(super) fn filled_by(mut self, record: &RecordId) {
+        if let Some((host, who)) = self.0.take() {
+            host.shares.give_back(&who, Some(record.clone()));
+        }
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        if let Some((host, who)) = self.0.take() {
+            host.shares.give_back(&who, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;
