@@ -13,8 +13,8 @@ use tokio::task::JoinHandle;
 
 use crate::acp::agent::ClientLink;
 use crate::acp::offers::as_result;
-use crate::acp::render::Rendering;
-use crate::engine::{Engine, Hold, RecordFollower, RestoreSession, Session};
+use crate::acp::render::{CONTENT_EVERY, Rendering};
+use crate::engine::{Engine, Hold, RecordFollower, RestoreSession, Session, SessionError};
 use crate::model::{Event, RecordId, RequestId, Seq};
 use crate::store::{Store, StoreError};
 use crate::wire::WireError;
@@ -230,9 +230,17 @@ impl How {
     }
 
     /// What is told when no event is at hand.
-    fn pause(&mut self) -> Option<String> {
+    fn pause(&mut self) -> Vec<String> {
         match self {
             Self::Updates(updates) => updates.rendering.pause(),
+            Self::Events => Vec::new(),
+        }
+    }
+
+    /// What is told if no event comes for a while, if there is anything.
+    fn owed(&mut self) -> Option<&mut Rendering> {
+        match self {
+            Self::Updates(updates) => Some(&mut updates.rendering).filter(|rendering| rendering.owes()),
             Self::Events => None,
         }
     }
@@ -300,7 +308,7 @@ async fn run(
     {
         return;
     }
-    while let Ok(Some(event)) = follower.next().await {
+    while let Ok(Some(event)) = next(&mut how, &mut follower, link).await {
         let Ok(mut lines) = how.lines(record, &event).await else { return };
         if !follower.has_ready() {
             lines.extend(how.pause());
@@ -319,6 +327,23 @@ async fn run(
         // A client that is gone does not miss it.
         drop(link.notify(watched::ENDED, &params.to_string()).await);
     }
+}
+
+/// The next event. What is held back for others to come with it is told if none comes for a while.
+async fn next(
+    how: &mut How,
+    follower: &mut RecordFollower,
+    link: &ClientLink,
+) -> Result<Option<Event>, SessionError> {
+    if let Some(rendering) = how.owed() {
+        if let Ok(next) = tokio::time::timeout(CONTENT_EVERY, follower.next()).await {
+            return next;
+        }
+        if pass_on(rendering.settle(), link).await.is_err() {
+            return Ok(None);
+        }
+    }
+    follower.next().await
 }
 
 /// Streams that have yet to reach an event.

@@ -337,6 +337,9 @@ pub struct TurnMeta {
     /// The record's last event when the turn was over: whoever follows goes on after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    /// Why the agent stopped, where version 1 has no word for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
 }
 
 /// In the answer to `session/prompt` of version 2, which comes when the prompt is part of the conversation.

@@ -12,10 +12,11 @@ use serde::Deserialize;
 use crate::acp::agent::{
     CallError, CancelCause, Cancellation, ClientLink, Meta, PromptAnswer, PromptCall, TurnLink,
 };
+use crate::acp::translate::stop_reason_to_v1;
 use crate::engine::{Prompt, RestoreSession, Session, SessionError, TurnTicket};
 use crate::model::{
-    ClientName, EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
-    TurnOutcome, TurnState, prompt_message_id,
+    ClientName, EventKind, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason, Timestamp, Turn,
+    TurnId, TurnOutcome, TurnState, prompt_message_id,
 };
 use crate::store::Store;
 
@@ -98,7 +99,7 @@ impl Connection {
         if let Some(passing) = passing {
             passing.done().await;
         }
-        answer(&turn, &session, last)
+        answer(&turn, &session, last, link.client().protocol)
     }
 
     fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
@@ -260,7 +261,12 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
     Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
-fn answer(turn: &Turn, session: &Session, last: Option<Seq>) -> Result<PromptAnswer, CallError> {
+fn answer(
+    turn: &Turn,
+    session: &Session,
+    last: Option<Seq>,
+    client: ProtocolVersion,
+) -> Result<PromptAnswer, CallError> {
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
         turn: turn.id.0,
@@ -270,13 +276,18 @@ fn answer(turn: &Turn, session: &Session, last: Option<Seq>) -> Result<PromptAns
         approved: turn.permissions.approved,
         rejected: turn.permissions.rejected,
         seq: last.map(|seq| seq.0),
+        stop_reason: None,
     };
     match &turn.state {
-        TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => Ok(PromptAnswer {
-            reason: reason.clone(),
-            usage: turn.usage.clone(),
-            meta: acpx_meta(&meta(Some(*at))),
-        }),
+        TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => {
+            let (told, word) = match client {
+                ProtocolVersion::V1 => stop_reason_to_v1(reason.as_str()),
+                ProtocolVersion::V2 => (reason.as_str(), None),
+            };
+            let meta = TurnMeta { stop_reason: word.map(Into::into), ..meta(Some(*at)) };
+            let (reason, usage) = (StopReason::new(told), turn.usage.clone());
+            Ok(PromptAnswer { reason, usage, meta: acpx_meta(&meta) })
+        }
         TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => {
             Err(fault::failed(error, meta(Some(*at))))
         }

@@ -49,8 +49,12 @@ impl KnownIds {
         if self.first.is_empty() {
             return None;
         }
-        let id = text_of(id)?;
-        let first = self.first.get(&(sort, Box::from(&*id)))?;
+        self.other_text(sort, &text_of(id)?, row)
+    }
+
+    /// The same for an id that was read.
+    pub(super) fn other_text(&self, sort: Sort, id: &str, row: LineageIndex) -> Option<String> {
+        let first = self.first.get(&(sort, id.into()))?;
         (*first != row).then(|| format!("{id}~{row}"))
     }
 }
@@ -102,10 +106,7 @@ impl MessageRef {
     pub(super) fn id(&self, record: &RecordId, known: &KnownIds, row: LineageIndex) -> String {
         match self {
             Self::First(first) => run_message_id(record, *first),
-            Self::Given(id) => match known.first.get(&(Sort::Message, id.clone())) {
-                Some(first) if *first != row => format!("{id}~{row}"),
-                _ => id.to_string(),
-            },
+            Self::Given(id) => known.other_text(Sort::Message, id, row).unwrap_or_else(|| id.to_string()),
         }
     }
 }
