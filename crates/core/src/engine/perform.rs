@@ -12,7 +12,7 @@ use crate::machine::{
     AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
 };
 use crate::model::{
-    AgentError, Decision, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId, Scope, Timestamp,
+    AgentError, Decision, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId, Scope, Seq, Timestamp,
     Turn, TurnId,
 };
 
@@ -35,12 +35,14 @@ pub(super) enum Outward {
     Start,
     End,
     Send(Outgoing),
-    Consult(Option<TurnId>, AskId),
+    /// With the last event that was kept: the question is none after it.
+    Consult(Option<TurnId>, AskId, Seq),
     Awake(Result<Awakening, Asleep>),
     Accepted(RequestId, TurnId),
     Inserted(TurnId),
     Refused(RequestId, Refusal),
-    Over(Turn),
+    /// With the event that told its end.
+    Over(Turn, Seq),
     Passed(PassId, Result<Arc<str>, Unpassed>),
     Parked(bool),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
@@ -80,7 +82,7 @@ impl SessionTask {
             Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
             Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
-            Effect::Consult(ask) => self.outward.push(Outward::Consult(turn, ask)),
+            Effect::Consult(ask) => self.outward.push(Outward::Consult(turn, ask, self.keeper.last())),
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
@@ -101,7 +103,7 @@ impl SessionTask {
                 if turn == Some(over.id) {
                     self.consultations.forget();
                 }
-                self.outward.push(Outward::Over(over));
+                self.outward.push(Outward::Over(over, self.keeper.last()));
             }
             Effect::Passed(pass, answer) => self.outward.push(Outward::Passed(pass, answer)),
             Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
@@ -333,7 +335,7 @@ impl SessionTask {
             Outward::Start => self.start_agent(),
             Outward::End => self.end_agent(),
             Outward::Send(outgoing) => self.send_now(outgoing).await,
-            Outward::Consult(turn, ask) => self.consult(turn, ask),
+            Outward::Consult(turn, ask, seq) => self.consult(turn, ask, seq),
             Outward::Awake(news) => {
                 self.waiters.tell_awake(&news);
                 // A session that was never opened has nothing to come back to.
@@ -345,9 +347,9 @@ impl SessionTask {
                 self.given.remove(&request);
                 self.waiters.tell_refused(&request, refusal);
             }
-            Outward::Over(turn) => {
+            Outward::Over(turn, end) => {
                 self.given.remove(&turn.request);
-                self.waiters.tell_over(turn);
+                self.waiters.tell_over(turn, end);
             }
             Outward::Passed(pass, answer) => self.waiters.tell_passed(pass, answer),
             Outward::Parked(parked) => self.waiters.tell_parked(parked),
@@ -374,7 +376,7 @@ impl SessionTask {
         Ok(())
     }
 
-    fn consult(&mut self, turn: Option<TurnId>, ask: AskId) {
+    fn consult(&mut self, turn: Option<TurnId>, ask: AskId, seq: Seq) {
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
         let (kind, params) = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => (QuestionKind::Permission, request.params().clone()),
@@ -382,7 +384,8 @@ impl SessionTask {
             Some(Ask::Other(_)) | None => return,
         };
         let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
-        self.consultations.put(ask, Asked { kind, params, version }, advisor);
+        let lineage = self.keeper.lineage();
+        self.consultations.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
     }
 
     /// Takes what a client has said, or that nobody has.

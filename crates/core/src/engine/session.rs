@@ -87,7 +87,7 @@ pub struct TurnTicket {
     /// The client's name for it.
     pub request: RequestId,
     inserted: oneshot::Receiver<()>,
-    over: oneshot::Receiver<Turn>,
+    over: oneshot::Receiver<(Turn, Seq)>,
     record: RecordId,
     fate: Fate,
 }
@@ -401,6 +401,11 @@ impl TurnTicket {
 
     /// Waits for the turn to end. Not waiting does not end it.
     pub async fn over(self) -> Result<Turn, SessionError> {
+        self.ended().await.map(|(turn, _)| turn)
+    }
+
+    /// Waits likewise, and tells which event was its end.
+    pub async fn ended(self) -> Result<(Turn, Seq), SessionError> {
         self.over.await.map_err(|_| gone(&self.fate, &self.record))
     }
 }

@@ -30,6 +30,7 @@ use super::list;
 use super::meta::{HostMeta, NewMeta, PROTOCOL, StartMeta};
 use super::opening::Opened;
 use super::passed;
+use super::progress::Progress;
 use super::questions::{ConnectionId, Seat};
 
 /// One client's connection.
@@ -140,7 +141,13 @@ impl Connection {
     /// updates, and that no agent has started.
     pub(super) fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
         let can_be_asked = !self.confined && !start.without_updates;
-        can_be_asked.then(|| self.host.askable.sit(record, self.number, link))
+        can_be_asked.then(|| self.host.askable.sit(record, self.number, link, self.progress(record)))
+    }
+
+    /// How far this client has been told what happens to a record.
+    pub(super) fn progress(&self, record: &RecordId) -> Progress {
+        let attachments = self.attachments();
+        attachments.get(record).map(|attachment| attachment.progress().clone()).unwrap_or_default()
     }
 
     /// Whoever can be asked is also asked about turns whose own client has not come back.
@@ -175,15 +182,17 @@ impl Connection {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
         }
-        let Opened { session, hold: _hold, seat, unclaimed, given, from, updates, with_seq, .. } = opened;
+        let Opened { session, hold: _hold, seat, unclaimed, given, from, updates, with_seq, anew, .. } =
+            opened;
         let record = session.record_id();
         let mut attachments = self.attachments();
         let attachment = attachments.entry(record.clone()).or_default();
         attachment.hold(&session, given);
-        attachment.seat = seat;
-        if updates {
+        attachment.sit(seat);
+        if updates || anew {
             let how = self.updates(record, attachment, link, with_seq);
-            attachment.stream_on(self.telling(how, record, from, gate.wait(), link));
+            let telling = self.telling(how, record, from, gate.wait(), link);
+            if anew { attachment.stream(telling) } else { attachment.stream_on(telling) }
         }
         setup.once_told = Some(Box::new(move || {
             if let Some(unclaimed) = unclaimed {

@@ -41,6 +41,8 @@ pub(super) struct Opened {
     pub(super) updates: bool,
     /// Whether each of them says which event it is.
     pub(super) with_seq: bool,
+    /// Whether they begin anew, in the place of what it is told so far.
+    pub(super) anew: bool,
 }
 
 impl Opened {
@@ -64,6 +66,7 @@ impl Opened {
             from: session.last_seq().map_or(Seq::FIRST, Seq::next),
             updates: true,
             with_seq: false,
+            anew: false,
             session,
         }
     }

@@ -20,10 +20,11 @@ use crate::model::{
 use crate::store::Store;
 
 use super::FromHost;
-use super::attachment::{Attachment, OwnPrompt};
+use super::attachment::Attachment;
 use super::connection::{Connection, acpx_meta, for_agent, problem, read_meta, record_of};
 use super::fault;
 use super::meta::{FallbackMeta, InsertedMeta, PolicyMeta, PromptMeta, TurnMeta};
+use super::own_prompts::OwnPrompt;
 use super::questions::Presence;
 use super::replaying::KeptEvents;
 
@@ -58,10 +59,14 @@ impl Connection {
             .with_client(client_name(link))
             .with_meta(for_agent(call.meta.as_deref()));
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
-        let own = own.map(|own| own.add(prompt.request()));
+        let own = own.map(|own| Arc::new(own.add(prompt.request())));
+        if let Some(own) = &own {
+            link.keep_until_answered(Arc::clone(own));
+        }
         let presence = Presence::default();
-        let advisor = self.host.advisor(&record, Some(presence.of(self.number, link)));
-        let waiting = Waiting { session: &session, link, own: own.as_ref(), cancellation };
+        let present = presence.of(self.number, link, self.progress(&record));
+        let advisor = self.host.advisor(&record, Some(present));
+        let waiting = Waiting { session: &session, link, own: own.as_deref(), cancellation };
         let turn = loop {
             // Followed from before the turn is looked at, so that its end cannot slip through between.
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
@@ -89,16 +94,15 @@ impl Connection {
         if let Some(own) = &own {
             own.answered();
         }
-        let Some(turn) = turn.map_err(|error| self.refused(&error))? else {
+        let Some((turn, end)) = turn.map_err(|error| self.refused(&error))? else {
             // Nobody is there to hear the answer.
             return Ok(StopReason::cancelled().into());
         };
-        let last = session.last_seq();
-        let passing = self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(last));
+        let passing = self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(end));
         if let Some(passing) = passing {
-            passing.done().await;
+            passing.await;
         }
-        answer(&turn, &session, last)
+        answer(&turn, &session, end)
     }
 
     fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
@@ -131,6 +135,9 @@ impl Connection {
     }
 }
 
+/// A turn that is over, and the event that told its end.
+type EndedTurn = (Turn, Option<Seq>);
+
 /// A client that waits for a turn.
 struct Waiting<'a> {
     session: &'a Session,
@@ -141,14 +148,14 @@ struct Waiting<'a> {
 
 impl<'a> Waiting<'a> {
     /// Waits for the end of a turn that this client has asked for.
-    async fn first(self, mut ticket: TurnTicket) -> Result<Option<Turn>, SessionError> {
+    async fn first(self, mut ticket: TurnTicket) -> Result<Option<EndedTurn>, SessionError> {
         let (turn, request) = (ticket.turn, ticket.request.clone());
         let inserting = self.inserting(turn, &request);
         let over = async {
             if ticket.inserted().await {
                 inserting.tell().await;
             }
-            ticket.over().await
+            ticket.ended().await.map(|(turn, end)| (turn, Some(end)))
         };
         self.until(turn, &request, over).await
     }
@@ -161,7 +168,7 @@ impl<'a> Waiting<'a> {
         first: Turn,
         from: Seq,
         restore: RestoreSession,
-    ) -> Result<Option<Turn>, SessionError> {
+    ) -> Result<Option<EndedTurn>, SessionError> {
         let session = self.session;
         let mut follower = session.follow(from);
         let (id, request, record) = (first.id, first.request.clone(), session.record_id());
@@ -190,7 +197,7 @@ impl<'a> Waiting<'a> {
             if kept.has_begun(id).await? {
                 inserting.tell().await;
             }
-            Ok(turn)
+            Ok((turn, kept.end_of(id).await?))
         };
         self.until(id, &request, over).await
     }
@@ -206,8 +213,11 @@ impl<'a> Waiting<'a> {
         mut self,
         turn: TurnId,
         request: &RequestId,
-        over: impl Future<Output = Result<Turn, SessionError>>,
-    ) -> Result<Option<Turn>, SessionError> {
+        over: impl Future<Output = Result<EndedTurn, SessionError>>,
+    ) -> Result<Option<EndedTurn>, SessionError> {
+        if let Some(own) = self.own {
+            own.is_turn(turn);
+        }
         self.tell_accepted(turn, request).await;
         let mut over = pin!(over);
         let mut cancellable = true;
@@ -260,7 +270,7 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
     Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
-fn answer(turn: &Turn, session: &Session, last: Option<Seq>) -> Result<PromptAnswer, CallError> {
+fn answer(turn: &Turn, session: &Session, end: Option<Seq>) -> Result<PromptAnswer, CallError> {
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
         turn: turn.id.0,
@@ -269,7 +279,7 @@ fn answer(turn: &Turn, session: &Session, last: Option<Seq>) -> Result<PromptAns
             .map(|ended| u64::try_from(ended.since(turn.queued_at).as_millis()).unwrap_or(u64::MAX)),
         approved: turn.permissions.approved,
         rejected: turn.permissions.rejected,
-        seq: last.map(|seq| seq.0),
+        seq: end.map(|seq| seq.0),
     };
     match &turn.state {
         TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => Ok(PromptAnswer {

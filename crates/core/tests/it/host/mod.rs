@@ -36,6 +36,7 @@ mod safety;
 mod sdk;
 mod servers;
 mod shell;
+mod streams;
 mod unanswered;
 mod updates;
 mod version_2;
