@@ -213,14 +213,14 @@ impl SessionTask {
         let answer = match self.asks.remove(ask) {
             Some(Ask::Permission(request)) => agent.connection.permit(ask, &request, permit),
             Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
-            Some(Ask::Other(_)) | None => return,
+            Some(Ask::Refused(_)) | None => return,
         };
         self.send(now, turn, answer);
     }
 
     fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId) {
-        if let (Some(Ask::Other(method)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
-            let answer = agent.connection.refusal(ask, &method);
+        if let (Some(Ask::Refused(error)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
+            let answer = agent.connection.refusal(ask, &error);
             self.send(now, turn, answer);
         }
     }
@@ -254,8 +254,8 @@ impl SessionTask {
                 self.step(Input::Elicitation { ask });
             }
             Meaning::Withdrawn(ask) => self.step(Input::Withdrawn { ask }),
-            Meaning::Request(ask, method) => {
-                self.asks.insert(ask.clone(), Ask::Other(method));
+            Meaning::Refused(ask, error) => {
+                self.asks.insert(ask.clone(), Ask::Refused(error));
                 self.step(Input::Request { ask });
             }
             Meaning::Answer(answer) => self.take_answer(answer),
@@ -381,7 +381,7 @@ impl SessionTask {
         let (kind, params) = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => (QuestionKind::Permission, request.params().clone()),
             Some(Ask::Elicitation(params)) => (QuestionKind::Elicitation, params.clone()),
-            Some(Ask::Other(_)) | None => return,
+            Some(Ask::Refused(_)) | None => return,
         };
         let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
         let lineage = self.keeper.lineage();
@@ -393,7 +393,7 @@ impl SessionTask {
         let request = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => request,
             Some(Ask::Elicitation(_)) => return self.step(Input::Advised { ask, permit: elicited(advice) }),
-            Some(Ask::Other(_)) | None => return,
+            Some(Ask::Refused(_)) | None => return,
         };
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),

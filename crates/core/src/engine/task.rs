@@ -20,6 +20,7 @@ use crate::machine::{
 use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
 use crate::store::{SessionWriter, StoreError};
 use crate::tools::Ended;
+use crate::wire::RpcError;
 
 use super::advice::{Advice, Advisor, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
@@ -67,7 +68,8 @@ pub(super) enum Ask {
     Permission(PermissionRequest),
     /// With its params.
     Elicitation(Arc<str>),
-    Other(Box<str>),
+    /// It is not granted, and this is why.
+    Refused(RpcError),
 }
 
 type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<Line>), FailedStart>> + Send>>;
