@@ -19,6 +19,7 @@ use crate::model::{Event, EventKind, Fact, ProtocolVersion, RecordId, Seq, TurnI
 use crate::store::{Store, StoreError};
 use crate::wire::WireError;
 
+use super::elicited::Elicited;
 use super::own_prompts::OwnPrompts;
 use super::progress::{Progress, Reporting};
 use super::questions::Seat;
@@ -77,6 +78,7 @@ pub(super) struct Updates {
     pub(super) own: OwnPrompts,
     pub(super) store: Arc<dyn Store>,
     pub(super) engine: Engine,
+    pub(super) elicited: Elicited,
 }
 
 /// A stream that runs.
@@ -279,7 +281,9 @@ impl Updates {
         {
             self.rendering.offers(&as_result(&session.offered()));
         }
-        Ok(self.rendering.tell(event, &|request| self.own.has(request)))
+        let mut lines = self.rendering.tell(event, &|request| self.own.has(request));
+        lines.extend(self.elicited.completed(record, event));
+        Ok(lines)
     }
 }
 

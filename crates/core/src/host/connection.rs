@@ -25,13 +25,13 @@ use crate::wire::splice;
 use super::Host;
 use super::attachment::{Attachment, Gate, Gated, How, Telling, Updates};
 use super::defaults::Defaults;
+use super::elicited::Elicited;
 use super::fault;
 use super::list;
 use super::meta::{HostMeta, NewMeta, PROTOCOL, StartMeta};
 use super::opening::Opened;
 use super::passed;
-use super::progress::Progress;
-use super::questions::{ConnectionId, Seat};
+use super::questions::{ConnectionId, Seat, Somebody};
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -42,6 +42,7 @@ pub(super) struct Connection {
     pub(super) confined: bool,
     pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
+    elicited: Elicited,
 }
 
 /// What every host offers. What a given agent cannot take, the session says when it comes to it.
@@ -70,7 +71,8 @@ pub(super) fn offer(version: &str) -> Offer {
 impl Connection {
     pub(super) fn new(host: Arc<Host>, confined: bool) -> Self {
         let number = host.next_connection();
-        Self { host, number, confined, defaults: Defaults::default(), attached: Mutex::default() }
+        let (defaults, attached, elicited) = (Defaults::default(), Mutex::default(), Elicited::default());
+        Self { host, number, confined, defaults, attached, elicited }
     }
 
     /// The session of a record that this client has in use, and what it would start its agent with. A record that was
@@ -105,8 +107,8 @@ impl Connection {
     ) -> How {
         let rendering = Rendering::new(record, link.client()).with_seq(with_seq);
         let (own, store) = (attachment.own.clone(), Arc::clone(&self.host.store));
-        let engine = self.host.engine.clone();
-        How::Updates(Box::new(Updates { rendering, own, store, engine }))
+        let (engine, elicited) = (self.host.engine.clone(), self.elicited.clone());
+        How::Updates(Box::new(Updates { rendering, own, store, engine, elicited }))
     }
 
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
@@ -141,13 +143,18 @@ impl Connection {
     /// updates, and that no agent has started.
     pub(super) fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
         let can_be_asked = !self.confined && !start.without_updates;
-        can_be_asked.then(|| self.host.askable.sit(record, self.number, link, self.progress(record)))
+        can_be_asked.then(|| self.host.askable.sit(record, self.somebody(record, link)))
     }
 
-    /// How far this client has been told what happens to a record.
-    pub(super) fn progress(&self, record: &RecordId) -> Progress {
-        let attachments = self.attachments();
-        attachments.get(record).map(|attachment| attachment.progress().clone()).unwrap_or_default()
+    /// This client, as one that is asked about a record.
+    pub(super) fn somebody(&self, record: &RecordId, link: &ClientLink) -> Somebody {
+        let progress = self.attachments().get(record).map(|attachment| attachment.progress().clone());
+        Somebody {
+            connection: self.number,
+            link: link.clone(),
+            progress: progress.unwrap_or_default(),
+            elicited: self.elicited.clone(),
+        }
     }
 
     /// Whoever can be asked is also asked about turns whose own client has not come back.
@@ -226,11 +233,10 @@ impl AgentService for Connection {
         self.pass_option(call, &link).await
     }
 
-    /// A client of version 2 sees what the session does, whoever asked for it, and what it sees it can stop. One of
-    /// version 1 only knows of its own turns.
-    async fn cancel_others(&self, session: AcpSessionId, link: ClientLink) {
-        if link.client().protocol == ProtocolVersion::V2
-            && let Ok(Some(session)) = self.host.engine.running(&record_of(&session)).await
+    /// A client sees what the session does, whoever asked for it, and what it sees it can stop: nobody else may be left
+    /// who could.
+    async fn cancel_others(&self, session: AcpSessionId, _link: ClientLink) {
+        if let Ok(Some(session)) = self.host.engine.running(&record_of(&session)).await
             && session.status().has_work
         {
             // A session that is gone does nothing more.

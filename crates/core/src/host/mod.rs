@@ -11,6 +11,7 @@ mod coming_back;
 mod connection;
 mod defaults;
 mod door;
+mod elicited;
 mod error;
 mod fault;
 mod importing;

@@ -23,6 +23,7 @@ use crate::model::{LineageIndex, ProtocolVersion, RecordId, Seq};
 use crate::store::Store;
 use crate::wire::WireError;
 
+use super::elicited::Elicited;
 use super::progress::Progress;
 use super::replaying::KeptEvents;
 
@@ -44,11 +45,13 @@ type Seats = HashMap<RecordId, Vec<Somebody>>;
 
 /// A client that can be asked.
 #[derive(Debug, Clone)]
-struct Somebody {
-    connection: ConnectionId,
-    link: ClientLink,
+pub(super) struct Somebody {
+    pub(super) connection: ConnectionId,
+    pub(super) link: ClientLink,
     /// How far it has been told what the question may be about.
-    progress: Progress,
+    pub(super) progress: Progress,
+    /// What it was asked that is completed elsewhere.
+    pub(super) elicited: Elicited,
 }
 
 /// Which connection it is.
@@ -82,6 +85,7 @@ struct Asked {
     /// The version that the params are in.
     version: ProtocolVersion,
     params: String,
+    record: RecordId,
     /// The event that it is.
     seq: Seq,
 }
@@ -98,15 +102,9 @@ enum Said {
 impl Askable {
     /// Gives a client a place among those that are asked about a record. It is about to be told what happens there, if
     /// it is not already, and is asked after that.
-    pub(super) fn sit(
-        self: &Arc<Self>,
-        record: &RecordId,
-        connection: ConnectionId,
-        link: &ClientLink,
-        progress: Progress,
-    ) -> Seat {
+    pub(super) fn sit(self: &Arc<Self>, record: &RecordId, client: Somebody) -> Seat {
+        let (connection, progress) = (client.connection, client.progress.clone());
         progress.expect();
-        let client = Somebody { connection, link: link.clone(), progress: progress.clone() };
         self.seats().entry(record.clone()).or_default().push(client);
         self.changed.send_replace(());
         Seat { askable: Arc::clone(self), record: record.clone(), connection, progress }
@@ -154,8 +152,7 @@ impl Drop for Seat {
 
 impl Presence {
     /// The client that is present.
-    pub(super) fn of(&self, connection: ConnectionId, link: &ClientLink, progress: Progress) -> TurnClient {
-        let client = Somebody { connection, link: link.clone(), progress };
+    pub(super) fn of(&self, client: Somebody) -> TurnClient {
         TurnClient { client, presence: self.0.subscribe() }
     }
 }
@@ -210,7 +207,7 @@ async fn settle(
         return question.answer(Advice::Reject);
     };
     let (kind, version, seq) = (question.kind(), question.version(), question.seq());
-    let asked = Arc::new(Asked { kind, version, params, seq });
+    let asked = Arc::new(Asked { kind, version, params, record: record.clone(), seq });
     own = own.filter(|own| asked.can_be_put_to(&own.client.link));
     let mut changed = askable.changed.subscribe();
     let mut put_to = HashMap::<ConnectionId, AbortHandle>::new();
@@ -292,11 +289,14 @@ impl Asked {
     }
 
     /// Puts the question to one client, in its own version of the protocol. Dropping this takes it back.
-    async fn put_to(&self, Somebody { link, progress, .. }: &Somebody) -> Said {
+    async fn put_to(&self, Somebody { link, progress, elicited, .. }: &Somebody) -> Said {
         // What it is about comes first, however long this client takes for it: others are asked meanwhile.
         progress.passed(Some(self.seq)).await;
         let client = link.client().protocol;
         let Some(params) = self.params_for(client) else { return Said::Nothing };
+        if self.kind == QuestionKind::Elicitation {
+            elicited.asked(&self.record, &params);
+        }
         let said = match self.kind {
             QuestionKind::Permission => link.pass_on_question(&params).await.map(|outcome| match outcome {
                 PermissionOutcome::Selected(option) => Advice::Choose(option.into()),

@@ -64,8 +64,7 @@ impl Connection {
             link.keep_until_answered(Arc::clone(own));
         }
         let presence = Presence::default();
-        let present = presence.of(self.number, link, self.progress(&record));
-        let advisor = self.host.advisor(&record, Some(present));
+        let advisor = self.host.advisor(&record, Some(presence.of(self.somebody(&record, link))));
         let waiting = Waiting { session: &session, link, own: own.as_deref(), cancellation };
         let turn = loop {
             // Followed from before the turn is looked at, so that its end cannot slip through between.
