@@ -62,8 +62,13 @@ impl SessionTask {
             let now = self.now();
             let turn = self.machine.current_turn();
             for mut effect in self.machine.handle(now, input) {
-                if let Effect::Fact(fact) = &mut effect {
-                    self.waiters.name_asker(fact);
+                match &mut effect {
+                    Effect::Fact(fact) => {
+                        self.waiters.name_asker(fact);
+                        self.knowledge.take(self.keeper.last().next(), fact);
+                    }
+                    Effect::Awake(Ok(how)) => self.knowledge.awake(*how),
+                    _ => {}
                 }
                 if let Some(effect) = self.keeper.keep_effect(now, effect) {
                     self.gather(now, turn, effect);

@@ -16,7 +16,7 @@ use crate::store::ScopeQuery;
 use super::Host;
 use super::connection::problem;
 use super::fault;
-use super::meta::{ServersMeta, SessionMeta, ShellMeta};
+use super::meta::{MemoryMeta, ServersMeta, SessionMeta, ShellMeta};
 use super::questions::Seat;
 
 /// A session that was made or brought back.
@@ -85,6 +85,7 @@ impl Opened {
             created: self.created,
             replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
             awakening: self.how.map(Into::into),
+            memory: MemoryMeta::of(self.session.status().memory),
             mcp_servers: self.servers,
             seq: (self.from > Seq::FIRST).then(|| self.from.0 - 1),
         })

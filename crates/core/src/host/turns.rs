@@ -10,9 +10,9 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::acp::agent::{
-    CallError, CancelCause, Cancellation, ClientLink, Meta, PromptAnswer, PromptCall, TurnLink,
+    CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall, TurnLink,
 };
-use crate::engine::{Prompt, RestoreSession, Session, SessionError, TurnTicket};
+use crate::engine::{Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnTicket};
 use crate::model::{
     ClientName, EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
     TurnOutcome, TurnState, prompt_message_id,
@@ -23,7 +23,7 @@ use super::FromHost;
 use super::attachment::Attachment;
 use super::connection::{Connection, acpx_meta, for_agent, problem, read_meta, record_of};
 use super::fault;
-use super::meta::{FallbackMeta, InsertedMeta, PolicyMeta, PromptMeta, TurnMeta};
+use super::meta::{AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta};
 use super::own_prompts::OwnPrompt;
 use super::questions::Presence;
 use super::replaying::KeptEvents;
@@ -202,9 +202,9 @@ impl<'a> Waiting<'a> {
     }
 
     fn inserting(&self, turn: TurnId, request: &RequestId) -> Inserting<'a> {
-        let meta = InsertedMeta { turn: turn.0, request_id: request.to_string() };
         let message = prompt_message_id(self.session.record_id(), turn);
-        Inserting { link: self.link, own: self.own, message, meta: acpx_meta(&meta) }
+        let (session, link, own) = (self.session, self.link, self.own);
+        Inserting { session, link, own, message, turn, request: request.clone() }
     }
 
     /// Waits for the turn's end; `None` if the client went first.
@@ -249,13 +249,18 @@ impl<'a> Waiting<'a> {
 struct Inserting<'a> {
     link: &'a TurnLink,
     own: Option<&'a OwnPrompt>,
+    session: &'a Session,
+    turn: TurnId,
+    request: RequestId,
     message: String,
-    meta: Meta,
 }
 
 impl Inserting<'_> {
     async fn tell(&self) {
-        self.link.inserted(&self.message, &self.meta).await;
+        let (awakening, memory) = remembered(self.session, self.turn);
+        let (turn, request_id) = (self.turn.0, self.request.to_string());
+        let meta = InsertedMeta { turn, request_id, awakening, memory };
+        self.link.inserted(&self.message, &acpx_meta(&meta)).await;
         if let Some(own) = self.own {
             own.answered();
         }
@@ -269,7 +274,15 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
     Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
+/// How the session came to be live before a turn, if it was not, and what its agent remembers, if that is not all.
+fn remembered(session: &Session, turn: TurnId) -> (Option<AwakeningMeta>, Option<MemoryMeta>) {
+    let SessionStatus { memory, awakened, .. } = session.status();
+    let how = awakened.filter(|(first, _)| *first == turn).map(|(_, how)| how.into());
+    (how, MemoryMeta::of(memory))
+}
+
 fn answer(turn: &Turn, session: &Session, end: Option<Seq>) -> Result<PromptAnswer, CallError> {
+    let (awakening, memory) = remembered(session, turn.id);
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
         turn: turn.id.0,
@@ -278,6 +291,8 @@ fn answer(turn: &Turn, session: &Session, end: Option<Seq>) -> Result<PromptAnsw
             .map(|ended| u64::try_from(ended.since(turn.queued_at).as_millis()).unwrap_or(u64::MAX)),
         approved: turn.permissions.approved,
         rejected: turn.permissions.rejected,
+        awakening: awakening.clone(),
+        memory: memory.clone(),
         seq: end.map(|seq| seq.0),
     };
     match &turn.state {

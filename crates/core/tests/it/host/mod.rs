@@ -30,6 +30,7 @@ mod life;
 mod listing;
 mod load;
 mod many;
+mod remembering;
 mod repeated;
 mod replay;
 mod safety;
