@@ -173,6 +173,10 @@ impl Player {
                 self.captured.insert(name.clone(), text.to_owned());
             }
         }
+        if let Some(blocks) = message["params"]["prompt"].as_array() {
+            let words = blocks.iter().filter_map(|block| block["text"].as_str()).collect();
+            self.captured.insert("prompt".to_owned(), words);
+        }
     }
 
     fn next(&mut self) -> Result<Value, Stop> {

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// One step of a script. In every text and JSON value `{name}` stands for what was captured under that name:
-/// each expected message captures its `id` (as JSON) and its top-level string params (`{sessionId}`, `{cwd}`).
+/// each expected message captures its `id` (as JSON) and its top-level string params (`{sessionId}`, `{cwd}`), and a
+/// prompt its words (`{prompt}`).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case")]
 pub enum Step {

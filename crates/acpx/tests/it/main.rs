@@ -16,6 +16,7 @@ mod performance;
 mod reading;
 mod remote;
 mod restore_with_demo;
+mod soak;
 mod started;
 mod tour;
 mod usage;

@@ -79,7 +79,9 @@ fn a_script_is_played_step_by_step_and_what_was_received_is_kept() {
     let script = Script::new()
         .initialize(json!({ "loadSession": true }))
         .session_new("s1")
-        .prompt(|turn| turn.say("one").ask_permission("t1").line(r#"{"echo":{answer}}"#).end("end_turn"))
+        .prompt(|turn| {
+            turn.say("{prompt} one").ask_permission("t1").line(r#"{"echo":{answer}}"#).end("end_turn")
+        })
         .refuse("session/close", json!({ "code": -32603, "message": "no", "data": "{sessionId}" }));
     let command = scripted_agent_command(&script, &home);
     let mut agent = Agent::start(&command);
@@ -90,8 +92,9 @@ fn a_script_is_played_step_by_step_and_what_was_received_is_kept() {
     agent.request(&json!("two"), "session/new", &json!({ "cwd": "/", "mcpServers": [] }));
     assert_eq!(agent.next(), result(&json!("two"), &json!({ "sessionId": "s1" })));
 
-    agent.request(&json!(3), "session/prompt", &json!({ "sessionId": "s1", "prompt": [] }));
-    assert_eq!(agent.next(), said("s1", "one"));
+    let prompt = json!([{ "type": "text", "text": "number" }]);
+    agent.request(&json!(3), "session/prompt", &json!({ "sessionId": "s1", "prompt": prompt }));
+    assert_eq!(agent.next(), said("s1", "number one"));
     let asked = agent.next();
     assert_eq!(asked["method"], "session/request_permission");
     assert_eq!(asked["params"]["sessionId"], "s1");

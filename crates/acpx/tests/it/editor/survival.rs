@@ -1,5 +1,6 @@
 //! Editors, hosts and agents that go away, each while the others go on.
 
+use acpx_testkit::Script;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::json;
 
@@ -45,6 +46,25 @@ fn a_host_that_is_killed_in_mid_turn_ends_the_prompt_clearly_and_the_next_one_wo
     assert_eq!(editor.prompt(&session, "recall").0, ["agent: You said before:\n1. one\n2. two wait"]);
     assert_eq!(editor.prompt(&other, "and here").0, ["agent: You said: and here"]);
     assert_eq!(editor.leave().0, Some(0));
+}
+
+#[test]
+fn an_editor_is_not_told_its_own_words_when_the_host_is_killed_before_the_agent_spoke() {
+    let place = Place::new();
+    let asked = place.beside("asked");
+    place.scripted(&Script::new().initialize(json!({})).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().touch(&asked).hang()),
+    ]));
+    let mut editor = Editor::silent(&place, &["scripted", "acp"]);
+    editor.call("initialize", json!({ "protocolVersion": 1 }));
+    let session = editor.open(&place);
+    let open = editor.ask_prompt(&session, "my own words");
+    eventually("the agent has the prompt", || asked.exists());
+    kill_hard(place.host_pid());
+    let (before, answer) = editor.hear_answer(&open);
+    assert_eq!(super::words(&before), [""; 0]);
+    assert_eq!(answer["error"]["data"]["acpx"]["code"], "INTERRUPTED", "{answer}");
 }
 
 #[test]

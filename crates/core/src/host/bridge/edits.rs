@@ -37,6 +37,12 @@ pub(super) fn with_request_id(message: &Message, name: &str) -> Option<String> {
     with_params(message, &splice::put(params, &path, &encode::json_string(name))?)
 }
 
+/// The name of a prompt, if it has one.
+pub(super) fn request_id_of(message: &Message) -> Option<String> {
+    let params = message.params()?;
+    serde_json::from_str(&params[locate(params, &["_meta", "acpx", "requestId"].map(Step::Key))?]).ok()
+}
+
 /// The same message under another id.
 pub(super) fn with_id(message: &Message, id: &RpcId) -> Option<String> {
     replaced(message, message.id_range()?, id.as_str())
@@ -75,9 +81,14 @@ pub(super) fn replays(method: &str, message: &Message) -> bool {
     method == "session/load" || method == "session/resume" && says_from()
 }
 
-/// The number of an event that an answer tells: the last that its client knows of.
-pub(super) fn told_seq(result: &str) -> Option<u64> {
-    serde_json::from_str(&result[locate(result, &["_meta", "acpx", "seq"].map(Step::Key))?]).ok()
+/// The number of an event that an answer tells: the last that its client knows of. The answer to a turn that failed
+/// tells it too.
+pub(super) fn told_seq(answer: &Message) -> Option<u64> {
+    let (told, path): (_, &[Step<'_>]) = match (answer.result(), answer.error()) {
+        (Some(result), _) => (result, &["_meta", "acpx", "seq"].map(Step::Key)),
+        (None, error) => (error?, &["data", "acpx", "turn", "seq"].map(Step::Key)),
+    };
+    serde_json::from_str(&told[locate(told, path)?]).ok()
 }
 
 /// The request that a withdrawal names.
@@ -91,25 +102,44 @@ pub(super) fn withdrawal(id: &RpcId) -> String {
     encode::notification(CANCEL_REQUEST, &format!(r#"{{"requestId":{id}}}"#))
 }
 
-/// Whose update it is, and the number of its event if that is told.
-pub(super) fn update_seq(message: &Message) -> Option<(String, Option<u64>)> {
+/// What a bridge reads of an update.
+pub(super) struct UpdateHead {
+    pub(super) session: String,
+    /// The number of its event, if that is told.
+    pub(super) seq: Option<u64>,
+    /// The prompt whose words it is, by its name, if it tells a user's words as version 1 does.
+    pub(super) words_of: Option<String>,
+}
+
+/// Reads an update.
+pub(super) fn update_head(message: &Message) -> Option<UpdateHead> {
     #[derive(Deserialize)]
-    struct Update<'a> {
+    struct Params<'a> {
         #[serde(borrow, rename = "sessionId")]
         session: Cow<'a, str>,
-        #[serde(default, rename = "_meta")]
-        meta: Option<UpdateMeta>,
+        #[serde(borrow, default, rename = "_meta")]
+        meta: Option<Meta<'a>>,
     }
     #[derive(Deserialize)]
-    struct UpdateMeta {
-        acpx: Option<SeqMeta>,
+    struct Meta<'a> {
+        #[serde(borrow)]
+        acpx: Option<Acpx<'a>>,
     }
-    #[derive(Deserialize)]
-    struct SeqMeta {
+    #[derive(Default, Deserialize)]
+    struct Acpx<'a> {
         seq: Option<u64>,
+        #[serde(borrow, rename = "requestId")]
+        request: Option<Cow<'a, str>>,
     }
-    let update: Update<'_> = serde_json::from_str(message.params()?).ok()?;
-    Some((update.session.into_owned(), update.meta.and_then(|meta| meta.acpx?.seq)))
+    let params = message.params()?;
+    let Params { session, meta } = serde_json::from_str(params).ok()?;
+    let Acpx { seq, request } = meta.and_then(|meta| meta.acpx).unwrap_or_default();
+    let is_chunk = || {
+        let kind = locate(params, &["update", "sessionUpdate"].map(Step::Key));
+        kind.is_some_and(|kind| &params[kind] == r#""user_message_chunk""#)
+    };
+    let words_of = request.filter(|_| is_chunk()).map(Cow::into_owned);
+    Some(UpdateHead { session: session.into_owned(), seq, words_of })
 }
 
 /// The params of a `session/resume` that takes up a session where its client has left off, made of those it was set

@@ -9,7 +9,7 @@ use crate::wire::{Body, Message, RpcError, RpcId, encode};
 
 use super::super::fault;
 use super::super::turns;
-use super::edits;
+use super::edits::{self, UpdateHead};
 
 /// How much of what was asked is kept.
 const KEPT_BYTES: usize = 128 << 20;
@@ -55,8 +55,10 @@ struct Asked {
     session: Option<String>,
     /// Whether the conversation is replayed before the answer.
     replays: bool,
-    /// The name that the bridge gave a prompt.
+    /// The name of a prompt.
     name: Option<String>,
+    /// Whether the bridge gave it that.
+    is_named_here: bool,
     is_cancelled: bool,
     hosts: u32,
 }
@@ -194,7 +196,6 @@ impl Memory {
     }
 
     fn request(&mut self, id: &RpcId, method: &str, message: &Message) -> Pass {
-        let mut name = None;
         let line = match method {
             "initialize" => {
                 self.wants_seq = edits::wants_seq(message);
@@ -202,15 +203,15 @@ impl Memory {
             }
             "session/prompt" => {
                 let given = self.given_id();
-                let named = edits::with_request_id(message, &given);
-                name = named.is_some().then_some(given);
-                named
+                edits::with_request_id(message, &given)
             }
             _ => None,
         };
+        let is_named_here = method == "session/prompt" && line.is_some();
         let sent = line.and_then(|line| Message::parse(line).ok()).unwrap_or_else(|| message.clone());
         let line = sent.line().to_string();
         if self.open.len() < KEPT_REQUESTS && !self.open.contains_key(id) {
+            let name = if method == "session/prompt" { edits::request_id_of(&sent) } else { None };
             let room = KEPT_BYTES.saturating_sub(self.kept_bytes);
             let request = Some(sent).filter(|sent| sent.line().len() <= room);
             self.kept_bytes += request.as_ref().map_or(0, |request| request.line().len());
@@ -222,7 +223,8 @@ impl Memory {
             }
             let (order, method, is_cancelled, hosts) = (self.asked, method.into(), false, 1);
             self.asked += 1;
-            let asked = Asked { order, method, request, session, replays, name, is_cancelled, hosts };
+            let asked =
+                Asked { order, method, request, session, replays, name, is_named_here, is_cancelled, hosts };
             self.open.insert(id.clone(), asked);
         }
         Pass::ToHost(line)
@@ -257,16 +259,7 @@ impl Memory {
     fn notification(&mut self, method: &str, message: &Message) -> Pass {
         let as_it_is = || Pass::ToClient(message.line().to_string());
         match method {
-            "session/update" => {
-                let Some((session, Some(seq))) = edits::update_seq(message) else { return as_it_is() };
-                let is_meant = |asked: &Asked| asked.replays && asked.session.as_ref() == Some(&session);
-                let is_replay = self.open.values().any(is_meant);
-                self.told.insert(session, seq);
-                // The end of a turn tells its place to everybody.
-                let is_told = self.wants_seq || edits::ends_turn(message);
-                let line = if is_told { None } else { edits::without_seq(message, is_replay) };
-                line.map_or_else(as_it_is, Pass::ToClient)
-            }
+            "session/update" => self.update(message),
             edits::CANCEL_REQUEST => match edits::withdrawn(message) {
                 Some(request) => self.withdraw_question(&request),
                 None => as_it_is(),
@@ -275,6 +268,27 @@ impl Memory {
             turns::ACCEPTED if self.is_named_here(message) => Pass::Nothing,
             _ => as_it_is(),
         }
+    }
+
+    fn update(&mut self, message: &Message) -> Pass {
+        let as_it_is = || Pass::ToClient(message.line().to_string());
+        let Some(UpdateHead { session, seq, words_of }) = edits::update_head(message) else {
+            return as_it_is();
+        };
+        let is_meant = |asked: &Asked| asked.replays && asked.session.as_ref() == Some(&session);
+        let is_replay = self.open.values().any(is_meant);
+        let is_own = !is_replay && words_of.is_some_and(|name| self.has_asked(&session, &name));
+        if let Some(seq) = seq {
+            self.told.insert(session, seq);
+        }
+        if is_own {
+            // The client has said it to a host that is gone, and this one does not know yet whose words they are.
+            return Pass::Nothing;
+        }
+        // The end of a turn tells its place to everybody.
+        let is_told = seq.is_none() || self.wants_seq || edits::ends_turn(message);
+        let line = if is_told { None } else { edits::without_seq(message, is_replay) };
+        line.map_or_else(as_it_is, Pass::ToClient)
     }
 
     /// Nobody waits for its answer any more, and the client need not give one.
@@ -286,10 +300,20 @@ impl Memory {
     fn is_named_here(&self, message: &Message) -> bool {
         let accepted = message.params().and_then(turns::read_accepted);
         let Some(super::super::FromHost::Accepted { request, .. }) = accepted else { return false };
-        self.open.values().any(|asked| asked.name.as_ref() == Some(&request))
+        self.open.values().any(|asked| asked.is_named_here && asked.name.as_ref() == Some(&request))
+    }
+
+    /// Whether the client waits for the answer to a prompt of this name.
+    fn has_asked(&self, session: &str, name: &str) -> bool {
+        let is_meant =
+            |asked: &Asked| asked.name.as_deref() == Some(name) && asked.session.as_deref() == Some(session);
+        self.open.values().any(is_meant)
     }
 
     fn answered(&mut self, asked: &Asked, message: &Message) {
+        if let Some(session) = asked.session.as_ref().filter(|_| &*asked.method == "session/prompt") {
+            self.tell_of(session, message);
+        }
         let Some(result) = message.result() else { return };
         match &*asked.method {
             "initialize" => self.greeting.clone_from(&asked.request),
@@ -302,13 +326,8 @@ impl Memory {
             }
             "session/load" | "session/resume" => {
                 if let Some(session) = &asked.session {
-                    self.tell_of(session, result);
+                    self.tell_of(session, message);
                     self.active(session.clone(), asked);
-                }
-            }
-            "session/prompt" => {
-                if let Some(session) = &asked.session {
-                    self.tell_of(session, result);
                 }
             }
             "session/close" | "session/delete" => {
@@ -321,8 +340,8 @@ impl Memory {
     }
 
     /// The client knows what happened until the event that an answer tells.
-    fn tell_of(&mut self, session: &str, result: &str) {
-        if let Some(seq) = edits::told_seq(result) {
+    fn tell_of(&mut self, session: &str, answer: &Message) {
+        if let Some(seq) = edits::told_seq(answer) {
             let told = self.told.entry(session.to_owned()).or_insert(seq);
             *told = seq.max(*told);
         }

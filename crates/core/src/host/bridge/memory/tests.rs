@@ -152,6 +152,40 @@ fn a_session_of_which_nothing_is_known_is_taken_up_in_silence_and_one_that_was_c
 }
 
 #[test]
+fn the_words_of_an_open_prompt_are_told_to_its_client_only_in_a_replay_that_it_asks_for() {
+    let words = |name: &str, seq: &str| {
+        let update = r#"{"sessionUpdate":"user_message_chunk"}"#;
+        let meta = format!(r#"{{"acpx":{{{seq}"requestId":"{name}"}}}}"#);
+        let params = format!(r#"{{"sessionId":"s","update":{update},"_meta":{meta}}}"#);
+        notification("session/update", &params)
+    };
+    let mut memory = Memory::with_session();
+    memory.asks(2, "session/prompt", r#"{"sessionId":"s"}"#);
+    memory.asks(3, "session/prompt", r#"{"sessionId":"s","_meta":{"acpx":{"requestId":"mine"}}}"#);
+    memory.host_is_gone();
+    // Of several lines that tell one event only the last has its number.
+    for own in [words("p-1", ""), words("p-1", r#""seq":7,"#), words("mine", r#""seq":9,"#)] {
+        assert_eq!(memory.host_says(&message(&own)), Pass::Nothing, "{own}");
+    }
+    assert_eq!(memory.resumes(), [resume(3, &from_seq(10))]);
+    let others = words("theirs", "");
+    assert_eq!(memory.host_says(&message(&others)), to_client(others));
+    memory.asks(4, "session/load", r#"{"sessionId":"s","cwd":"/w","mcpServers":[]}"#);
+    let replayed = words("mine", "");
+    assert_eq!(memory.host_says(&message(&replayed)), to_client(replayed));
+}
+
+#[test]
+fn whoever_hears_that_a_turn_failed_knows_what_happened_until_then() {
+    let mut memory = Memory::with_session();
+    memory.asks(2, "session/prompt", r#"{"sessionId":"s"}"#);
+    let error = RpcError::internal("no").with_data(r#"{"acpx":{"code":"INTERRUPTED","turn":{"seq":9}}}"#);
+    let line = error_response(&id(2), &error);
+    assert_eq!(memory.host_says(&message(&line)), to_client(line));
+    assert_eq!(memory.resumes(), [resume(2, &from_seq(10))]);
+}
+
+#[test]
 fn what_is_open_is_asked_again_in_order_and_what_was_cancelled_is_cancelled_again() {
     let mut memory = Memory::with_session();
     let Pass::ToHost(first) = memory.asks(7, "session/prompt", r#"{"sessionId":"s"}"#) else { panic!() };
