@@ -189,17 +189,17 @@ impl Connection {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
         }
-        let Opened { session, hold: _hold, seat, unclaimed, given, from, updates, with_seq, anew, .. } =
+        let Opened { session, hold: _hold, seat, unclaimed, given, from, updates, with_seq, paused, .. } =
             opened;
         let record = session.record_id();
         let mut attachments = self.attachments();
         let attachment = attachments.entry(record.clone()).or_default();
         attachment.hold(&session, given);
         attachment.sit(seat);
-        if updates || anew {
+        if updates || paused.is_some() {
             let how = self.updates(record, attachment, link, with_seq);
             let telling = self.telling(how, record, from, gate.wait(), link);
-            if anew { attachment.stream(telling) } else { attachment.stream_on(telling) }
+            if paused.is_some() { attachment.stream(telling) } else { attachment.stream_on(telling) }
         }
         setup.once_told = Some(Box::new(move || {
             if let Some(unclaimed) = unclaimed {

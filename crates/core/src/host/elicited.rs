@@ -14,7 +14,10 @@ const REMEMBERED: usize = 256;
 
 /// What one client was asked. Clones speak of the same one.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Elicited(Arc<Mutex<VecDeque<(RecordId, Box<str>)>>>);
+pub(super) struct Elicited(Arc<Mutex<Open>>);
+
+/// The questions by their ids, the oldest first.
+type Open = VecDeque<(RecordId, Box<str>)>;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -52,7 +55,7 @@ impl Elicited {
         Some(event.body.to_string())
     }
 
-    fn open(&self) -> MutexGuard<'_, VecDeque<(RecordId, Box<str>)>> {
+    fn open(&self) -> MutexGuard<'_, Open> {
         // Nothing panics while it holds the lock, and every step leaves the list whole.
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

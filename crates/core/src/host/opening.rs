@@ -14,6 +14,7 @@ use crate::model::{AbsolutePath, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
 
 use super::Host;
+use super::attachment::Paused;
 use super::connection::problem;
 use super::fault;
 use super::meta::{MemoryMeta, ServersMeta, SessionMeta, ShellMeta};
@@ -41,8 +42,8 @@ pub(super) struct Opened {
     pub(super) updates: bool,
     /// Whether each of them says which event it is.
     pub(super) with_seq: bool,
-    /// Whether they begin anew, in the place of what it is told so far.
-    pub(super) anew: bool,
+    /// Those that pause for it: they begin anew.
+    pub(super) paused: Option<Paused>,
 }
 
 impl Opened {
@@ -66,7 +67,7 @@ impl Opened {
             from: session.last_seq().map_or(Seq::FIRST, Seq::next),
             updates: true,
             with_seq: false,
-            anew: false,
+            paused: None,
             session,
         }
     }

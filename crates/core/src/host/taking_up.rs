@@ -61,7 +61,7 @@ impl Connection {
         // Whoever goes on after an event it has seen may have missed an end.
         let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
         self.tell_standing(&opened.session, missed, link).await?;
-        let opened = Opened { how, from, anew: paused.is_some(), ..opened };
+        let opened = Opened { how, from, paused, ..opened };
         Ok(self.answer(client, opened, Gate::default(), link))
     }
 

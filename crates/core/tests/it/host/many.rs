@@ -168,7 +168,7 @@ async fn one_whose_session_another_deletes_hears_its_turn_to_the_end_and_nothing
         let (lived, deleted) = tokio::join!(turn, delete);
         assert_eq!((lived, deleted), ((json!("cancelled"), true), Ok(json!({}))), "version {version}");
         let asked = one.ask("_acpx/host/status", json!({})).await;
-        assert_eq!(one.answer(asked).await.1, [json!(0); 0]);
+        assert_eq!(one.answer(asked).await.1, Vec::<Value>::new());
     }
 }
 
