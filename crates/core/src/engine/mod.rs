@@ -28,6 +28,7 @@ mod forking;
 mod history;
 mod holds;
 mod keeper;
+mod knowledge;
 mod login;
 mod metas;
 mod perform;

@@ -12,7 +12,7 @@ use crate::machine::{
     AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
 };
 use crate::model::{
-    AgentError, Decision, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId, Scope, Timestamp,
+    AgentError, Decision, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId, Scope, Seq, Timestamp,
     Turn, TurnId,
 };
 
@@ -35,12 +35,14 @@ pub(super) enum Outward {
     Start,
     End,
     Send(Outgoing),
-    Consult(Option<TurnId>, AskId),
+    /// With the last event that was kept: the question is none after it.
+    Consult(Option<TurnId>, AskId, Seq),
     Awake(Result<Awakening, Asleep>),
     Accepted(RequestId, TurnId),
     Inserted(TurnId),
     Refused(RequestId, Refusal),
-    Over(Turn),
+    /// With the event that told its end.
+    Over(Turn, Seq),
     Passed(PassId, Result<Arc<str>, Unpassed>),
     Parked(bool),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
@@ -60,8 +62,13 @@ impl SessionTask {
             let now = self.now();
             let turn = self.machine.current_turn();
             for mut effect in self.machine.handle(now, input) {
-                if let Effect::Fact(fact) = &mut effect {
-                    self.waiters.name_asker(fact);
+                match &mut effect {
+                    Effect::Fact(fact) => {
+                        self.waiters.name_asker(fact);
+                        self.knowledge.take(self.keeper.last().next(), fact);
+                    }
+                    Effect::Awake(Ok(how)) => self.knowledge.awake(*how),
+                    _ => {}
                 }
                 if let Some(effect) = self.keeper.keep_effect(now, effect) {
                     self.gather(now, turn, effect);
@@ -80,7 +87,7 @@ impl SessionTask {
             Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
             Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
-            Effect::Consult(ask) => self.outward.push(Outward::Consult(turn, ask)),
+            Effect::Consult(ask) => self.outward.push(Outward::Consult(turn, ask, self.keeper.last())),
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
@@ -101,7 +108,7 @@ impl SessionTask {
                 if turn == Some(over.id) {
                     self.consultations.forget();
                 }
-                self.outward.push(Outward::Over(over));
+                self.outward.push(Outward::Over(over, self.keeper.last()));
             }
             Effect::Passed(pass, answer) => self.outward.push(Outward::Passed(pass, answer)),
             Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
@@ -211,14 +218,14 @@ impl SessionTask {
         let answer = match self.asks.remove(ask) {
             Some(Ask::Permission(request)) => agent.connection.permit(ask, &request, permit),
             Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
-            Some(Ask::Other(_)) | None => return,
+            Some(Ask::Refused(_)) | None => return,
         };
         self.send(now, turn, answer);
     }
 
     fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId) {
-        if let (Some(Ask::Other(method)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
-            let answer = agent.connection.refusal(ask, &method);
+        if let (Some(Ask::Refused(error)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
+            let answer = agent.connection.refusal(ask, &error);
             self.send(now, turn, answer);
         }
     }
@@ -252,8 +259,8 @@ impl SessionTask {
                 self.step(Input::Elicitation { ask });
             }
             Meaning::Withdrawn(ask) => self.step(Input::Withdrawn { ask }),
-            Meaning::Request(ask, method) => {
-                self.asks.insert(ask.clone(), Ask::Other(method));
+            Meaning::Refused(ask, error) => {
+                self.asks.insert(ask.clone(), Ask::Refused(error));
                 self.step(Input::Request { ask });
             }
             Meaning::Answer(answer) => self.take_answer(answer),
@@ -333,7 +340,7 @@ impl SessionTask {
             Outward::Start => self.start_agent(),
             Outward::End => self.end_agent(),
             Outward::Send(outgoing) => self.send_now(outgoing).await,
-            Outward::Consult(turn, ask) => self.consult(turn, ask),
+            Outward::Consult(turn, ask, seq) => self.consult(turn, ask, seq),
             Outward::Awake(news) => {
                 self.waiters.tell_awake(&news);
                 // A session that was never opened has nothing to come back to.
@@ -345,9 +352,9 @@ impl SessionTask {
                 self.given.remove(&request);
                 self.waiters.tell_refused(&request, refusal);
             }
-            Outward::Over(turn) => {
+            Outward::Over(turn, end) => {
                 self.given.remove(&turn.request);
-                self.waiters.tell_over(turn);
+                self.waiters.tell_over(turn, end);
             }
             Outward::Passed(pass, answer) => self.waiters.tell_passed(pass, answer),
             Outward::Parked(parked) => self.waiters.tell_parked(parked),
@@ -374,15 +381,16 @@ impl SessionTask {
         Ok(())
     }
 
-    fn consult(&mut self, turn: Option<TurnId>, ask: AskId) {
+    fn consult(&mut self, turn: Option<TurnId>, ask: AskId, seq: Seq) {
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
         let (kind, params) = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => (QuestionKind::Permission, request.params().clone()),
             Some(Ask::Elicitation(params)) => (QuestionKind::Elicitation, params.clone()),
-            Some(Ask::Other(_)) | None => return,
+            Some(Ask::Refused(_)) | None => return,
         };
         let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
-        self.consultations.put(ask, Asked { kind, params, version }, advisor);
+        let lineage = self.keeper.lineage();
+        self.consultations.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
     }
 
     /// Takes what a client has said, or that nobody has.
@@ -390,7 +398,7 @@ impl SessionTask {
         let request = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => request,
             Some(Ask::Elicitation(_)) => return self.step(Input::Advised { ask, permit: elicited(advice) }),
-            Some(Ask::Other(_)) | None => return,
+            Some(Ask::Refused(_)) | None => return,
         };
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),

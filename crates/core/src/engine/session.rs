@@ -9,7 +9,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::acp::client::Offered;
 use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AgentError, McpServer, ProtocolVersion, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId,
+    AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn,
+    TurnId,
 };
 use crate::store::{SessionWriter, Store, StoreError};
 
@@ -48,6 +49,10 @@ pub struct SessionStatus {
     pub agent_pid: Option<u32>,
     /// Whether a turn runs or waits.
     pub has_work: bool,
+    /// How much of the conversation the agent remembers, once it has had the session in this process.
+    pub memory: Memory,
+    /// The last turn that began with an agent which had the session anew, and how it had come to it.
+    pub awakened: Option<(TurnId, Awakening)>,
 }
 
 /// What the session's agent has said of itself and offers.
@@ -87,7 +92,7 @@ pub struct TurnTicket {
     /// The client's name for it.
     pub request: RequestId,
     inserted: oneshot::Receiver<()>,
-    over: oneshot::Receiver<Turn>,
+    over: oneshot::Receiver<(Turn, Seq)>,
     record: RecordId,
     fate: Fate,
 }
@@ -401,6 +406,11 @@ impl TurnTicket {
 
     /// Waits for the turn to end. Not waiting does not end it.
     pub async fn over(self) -> Result<Turn, SessionError> {
+        self.ended().await.map(|(turn, _)| turn)
+    }
+
+    /// Waits likewise, and tells which event was its end.
+    pub async fn ended(self) -> Result<(Turn, Seq), SessionError> {
         self.over.await.map_err(|_| gone(&self.fate, &self.record))
     }
 }

@@ -20,10 +20,12 @@ use crate::machine::{
 use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
 use crate::store::{SessionWriter, StoreError};
 use crate::tools::Ended;
+use crate::wire::RpcError;
 
 use super::advice::{Advice, Advisor, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
 use super::keeper::{Heir, Keeper};
+use super::knowledge::Knowledge;
 use super::metas::Metas;
 use super::perform::Outward;
 use super::place::Place;
@@ -67,7 +69,8 @@ pub(super) enum Ask {
     Permission(PermissionRequest),
     /// With its params.
     Elicitation(Arc<str>),
-    Other(Box<str>),
+    /// It is not granted, and this is why.
+    Refused(RpcError),
 }
 
 type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<Line>), FailedStart>> + Send>>;
@@ -121,6 +124,8 @@ pub(super) struct SessionTask {
     pub(super) live_id: Option<LiveId>,
     /// The conversation so far as text, while a fresh session may need it.
     pub(super) history: Option<String>,
+    /// What is known of the agent's memory.
+    pub(super) knowledge: Knowledge,
     /// How many pages of the agent's list were looked through.
     pub(super) pages: usize,
     /// Bytes the agent has sent since the last turn began or ended.
@@ -163,6 +168,7 @@ impl SessionTask {
             outward: Vec::new(),
             live_id: None,
             history: None,
+            knowledge: Knowledge::default(),
             pages: 0,
             received: 0,
             over: false,
@@ -362,6 +368,7 @@ impl SessionTask {
             self.history = self.machine.carries_history().then(|| history::transcript(&conversation));
             exchanges = conversation.exchanges();
             spoken_at = conversation.spoken_at();
+            self.knowledge.remember(conversation.memory());
         }
         self.step(Input::AgentReady { advertised, exchanges, spoken_at });
         Ok(())

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::machine::{Asleep, Awakening, PassId, Refusal, Unpassed};
-use crate::model::{ClientName, Fact, RequestId, Turn, TurnId};
+use crate::model::{ClientName, Fact, RequestId, Seq, Turn, TurnId};
 
 use super::advice::Advisor;
 
@@ -20,7 +20,8 @@ pub(super) struct PromptWaiter {
     pub(super) accepted: oneshot::Sender<Result<TurnId, Refusal>>,
     /// Dropped untold if the prompt never becomes part of the conversation.
     pub(super) inserted: oneshot::Sender<()>,
-    pub(super) over: oneshot::Sender<Turn>,
+    /// With the event that told the end.
+    pub(super) over: oneshot::Sender<(Turn, Seq)>,
     /// Whom to ask what the agent asks.
     pub(super) advisor: Option<Advisor>,
 }
@@ -34,7 +35,7 @@ pub(super) struct Waiters {
     /// Those whose request went to the agent.
     pub(super) passes: HashMap<PassId, oneshot::Sender<Result<Arc<str>, Unpassed>>>,
     inserted: HashMap<TurnId, oneshot::Sender<()>>,
-    over: HashMap<TurnId, oneshot::Sender<Turn>>,
+    over: HashMap<TurnId, oneshot::Sender<(Turn, Seq)>>,
     /// Whom to ask what the agent asks in a turn.
     advisors: HashMap<TurnId, Advisor>,
     /// Whom to ask where a turn has nobody.
@@ -90,12 +91,12 @@ impl Waiters {
         }
     }
 
-    pub(super) fn tell_over(&mut self, turn: Turn) {
+    pub(super) fn tell_over(&mut self, turn: Turn, end: Seq) {
         self.inserted.remove(&turn.id);
         self.advisors.remove(&turn.id);
         self.askers.remove(&turn.request);
         if let Some(over) = self.over.remove(&turn.id) {
-            tell(over, turn);
+            tell(over, (turn, end));
         }
     }
 

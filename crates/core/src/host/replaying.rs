@@ -86,6 +86,22 @@ impl KeptEvents {
         }
     }
 
+    /// The event that comes after those.
+    pub(super) fn end(&self) -> Seq {
+        self.until.next()
+    }
+
+    /// The event that ended a turn; `None` if it has not ended.
+    pub(super) async fn end_of(&self, turn: TurnId) -> Result<Option<Seq>, StoreError> {
+        let ended = |event: &Event| match (event.kind, Fact::from_body(&event.body)) {
+            (EventKind::Fact, Some(Fact::TurnEnded { turn: ended, .. })) if TurnId(ended) == turn => {
+                Some(event.seq)
+            }
+            _ => None,
+        };
+        self.backwards(self.until.next(), ended).await
+    }
+
     /// Where the last turns begin, so many of them.
     pub async fn last_turns(&self, count: u64) -> Result<Seq, StoreError> {
         if count == 0 {
@@ -185,7 +201,7 @@ impl KeptEvents {
     }
 
     /// The ids that agents have used so far.
-    async fn known_ids(&self) -> Result<KnownIds, StoreError> {
+    pub(super) async fn known_ids(&self) -> Result<KnownIds, StoreError> {
         let mut known = KnownIds::default();
         let (mut pages, mut stretch) = (self.pages(Seq::FIRST), Stretch::default());
         while let Some(page) = pages.next().await? {

@@ -10,10 +10,10 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::acp::agent::{
-    CallError, CancelCause, Cancellation, ClientLink, Meta, PromptAnswer, PromptCall, TurnLink,
+    CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall, TurnLink,
 };
 use crate::acp::translate::stop_reason_to_v1;
-use crate::engine::{Prompt, RestoreSession, Session, SessionError, TurnTicket};
+use crate::engine::{Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnTicket};
 use crate::model::{
     ClientName, EventKind, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason, Timestamp, Turn,
     TurnId, TurnOutcome, TurnState, prompt_message_id,
@@ -21,10 +21,11 @@ use crate::model::{
 use crate::store::Store;
 
 use super::FromHost;
-use super::attachment::{Attachment, OwnPrompt};
+use super::attachment::Attachment;
 use super::connection::{Connection, acpx_meta, for_agent, problem, record_of};
 use super::fault;
-use super::meta::{FallbackMeta, InsertedMeta, PolicyMeta, PromptMeta, TurnMeta};
+use super::meta::{AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta};
+use super::own_prompts::OwnPrompt;
 use super::questions::Presence;
 use super::replaying::KeptEvents;
 
@@ -59,10 +60,13 @@ impl Connection {
             .with_client(client_name(link))
             .with_meta(for_agent(call.meta.as_deref()));
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
-        let own = own.map(|own| own.add(prompt.request()));
+        let own = own.map(|own| Arc::new(own.add(prompt.request())));
+        if let Some(own) = &own {
+            link.keep_until_answered(Arc::clone(own));
+        }
         let presence = Presence::default();
-        let advisor = self.host.advisor(&record, Some(presence.of(self.number, link)));
-        let waiting = Waiting { session: &session, link, own: own.as_ref(), cancellation };
+        let advisor = self.host.advisor(&record, Some(presence.of(self.somebody(&record, link))));
+        let waiting = Waiting { session: &session, link, own: own.as_deref(), cancellation };
         let turn = loop {
             // Followed from before the turn is looked at, so that its end cannot slip through between.
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
@@ -90,16 +94,15 @@ impl Connection {
         if let Some(own) = &own {
             own.answered();
         }
-        let Some(turn) = turn.map_err(|error| self.refused(&error))? else {
+        let Some((turn, end)) = turn.map_err(|error| self.refused(&error))? else {
             // Nobody is there to hear the answer.
             return Ok(StopReason::cancelled().into());
         };
-        let last = session.last_seq();
-        let passing = self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(last));
+        let passing = self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(end));
         if let Some(passing) = passing {
-            passing.done().await;
+            passing.await;
         }
-        answer(&turn, &session, last, link.client().protocol)
+        answer(&turn, &session, end, link.client().protocol)
     }
 
     fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
@@ -132,6 +135,9 @@ impl Connection {
     }
 }
 
+/// A turn that is over, and the event that told its end.
+type EndedTurn = (Turn, Option<Seq>);
+
 /// A client that waits for a turn.
 struct Waiting<'a> {
     session: &'a Session,
@@ -142,14 +148,14 @@ struct Waiting<'a> {
 
 impl<'a> Waiting<'a> {
     /// Waits for the end of a turn that this client has asked for.
-    async fn first(self, mut ticket: TurnTicket) -> Result<Option<Turn>, SessionError> {
+    async fn first(self, mut ticket: TurnTicket) -> Result<Option<EndedTurn>, SessionError> {
         let (turn, request) = (ticket.turn, ticket.request.clone());
         let inserting = self.inserting(turn, &request);
         let over = async {
             if ticket.inserted().await {
                 inserting.tell().await;
             }
-            ticket.over().await
+            ticket.ended().await.map(|(turn, end)| (turn, Some(end)))
         };
         self.until(turn, &request, over).await
     }
@@ -162,7 +168,7 @@ impl<'a> Waiting<'a> {
         first: Turn,
         from: Seq,
         restore: RestoreSession,
-    ) -> Result<Option<Turn>, SessionError> {
+    ) -> Result<Option<EndedTurn>, SessionError> {
         let session = self.session;
         let mut follower = session.follow(from);
         let (id, request, record) = (first.id, first.request.clone(), session.record_id());
@@ -191,15 +197,15 @@ impl<'a> Waiting<'a> {
             if kept.has_begun(id).await? {
                 inserting.tell().await;
             }
-            Ok(turn)
+            Ok((turn, kept.end_of(id).await?))
         };
         self.until(id, &request, over).await
     }
 
     fn inserting(&self, turn: TurnId, request: &RequestId) -> Inserting<'a> {
-        let meta = InsertedMeta { turn: turn.0, request_id: request.to_string() };
         let message = prompt_message_id(self.session.record_id(), turn);
-        Inserting { link: self.link, own: self.own, message, meta: acpx_meta(&meta) }
+        let (session, link, own) = (self.session, self.link, self.own);
+        Inserting { session, link, own, message, turn, request: request.clone() }
     }
 
     /// Waits for the turn's end; `None` if the client went first.
@@ -207,8 +213,11 @@ impl<'a> Waiting<'a> {
         mut self,
         turn: TurnId,
         request: &RequestId,
-        over: impl Future<Output = Result<Turn, SessionError>>,
-    ) -> Result<Option<Turn>, SessionError> {
+        over: impl Future<Output = Result<EndedTurn, SessionError>>,
+    ) -> Result<Option<EndedTurn>, SessionError> {
+        if let Some(own) = self.own {
+            own.is_turn(turn);
+        }
         self.tell_accepted(turn, request).await;
         let mut over = pin!(over);
         let mut cancellable = true;
@@ -241,13 +250,18 @@ impl<'a> Waiting<'a> {
 struct Inserting<'a> {
     link: &'a TurnLink,
     own: Option<&'a OwnPrompt>,
+    session: &'a Session,
+    turn: TurnId,
+    request: RequestId,
     message: String,
-    meta: Meta,
 }
 
 impl Inserting<'_> {
     async fn tell(&self) {
-        self.link.inserted(&self.message, &self.meta).await;
+        let (awakening, memory) = remembered(self.session, self.turn);
+        let (turn, request_id) = (self.turn.0, self.request.to_string());
+        let meta = InsertedMeta { turn, request_id, awakening, memory };
+        self.link.inserted(&self.message, &acpx_meta(&meta)).await;
         if let Some(own) = self.own {
             own.answered();
         }
@@ -261,12 +275,20 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
     Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
+/// How the session came to be live before a turn, if it was not, and what its agent remembers, if that is not all.
+fn remembered(session: &Session, turn: TurnId) -> (Option<AwakeningMeta>, Option<MemoryMeta>) {
+    let SessionStatus { memory, awakened, .. } = session.status();
+    let how = awakened.filter(|(first, _)| *first == turn).map(|(_, how)| how.into());
+    (how, MemoryMeta::of(memory))
+}
+
 fn answer(
     turn: &Turn,
     session: &Session,
-    last: Option<Seq>,
+    end: Option<Seq>,
     client: ProtocolVersion,
 ) -> Result<PromptAnswer, CallError> {
+    let (awakening, memory) = remembered(session, turn.id);
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
         turn: turn.id.0,
@@ -275,7 +297,9 @@ fn answer(
             .map(|ended| u64::try_from(ended.since(turn.queued_at).as_millis()).unwrap_or(u64::MAX)),
         approved: turn.permissions.approved,
         rejected: turn.permissions.rejected,
-        seq: last.map(|seq| seq.0),
+        awakening: awakening.clone(),
+        memory: memory.clone(),
+        seq: end.map(|seq| seq.0),
         stop_reason: None,
     };
     match &turn.state {

@@ -12,6 +12,7 @@ use super::line::{UpdateLine, text_of};
 use crate::model::{
     Direction, Event, EventKind, LineageIndex, MessageKind, RecordId, Seq, TurnId, run_message_id,
 };
+use crate::wire::encode::json_string;
 
 /// The ids that agents have used in a record, each with the lineage row it came in first. Only a record with more than
 /// one row needs them.
@@ -42,6 +43,12 @@ impl KnownIds {
                 self.first.entry((sort, id.into())).or_insert(event.lineage);
             }
         }
+    }
+
+    /// The id that a tool call's id, both as JSON, is told under, if it is another.
+    pub(crate) fn other_call(&self, id: &str, row: LineageIndex) -> Option<String> {
+        let id: &RawValue = serde_json::from_str(id).ok()?;
+        self.other(Sort::ToolCall, id, row).map(|other| json_string(&other))
     }
 
     /// The id that an agent's id is told under, if it is another.
