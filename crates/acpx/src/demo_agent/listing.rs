@@ -46,6 +46,7 @@ fn read_cursor(cursor: &str) -> Result<Place, ParamProblem> {
 fn summary(row: Kept) -> SessionSummary {
     let title = row.turns.first().map(|turn| turn.text.chars().take(TITLE_CHARS).collect());
     SessionSummary {
+        passed_on: None,
         session: row.session,
         cwd: row.cwd,
         title,

@@ -190,7 +190,7 @@ impl AgentService for DemoAgent {
         removed.map_err(|error| CallError::NotDeleted { session, source: error.into() })
     }
 
-    async fn set_mode(&self, call: SetModeCall, _link: ClientLink) -> Result<(), CallError> {
+    async fn set_mode(&self, call: SetModeCall, _link: ClientLink) -> Result<String, CallError> {
         if !MODES.contains(&call.mode.as_str()) {
             let problem = format!("is {:?}, and this session has the modes {}", call.mode, MODES.join(", "));
             return Err(ParamProblem::new("modeId", problem).into());
@@ -200,7 +200,7 @@ impl AgentService for DemoAgent {
             self.keep(&call.session, &[Line::Mode { mode: call.mode.clone(), at: now().to_string() }])?;
         }
         self.remember_mode(&call.session, &call.mode);
-        Ok(())
+        Ok("{}".to_owned())
     }
 
     async fn prompt(

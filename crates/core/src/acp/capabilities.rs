@@ -51,6 +51,13 @@ impl Capabilities {
         }
     }
 
+    /// Reads the result of `initialize` as an agent wrote it.
+    pub fn of_answer(answer: &str) -> Self {
+        let result: Value = serde_json::from_str(answer).unwrap_or_default();
+        let number = result["protocolVersion"].as_u64().and_then(|number| u16::try_from(number).ok());
+        Self::read(number.and_then(ProtocolVersion::from_number).unwrap_or_default(), &result)
+    }
+
     fn read_v1(result: &Value) -> Self {
         let at = |path: &str| result.pointer(path).is_some_and(advertised);
         let session = |name: &str| at(&format!("/agentCapabilities/sessionCapabilities/{name}"));

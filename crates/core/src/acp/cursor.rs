@@ -47,7 +47,7 @@ impl Cursor {
             Turn { turn: u64 },
         }
         let read: Option<Wire> = serde_json::from_value(value)
-            .map_err(|error| ParamProblem::new(field, format!("is no cursor that is known here: {error}")))?;
+            .map_err(|_| ParamProblem::new(field, "is no cursor that is known here"))?;
         match read {
             None => Ok(None),
             Some(Wire::Start {}) => Ok(Some(Self::Start)),

@@ -3,14 +3,14 @@
 
 use std::borrow::Cow;
 
-use serde_json::value::RawValue;
+use serde_json::Value;
 
-use super::agent::{ClientFacts, RawSetup, UpdateBody};
+use super::agent::{ClientFacts, UpdateBody};
 use super::client::Offered;
 use super::render::without_booleans;
 use super::translate::{Call, Untranslatable, UpdatesToV1, UpdatesToV2, request_to_v1, request_to_v2};
 use crate::model::ProtocolVersion::{self, V1, V2};
-use crate::wire::splice::{Splice, Step, locate, range_in};
+use crate::wire::splice::{Splice, Step, locate, put, range_in, without};
 
 /// What a session offers, between its agent and one client.
 #[derive(Debug, Clone, Copy)]
@@ -29,6 +29,13 @@ pub(crate) struct Choice<'a> {
     pub(crate) params: Cow<'a, str>,
 }
 
+/// What of a choice the session does not have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wrong {
+    Option,
+    Value,
+}
+
 impl From<Call> for Choice<'_> {
     fn from(call: Call) -> Self {
         Self { method: call.method, params: call.params.into_string().into() }
@@ -36,41 +43,31 @@ impl From<Call> for Choice<'_> {
 }
 
 impl<'a> Offers<'a> {
-    /// What stands in the answer that sets a session up, and the update that tells a client of version 1 the commands of
-    /// an agent whose updates do not.
-    pub(crate) fn setup(self) -> (RawSetup, Option<UpdateBody>) {
-        let Offered { modes, config_options, commands } = self.offered;
+    /// What stands in the answer that sets a session up, as an object, and the update that tells a client of version 1
+    /// the commands of an agent whose updates do not.
+    pub(crate) fn setup(self) -> (String, Option<UpdateBody>) {
+        let result = as_result(self.offered);
         match (self.agent, self.client.protocol) {
             (V1, V2) => {
-                let told = UpdatesToV2::new().setup_answer(&as_result(self.offered));
-                let commands = commands.as_deref().and_then(commands_to_v2);
-                let raw = RawSetup {
-                    modes: None,
-                    config_options: member(&told, "configOptions").and_then(raw),
-                    commands: commands.as_deref().and_then(raw),
+                let told = UpdatesToV2::new().setup_answer(&result);
+                let commands = self.offered.commands.as_deref().and_then(commands_to_v2);
+                let told = match commands {
+                    Some(commands) => put(&told, &["availableCommands"], &commands),
+                    None => without(&told, &["availableCommands"]),
                 };
-                (raw, None)
+                (told.unwrap_or_else(|| UpdatesToV2::new().setup_answer(&result).into()), None)
             }
             (V2, V1) => {
-                let told = UpdatesToV1::new().setup_answer(&as_result(self.offered));
-                let result = self.shown(&told.result);
-                let (modes, config_options) = (member(&result, "modes"), member(&result, "configOptions"));
+                let told = UpdatesToV1::new().setup_answer(&result);
                 let commands = told.commands.and_then(|update| UpdateBody::from_json(update).ok());
-                let raw = RawSetup {
-                    modes: modes.and_then(raw),
-                    config_options: config_options.and_then(raw),
-                    commands: None,
-                };
-                (raw, commands)
+                (self.shown(&told.result).into_owned(), commands)
             }
-            (V1, V1) | (V2, V2) => {
-                let text = |part: &Option<Box<str>>| part.as_deref().and_then(raw);
-                let options = as_result(self.offered);
-                let options = member(&options, "configOptions").map(|_| self.shown(&options));
-                let shown = options.as_deref().and_then(|shown| member(shown, "configOptions")).and_then(raw);
-                let config_options = shown.or_else(|| text(config_options));
-                (RawSetup { modes: text(modes), config_options, commands: text(commands) }, None)
+            (V1, V1) => {
+                // Version 1 tells commands as an update.
+                let told = without(&result, &["availableCommands"]).unwrap_or(result);
+                (self.shown(&told).into_owned(), None)
             }
+            (V2, V2) => (self.shown(&result).into_owned(), None),
         }
     }
 
@@ -90,6 +87,44 @@ impl<'a> Offers<'a> {
             (V2, V1) => Ok(request_to_v2(method, params)?.into()),
             (V1, V1) | (V2, V2) => Ok(Choice { method, params: params.into() }),
         }
+    }
+
+    /// Whether the session has what a client chooses. What it says nothing readable of is the agent's to judge, and so
+    /// is a method that it does not offer at all.
+    pub(crate) fn check(self, choice: &Choice<'_>) -> Result<(), Wrong> {
+        let params: Value = serde_json::from_str(&choice.params).unwrap_or_default();
+        let parse = |part: &Option<Box<str>>| serde_json::from_str::<Value>(part.as_deref()?).ok();
+        if choice.method == "session/set_mode" {
+            let offered = parse(&self.offered.modes).unwrap_or_default();
+            let Some(modes) = offered["availableModes"].as_array() else { return Ok(()) };
+            let is_there = modes.iter().any(|mode| mode["id"] == params["modeId"]);
+            return if is_there { Ok(()) } else { Err(Wrong::Value) };
+        }
+        let offered = parse(&self.offered.config_options).unwrap_or_default();
+        let Some(options) = offered.as_array() else {
+            // A client of version 2 knows modes as the one option that there is.
+            let has_modes = self.offered.modes.is_some() && self.client.protocol == V2;
+            return if has_modes { Err(Wrong::Option) } else { Ok(()) };
+        };
+        let id = if self.agent == V1 { "id" } else { "configId" };
+        let option = options.iter().find(|option| option[id] == params["configId"]).ok_or(Wrong::Option)?;
+        let value = &params["value"];
+        let fits = match option["type"].as_str() {
+            Some("boolean") => value.is_boolean(),
+            Some("select") => option["options"].as_array().is_none_or(|rows| has_value(rows, value)),
+            _ => true,
+        };
+        if fits { Ok(()) } else { Err(Wrong::Value) }
+    }
+
+    /// The answer to a client that set a mode, from the agent's answer to its choice.
+    pub(crate) fn mode_answer(self, result: &str) -> String {
+        let told = match self.agent {
+            V1 => result.to_owned(),
+            V2 => self.told_to_v1().mode_answer(result).into(),
+        };
+        // A result is an object, never null.
+        if told.trim_ascii_start().starts_with('{') { told } else { "{}".to_owned() }
     }
 
     /// The answer to a client that set an option, from the agent's answer to this choice of it.
@@ -128,13 +163,28 @@ impl<'a> Offers<'a> {
     }
 }
 
-/// What is offered, as the result of a setup request says it.
+/// What is offered, as the result of a setup request says it: the one that the agent gave, with what it has told since.
+/// Which session it is about is left to whoever answers.
 pub(crate) fn as_result(offered: &Offered) -> String {
-    let Offered { modes, config_options, commands } = offered;
+    let Offered { modes, config_options, commands, setup } = offered;
+    let setup = setup.as_deref().unwrap_or("{}");
+    let mut result = without(setup, &["sessionId"]).unwrap_or_else(|| setup.to_owned());
     let parts = [("modes", modes), ("configOptions", config_options), ("availableCommands", commands)];
-    let members =
-        parts.into_iter().filter_map(|(name, part)| Some(format!(r#""{name}":{}"#, part.as_ref()?)));
-    format!("{{{}}}", members.collect::<Vec<_>>().join(","))
+    for (name, part) in parts {
+        // An agent that gives a name twice is passed on as it is.
+        if let Some(told) = part.as_ref().and_then(|part| put(&result, &[name], part)) {
+            result = told;
+        }
+    }
+    result
+}
+
+/// Whether a value is among those that an option has, in groups or not.
+fn has_value(rows: &[Value], value: &Value) -> bool {
+    rows.iter().any(|row| match row["options"].as_array() {
+        Some(group) => has_value(group, value),
+        None => row["value"] == *value,
+    })
 }
 
 fn commands_to_v2(commands: &str) -> Option<String> {
@@ -147,13 +197,9 @@ fn member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
     object.get(locate(object, &[Step::Key(name)])?)
 }
 
-fn raw(json: &str) -> Option<Box<RawValue>> {
-    RawValue::from_string(json.to_owned()).ok()
-}
-
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
 
@@ -165,8 +211,8 @@ mod tests {
         ClientFacts { protocol, boolean_options: protocol == V2, ..ClientFacts::default() }
     }
 
-    fn value(raw: Option<Box<RawValue>>) -> Value {
-        raw.map_or(Value::Null, |raw| serde_json::from_str(raw.get()).unwrap())
+    fn value(json: &str) -> Value {
+        serde_json::from_str(json).unwrap()
     }
 
     fn mode_option(current: &str) -> Value {
@@ -180,13 +226,16 @@ mod tests {
     #[test]
     fn modes_of_version_1_are_an_option_to_a_client_of_version_2_who_sets_them_as_one() {
         let commands = Some(r#"[{"name":"fix","description":"mend"}]"#.into());
-        let offered = Offered { modes: Some(MODES.into()), config_options: None, commands };
+        let setup = Some(r#"{"sessionId":"s","_meta":{"w":1.0},"availableCommands":[]}"#.into());
+        let offered = Offered { modes: Some(MODES.into()), config_options: None, commands, setup };
         let client = client(V2);
         let offers = Offers { offered: &offered, agent: V1, client: &client };
         let (setup, afterwards) = offers.setup();
         let command = json!([{ "type": "command", "name": "fix", "description": "mend" }]);
-        assert_eq!(value(setup.config_options), json!([mode_option("a")]));
-        assert_eq!((setup.modes.is_none(), value(setup.commands), afterwards), (true, command, None));
+        let expected = json!({
+            "configOptions": [mode_option("a")], "availableCommands": command, "_meta": { "w": 1.0 },
+        });
+        assert_eq!((value(&setup), afterwards), (expected, None));
 
         let params = r#"{"sessionId":"s","configId":"acpx.mode","type":"id","value":"b"}"#;
         let choice = offers.set_option(params).unwrap();
@@ -202,11 +251,12 @@ mod tests {
     fn an_option_of_version_2_for_modes_is_the_modes_of_a_client_of_version_1() {
         let options = json!([mode_option("a")]).to_string().replace("acpx.mode", "mode");
         let commands = Some(r#"[{"type":"command","name":"fix","description":"mend"}]"#.into());
-        let offered = Offered { modes: None, config_options: Some(options.as_str().into()), commands };
+        let config_options = Some(options.as_str().into());
+        let offered = Offered { config_options, commands, ..Offered::default() };
         let client = client(V1);
         let offers = Offers { offered: &offered, agent: V2, client: &client };
         let (setup, afterwards) = offers.setup();
-        assert_eq!(value(setup.modes), serde_json::from_str::<Value>(MODES).unwrap());
+        assert_eq!(value(&setup)["modes"], value(MODES));
         let told = r#"{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"fix","description":"mend"}]}"#;
         assert_eq!(afterwards.map(|update| update.as_json().to_owned()).as_deref(), Some(told));
 
@@ -220,20 +270,74 @@ mod tests {
 
     #[test]
     fn between_peers_of_one_version_every_byte_goes_through_but_what_the_client_cannot_show() {
-        let offered =
-            Offered { modes: Some(MODES.into()), config_options: Some(OPTIONS_V1.into()), commands: None };
+        let setup = |commands: &str| {
+            format!(
+                r#"{{ "n":1.0e2,{commands}"modes":{MODES} ,"models":{{"x":[ ]}},"configOptions":{OPTIONS_V1}}}"#
+            )
+        };
+        let told = Some(format!(r#"{{"sessionId":"s",{}"#, &setup("")[2..]).into());
+        let commands = Some("[ ]".into());
+        let offered = Offered {
+            modes: Some(MODES.into()),
+            config_options: Some(OPTIONS_V1.into()),
+            commands,
+            setup: told,
+        };
         let shows_all = ClientFacts { boolean_options: true, ..client(V1) };
-        let (setup, _) = Offers { offered: &offered, agent: V1, client: &shows_all }.setup();
-        assert_eq!((setup.modes.unwrap().get(), setup.config_options.unwrap().get()), (MODES, OPTIONS_V1));
+        let (told, _) = Offers { offered: &offered, agent: V1, client: &shows_all }.setup();
+        assert_eq!(told, setup("").replacen("{ ", "{", 1));
+        let new = client(V2);
+        let (told, _) = Offers { offered: &offered, agent: V2, client: &new }.setup();
+        assert_eq!(
+            told,
+            setup(r#""availableCommands":[ ],"#).replacen("{ ", "{", 1).replacen(
+                r#""n":1.0e2,"availableCommands":[ ]"#,
+                r#""availableCommands":[ ],"n":1.0e2"#,
+                1
+            )
+        );
         let plain = client(V1);
         let offers = Offers { offered: &offered, agent: V1, client: &plain };
-        let fewer = json!([serde_json::from_str::<Value>(OPTIONS_V1).unwrap()[0]]);
-        assert_eq!(value(offers.setup().0.config_options), fewer);
+        let fewer = json!([value(OPTIONS_V1)[0]]);
+        assert_eq!(value(&offers.setup().0)["configOptions"], fewer);
         let params = r#"{"n":1.0e2,"configId":"m","value":"x"}"#;
         let choice = offers.set_option(params).unwrap();
         assert_eq!((choice.method, &*choice.params), ("session/set_config_option", params));
         let result = format!(r#"{{"n":1.0e2,"configOptions":{OPTIONS_V1}}}"#);
         let answer: Value = serde_json::from_str(&offers.options_answer(&choice, &result)).unwrap();
         assert_eq!(answer, json!({ "n": 100.0, "configOptions": fewer }));
+    }
+
+    #[test]
+    fn what_a_session_does_not_have_is_found_before_it_is_asked_for() {
+        let grouped = json!([
+            { "id": "m", "name": "M", "type": "select", "currentValue": "x",
+              "options": [{ "group": "g", "name": "G", "options": [{ "value": "x", "name": "X" }] }] },
+            { "id": "f", "name": "F", "type": "boolean", "currentValue": true },
+            { "id": "n", "name": "N", "type": "from_the_future", "currentValue": 3 },
+        ]);
+        let config_options = Some(grouped.to_string().into());
+        let offered = Offered { modes: Some(MODES.into()), config_options, ..Offered::default() };
+        let client = client(V1);
+        let offers = Offers { offered: &offered, agent: V1, client: &client };
+        let check =
+            |method, params: Value| offers.check(&Choice { method, params: params.to_string().into() });
+        let option = |id: &str, value: Value| {
+            check("session/set_config_option", json!({ "configId": id, "value": value }))
+        };
+        assert_eq!(check("session/set_mode", json!({ "modeId": "b" })), Ok(()));
+        assert_eq!(check("session/set_mode", json!({ "modeId": "zzz" })), Err(Wrong::Value));
+        assert_eq!(option("m", json!("x")), Ok(()));
+        assert_eq!(option("m", json!("y")), Err(Wrong::Value));
+        assert_eq!(option("f", json!(false)), Ok(()));
+        assert_eq!(option("f", json!("x")), Err(Wrong::Value));
+        assert_eq!(option("n", json!([])), Ok(()));
+        assert_eq!(option("o", json!("x")), Err(Wrong::Option));
+        let nothing = Offered::default();
+        let offers = Offers { offered: &nothing, ..offers };
+        let choice = Choice { method: "session/set_mode", params: r#"{"modeId":"b"}"#.into() };
+        assert_eq!(offers.check(&choice), Ok(()));
+        assert_eq!(offers.mode_answer(r#"{ "_meta":{"m":1.0}}"#), r#"{ "_meta":{"m":1.0}}"#);
+        assert_eq!(offers.mode_answer("null"), "{}");
     }
 }

@@ -1,11 +1,15 @@
 //! Requests of an agent, passed on to a client: every byte as received but for the session id, which each side has its
-//! own of, and the id of a tool call that an earlier ACP session of the record had used for another.
+//! own of, and the id of a tool call that an earlier ACP session of the record had used for another. And what a client's
+//! request says that only its agent understands.
+
+use std::sync::Arc;
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::model::ProtocolVersion;
 use crate::wire::encode::json_string;
-use crate::wire::splice::{Splice, Step, locate};
+use crate::wire::splice::{Splice, Step, locate, without};
 
 use super::content::even_null;
 
@@ -28,6 +32,41 @@ pub(crate) fn with_told_calls(params: String, other: impl Fn(&str) -> Option<Str
         }
     }
     if is_changed { splice.finish() } else { params }
+}
+
+/// What a client's request says beside what we read of it, for the agent.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Besides {
+    /// Its `_meta`, a JSON object.
+    meta: Option<Arc<str>>,
+    /// Members that are not known here, without the braces around them, and the version of the protocol that they are in.
+    unknown: Option<(ProtocolVersion, Arc<str>)>,
+}
+
+impl Besides {
+    /// The `_meta` object of a request.
+    pub fn meta(meta: impl Into<Arc<str>>) -> Self {
+        Self { meta: Some(meta.into()), unknown: None }
+    }
+
+    /// What there is to pass on of a request in this version of the protocol: all of its `_meta` but what is ours, and
+    /// members that are not known here, without the braces around them. `None` if that is nothing.
+    pub fn of(version: ProtocolVersion, meta: Option<&str>, unknown: Option<&str>) -> Option<Self> {
+        let meta = meta.map(|meta| without(meta, &["acpx"]).unwrap_or_else(|| meta.to_owned()));
+        let is_empty = |meta: &String| meta.trim_start_matches('{').trim_start().starts_with('}');
+        let meta = meta.filter(|meta| !is_empty(meta)).map(Into::into);
+        let unknown = unknown.map(|unknown| (version, unknown.into()));
+        (meta.is_some() || unknown.is_some()).then_some(Self { meta, unknown })
+    }
+
+    /// The members to be added to an object of params for an agent of this version, each after a comma. What is not known
+    /// means nothing in another version than it was said in.
+    pub(super) fn members(&self, version: ProtocolVersion) -> String {
+        let unknown = self.unknown.as_ref().filter(|(said_in, _)| *said_in == version);
+        let unknown = unknown.map(|(_, members)| format!(",{members}"));
+        let meta = self.meta.as_ref().map(|meta| format!(r#","_meta":{meta}"#));
+        [unknown, meta].into_iter().flatten().collect()
+    }
 }
 
 /// The params of a request about a session, for a client that calls it so; `None` if they name no session.
@@ -92,6 +131,17 @@ mod tests {
         ];
         for (params, expected) in cases {
             assert_eq!(with_told_calls(params.to_owned(), other), expected);
+        }
+    }
+
+    #[test]
+    fn a_client_s_own_words_reach_an_agent_of_its_version_and_its_meta_reaches_any() {
+        let (v1, v2) = (ProtocolVersion::V1, ProtocolVersion::V2);
+        let all = Besides::of(v1, Some(r#"{"acpx":{},"a" :1.0}"#), Some(r#""x":1e2,"y":[ ]"#)).unwrap();
+        assert_eq!(all.members(v1), r#","x":1e2,"y":[ ],"_meta":{"a" :1.0}"#);
+        assert_eq!(all.members(v2), r#","_meta":{"a" :1.0}"#);
+        for ours in [None, Some("{}"), Some(r#"{ "acpx":{"agent":1} }"#)] {
+            assert_eq!(Besides::of(v2, ours, None), None, "{ours:?}");
         }
     }
 

@@ -8,8 +8,10 @@ use std::future::pending;
 
 use tokio::sync::watch;
 
-use crate::machine::SessionMachine;
-use crate::model::{AcpSessionId, RecordId};
+use crate::acp::client::ListedSession;
+use crate::machine::{Awakening, SessionMachine};
+use crate::model::{AbsolutePath, AcpSessionId, Lifecycle, Lineage, Record, RecordId};
+use crate::store::StoreError;
 
 use super::forking::Past;
 use super::{Engine, NewSession, RestoreSession, Session, SessionError};
@@ -18,14 +20,18 @@ impl Engine {
     /// Makes a record of a session that this agent has: by `session/load` where the agent has that, or else by
     /// `session/resume`. An agent that does not give it is
     /// [`AgentError::NotRestored`](crate::model::AgentError::NotRestored), and nothing of it is left then.
-    pub async fn adopt(&self, new: NewSession, session: AcpSessionId) -> Result<Session, SessionError> {
+    pub async fn adopt(
+        &self,
+        new: NewSession,
+        session: AcpSessionId,
+    ) -> Result<(Session, Awakening), SessionError> {
         let record = RecordId::new(session.as_str()).expect("the id of a session is not empty");
         loop {
             match self.under_way(&record).await? {
                 // Somebody else is at it, or was before we came.
                 Some((known, _)) if !known.is_over() => {
-                    known.wake(RestoreSession::default()).await?;
-                    return Ok(known);
+                    let how = known.wake(RestoreSession::default()).await?;
+                    return Ok((known, how));
                 }
                 Some((_, mut done)) => drop(done.wait_for(|done| *done).await),
                 None => {}
@@ -35,11 +41,41 @@ impl Engine {
                 // Somebody was faster.
                 Err(SessionError::Busy(_)) => {}
                 Err(error) => return Err(error),
-                Ok((session, unclaimed)) => {
+                Ok((session, unclaimed, how)) => {
                     unclaimed.claim();
-                    return Ok(session);
+                    return Ok((session, how));
                 }
             }
+        }
+    }
+
+    /// Remembers that nobody wants a session which the agent has and cannot delete: a record of it that is deleted from
+    /// the beginning, so that it is in no list and cannot be had.
+    pub async fn disown(&self, with: NewSession, row: ListedSession) -> Result<(), SessionError> {
+        let id = RecordId::new(row.session.as_str()).expect("the id of a session is not empty");
+        let (now, shared) = (self.now(), &self.0.shared);
+        let cwd = row.cwd.and_then(|cwd| AbsolutePath::new(cwd).ok()).unwrap_or(with.cwd);
+        let record = Record {
+            id,
+            agent: with.agent,
+            real_cwd: cwd.clone(),
+            cwd,
+            scope: None,
+            mcp_servers: Vec::new(),
+            title: row.title,
+            lifecycle: Lifecycle::Deleted { at: now },
+            lineage: Lineage::adopted(row.session, now),
+            agent_run: None,
+            created_at: now,
+            updated_at: now,
+            last_seq: None,
+            last_turn: None,
+            answered_turns: 0,
+        };
+        match shared.store.create(record, Vec::new(), shared.host.clone()).await {
+            // Somebody was faster, and what they did with it counts.
+            Ok(_) | Err(StoreError::RecordExists(_)) => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -48,7 +48,8 @@ pub enum Advice {
     Reject,
     /// Nothing: the turn is being cancelled.
     Cancel,
-    /// What the user said to a question that is no permission: the result of `elicitation/create`, JSON.
+    /// What the client answered: the result of the agent's request, as JSON. It goes to the agent as it is, if it is an
+    /// answer to the question.
     Say(Arc<str>),
 }
 

@@ -283,7 +283,7 @@ mod tests {
                 },
             }]
             .into(),
-            meta: None,
+            besides: None,
         };
         let said = vec!["key from-env, header Bearer t0ken, home /home/x".to_owned()];
         assert_eq!(place.censor(&said), ["key [secret], header [secret], home /home/x"]);

@@ -9,6 +9,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::acp::Capabilities;
 use crate::model::{AgentBuild, AgentSpec, ProtocolVersion};
 use crate::tools::Environment;
 
@@ -20,12 +21,9 @@ impl Engine {
     /// What an agent answers to `initialize`: as it is remembered, or else asked of a process that is started for
     /// nothing else and gone when this returns.
     pub async fn agent_answer(&self, with: NewSession) -> Result<Arc<str>, SessionError> {
-        let NewSession { agent, cwd, environment, mcp_servers, .. } = with;
-        let place = Place { agent, cwd, environment, mcp_servers, meta: None };
+        let place = Place::alone(with);
         let shared = &self.0.shared;
-        if let Some(build) = build(shared, &place).await
-            && let Some(answer) = shared.store.agent_answer(build).await?
-        {
+        if let Some(answer) = remembered(shared, &place).await? {
             return Ok(answer.into());
         }
         self.real_directory(&place.cwd).await?;
@@ -35,6 +33,19 @@ impl Engine {
         agent.end(shared.settings.process).await;
         Ok(answer)
     }
+}
+
+impl Engine {
+    /// What an agent can do, as far as it is remembered. Nothing is started.
+    pub async fn known_capabilities(&self, of: NewSession) -> Result<Option<Capabilities>, SessionError> {
+        let answer = remembered(&self.0.shared, &Place::alone(of)).await?;
+        Ok(answer.as_deref().map(Capabilities::of_answer))
+    }
+}
+
+async fn remembered(shared: &Shared, place: &Place) -> Result<Option<String>, SessionError> {
+    let Some(build) = build(shared, place).await else { return Ok(None) };
+    Ok(shared.store.agent_answer(build).await?)
 }
 
 /// Remembers what an agent answered that has just started. What cannot be remembered is asked again.

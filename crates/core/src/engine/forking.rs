@@ -47,7 +47,7 @@ impl Engine {
         let past = self.past_of(&kept).await?;
         let record = RecordId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let (machine, copied) = (SessionMachine::forking(&kept), past.last_seq());
-        let (session, unclaimed) = self.make(record, machine, new, past, pending()).await?;
+        let (session, unclaimed, _) = self.make(record, machine, new, past, pending()).await?;
         Ok(Forked { session, unclaimed, copied })
     }
 

@@ -5,17 +5,52 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::acp;
-use crate::model::{Conversation, Entry, MessageKind, RecordId, Seq};
+use crate::model::{Conversation, Entry, Exchange, MessageKind, RecordId, Seq, Timestamp};
 use crate::store::{Store, StoreError};
+
+use super::task::SessionTask;
 
 /// How many events are folded at a time.
 const PAGE: usize = 4096;
 /// About how much text a fresh session is told at most. The newest part is kept.
 const CARRIED_CHARS: usize = 200_000;
 
+impl SessionTask {
+    /// What a replay is compared with, and when somebody last spoke; and the conversation as text, if a fresh session is
+    /// to be told it.
+    pub(super) async fn read_history(&mut self) -> Result<(Vec<Exchange>, Option<Timestamp>), StoreError> {
+        self.history = None;
+        if !self.keeper.has_record() {
+            return Ok((Vec::new(), None));
+        }
+        let (store, record) = (Arc::clone(&self.shared.store), self.keeper.record().clone());
+        let conversation = if self.machine.carries_history() {
+            let whole = fold(&store, &record).await?;
+            self.history = Some(transcript(&whole));
+            whole
+        } else {
+            brief(&store, &record).await?
+        };
+        self.knowledge.remember(conversation.memory());
+        Ok((conversation.exchanges(), conversation.spoken_at()))
+    }
+}
+
 /// Folds a record's events.
 pub(super) async fn fold(store: &Arc<dyn Store>, record: &RecordId) -> Result<Conversation, StoreError> {
-    let mut conversation = Conversation::new(record.clone());
+    into(Conversation::new(record.clone()), store, record).await
+}
+
+/// Folds as much of a record's events as a replay is compared with, however long they are.
+async fn brief(store: &Arc<dyn Store>, record: &RecordId) -> Result<Conversation, StoreError> {
+    into(Conversation::brief(record.clone()), store, record).await
+}
+
+async fn into(
+    mut conversation: Conversation,
+    store: &Arc<dyn Store>,
+    record: &RecordId,
+) -> Result<Conversation, StoreError> {
     let mut from = Seq::FIRST;
     loop {
         let events = store.events(record.clone(), from, PAGE).await?;
@@ -28,7 +63,7 @@ pub(super) async fn fold(store: &Arc<dyn Store>, record: &RecordId) -> Result<Co
 }
 
 /// The conversation as text, for an agent that does not remember it.
-pub(super) fn transcript(conversation: &Conversation) -> String {
+fn transcript(conversation: &Conversation) -> String {
     let mut text = String::new();
     for entry in conversation.entries() {
         // Writing to a string cannot fail.

@@ -40,6 +40,7 @@ pub(super) struct Keeper {
     /// Bytes of bodies in `changes`.
     bytes: usize,
     tail: Arc<Tail>,
+    has_title: bool,
     /// Who has the record's scope once it is closed.
     heir: Option<Heir>,
 }
@@ -62,13 +63,16 @@ impl Keeper {
         let (last, lineage, id) = (past.last_seq(), past.lineage(), seed.id.clone());
         let stage = Stage::Unborn(Box::new(seed), None);
         let mut keeper = Self::new(shared, id, stage, last, lineage, tail);
+        keeper.has_title = past.title.is_some();
         keeper.changes = past.into_changes();
         keeper
     }
 
     pub(super) fn of_record(shared: Shared, record: &Record, writer: SessionWriter, tail: Arc<Tail>) -> Self {
         let lineage = record.lineage.current_index();
-        Self::new(shared, record.id.clone(), Stage::Kept(writer), record.last_seq, lineage, tail)
+        let stage = Stage::Kept(writer);
+        let keeper = Self::new(shared, record.id.clone(), stage, record.last_seq, lineage, tail);
+        Self { has_title: record.title.is_some(), ..keeper }
     }
 
     fn new(
@@ -90,6 +94,7 @@ impl Keeper {
             durability: Durability::Process,
             bytes: 0,
             tail,
+            has_title: false,
             heir: None,
         }
     }
@@ -170,7 +175,10 @@ impl Keeper {
                 self.changes.push(Change::Turn(turn));
             }
             Effect::SaveLineage(lineage) => self.keep_lineage(now, lineage),
-            Effect::SaveTitle(title) => self.changes.push(Change::Title(title.map(String::from))),
+            Effect::SaveTitle(title) => {
+                self.has_title = title.is_some();
+                self.changes.push(Change::Title(title.map(String::from)));
+            }
             Effect::SaveLifecycle(lifecycle) => {
                 // Opened again by its id, a record leaves the scope to whoever has it meanwhile.
                 if lifecycle == Lifecycle::Open {
@@ -185,6 +193,13 @@ impl Keeper {
             other => return Some(other),
         }
         None
+    }
+
+    /// Keeps a title for a record that has none.
+    pub(super) fn keep_first_title(&mut self, title: String) {
+        if !std::mem::replace(&mut self.has_title, true) {
+            self.changes.push(Change::Title(Some(title)));
+        }
     }
 
     pub(super) fn keep_mcp_servers(&mut self, servers: Vec<KeptServer>) {

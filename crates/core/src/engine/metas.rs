@@ -1,22 +1,22 @@
-//! The `_meta` of prompts, from when a client gives it until the prompt is sent. It lives in memory alone: it is of
-//! the client that gave it, and may hold what nobody else is to keep.
+//! What clients say with prompts beside the prompt itself, until it is sent. It lives in memory alone: it is of the
+//! client that said it, and may hold what nobody else is to keep.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
+use crate::acp::Besides;
 use crate::model::{RequestId, TurnId};
 
 /// What prompts that wait carry for the agent.
 #[derive(Debug, Default)]
 pub(super) struct Metas {
     /// Of prompts that are not accepted yet.
-    asked: HashMap<RequestId, Arc<str>>,
+    asked: HashMap<RequestId, Besides>,
     /// Of turns that are not sent yet.
-    waiting: HashMap<TurnId, Arc<str>>,
+    waiting: HashMap<TurnId, Besides>,
 }
 
 impl Metas {
-    pub(super) fn asked(&mut self, request: &RequestId, meta: Option<Arc<str>>) {
+    pub(super) fn asked(&mut self, request: &RequestId, meta: Option<Besides>) {
         self.asked.extend(meta.map(|meta| (request.clone(), meta)));
     }
 
@@ -29,7 +29,7 @@ impl Metas {
     }
 
     /// What a turn carries, as it is sent or over.
-    pub(super) fn take(&mut self, turn: TurnId) -> Option<Arc<str>> {
+    pub(super) fn take(&mut self, turn: TurnId) -> Option<Besides> {
         self.waiting.remove(&turn)
     }
 }

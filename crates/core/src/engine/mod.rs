@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::JoinHandle;
 
 use crate::machine::{Awakening, Input, SessionMachine};
-use crate::model::{AbsolutePath, Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
+use crate::model::{AbsolutePath, AgentSpec, Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
 use crate::store::{SessionWriter, Store};
 use crate::tools::{Spawner, Tag};
 
@@ -25,6 +25,7 @@ mod disk;
 mod error;
 mod follow;
 mod forking;
+mod found;
 mod history;
 mod holds;
 mod keeper;
@@ -53,7 +54,7 @@ pub use prompt::{Prompt, PromptProblem};
 pub use record_follower::RecordFollower;
 pub use request::{NewSession, RestoreSession, Servers};
 pub use reservations::Reservation;
-pub use session::{Hold, Session, SessionStatus, TurnTicket, Unclaimed};
+pub use session::{Hold, Session, SessionStatus, TurnEnd, TurnTicket, Unclaimed};
 pub use settings::Settings;
 
 use agent::LiveIds;
@@ -85,6 +86,8 @@ struct Inner {
 
 struct Running {
     session: Session,
+    /// The agent as it was to be started.
+    agent: AgentSpec,
     task: JoinHandle<()>,
     /// True once nothing of it is left.
     done: watch::Receiver<bool>,
@@ -144,7 +147,8 @@ impl Engine {
     ) -> Result<(Session, Unclaimed), SessionError> {
         let record = RecordId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let machine = SessionMachine::new(new.agent.label());
-        self.make(record, machine, new, Past::default(), unwanted).await
+        let (session, unclaimed, _) = self.make(record, machine, new, Past::default(), unwanted).await?;
+        Ok((session, unclaimed))
     }
 
     /// Starts the session of a record that does not exist yet, and waits until it does. While another one of this id
@@ -156,7 +160,7 @@ impl Engine {
         new: NewSession,
         past: Past,
         unwanted: impl Future<Output = ()>,
-    ) -> Result<(Session, Unclaimed), SessionError> {
+    ) -> Result<(Session, Unclaimed, Awakening), SessionError> {
         let real_cwd = self.real_directory(&new.cwd).await?;
         let seed = Seed {
             id: record.clone(),
@@ -173,7 +177,7 @@ impl Engine {
             cwd: new.cwd,
             environment: new.environment,
             mcp_servers: new.mcp_servers,
-            meta: new.meta.clone(),
+            besides: new.besides.clone(),
         };
         let session = {
             let mut running = self.0.running.lock().await;
@@ -189,14 +193,14 @@ impl Engine {
         };
         let unclaimed = Unclaimed::new(session.clone());
         let awake = tokio::select! {
-            awake = session.wake(RestoreSession { meta: new.meta, ..RestoreSession::default() }) => awake,
+            awake = session.wake(RestoreSession { besides: new.besides, ..RestoreSession::default() }) => awake,
             () = unwanted => {
                 unclaimed.close().await;
                 return Err(SessionError::Closing(record));
             }
         };
         match awake {
-            Ok(_) => Ok((session, unclaimed)),
+            Ok(how) => Ok((session, unclaimed, how)),
             Err(error) => {
                 // Without a record there is nothing to come back to; the task ends by itself.
                 let failed = self.0.running.lock().await.as_mut().and_then(|running| {
@@ -305,7 +309,7 @@ impl Engine {
             cwd: kept.cwd,
             environment: restore.environment.clone(),
             mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
-            meta: restore.meta.clone(),
+            besides: restore.besides.clone(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))
     }
@@ -318,6 +322,7 @@ impl Engine {
         place: Place,
         tail: Arc<Tail>,
     ) -> Running {
+        let agent = place.agent.clone();
         let (commands, inbox) = mpsc::channel(COMMANDS);
         let (session, told) = Session::new(record, commands, tail, &self.0.shared);
         let task = SessionTask::new(self.0.shared.clone(), machine, keeper, place, inbox, told);
@@ -326,7 +331,7 @@ impl Engine {
             task.run().await;
             finished.send_replace(true);
         });
-        Running { session, task, done }
+        Running { session, agent, task, done }
     }
 
     /// Reserves a record, so that no session of it begins meanwhile; `None` if it has one, or is reserved already.

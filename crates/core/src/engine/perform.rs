@@ -6,14 +6,14 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::client::{
-    Answer, FromAgent, ListPage, Meaning, Outgoing, SessionPlace, is_elicitation_answer,
+    Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace, is_elicitation_answer,
 };
 use crate::machine::{
     AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
 };
 use crate::model::{
-    AgentError, Decision, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId, Scope, Seq, Timestamp,
-    Turn, TurnId,
+    AgentError, Decision, Direction, EventKind, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId,
+    Scope, Seq, Timestamp, Turn, TurnId, title_of,
 };
 
 use crate::store::StoreError;
@@ -21,12 +21,10 @@ use crate::store::StoreError;
 use super::advice::{Advice, Advisor, Asked, QuestionKind};
 use super::agent::{self, Farewell, Leftover};
 use super::history;
-use super::session::End;
+use super::session::{End, TurnEnd};
 use super::task::{Ask, SessionTask};
 use super::waiters::tell;
 
-/// How many pages of an agent's list are looked through for one session.
-const MAX_PAGES: usize = 20;
 /// How much may be exchanged before there is a record to keep it in.
 const UNBORN_BYTES: usize = 64 << 20;
 
@@ -37,12 +35,13 @@ pub(super) enum Outward {
     Send(Outgoing),
     /// With the last event that was kept: the question is none after it.
     Consult(Option<TurnId>, AskId, Seq),
+    /// The session is in the agent's list.
+    Found(Box<ListedSession>),
     Awake(Result<Awakening, Asleep>),
     Accepted(RequestId, TurnId),
     Inserted(TurnId),
     Refused(RequestId, Refusal),
-    /// With the event that told its end.
-    Over(Turn, Seq),
+    Over(TurnEnd),
     Passed(PassId, Result<Arc<str>, Unpassed>),
     Parked(bool),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
@@ -65,6 +64,9 @@ impl SessionTask {
                 match &mut effect {
                     Effect::Fact(fact) => {
                         self.waiters.name_asker(fact);
+                        if matches!(fact, Fact::TurnEnded { .. }) {
+                            self.keep_dropped_lines(now);
+                        }
                         self.knowledge.take(self.keeper.last().next(), fact);
                     }
                     Effect::Awake(Ok(how)) => self.knowledge.awake(*how),
@@ -74,6 +76,17 @@ impl SessionTask {
                     self.gather(now, turn, effect);
                 }
             }
+        }
+    }
+
+    /// Keeps how many lines of the agent were too long to be taken since this was last looked at, if there were any.
+    fn keep_dropped_lines(&mut self, now: Timestamp) {
+        let dropped = self.agent.as_ref().map_or(0, |agent| agent.connection.peer().dropped_lines());
+        self.dropped = dropped.saturating_sub(self.dropped_before);
+        self.dropped_before = dropped;
+        if self.dropped > 0 {
+            let limit = self.shared.settings.wire.line_bytes as u64;
+            self.keeper.keep_fact(now, &Fact::LinesDropped { lines: self.dropped, limit });
         }
     }
 
@@ -108,7 +121,10 @@ impl SessionTask {
                 if turn == Some(over.id) {
                     self.consultations.forget();
                 }
-                self.outward.push(Outward::Over(over, self.keeper.last()));
+                let answer = self.prompted.take().filter(|_| turn == Some(over.id));
+                let dropped_lines = if turn == Some(over.id) { std::mem::take(&mut self.dropped) } else { 0 };
+                let seq = Some(self.keeper.last());
+                self.outward.push(Outward::Over(TurnEnd { turn: over, seq, answer, dropped_lines }));
             }
             Effect::Passed(pass, answer) => self.outward.push(Outward::Passed(pass, answer)),
             Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
@@ -169,7 +185,7 @@ impl SessionTask {
         let place = SessionPlace {
             cwd: &self.place.cwd,
             mcp_servers: &self.place.mcp_servers.list,
-            meta: self.place.meta.as_deref(),
+            besides: self.place.besides.as_ref(),
         };
         if call == Call::New {
             return Some(connection.new_session(place));
@@ -183,13 +199,14 @@ impl SessionTask {
             Call::Load => Some(connection.load()?.request(session, place)),
             Call::List => {
                 self.pages = 1;
-                Some(Ok(connection.list()?.request(Some(&self.place.cwd), None)))
+                let cwd = (!self.machine.is_adopting()).then_some(&self.place.cwd);
+                Some(Ok(connection.list()?.request(cwd, None)))
             }
             Call::Prompt { turn, prompt, carry_history } => {
-                let meta = self.metas.take(turn);
+                let besides = self.metas.take(turn);
                 let history = self.history.take().filter(|_| carry_history);
                 let carried = history.map(|history| history::with_history(&prompt, &history));
-                Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), meta.as_deref()))
+                Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), besides.as_ref()))
             }
             Call::Pass(Pass { id, method, params, .. }) => Some(
                 connection
@@ -207,7 +224,7 @@ impl SessionTask {
         }
     }
 
-    fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
+    pub(super) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
         self.keeper.keep_line(now, turn, outgoing.kept());
         self.outward.push(Outward::Send(outgoing));
     }
@@ -239,7 +256,12 @@ impl SessionTask {
             return self.stop_flood();
         }
         match meaning {
-            Meaning::Update(update) => return self.step(Input::Update { update, body: line.body }),
+            Meaning::Update(update) => {
+                if self.machine.is_adopting() {
+                    self.note_first_words(&update);
+                }
+                return self.step(Input::Update { update, body: line.body });
+            }
             Meaning::State(state) => {
                 let own = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
                 return self.step(Input::State { state, body: line.body, own });
@@ -281,6 +303,10 @@ impl SessionTask {
                 }
             }
             Answer::Restored(Ok(inner)) => {
+                if let Some(title) = title_of(&self.first_words) {
+                    self.keeper.keep_first_title(title);
+                }
+                self.first_words.clear();
                 let session = self.machine.lineage().map(|lineage| lineage.current().session.clone());
                 self.live_id = session.and_then(|id| self.shared.live_ids.take(&self.place.agent, id));
                 self.step(Input::Restored { inner });
@@ -292,32 +318,23 @@ impl SessionTask {
                 self.outward.extend(self.machine.current_turn().map(Outward::Inserted));
                 self.step(Input::PromptInserted);
             }
-            Answer::Prompted(answer) => self.step(Input::PromptAnswered(answer)),
-            Answer::Passed(pass, answer) => self.step(Input::PassAnswered { pass, answer }),
+            Answer::Prompted(answer, result) => {
+                self.prompted = result;
+                self.step(Input::PromptAnswered(answer));
+                self.prompted = None;
+            }
+            Answer::Passed(pass, answer, told) => {
+                if let Some(body) = told {
+                    let line = Line { direction: Direction::Ours, kind: EventKind::Update, body };
+                    self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
+                }
+                self.step(Input::PassAnswered { pass, answer });
+            }
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),
             Answer::Deleted(_) => self.step(Input::DeleteAnswered),
             // Nobody logs in with the agent of a session.
             Answer::Login(_) | Answer::Other => {}
-        }
-    }
-
-    /// Looks for this session on a page of the agent's list; a list that fails tells nothing.
-    fn take_page(&mut self, page: Option<ListPage>) {
-        let Some(ListPage { sessions, next }) = page else { return self.step(Input::Listed(None)) };
-        let wanted = self.machine.lineage().map(|lineage| &lineage.current().session);
-        if let Some(row) = sessions.iter().find(|row| Some(&row.session) == wanted) {
-            return self.step(Input::Listed(row.updated_at));
-        }
-        let list = self.agent.as_ref().and_then(|agent| agent.connection.list());
-        match (next, list) {
-            (Some(cursor), Some(list)) if self.pages < MAX_PAGES => {
-                let request = list.request(Some(&self.place.cwd), Some(&cursor));
-                self.pages += 1;
-                let now = self.now();
-                self.send(now, None, request);
-            }
-            _ => self.step(Input::Listed(None)),
         }
     }
 
@@ -341,6 +358,7 @@ impl SessionTask {
             Outward::End => self.end_agent(),
             Outward::Send(outgoing) => self.send_now(outgoing).await,
             Outward::Consult(turn, ask, seq) => self.consult(turn, ask, seq),
+            Outward::Found(row) => self.take_found(*row).await,
             Outward::Awake(news) => {
                 self.waiters.tell_awake(&news);
                 // A session that was never opened has nothing to come back to.
@@ -352,9 +370,9 @@ impl SessionTask {
                 self.given.remove(&request);
                 self.waiters.tell_refused(&request, refusal);
             }
-            Outward::Over(turn, end) => {
-                self.given.remove(&turn.request);
-                self.waiters.tell_over(turn, end);
+            Outward::Over(end) => {
+                self.given.remove(&end.turn.request);
+                self.waiters.tell_over(end);
             }
             Outward::Passed(pass, answer) => self.waiters.tell_passed(pass, answer),
             Outward::Parked(parked) => self.waiters.tell_parked(parked),
@@ -402,7 +420,8 @@ impl SessionTask {
         };
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),
-            Some(Advice::Reject | Advice::Say(_)) => Permit::Reject,
+            Some(Advice::Say(result)) => request.said(&result),
+            Some(Advice::Reject) => Permit::Reject,
             Some(Advice::Cancel) => Permit::Cancelled,
             None => match PermissionPolicy::UNASKED.decide(request.kind) {
                 Decision::Approve => Permit::Approve,
@@ -465,7 +484,7 @@ impl SessionTask {
 }
 
 /// What a client's word is to a question that is no permission; what is no answer to one declines it.
-fn elicited(advice: Option<Advice>) -> Permit {
+pub(super) fn elicited(advice: Option<Advice>) -> Permit {
     match advice {
         Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
         Some(Advice::Cancel) => Permit::Cancelled,

@@ -1,11 +1,10 @@
 //! Where a session's agent is started, and with what. Nothing of it is shown, and its values are never stored.
 
-use std::sync::Arc;
-
+use crate::acp::Besides;
 use crate::model::{AbsolutePath, AgentSpec};
 use crate::tools::Environment;
 
-use super::{RestoreSession, Servers};
+use super::{NewSession, RestoreSession, Servers};
 
 /// What an agent is started with.
 #[derive(Clone)]
@@ -14,15 +13,21 @@ pub(super) struct Place {
     pub(super) cwd: AbsolutePath,
     pub(super) environment: Environment,
     pub(super) mcp_servers: Servers,
-    /// The `_meta` of the client whose request makes the agent start.
-    pub(super) meta: Option<Arc<str>>,
+    /// What the client says besides whose request makes the agent start.
+    pub(super) besides: Option<Besides>,
 }
 
 impl Place {
+    /// Where an agent is started that is to have no session.
+    pub(super) fn alone(with: NewSession) -> Self {
+        let NewSession { agent, cwd, environment, mcp_servers, .. } = with;
+        Self { agent, cwd, environment, mcp_servers, besides: None }
+    }
+
     /// Takes what the client that wants the agent started has given; whether the agent has moved.
     pub(super) fn renew(&mut self, given: RestoreSession) -> bool {
-        let RestoreSession { agent, environment, mcp_servers, meta, .. } = given;
-        self.meta = meta;
+        let RestoreSession { agent, environment, mcp_servers, besides, .. } = given;
+        self.besides = besides;
         if !environment.variables().is_empty() {
             self.environment = environment;
         }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::json;
 
+use crate::acp::Besides;
 use crate::model::{ClientName, PermissionPolicy, RequestId};
 
 use super::RestoreSession;
@@ -17,7 +18,7 @@ pub struct Prompt {
     pub(super) request: RequestId,
     pub(super) restore: RestoreSession,
     pub(super) client: Option<ClientName>,
-    pub(super) meta: Option<Arc<str>>,
+    pub(super) besides: Option<Besides>,
 }
 
 /// Why something is no prompt.
@@ -62,7 +63,7 @@ impl Prompt {
         }
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let (policy, restore) = (PermissionPolicy::default(), RestoreSession::default());
-        Ok(Self { blocks, policy, request, restore, client: None, meta: None })
+        Ok(Self { blocks, policy, request, restore, client: None, besides: None })
     }
 
     /// The same prompt under another permission policy.
@@ -92,11 +93,11 @@ impl Prompt {
         &self.request
     }
 
-    /// The same prompt with the client's `_meta` for the agent: a JSON object, which goes out as it is. It lives in
-    /// memory: a prompt that has waited through the death of its host goes out without it.
+    /// The same prompt with what its client says to the agent beside it, which goes out as it is. It lives in memory: a
+    /// prompt that has waited through the death of its host goes out without it.
     #[must_use]
-    pub fn with_meta(mut self, meta: Option<Arc<str>>) -> Self {
-        self.meta = meta;
+    pub fn with_besides(mut self, besides: Option<Besides>) -> Self {
+        self.besides = besides;
         self
     }
 

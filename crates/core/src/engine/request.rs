@@ -1,7 +1,6 @@
 //! What a client asks an engine for: a session to be made, or one to be brought back.
 
-use std::sync::Arc;
-
+use crate::acp::Besides;
 use crate::model::{AbsolutePath, AgentSpec, KeptServer, McpServer, Scope, WakeOptions};
 use crate::store::real_path;
 use crate::tools::Environment;
@@ -19,8 +18,8 @@ pub struct NewSession {
     pub environment: Environment,
     /// The servers the agent connects to.
     pub mcp_servers: Servers,
-    /// The client's `_meta` for the agent, a JSON object; it goes out as it is.
-    pub meta: Option<Arc<str>>,
+    /// What its client says to the agent besides, which goes out as it is.
+    pub besides: Option<Besides>,
     /// What a shell finds it by; `None` if none is to.
     pub scope: Option<Scope>,
 }
@@ -35,8 +34,8 @@ pub struct RestoreSession {
     pub agent: Option<AgentSpec>,
     /// The agent's whole environment, should it have to be started.
     pub environment: Environment,
-    /// The client's `_meta` for the agent, should it have to be started: a JSON object, which goes out as it is.
-    pub meta: Option<Arc<str>>,
+    /// What its client says to the agent besides, should it have to be started; it goes out as it is.
+    pub besides: Option<Besides>,
     /// The servers the agent connects to; `None` leaves those in force, as far as their values are known.
     pub mcp_servers: Option<Servers>,
 }
@@ -57,7 +56,7 @@ pub struct Servers {
 impl NewSession {
     /// A session without servers, that no shell finds.
     pub fn new(agent: AgentSpec, cwd: AbsolutePath, environment: Environment) -> Self {
-        Self { agent, cwd, environment, mcp_servers: Servers::default(), meta: None, scope: None }
+        Self { agent, cwd, environment, mcp_servers: Servers::default(), besides: None, scope: None }
     }
 }
 

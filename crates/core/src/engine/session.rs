@@ -92,9 +92,29 @@ pub struct TurnTicket {
     /// The client's name for it.
     pub request: RequestId,
     inserted: oneshot::Receiver<()>,
-    over: oneshot::Receiver<(Turn, Seq)>,
+    over: oneshot::Receiver<TurnEnd>,
     record: RecordId,
     fate: Fate,
+}
+
+/// A turn that is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct TurnEnd {
+    /// The turn as it is kept.
+    pub turn: Turn,
+    /// The event that told its end, if that is known.
+    pub seq: Option<Seq>,
+    /// The agent's whole answer, where it has just given one: the result of `session/prompt` as it wrote it.
+    pub answer: Option<Arc<str>>,
+    /// How many lines of the agent were too long to be taken meanwhile.
+    pub dropped_lines: u64,
+}
+
+impl TurnEnd {
+    /// The end of a turn as it is kept, with the event that told it.
+    pub fn kept(turn: Turn, seq: Option<Seq>) -> Self {
+        Self { turn, seq, answer: None, dropped_lines: 0 }
+    }
 }
 
 impl Session {
@@ -406,11 +426,11 @@ impl TurnTicket {
 
     /// Waits for the turn to end. Not waiting does not end it.
     pub async fn over(self) -> Result<Turn, SessionError> {
-        self.ended().await.map(|(turn, _)| turn)
+        self.end().await.map(|end| end.turn)
     }
 
-    /// Waits likewise, and tells which event was its end.
-    pub async fn ended(self) -> Result<(Turn, Seq), SessionError> {
+    /// Waits likewise, and tells which event was its end and what the agent answered beside what is kept.
+    pub async fn end(self) -> Result<TurnEnd, SessionError> {
         self.over.await.map_err(|_| gone(&self.fate, &self.record))
     }
 }

@@ -31,7 +31,7 @@ use super::perform::Outward;
 use super::place::Place;
 use super::session::{End, Told};
 use super::waiters::{PromptWaiter, Waiters, tell};
-use super::{Counted, Prompt, RestoreSession, Shared, history};
+use super::{Counted, Prompt, RestoreSession, Shared};
 
 /// How many of the agent's messages are settled together at most, and about how many bytes of them.
 const BATCH_MESSAGES: usize = 512;
@@ -122,10 +122,18 @@ pub(super) struct SessionTask {
     pub(super) given: HashMap<RequestId, RestoreSession>,
     pub(super) outward: Vec<Outward>,
     pub(super) live_id: Option<LiveId>,
+    /// The agent's whole answer to a prompt, while its turn ends by it.
+    pub(super) prompted: Option<Arc<str>>,
+    /// Lines of the agent that were dropped in the turn that ends, and by the end of the one before.
+    pub(super) dropped: u64,
+    pub(super) dropped_before: u64,
     /// The conversation so far as text, while a fresh session may need it.
     pub(super) history: Option<String>,
     /// What is known of the agent's memory.
     pub(super) knowledge: Knowledge,
+    /// What the user said first in a session that is being adopted, and whether that is all of it.
+    pub(super) first_words: String,
+    pub(super) first_words_end: bool,
     /// How many pages of the agent's list were looked through.
     pub(super) pages: usize,
     /// Bytes the agent has sent since the last turn began or ended.
@@ -167,8 +175,13 @@ impl SessionTask {
             given: HashMap::new(),
             outward: Vec::new(),
             live_id: None,
+            prompted: None,
+            dropped: 0,
+            dropped_before: 0,
             history: None,
             knowledge: Knowledge::default(),
+            first_words: String::new(),
+            first_words_end: false,
             pages: 0,
             received: 0,
             over: false,
@@ -271,7 +284,7 @@ impl SessionTask {
                 self.step(Input::Wake(options));
             }
             Command::Prompt { prompt, waiter } => {
-                let Prompt { blocks, policy, request, restore, client, meta } = *prompt;
+                let Prompt { blocks, policy, request, restore, client, besides } = *prompt;
                 if self.waiters.prompts.contains_key(&request)
                     || self.keeper.turn_of(&request).await?.is_some()
                 {
@@ -280,7 +293,7 @@ impl SessionTask {
                 }
                 self.waiters.prompts.insert(request.clone(), waiter);
                 self.waiters.asked_by(&request, client);
-                self.metas.asked(&request, meta);
+                self.metas.asked(&request, besides);
                 let options = restore.options;
                 self.given.insert(request.clone(), restore);
                 self.step(Input::Prompt { request, prompt: blocks, policy, options });
@@ -361,15 +374,9 @@ impl SessionTask {
         self.keeper.set_protocol(agent.connection.version());
         self.agent = Some(agent);
         self.received = 0;
+        self.dropped_before = 0;
         self.keep_lines(lines);
-        let (mut exchanges, mut spoken_at) = (Vec::new(), None);
-        if self.keeper.has_record() {
-            let conversation = history::fold(&self.shared.store, self.keeper.record()).await?;
-            self.history = self.machine.carries_history().then(|| history::transcript(&conversation));
-            exchanges = conversation.exchanges();
-            spoken_at = conversation.spoken_at();
-            self.knowledge.remember(conversation.memory());
-        }
+        let (exchanges, spoken_at) = self.read_history().await?;
         self.step(Input::AgentReady { advertised, exchanges, spoken_at });
         Ok(())
     }

@@ -6,9 +6,10 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::machine::{Asleep, Awakening, PassId, Refusal, Unpassed};
-use crate::model::{ClientName, Fact, RequestId, Seq, Turn, TurnId};
+use crate::model::{ClientName, Fact, RequestId, TurnId};
 
 use super::advice::Advisor;
+use super::session::TurnEnd;
 
 /// Tells one waiter; one that no longer waits is not an error.
 pub(super) fn tell<T>(waiter: oneshot::Sender<T>, news: T) {
@@ -20,8 +21,7 @@ pub(super) struct PromptWaiter {
     pub(super) accepted: oneshot::Sender<Result<TurnId, Refusal>>,
     /// Dropped untold if the prompt never becomes part of the conversation.
     pub(super) inserted: oneshot::Sender<()>,
-    /// With the event that told the end.
-    pub(super) over: oneshot::Sender<(Turn, Seq)>,
+    pub(super) over: oneshot::Sender<TurnEnd>,
     /// Whom to ask what the agent asks.
     pub(super) advisor: Option<Advisor>,
 }
@@ -35,7 +35,7 @@ pub(super) struct Waiters {
     /// Those whose request went to the agent.
     pub(super) passes: HashMap<PassId, oneshot::Sender<Result<Arc<str>, Unpassed>>>,
     inserted: HashMap<TurnId, oneshot::Sender<()>>,
-    over: HashMap<TurnId, oneshot::Sender<(Turn, Seq)>>,
+    over: HashMap<TurnId, oneshot::Sender<TurnEnd>>,
     /// Whom to ask what the agent asks in a turn.
     advisors: HashMap<TurnId, Advisor>,
     /// Whom to ask where a turn has nobody.
@@ -91,12 +91,13 @@ impl Waiters {
         }
     }
 
-    pub(super) fn tell_over(&mut self, turn: Turn, end: Seq) {
+    pub(super) fn tell_over(&mut self, end: TurnEnd) {
+        let turn = &end.turn;
         self.inserted.remove(&turn.id);
         self.advisors.remove(&turn.id);
         self.askers.remove(&turn.request);
         if let Some(over) = self.over.remove(&turn.id) {
-            tell(over, (turn, end));
+            tell(over, end);
         }
     }
 

@@ -1,11 +1,13 @@
 //! What is looked at before a session is brought back for a client: whether it is there, or can be had from the agent;
 //! whether it is where the client thinks it is; and with which servers its agent runs.
 
+use crate::acp::Besides;
 use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
 use crate::engine::{NewSession, Servers, SessionError};
-use crate::model::{AgentError, RecordId};
+use crate::machine::Awakening;
+use crate::model::{AgentError, ProtocolVersion, RecordId};
 
-use super::connection::{Connection, for_agent, problem, record_of, source};
+use super::connection::{Connection, problem, record_of, source};
 use super::fault;
 use super::list;
 use super::meta::{NewMeta, RestoreMeta, ServersMeta};
@@ -13,23 +15,32 @@ use super::opening::Opened;
 
 impl Connection {
     /// Sees to it that the session is a record of ours and works in the client's directory. One that we do not know is
-    /// offered to the connection's agent: if that has it, it becomes a record.
-    pub(super) async fn look_for(&self, call: &RestoreCall) -> Result<(), CallError> {
+    /// offered to the connection's agent: if that has it, it becomes a record, and this is how.
+    pub(super) async fn look_for(
+        &self,
+        call: &RestoreCall,
+        spoken: ProtocolVersion,
+    ) -> Result<Option<Awakening>, CallError> {
         let record = record_of(&call.session);
         self.may_have(call.mcp_servers.as_deref().unwrap_or_default())?;
         // An id that was deleted stays taken.
         let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
-        let Some(kept) = kept else { return self.adopt(&record, call).await };
+        let Some(kept) = kept else { return self.adopt(&record, call, spoken).await };
         if kept.lifecycle.is_deleted() || !self.knows(&kept) {
             return Err(fault::unknown(&record));
         }
         let is_there =
             kept.cwd == call.cwd || list::real(&self.host, call.cwd.clone()).await == kept.real_cwd;
         let elsewhere = || problem("cwd", format!("is not where the session works, which is {}", kept.cwd));
-        if is_there { Ok(()) } else { Err(elsewhere()) }
+        if is_there { Ok(None) } else { Err(elsewhere()) }
     }
 
-    async fn adopt(&self, record: &RecordId, call: &RestoreCall) -> Result<(), CallError> {
+    async fn adopt(
+        &self,
+        record: &RecordId,
+        call: &RestoreCall,
+        spoken: ProtocolVersion,
+    ) -> Result<Option<Awakening>, CallError> {
         let Some(agent) = self.defaults.agent(None) else { return Err(fault::unknown(record)) };
         let owners = self.host.store.owners(agent.key(), vec![call.session.clone()]).await;
         if !owners.map_err(fault::not_kept)?.is_empty() {
@@ -43,14 +54,14 @@ impl Connection {
         let environment = meta.start.take_environment();
         let new = NewSession {
             mcp_servers,
-            meta: for_agent(call.meta.as_deref()),
+            besides: Besides::of(spoken, call.meta.as_deref(), call.unknown.as_deref()),
             ..NewSession::new(agent, call.cwd.clone(), environment)
         };
         let room = self.room(None).await?;
         match self.host.engine.adopt(new, call.session.clone()).await {
-            Ok(_) => {
+            Ok((_, how)) => {
                 room.filled_by(record);
-                Ok(())
+                Ok(Some(how))
             }
             Err(SessionError::Agent(AgentError::NotRestored { .. })) => Err(fault::unknown(record)),
             Err(error) => Err(self.refused(&error)),
@@ -70,7 +81,8 @@ impl Connection {
         let moved = self.agent_for(&kept, meta.agent.take()).filter(|agent| agent.key() == kept.agent.key());
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let (agent, environment) = (moved.unwrap_or(kept.agent), meta.start.take_environment());
-        let new = NewSession { mcp_servers, ..NewSession::new(agent, call.cwd, environment) };
+        let besides = Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
+        let new = NewSession { mcp_servers, besides, ..NewSession::new(agent, call.cwd, environment) };
         let opened = self.host.fork(&record, new).await?;
         room.filled_by(opened.session.record_id());
         self.set_idle_time(&opened.session, &meta.start).await?;

@@ -8,19 +8,20 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 
-use crate::acp::Cursor;
 use crate::acp::agent::{
     AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
     ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
-    SessionPage, SessionSetup, SetModeCall, SetOptionCall, TurnLink,
+    SessionPage, SessionSetup, SetModeCall, SetOptionCall, StopCall, TurnLink,
 };
 use crate::acp::render::Rendering;
+use crate::acp::{Besides, Cursor};
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, Seq};
-use crate::wire::splice;
+
+use crate::wire::RpcId;
 
 use super::Host;
 use super::attachment::{Attachment, Gate, Gated, How, Telling, Updates};
@@ -136,8 +137,8 @@ impl Connection {
         self.defaults.complete(&mut meta.start);
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let environment = meta.start.take_environment();
-        let (new, said) = (NewSession::new(agent, call.cwd, environment), for_agent(call.meta.as_deref()));
-        let new = NewSession { mcp_servers, meta: said, ..new };
+        let besides = Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
+        let new = NewSession { mcp_servers, besides, ..NewSession::new(agent, call.cwd, environment) };
         let opened = match meta.shell {
             None => self.host.open(new).await?,
             Some(shell) => self.host.open_in_shell(new, shell).await?,
@@ -192,8 +193,8 @@ impl Connection {
         link: &ClientLink,
     ) -> SessionSetup {
         let mut setup = SessionSetup::new(client);
-        let (raw, commands) = passed::offered(&opened.session, link);
-        setup.raw = raw;
+        let (told, commands) = passed::offered(&opened.session, link);
+        setup.passed_on = Some(told);
         setup.afterwards.extend(commands);
         if let Some(meta) = opened.meta() {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
@@ -231,20 +232,24 @@ impl AgentService for Connection {
         self.offer_of_agent(&meta, client.protocol, to_everybody).await
     }
 
-    async fn login(&self, call: LoginCall, _link: ClientLink) -> Result<(), CallError> {
-        self.log_in(&call).await
+    async fn login(&self, call: LoginCall, request: RpcId, link: ClientLink) -> Result<(), CallError> {
+        self.log_in(&call, &request, &link).await
     }
 
     async fn logout(&self) -> Result<(), CallError> {
         self.log_out().await
     }
 
-    async fn set_mode(&self, call: SetModeCall, link: ClientLink) -> Result<(), CallError> {
+    async fn set_mode(&self, call: SetModeCall, link: ClientLink) -> Result<String, CallError> {
         self.pass_mode(call, &link).await
     }
 
     async fn set_option(&self, call: SetOptionCall, link: ClientLink) -> Result<String, CallError> {
         self.pass_option(call, &link).await
+    }
+
+    async fn stop(&self, call: StopCall, _link: ClientLink) -> Result<String, CallError> {
+        self.pass_stop(call).await
     }
 
     /// A client sees what the session does, whoever asked for it, and what it sees it can stop: nobody else may be left
@@ -325,6 +330,10 @@ impl AgentService for Connection {
         if let Some(attachment) = attachment {
             attachment.end().await;
         }
+        let is_known = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?.is_some();
+        if !is_known {
+            return self.delete_theirs(&session).await;
+        }
         self.host.engine.delete(&record).await.map_err(|error| self.refused(&error))
     }
 
@@ -345,23 +354,48 @@ pub(super) fn client_session(record: &RecordId) -> AcpSessionId {
 
 /// What a client says under `_meta.acpx`; nothing, if it says nothing.
 pub(super) fn read_meta<T: DeserializeOwned + Default>(meta: Option<&str>) -> Result<T, CallError> {
-    #[derive(Deserialize)]
-    struct Under<T> {
-        acpx: Option<T>,
-    }
     let Some(meta) = meta else { return Ok(T::default()) };
-    let read: Under<T> =
-        serde_json::from_str(meta).map_err(|error| problem("_meta.acpx", error.to_string()))?;
-    Ok(read.acpx.unwrap_or_default())
+    let mut meta: Value = serde_json::from_str(meta).unwrap_or_default();
+    match meta.get_mut("acpx").map(Value::take) {
+        None | Some(Value::Null) => Ok(T::default()),
+        Some(acpx) => T::deserialize(&acpx).map_err(|_| misread::<T>(acpx).into()),
+    }
 }
 
-/// What a client says under `_meta` for its agent: everything but what is ours.
-pub(super) fn for_agent(meta: Option<&str>) -> Option<Arc<str>> {
-    let meta = meta?;
-    let rest = splice::without(meta, &["acpx"]);
-    let rest = rest.as_deref().unwrap_or(meta);
-    let is_empty = rest.trim_start_matches('{').trim_start().starts_with('}');
-    (!is_empty).then(|| rest.into())
+/// Which member of `_meta.acpx` cannot be read: the one without which the rest can be.
+fn misread<T: DeserializeOwned>(mut acpx: Value) -> ParamProblem {
+    let is_read = |acpx: &Value| T::deserialize(acpx).is_ok();
+    let mut path = Vec::new();
+    while let Some(found) = culprit(&mut acpx, &path, &is_read) {
+        path.push(found);
+    }
+    let wrong = path.iter().try_fold(&acpx, |at, name| at.get(name)).unwrap_or(&acpx);
+    let kind = match wrong {
+        Value::Null => "null",
+        Value::Bool(_) => "a boolean",
+        Value::Number(_) => "a number",
+        Value::String(_) => "a string",
+        Value::Array(_) => "an array",
+        Value::Object(_) => "an object",
+    };
+    let field: Vec<&str> = ["_meta", "acpx"].into_iter().chain(path.iter().map(String::as_str)).collect();
+    ParamProblem::new(field.join("."), format!("has a value that it cannot have, {kind}"))
+}
+
+/// The member of the object at a path without which all is read.
+fn culprit(acpx: &mut Value, path: &[String], is_read: &dyn Fn(&Value) -> bool) -> Option<String> {
+    let object = path.iter().try_fold(&*acpx, |at, name| at.get(name))?.as_object()?;
+    let names: Vec<String> = object.keys().cloned().collect();
+    names.into_iter().find(|name| {
+        let object = path.iter().try_fold(&mut *acpx, |at, name| at.get_mut(name));
+        let Some(object) = object.and_then(Value::as_object_mut) else { return false };
+        let Some(taken) = object.remove(name) else { return false };
+        let is_it = is_read(acpx);
+        if let Some(Value::Object(object)) = path.iter().try_fold(&mut *acpx, |at, name| at.get_mut(name)) {
+            object.insert(name.clone(), taken);
+        }
+        is_it
+    })
 }
 
 /// The members of `_meta` with ours among them.

@@ -23,7 +23,7 @@ impl Defaults {
         self.settled.get_or_init(|| Arc::new(client));
     }
 
-    /// Takes what a client says when it initializes. One that does so again has changed its mind.
+    /// Takes what a client says when it initializes.
     pub(super) fn take(&self, client: &ClientFacts) -> Result<Arc<ClientMeta>, CallError> {
         if let Some(settled) = self.settled.get() {
             return Ok(Arc::clone(settled));

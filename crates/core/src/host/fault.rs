@@ -10,6 +10,7 @@ use crate::model::{AgentError, RecordId, Turn, TurnError};
 use crate::store::StoreError;
 use crate::store::import_acpx::ImportError;
 use crate::wire::RpcError;
+use crate::wire::splice::{Step, locate, put, without};
 
 use super::HostError;
 use super::connection::client_session;
@@ -28,10 +29,18 @@ struct FaultMeta {
     /// The agent's own error object.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     acp: Option<Box<RawValue>>,
+    /// What happened, in our words, where the error's message is the agent's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    message: Option<String>,
 }
 
-#[derive(Serialize, Deserialize)]
+#[derive(Default, Serialize, Deserialize)]
 struct FaultData {
+    /// The parameter that is wrong, if one is, and what is wrong with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    field: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    problem: Option<String>,
     acpx: FaultMeta,
 }
 
@@ -50,8 +59,9 @@ impl Refusal {
     pub fn read(error: &str) -> Self {
         let RpcError { code: number, message, data } = RpcError::read(error);
         let fault = data.and_then(|data| serde_json::from_str::<FaultData>(data.get()).ok());
-        let fault = fault
+        let mut fault = fault
             .map_or_else(|| FaultMeta { code: unnamed(number), ..FaultMeta::default() }, |data| data.acpx);
+        let message = fault.message.take().unwrap_or(message);
         Self { number, message, fault: Box::new(fault) }
     }
 
@@ -130,13 +140,21 @@ pub(super) fn refused(error: &SessionError) -> CallError {
     let number = match error {
         SessionError::Prompt(_)
         | SessionError::Directory { .. }
-        | SessionError::Agent(AgentError::BadRequest { .. }) => RpcError::INVALID_PARAMS,
+        | SessionError::Agent(AgentError::BadRequest { .. } | AgentError::WorksElsewhere { .. }) => {
+            RpcError::INVALID_PARAMS
+        }
         SessionError::Agent(AgentError::NotOffered { .. }) => RpcError::METHOD_NOT_FOUND,
         _ => number_of(acp.as_deref()),
     };
     let hint = error.hint().map(str::to_owned);
-    let fault = FaultMeta { code: error.code().to_owned(), hint, turn: None, acp };
-    passed_on(number, with_causes(error), fault)
+    let fault = FaultMeta { code: error.code().to_owned(), hint, acp, ..FaultMeta::default() };
+    let field = match error {
+        SessionError::Directory { .. } | SessionError::Agent(AgentError::WorksElsewhere { .. }) => "cwd",
+        SessionError::Prompt(_) => "prompt",
+        _ => return of_agent(number, with_causes(error), fault),
+    };
+    let (field, problem) = (Some(field.to_owned()), Some(with_causes(error)));
+    CallError::PassedOn(with_fault(number, with_causes(error), &FaultData { field, problem, acpx: fault }))
 }
 
 pub(super) fn not_kept(error: StoreError) -> CallError {
@@ -160,14 +178,16 @@ pub(super) fn failed(error: &TurnError, turn: TurnMeta) -> CallError {
     let acp = error.acp.as_deref().and_then(raw);
     let number = number_of(acp.as_deref());
     let hint = AgentError::hint_of(&error.code).map(str::to_owned);
-    let fault = FaultMeta { code: error.code.to_string(), hint, turn: Some(turn), acp };
-    passed_on(number, error.message.to_string(), fault)
+    let fault =
+        FaultMeta { code: error.code.to_string(), hint, turn: Some(turn), acp, ..FaultMeta::default() };
+    of_agent(number, error.message.to_string(), fault)
 }
 
 /// The answer to a prompt whose host stopped, or had stopped, while its turn ran.
 pub(super) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
     let hint = "what was said until then is kept; prompt again to go on".to_owned();
-    let fault = FaultMeta { code: "INTERRUPTED".to_owned(), hint: Some(hint), turn: Some(meta), acp: None };
+    let code = "INTERRUPTED".to_owned();
+    let fault = FaultMeta { code, hint: Some(hint), turn: Some(meta), ..FaultMeta::default() };
     passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host stopped", turn.id), fault)
 }
 
@@ -189,13 +209,38 @@ pub(super) fn too_many_sessions(most: usize) -> CallError {
     )
 }
 
+/// An error that may be an agent's: then it is passed on in the agent's words, and ours stand beside them.
+fn of_agent(number: i64, message: String, fault: FaultMeta) -> CallError {
+    let Some(acp) = &fault.acp else { return passed_on(number, message, fault) };
+    let theirs = RpcError::read(acp.get());
+    let data = theirs.data.filter(|data| data.get().starts_with('{'));
+    let fault = FaultMeta { message: Some(message), ..fault };
+    let ours = rpc_error(number, theirs.message, fault);
+    let Some(data) = data else { return CallError::PassedOn(ours) };
+    let acpx = ours.data.as_deref().and_then(|ours| member(ours.get(), "acpx"));
+    // What the agent calls the session is nothing to a client.
+    let named = without(data.get(), &["sessionId"]);
+    let told = acpx.and_then(|acpx| put(named.as_deref().unwrap_or(data.get()), &["acpx"], acpx));
+    CallError::PassedOn(match told {
+        Some(told) => ours.with_data(&told),
+        None => ours,
+    })
+}
+
+fn member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
+    object.get(locate(object, &[Step::Key(name)])?)
+}
+
 fn passed_on(number: i64, message: String, acpx: FaultMeta) -> CallError {
     CallError::PassedOn(rpc_error(number, message, acpx))
 }
 
 fn rpc_error(number: i64, message: String, acpx: FaultMeta) -> RpcError {
-    let data =
-        serde_json::to_string(&FaultData { acpx }).expect("a fault has only text, numbers and raw JSON");
+    with_fault(number, message, &FaultData { acpx, ..FaultData::default() })
+}
+
+fn with_fault(number: i64, message: String, data: &FaultData) -> RpcError {
+    let data = serde_json::to_string(data).expect("a fault has only text, numbers and raw JSON");
     RpcError::new(number, message).with_data(&data)
 }
 

@@ -14,7 +14,7 @@ use crate::acp::agent::{CallError, ListCall, Meta, SessionPage, SessionSummary};
 use crate::acp::client::{ListPage, ListedSession};
 use crate::acp::prompt_text;
 use crate::engine::{NewSession, SessionError};
-use crate::model::{AbsolutePath, AgentError, AgentKey, Record, RecordId, TurnId};
+use crate::model::{AbsolutePath, AgentError, Record, RecordId, TurnId, title_of};
 use crate::store::{RecordFilter, real_path_or_written};
 use crate::wire::RpcError;
 
@@ -25,8 +25,6 @@ use super::meta::{IdsMeta, ListMeta, NewMeta};
 
 /// How many rows a page of ours has.
 const PAGE: usize = 100;
-/// How many characters of its first prompt stand for a title.
-const TITLE_CHARS: usize = 100;
 /// How long an agent may take to start and to tell what it has.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -47,9 +45,7 @@ pub(super) async fn page(
 ) -> Result<SessionPage, CallError> {
     let cursor = call.cursor.as_deref().map_or(Some(Cursor::Ours(None)), Cursor::read);
     match (cursor, agent) {
-        (Some(Cursor::Ours(after)), agent) => {
-            ours(host, after, call.cwd, agent.map(|new| new.agent.key())).await
-        }
+        (Some(Cursor::Ours(after)), agent) => ours(host, after, call.cwd, agent).await,
         (Some(Cursor::Theirs(cursor)), Some(agent)) => theirs(host, cursor, call.cwd, agent).await,
         (Some(Cursor::Theirs(_)), None) | (None, _) => Err(unknown_cursor()),
     }
@@ -71,7 +67,7 @@ async fn ours(
     host: &Host,
     after: Option<RecordId>,
     cwd: Option<AbsolutePath>,
-    agent: Option<AgentKey>,
+    agent: Option<NewSession>,
 ) -> Result<SessionPage, CallError> {
     if let Some(after) = &after {
         // One that was deleted since still has its place.
@@ -82,18 +78,24 @@ async fn ours(
         Some(cwd) => Some(real(host, cwd).await),
         None => None,
     };
-    let has_agent = agent.is_some();
-    let filter = RecordFilter { agent, real_cwd };
+    let filter = RecordFilter { agent: agent.as_ref().map(|new| new.agent.key()), real_cwd };
     let records = host.store.records_by_making(filter, after, PAGE).await.map_err(fault::not_kept)?;
     let next = match records.last() {
         Some(last) if records.len() == PAGE => Some(Cursor::Ours(Some(last.id.clone()))),
-        _ => has_agent.then_some(Cursor::Theirs(None)),
+        _ => may_list(host, agent).await?.then_some(Cursor::Theirs(None)),
     };
     let mut sessions = Vec::with_capacity(records.len());
     for record in records {
         sessions.push(row(host, record).await?);
     }
     Ok(SessionPage { sessions, next_cursor: next.map(|next| next.text()), meta: Meta::new() })
+}
+
+/// Whether there is an agent that has a list of its own, or may have one.
+async fn may_list(host: &Host, agent: Option<NewSession>) -> Result<bool, CallError> {
+    let Some(agent) = agent else { return Ok(false) };
+    let known = host.engine.known_capabilities(agent).await.map_err(|error| host.refused(&error))?;
+    Ok(known.is_none_or(|known| known.sessions.list))
 }
 
 async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
@@ -113,6 +115,7 @@ async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
         title,
         updated_at: Some(record.updated_at),
         meta: acpx_meta(&ids),
+        passed_on: None,
     })
 }
 
@@ -120,14 +123,6 @@ async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
 async fn first_words(host: &Host, record: &RecordId) -> Result<Option<String>, CallError> {
     let first = host.store.turn_numbered(record.clone(), TurnId::FIRST).await.map_err(fault::not_kept)?;
     Ok(first.and_then(|turn| title_of(&prompt_text(&turn.prompt))))
-}
-
-fn title_of(prompt: &str) -> Option<String> {
-    let line = prompt.lines().map(str::trim).find(|line| !line.is_empty())?;
-    match line.char_indices().nth(TITLE_CHARS) {
-        None => Some(line.to_owned()),
-        Some((end, _)) => Some(format!("{}…", &line[..end])),
-    }
 }
 
 /// A page of what the agent has and we do not know.
@@ -163,9 +158,9 @@ async fn theirs(
 
 /// A session that does not say where it works cannot be brought back by anybody.
 fn their_row(row: ListedSession) -> Option<SessionSummary> {
-    let ListedSession { session, updated_at, title, cwd } = row;
+    let ListedSession { session, updated_at, title, cwd, row } = row;
     let cwd = AbsolutePath::new(cwd?).ok()?;
-    Some(SessionSummary { session, cwd, title, updated_at, meta: Meta::new() })
+    Some(SessionSummary { session, cwd, title, updated_at, meta: Meta::new(), passed_on: Some(row) })
 }
 
 /// Those that work in this directory, however they write it.
@@ -239,14 +234,5 @@ mod tests {
         for text in ["", "ours", "ours:", "their", "0190-record", "Theirs:x"] {
             assert_eq!(Cursor::read(text), None, "{text}");
         }
-    }
-
-    #[test]
-    fn a_title_is_the_first_line_with_words_and_bounded() {
-        assert_eq!(title_of("\n  fix the tests \nand more"), Some("fix the tests".to_owned()));
-        assert_eq!(title_of(" \n\t"), None);
-        let long = "é".repeat(TITLE_CHARS + 1);
-        assert_eq!(title_of(&long), Some(format!("{}…", "é".repeat(TITLE_CHARS))));
-        assert_eq!(title_of(&"é".repeat(TITLE_CHARS)), Some("é".repeat(TITLE_CHARS)));
     }
 }

@@ -366,6 +366,9 @@ pub struct TurnMeta {
     /// Why the agent stopped, where version 1 has no word for it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop_reason: Option<String>,
+    /// How many lines of the agent were longer than a line may be, and are lost.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub dropped_lines: u64,
 }
 
 /// In the answer to `session/prompt` of version 2, which comes when the prompt is part of the conversation.
@@ -397,6 +400,11 @@ pub enum OsText {
 /// Absent is `None`; `null` is a value like any other.
 fn even_null<'de, D: serde::Deserializer<'de>>(source: D) -> Result<Option<serde_json::Value>, D::Error> {
     serde_json::Value::deserialize(source).map(Some)
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that a serializer's predicate has")]
+fn is_zero(number: &u64) -> bool {
+    *number == 0
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "the shape that a serializer's predicate has")]

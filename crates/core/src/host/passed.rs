@@ -1,37 +1,28 @@
 //! Requests of a client that are its agent's to answer: another mode, another value of an option. A client and an agent
 //! of different versions are translated between.
 
-use serde::Serialize;
-use serde_json::json;
-use serde_json::value::RawValue;
+use std::borrow::Cow;
 
-use crate::acp::agent::{CallError, ClientLink, RawSetup, SetModeCall, SetOptionCall, UpdateBody};
-use crate::acp::offers::Offers;
+use crate::acp::agent::{CallError, ClientLink, SetModeCall, SetOptionCall, StopCall, UpdateBody};
+use crate::acp::offers::{Offers, Wrong};
 use crate::acp::translate::Untranslatable;
 use crate::engine::{RestoreSession, Session};
 use crate::model::{ProtocolVersion, RecordId};
+use crate::wire::encode::json_string;
+use crate::wire::splice::{put, without};
 
 use super::connection::{Connection, problem, record_of};
 
 impl Connection {
-    /// Puts a session into a mode.
-    pub(super) async fn pass_mode(&self, call: SetModeCall, link: &ClientLink) -> Result<(), CallError> {
-        #[derive(Serialize)]
-        #[serde(rename_all = "camelCase")]
-        struct Params<'a> {
-            session_id: &'a str,
-            mode_id: &'a str,
-            #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-            meta: Option<&'a RawValue>,
-        }
-        let meta = call.meta.as_deref().and_then(|meta| serde_json::from_str(meta).ok());
-        let params =
-            json!(Params { session_id: call.session.as_str(), mode_id: &call.mode, meta }).to_string();
+    /// Puts a session into a mode; what the agent says to that is the answer.
+    pub(super) async fn pass_mode(&self, call: SetModeCall, link: &ClientLink) -> Result<String, CallError> {
         let (session, given, agent) = self.spoken_to(&record_of(&call.session)).await?;
         let (offered, client) = (session.offered(), link.client());
         let offers = Offers { offered: &offered, agent, client: &client };
-        let choice = offers.set_mode(&params).map_err(|error| unsaid(&error))?;
-        self.pass(choice.method, &choice.params, &session, given).await.map(drop)
+        let choice = offers.set_mode(&call.params).map_err(|error| unsaid(&error))?;
+        offers.check(&choice).map_err(|_| unknown_mode(&call.mode))?;
+        let result = self.pass(choice.method, &choice.params, &session, given).await?;
+        Ok(offers.mode_answer(&result))
     }
 
     /// Sets an option of a session; all of them are the answer.
@@ -44,8 +35,33 @@ impl Connection {
         let (offered, client) = (session.offered(), link.client());
         let offers = Offers { offered: &offered, agent, client: &client };
         let choice = offers.set_option(&call.params).map_err(|error| unsaid(&error))?;
+        offers.check(&choice).map_err(|wrong| match wrong {
+            Wrong::Option => {
+                problem("configId", format!("is {:?}, which this session does not have", call.option))
+            }
+            Wrong::Value => problem("value", "is none that this option can have"),
+        })?;
         let result = self.pass(choice.method, &choice.params, &session, given).await?;
         Ok(offers.options_answer(&choice, &result))
+    }
+
+    /// Stops a tool call or a terminal of an agent that speaks version 2; in the first there is no word for it.
+    pub(super) async fn pass_stop(&self, call: StopCall) -> Result<String, CallError> {
+        let record = record_of(&call.session);
+        let (session, given, agent) = self.spoken_to(&record).await?;
+        if agent == ProtocolVersion::V1 {
+            return Err(CallError::UnknownMethod(call.method.to_owned()));
+        }
+        let kept = self.host.engine.record(&record).await.map_err(|error| self.refused(&error))?;
+        // An id that an earlier ACP session had used is told with the row of its own.
+        let row = kept.map(|kept| format!("~{}", kept.lineage.current_index()));
+        let own = row.and_then(|row| call.target.strip_suffix(&row));
+        let name = if call.method == "terminal/cancel" { "terminalId" } else { "toolCallId" };
+        let params = own.and_then(|own| put(&call.params, &[name], &json_string(own)));
+        let params = params.as_deref().unwrap_or(&call.params);
+        let result = self.pass(call.method, params, &session, given).await?;
+        // A result is an object, never null.
+        Ok(if result.starts_with('{') { result } else { "{}".to_owned() })
     }
 
     /// A session that this client has in use, what its agent would be started with, and the version that is spoken with
@@ -69,16 +85,22 @@ impl Connection {
         session: &Session,
         given: RestoreSession,
     ) -> Result<String, CallError> {
-        let answer = session.request(method, params, given).await;
+        // What is said to us is nothing to the agent.
+        let params = without(params, &["_meta", "acpx"]).map_or(Cow::Borrowed(params), Cow::Owned);
+        let answer = session.request(method, &params, given).await;
         answer.map(|answer| answer.to_string()).map_err(|error| self.refused(&error))
     }
 }
 
 /// What a session offers, for the answer that tells of it, and what is told after that.
-pub(super) fn offered(session: &Session, link: &ClientLink) -> (RawSetup, Option<UpdateBody>) {
+pub(super) fn offered(session: &Session, link: &ClientLink) -> (String, Option<UpdateBody>) {
     let (offered, client) = (session.offered(), link.client());
     let agent = session.agent_version().unwrap_or_default();
     Offers { offered: &offered, agent, client: &client }.setup()
+}
+
+fn unknown_mode(mode: &str) -> CallError {
+    problem("modeId", format!("is {mode:?}, which is no mode of this session"))
 }
 
 /// What the agent's version has no words for is a parameter that is wrong.

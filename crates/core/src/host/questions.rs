@@ -19,9 +19,10 @@ use crate::acp::translate::{
 };
 use crate::acp::{pass_on_params, with_told_calls};
 use crate::engine::{Advice, Question, QuestionKind};
-use crate::model::{LineageIndex, ProtocolVersion, RecordId, Seq};
+use crate::model::{LineageIndex, ProtocolVersion, RecordId};
 use crate::store::Store;
-use crate::wire::WireError;
+use crate::wire::splice::{Step, locate, put};
+use crate::wire::{RpcId, WireError};
 
 use super::elicited::Elicited;
 use super::progress::Progress;
@@ -85,9 +86,6 @@ struct Asked {
     /// The version that the params are in.
     version: ProtocolVersion,
     params: String,
-    record: RecordId,
-    /// The event that it is.
-    seq: Seq,
 }
 
 /// What came of asking one client.
@@ -207,7 +205,7 @@ async fn settle(
         return question.answer(Advice::Reject);
     };
     let (kind, version, seq) = (question.kind(), question.version(), question.seq());
-    let asked = Arc::new(Asked { kind, version, params, record: record.clone(), seq });
+    let asked = Arc::new(Asked { kind, version, params });
     own = own.filter(|own| asked.can_be_put_to(&own.client.link));
     let mut changed = askable.changed.subscribe();
     let mut put_to = HashMap::<ConnectionId, AbortHandle>::new();
@@ -225,8 +223,13 @@ async fn settle(
         for client in to_ask {
             let connection = client.connection;
             if asked.can_be_put_to(&client.link) && !put_to.contains_key(&connection) {
-                let asked = Arc::clone(&asked);
-                let task = asking.spawn(async move { (connection, asked.put_to(&client).await) });
+                let (asked, record) = (Arc::clone(&asked), record.clone());
+                let task = asking.spawn(async move {
+                    let Somebody { link, progress, elicited, .. } = client;
+                    // What it is about comes first, however long this client takes for it: others are asked meanwhile.
+                    progress.passed(Some(seq)).await;
+                    (connection, asked.put_to(&link, |params| elicited.asked(&record, params)).await)
+                });
                 put_to.insert(connection, task);
             }
         }
@@ -270,6 +273,28 @@ async fn told_params(question: &Question, store: &Arc<dyn Store>, record: &Recor
     Some(with_told_calls(params, |id| known.other_call(id, row)))
 }
 
+/// Puts a question that belongs to a request of a client to that client. One that it does not take has no answer.
+pub(super) async fn of_request(mut question: Question, request: &RpcId, link: &ClientLink) {
+    let asked = question.params();
+    // Each side has its own id of the request.
+    let params = match locate(asked, &[Step::Key("requestId")]) {
+        Some(_) => put(asked, &["requestId"], request.as_str()),
+        None => None,
+    };
+    let params = params.unwrap_or_else(|| asked.to_owned());
+    let asked = Asked { kind: question.kind(), version: question.version(), params };
+    if !asked.can_be_put_to(link) {
+        return;
+    }
+    let said = tokio::select! {
+        said = asked.put_to(link, |_| {}) => said,
+        () = question.withdrawn() => return,
+    };
+    if let Said::Answer(advice) = said {
+        question.answer(advice);
+    }
+}
+
 impl Asked {
     /// Whether a client takes questions of this kind. Every client takes permissions.
     fn can_be_put_to(&self, link: &ClientLink) -> bool {
@@ -288,20 +313,23 @@ impl Asked {
         }
     }
 
-    /// Puts the question to one client, in its own version of the protocol. Dropping this takes it back.
-    async fn put_to(&self, Somebody { link, progress, elicited, .. }: &Somebody) -> Said {
-        // What it is about comes first, however long this client takes for it: others are asked meanwhile.
-        progress.passed(Some(self.seq)).await;
+    /// Puts the question to one client, in its own version of the protocol. Dropping this takes it back. `elicited` is
+    /// told the params of an elicitation, before the client is.
+    async fn put_to(&self, link: &ClientLink, elicited: impl FnOnce(&str)) -> Said {
         let client = link.client().protocol;
         let Some(params) = self.params_for(client) else { return Said::Nothing };
         if self.kind == QuestionKind::Elicitation {
-            elicited.asked(&self.record, &params);
+            elicited(&params);
         }
         let said = match self.kind {
-            QuestionKind::Permission => link.pass_on_question(&params).await.map(|outcome| match outcome {
-                PermissionOutcome::Selected(option) => Advice::Choose(option.into()),
-                PermissionOutcome::Cancelled => Advice::Cancel,
-            }),
+            QuestionKind::Permission => {
+                link.pass_on_question(&params).await.map(|(outcome, result)| match outcome {
+                    // Between peers of one version the agent gets the client's own words.
+                    PermissionOutcome::Selected(_) if self.version == client => Advice::Say(result.into()),
+                    PermissionOutcome::Selected(option) => Advice::Choose(option.into()),
+                    PermissionOutcome::Cancelled => Advice::Cancel,
+                })
+            }
             QuestionKind::Elicitation => link.ask("elicitation/create", &params).await.map(|result| {
                 let is_new = (self.version, client) == (ProtocolVersion::V1, ProtocolVersion::V2);
                 Advice::Say(if is_new { elicitation_answer_to_v1(&result).into() } else { result.into() })

@@ -3,16 +3,16 @@
 
 use std::sync::Arc;
 
-use crate::acp::Cursor;
 use crate::acp::agent::{CallError, ClientLink, RestoreCall, SessionSetup};
 use crate::acp::render::Bounds;
+use crate::acp::{Besides, Cursor};
 use crate::engine::{RestoreSession, Servers, Session};
 use crate::machine::Awakening;
 use crate::model::{AgentSpec, McpServer, ProtocolVersion, Record, RecordId, Seq};
 use crate::wire::WireError;
 
 use super::attachment::{self, Attachment, Gate, Paused};
-use super::connection::{Connection, client_session, for_agent, problem, record_of, source};
+use super::connection::{Connection, client_session, problem, record_of, source};
 use super::fault;
 use super::meta::{AgentMeta, ReplayMeta, RestoreMeta};
 use super::opening::Opened;
@@ -32,7 +32,7 @@ impl Connection {
         link: &ClientLink,
         usual: Option<Cursor>,
     ) -> Result<SessionSetup, CallError> {
-        self.look_for(&call).await?;
+        let adopted = self.look_for(&call, link.client().protocol).await?;
         let client = call.session.clone();
         let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
@@ -45,7 +45,7 @@ impl Connection {
         let opened = self.take_up(call, &mut meta, link).await?;
         let record = opened.session.record_id().clone();
         let Some(cursor) = cursor else {
-            let how = self.wake(&opened, &meta).await?;
+            let how = adopted.or(self.wake(&opened, &meta).await?);
             self.tell_standing(&opened.session, None, link).await?;
             return Ok(self.answer(client, Opened { how, ..opened }, Gate::default(), link));
         };
@@ -56,7 +56,7 @@ impl Connection {
         let from = kept.end();
         let replay = self.replay(kept, start, meta.replay, link);
         let (replayed, how) = tokio::join!(replay, self.wake(&opened, &meta));
-        let how = how?;
+        let how = adopted.or(how?);
         replayed?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
         // Whoever goes on after an event it has seen may have missed an end.
         let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
@@ -145,7 +145,8 @@ impl Connection {
         let record = record_of(&call.session);
         let names_servers = call.mcp_servers.is_some();
         let restore = self.restoring(&record, call.mcp_servers, meta).await?;
-        let restore = RestoreSession { meta: for_agent(call.meta.as_deref()), ..restore };
+        let besides = Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
+        let restore = RestoreSession { besides, ..restore };
         let session = self.host.engine.attach(&record, &restore).await;
         let opened = Opened::known(session.map_err(|error| self.refused(&error))?, restore);
         let opened = Opened { seat: self.seat(&record, &meta.start, link), ..opened };
@@ -182,7 +183,7 @@ impl Connection {
             Some(list) => Some(Servers { source: source(&meta.start)?, ..list.into() }),
             None => self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await,
         };
-        Ok(RestoreSession { options: meta.wishes.into(), agent, environment, meta: None, mcp_servers })
+        Ok(RestoreSession { options: meta.wishes.into(), agent, environment, besides: None, mcp_servers })
     }
 
     /// The agent of a record as this client would start it, if it says how. A session goes on in the version of the

@@ -9,11 +9,12 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
+use crate::acp::Besides;
 use crate::acp::agent::{
     CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall, TurnLink,
 };
 use crate::acp::translate::stop_reason_to_v1;
-use crate::engine::{Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnTicket};
+use crate::engine::{Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnEnd, TurnTicket};
 use crate::model::{
     ClientName, EventKind, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason, Timestamp, Turn,
     TurnId, TurnOutcome, TurnState, prompt_message_id,
@@ -22,7 +23,7 @@ use crate::store::Store;
 
 use super::FromHost;
 use super::attachment::Attachment;
-use super::connection::{Connection, acpx_meta, for_agent, problem, record_of};
+use super::connection::{Connection, acpx_meta, problem, record_of};
 use super::fault;
 use super::meta::{AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta};
 use super::own_prompts::OwnPrompt;
@@ -58,7 +59,7 @@ impl Connection {
             .prompt_of(&call, &meta)?
             .with_restore(restore.clone())
             .with_client(client_name(link))
-            .with_meta(for_agent(call.meta.as_deref()));
+            .with_besides(Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref()));
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
         let own = own.map(|own| Arc::new(own.add(prompt.request())));
         if let Some(own) = &own {
@@ -67,7 +68,7 @@ impl Connection {
         let presence = Presence::default();
         let advisor = self.host.advisor(&record, Some(presence.of(self.somebody(&record, link))));
         let waiting = Waiting { session: &session, link, own: own.as_deref(), cancellation };
-        let turn = loop {
+        let end = loop {
             // Followed from before the turn is looked at, so that its end cannot slip through between.
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
             let request = match session.prompt_asking(prompt.clone(), advisor.clone()).await {
@@ -94,15 +95,15 @@ impl Connection {
         if let Some(own) = &own {
             own.answered();
         }
-        let Some((turn, end)) = turn.map_err(|error| self.refused(&error))? else {
+        let Some(end) = end.map_err(|error| self.refused(&error))? else {
             // Nobody is there to hear the answer.
             return Ok(StopReason::cancelled().into());
         };
-        let passing = self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(end));
+        let passing = self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(end.seq));
         if let Some(passing) = passing {
             passing.await;
         }
-        answer(&turn, &session, end, link.client().protocol)
+        answer(end, &session, link.client().protocol)
     }
 
     fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
@@ -135,9 +136,6 @@ impl Connection {
     }
 }
 
-/// A turn that is over, and the event that told its end.
-type EndedTurn = (Turn, Option<Seq>);
-
 /// A client that waits for a turn.
 struct Waiting<'a> {
     session: &'a Session,
@@ -148,14 +146,14 @@ struct Waiting<'a> {
 
 impl<'a> Waiting<'a> {
     /// Waits for the end of a turn that this client has asked for.
-    async fn first(self, mut ticket: TurnTicket) -> Result<Option<EndedTurn>, SessionError> {
+    async fn first(self, mut ticket: TurnTicket) -> Result<Option<TurnEnd>, SessionError> {
         let (turn, request) = (ticket.turn, ticket.request.clone());
         let inserting = self.inserting(turn, &request);
         let over = async {
             if ticket.inserted().await {
                 inserting.tell().await;
             }
-            ticket.ended().await.map(|(turn, end)| (turn, Some(end)))
+            ticket.end().await
         };
         self.until(turn, &request, over).await
     }
@@ -168,7 +166,7 @@ impl<'a> Waiting<'a> {
         first: Turn,
         from: Seq,
         restore: RestoreSession,
-    ) -> Result<Option<EndedTurn>, SessionError> {
+    ) -> Result<Option<TurnEnd>, SessionError> {
         let session = self.session;
         let mut follower = session.follow(from);
         let (id, request, record) = (first.id, first.request.clone(), session.record_id());
@@ -197,7 +195,7 @@ impl<'a> Waiting<'a> {
             if kept.has_begun(id).await? {
                 inserting.tell().await;
             }
-            Ok((turn, kept.end_of(id).await?))
+            Ok(TurnEnd::kept(turn, kept.end_of(id).await?))
         };
         self.until(id, &request, over).await
     }
@@ -213,8 +211,8 @@ impl<'a> Waiting<'a> {
         mut self,
         turn: TurnId,
         request: &RequestId,
-        over: impl Future<Output = Result<EndedTurn, SessionError>>,
-    ) -> Result<Option<EndedTurn>, SessionError> {
+        over: impl Future<Output = Result<TurnEnd, SessionError>>,
+    ) -> Result<Option<TurnEnd>, SessionError> {
         if let Some(own) = self.own {
             own.is_turn(turn);
         }
@@ -223,7 +221,7 @@ impl<'a> Waiting<'a> {
         let mut cancellable = true;
         loop {
             tokio::select! {
-                turn = &mut over => return turn.map(Some),
+                end = &mut over => return end.map(Some),
                 cause = self.cancellation.requested(), if cancellable => match cause {
                     CancelCause::Disconnected => return Ok(None),
                     CancelCause::Asked => {
@@ -282,12 +280,8 @@ fn remembered(session: &Session, turn: TurnId) -> (Option<AwakeningMeta>, Option
     (how, MemoryMeta::of(memory))
 }
 
-fn answer(
-    turn: &Turn,
-    session: &Session,
-    end: Option<Seq>,
-    client: ProtocolVersion,
-) -> Result<PromptAnswer, CallError> {
+fn answer(end: TurnEnd, session: &Session, client: ProtocolVersion) -> Result<PromptAnswer, CallError> {
+    let TurnEnd { turn, seq, answer, dropped_lines } = end;
     let (awakening, memory) = remembered(session, turn.id);
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
@@ -299,8 +293,9 @@ fn answer(
         rejected: turn.permissions.rejected,
         awakening: awakening.clone(),
         memory: memory.clone(),
-        seq: end.map(|seq| seq.0),
+        seq: seq.map(|seq| seq.0),
         stop_reason: None,
+        dropped_lines,
     };
     match &turn.state {
         TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => {
@@ -310,13 +305,13 @@ fn answer(
             };
             let meta = TurnMeta { stop_reason: word.map(Into::into), ..meta(Some(*at)) };
             let (reason, usage) = (StopReason::new(told), turn.usage.clone());
-            Ok(PromptAnswer { reason, usage, meta: acpx_meta(&meta) })
+            Ok(PromptAnswer { reason, usage, meta: acpx_meta(&meta), passed_on: answer })
         }
         TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => {
             Err(fault::failed(error, meta(Some(*at))))
         }
-        TurnState::Interrupted { at } => Err(fault::interrupted(turn, meta(Some(*at)))),
+        TurnState::Interrupted { at } => Err(fault::interrupted(&turn, meta(Some(*at)))),
         // Whoever waits for an open turn waits until it no longer is.
-        TurnState::Queued | TurnState::Dispatched { .. } => Err(fault::interrupted(turn, meta(None))),
+        TurnState::Queued | TurnState::Dispatched { .. } => Err(fault::interrupted(&turn, meta(None))),
     }
 }

@@ -104,6 +104,8 @@ pub enum Permit {
         option: Box<str>,
         /// Whether it is a yes.
         approves: bool,
+        /// The whole result in which a client said so, a JSON object.
+        said: Option<Arc<str>>,
     },
     /// Somebody's answer to what is no permission: the result, a JSON object.
     Elicited(Arc<str>),

@@ -39,17 +39,21 @@ impl SessionMachine {
             return self.create(advertised, Some(reset));
         }
         let ladder = Ladder { advertised, exchanges, tried_resume: false, tried_load: false, lost: false };
-        if self.is_adopting {
-            // Only a load brings what was said before.
-            return self.descend(now, ladder, Rung::Load);
-        }
-        if advertised.resume && (advertised.load || advertised.replay) && advertised.list {
+        let can_choose = advertised.resume && (advertised.load || advertised.replay);
+        // The agent's list says what a session is called that we do not know, and where it works.
+        let can_give = advertised.resume || advertised.load || advertised.replay;
+        if advertised.list && (can_choose || (self.is_adopting && can_give)) {
             self.do_(Effect::Ask(Call::List));
             self.do_(Effect::Arm(Deadline::Setup));
             self.state = State::Looking(ladder);
         } else {
-            self.descend(now, ladder, Rung::Resume);
+            self.descend(now, ladder, self.preferred());
         }
+    }
+
+    /// Only a load brings what was said before we knew of a session.
+    fn preferred(&self) -> Rung {
+        if self.is_adopting { Rung::Load } else { Rung::Resume }
     }
 
     pub(super) fn listed(&mut self, now: Timestamp, changed: Option<Timestamp>) {
@@ -59,7 +63,7 @@ impl SessionMachine {
         };
         let elsewhere =
             matches!((changed, self.spoken_at), (Some(theirs), Some(ours)) if theirs.since(ours) > TAIL);
-        self.descend(now, ladder, if elsewhere { Rung::Load } else { Rung::Resume });
+        self.descend(now, ladder, if elsewhere { Rung::Load } else { self.preferred() });
     }
 
     /// Takes the preferred rung if it is there and untried, else the other, else a fresh session.
@@ -180,7 +184,7 @@ impl SessionMachine {
 
     /// What we would have to send, this agent cannot take; another rung would have to send it too.
     pub(super) fn setup_impossible(&mut self, now: Timestamp, error: &AgentError) {
-        if matches!(self.state, State::Creating(..) | State::Restoring(_)) {
+        if matches!(self.state, State::Creating(..) | State::Restoring(_) | State::Looking(_)) {
             self.give_up(now, error);
         }
     }

@@ -118,6 +118,11 @@ impl SessionMachine {
         }
     }
 
+    /// Whether the session is one that the agent has yet to give to us.
+    pub fn is_adopting(&self) -> bool {
+        self.is_adopting
+    }
+
     /// What happened, and what to do about it, in order.
     pub fn handle(&mut self, now: Timestamp, input: Input) -> Vec<Effect> {
         match input {

@@ -84,7 +84,7 @@ fn ready(advertised: Advertised) -> Input {
 
 /// A started agent, and a conversation of so many answered prompts.
 fn ready_after(answered: u64, advertised: Advertised) -> Input {
-    let exchange = |_| Exchange { prompt: "one".into(), answered: true, reply: "first".into() };
+    let exchange = |_| Exchange { prompt: "one".into(), answered: true, reply: "first".into(), unkept: 0 };
     let exchanges = (0..answered).map(exchange).collect();
     Input::AgentReady { advertised, exchanges, spoken_at: Some(at(100)) }
 }

@@ -19,8 +19,10 @@ pub struct Exchange {
     pub prompt: String,
     /// Whether the agent ended this turn. If not, it may well have forgotten the prompt.
     pub answered: bool,
-    /// The agent's message text, joined.
+    /// The agent's message text, joined; of a long one the beginning.
     pub reply: String,
+    /// How many bytes came after that. What stands there again is taken for it.
+    pub unkept: usize,
 }
 
 /// How a replay compares with what we keep.
@@ -327,8 +329,11 @@ impl Alignment {
         let Some(exchange) = self.passed.checked_sub(1).and_then(|index| self.exchanges.get(index)) else {
             return false;
         };
-        let rest = exchange.reply.get(replied..).unwrap_or_default();
-        let said = rest.starts_with(&**text);
+        let rest = exchange.reply.as_bytes().get(replied..).unwrap_or_default();
+        let (known, unknown) = text.as_bytes().split_at(text.len().min(rest.len()));
+        // Whatever is not known to be in it must at least not be more than was said.
+        let is_within = replied + text.len() <= exchange.reply_bytes();
+        let said = rest.starts_with(known) && is_within && (unknown.is_empty() || exchange.unkept > 0);
         self.replied = said.then(|| replied + text.len());
         said
     }
@@ -340,12 +345,17 @@ impl Alignment {
         let passed = self.passed.checked_sub(1).and_then(|index| self.exchanges.get(index));
         matches!(
             (passed, self.replied),
-            (Some(exchange), Some(replied)) if replied < exchange.reply.len() && (exchange.answered || !is_last)
+            (Some(exchange), Some(replied)) if replied < exchange.reply_bytes() && (exchange.answered || !is_last)
         )
     }
 }
 
 impl Exchange {
+    /// How long the reply was.
+    fn reply_bytes(&self) -> usize {
+        self.reply.len() + self.unkept
+    }
+
     /// Whether a whole replay brings this prompt. One that was not answered may be forgotten, and one
     /// without text cannot be told.
     fn must_come(&self) -> bool {

@@ -23,7 +23,18 @@ pub struct Conversation {
     open: Option<usize>,
     spoken_at: Option<Timestamp>,
     memory: Memory,
+    brief: Option<Brief>,
 }
+
+/// How much is left out of a conversation that is folded only to be compared with a replay.
+#[derive(Debug, Clone, Default)]
+struct Brief {
+    /// How many bytes of a message's text are not in it, by its entry.
+    unkept: HashMap<usize, usize>,
+}
+
+/// How much of each of the agent's messages a brief conversation has.
+const BRIEF_BYTES: usize = 4096;
 
 /// One thing said or done.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -98,12 +109,37 @@ impl Message {
     }
 }
 
+impl Brief {
+    /// Appends what there is room for. The user's words are compared whole.
+    fn append(&mut self, index: usize, message: &mut Message, piece: ChunkContent) {
+        let ChunkContent::Text(text) = piece else { return };
+        let room = match message.kind {
+            MessageKind::User => text.len(),
+            MessageKind::Agent if !self.unkept.contains_key(&index) => {
+                BRIEF_BYTES.saturating_sub(message.text.len())
+            }
+            MessageKind::Agent | MessageKind::Thought => 0,
+        };
+        let end = text.floor_char_boundary(room);
+        message.text.push_str(&text[..end]);
+        if end < text.len() && message.kind == MessageKind::Agent {
+            *self.unkept.entry(index).or_default() += text.len() - end;
+        }
+    }
+}
+
 impl Conversation {
     /// The conversation of a record before its first event.
     pub fn new(record: RecordId) -> Self {
         let (tools, messages) = (HashMap::new(), HashMap::new());
         let (entries, memory) = (Vec::new(), Memory::default());
-        Self { record, entries, tools, messages, open: None, spoken_at: None, memory }
+        Self { record, entries, tools, messages, open: None, spoken_at: None, memory, brief: None }
+    }
+
+    /// The same with no more than [`Self::exchanges`] needs: no tools, plans and thoughts, and of the agent's messages
+    /// the beginning. However much was said, it is small.
+    pub fn brief(record: RecordId) -> Self {
+        Self { brief: Some(Brief::default()), ..Self::new(record) }
     }
 
     /// Everything so far, in order of first appearance.
@@ -146,6 +182,8 @@ impl Conversation {
 
     fn update(&mut self, event: &Event, update: Update) {
         match update {
+            Update::Tool { .. } | Update::ToolContent { .. } if self.brief.is_some() => self.open = None,
+            Update::Plan { .. } if self.brief.is_some() => {}
             // Within a turn of ours the user has spoken already: agents echo the prompt.
             Update::Chunk { kind: MessageKind::User, .. }
             | Update::Message { kind: MessageKind::User, .. }
@@ -179,6 +217,7 @@ impl Conversation {
             Fact::SessionReset { .. }
             | Fact::Restored { .. }
             | Fact::McpServersLeftOut { .. }
+            | Fact::LinesDropped { .. }
             | Fact::AgentEnded { .. }
             | Fact::Closed {} => {}
         }
@@ -192,7 +231,10 @@ impl Conversation {
         self.open = Some(index);
         let Some(Entry::Message(message)) = self.entries.get_mut(index) else { return };
         message.last = event.seq;
-        message.append(content);
+        match &mut self.brief {
+            Some(brief) => brief.append(index, message, content),
+            None => message.append(content),
+        }
     }
 
     /// A message that is told whole stays where it first appeared.
@@ -207,8 +249,14 @@ impl Conversation {
         if let Some(content) = content {
             message.text.clear();
             message.blocks.clear();
+            if let Some(brief) = &mut self.brief {
+                brief.unkept.remove(&index);
+            }
             for piece in content {
-                message.append(piece);
+                match &mut self.brief {
+                    Some(brief) => brief.append(index, message, piece),
+                    None => message.append(piece),
+                }
             }
         }
     }
@@ -290,18 +338,25 @@ impl Conversation {
     /// The prompts and replies since the agent last began afresh: what a replay is compared with.
     pub fn exchanges(&self) -> Vec<Exchange> {
         let mut exchanges: Vec<Exchange> = Vec::new();
-        for entry in &self.entries {
+        for (index, entry) in self.entries.iter().enumerate() {
             match entry {
                 Entry::Reset { .. } => exchanges.clear(),
                 Entry::Message(message) if message.kind == MessageKind::User => {
                     let prompt = message.text.clone();
                     // A prompt made elsewhere has no turn of ours; the agent replayed it, so it has it.
                     let answered = message.turn.is_none();
-                    exchanges.push(Exchange { prompt, answered, reply: String::new() });
+                    exchanges.push(Exchange { prompt, answered, reply: String::new(), unkept: 0 });
                 }
                 Entry::Message(message) if message.kind == MessageKind::Agent => {
                     if let Some(last) = exchanges.last_mut() {
-                        last.reply.push_str(&message.text);
+                        let unkept = self.brief.as_ref().and_then(|brief| brief.unkept.get(&index));
+                        // What comes after a gap has no place that is known.
+                        if last.unkept == 0 {
+                            last.reply.push_str(&message.text);
+                        } else {
+                            last.unkept += message.text.len();
+                        }
+                        last.unkept += unkept.copied().unwrap_or_default();
                     }
                 }
                 Entry::TurnEnd { stop_reason: Some(reason), .. } if &**reason != "cancelled" => {

@@ -119,6 +119,13 @@ pub enum Fact {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// The agent said lines in a turn that were too long to be taken: they are lost.
+    LinesDropped {
+        /// How many.
+        lines: u64,
+        /// How many bytes a line may have.
+        limit: u64,
+    },
     /// The agent's process is gone, asked for or not.
     AgentEnded {
         /// How, in words.

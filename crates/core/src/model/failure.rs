@@ -164,6 +164,16 @@ pub enum AgentError {
         /// The capability it lacks.
         capability: &'static str,
     },
+    /// The session that is asked for works in another directory than it is asked for in.
+    #[error("the agent {agent:?} says that the session {session} works in {cwd}")]
+    WorksElsewhere {
+        /// The agent.
+        agent: String,
+        /// The session.
+        session: AcpSessionId,
+        /// Where it works.
+        cwd: String,
+    },
     /// It has no such method, or not in this session. Nothing was sent.
     #[error("the agent {agent:?} does not offer {method}")]
     NotOffered {
@@ -238,6 +248,7 @@ impl AgentError {
             Self::Refused { .. } => "AGENT_REFUSED",
             Self::NotRestored { .. } => "SESSION_NOT_RESTORED",
             Self::McpUnsupported { .. } => "MCP_UNSUPPORTED",
+            Self::WorksElsewhere { .. } => "SESSION_WORKS_ELSEWHERE",
             Self::NotOffered { .. } => "NOT_OFFERED",
             Self::BadRequest { .. } => "BAD_REQUEST",
             Self::BadPrompt { .. } => "BAD_PROMPT",
@@ -281,6 +292,7 @@ impl AgentError {
             "SESSION_BUSY_ELSEWHERE" => "close the session where it is open, then try again",
             "AUTH_REQUIRED" => "log in with the agent's own program, then try again",
             "SESSION_NOT_RESTORED" => "allow a fresh session; the conversation so far stays readable here",
+            "SESSION_WORKS_ELSEWHERE" => "ask for the session in the directory that it works in",
             "MCP_UNSUPPORTED" => "leave the server out, or use a stdio one",
             "CONTENT_UNSUPPORTED" => "send the content as text, or name it as a link",
             "BAD_DIRECTORY" => "make the directory again; the session belongs to it",

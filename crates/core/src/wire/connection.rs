@@ -73,6 +73,16 @@ impl Peer {
         self.0.inbox.end()
     }
 
+    /// Waits until nothing more comes from the peer: it is gone, or has said all it has to say.
+    pub async fn reading_ended(&self) {
+        self.0.inbox.reading_ended().await;
+    }
+
+    /// How many lines of the peer were dropped because they were too long for a message, though they began like one.
+    pub fn dropped_lines(&self) -> u64 {
+        self.0.inbox.dropped_lines()
+    }
+
     /// A fresh id: 0, 1, 2 and so on for each connection.
     pub fn mint_id(&self) -> RpcId {
         RpcId::from_number(self.0.next_id.fetch_add(1, Ordering::Relaxed))

@@ -97,13 +97,16 @@ pub enum Malformed {
     /// Neither a method nor a result nor an error.
     #[error("neither a request nor a response")]
     NeitherRequestNorResponse,
+    /// The line is longer than any message may be.
+    #[error("a line that is too long")]
+    TooLong,
 }
 
 impl Malformed {
     /// Whether the peer wants an answer all the same: the line is JSON and asks for something, in a way that
     /// no request can.
     pub fn wants_an_answer(self) -> bool {
-        matches!(self, Self::Batch | Self::NullId)
+        matches!(self, Self::Batch | Self::NullId | Self::TooLong)
     }
 }
 

@@ -7,11 +7,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::io::{AsyncRead, AsyncReadExt};
-use tokio::sync::{Semaphore, mpsc};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use super::connection::{End, Inbound};
 use super::garbage::Garbage;
-use super::lines::{Line, Lines};
+use super::lines::{Dropped, Line, Lines};
 use super::message::Body;
 use super::outbox::Outbox;
 use super::{GarbageReport, Limits, Malformed, Message};
@@ -25,11 +25,15 @@ pub(super) struct Inbox {
     /// The consumer is to be given nothing more.
     aborted: AtomicBool,
     state: Mutex<State>,
+    /// Whether reading has ended.
+    is_over: watch::Sender<bool>,
 }
 
 #[derive(Debug)]
 struct State {
     garbage: Garbage,
+    /// Lines over the limit that began like messages.
+    dropped: u64,
     end: Option<End>,
 }
 
@@ -39,7 +43,8 @@ impl Inbox {
             limits,
             bytes: Semaphore::new(limits.byte_permits() as usize),
             aborted: AtomicBool::new(false),
-            state: Mutex::new(State { garbage: Garbage::new(&limits), end: None }),
+            state: Mutex::new(State { garbage: Garbage::new(&limits), dropped: 0, end: None }),
+            is_over: watch::Sender::new(false),
         }
     }
 
@@ -51,6 +56,16 @@ impl Inbox {
     /// Says why reading ended; the first reason stays.
     pub(super) fn ended(&self, end: End) {
         self.with(|state| _ = state.end.get_or_insert(end));
+        self.is_over.send_replace(true);
+    }
+
+    pub(super) async fn reading_ended(&self) {
+        // Whoever waits has a share in this, so it does not end before.
+        drop(self.is_over.subscribe().wait_for(|is_over| *is_over).await);
+    }
+
+    pub(super) fn dropped_lines(&self) -> u64 {
+        self.with(|state| state.dropped)
     }
 
     /// Gives the consumer nothing more, not even what is queued.
@@ -148,7 +163,7 @@ impl Sink {
     async fn take(&mut self, line: Line<'_>) -> Result<(), End> {
         let bytes = match line {
             Line::Whole(bytes) => bytes,
-            Line::TooLong(dropped) => return self.garbage(&dropped.head, dropped.bytes),
+            Line::TooLong(dropped) => return self.too_long(&dropped).await,
         };
         match parse(bytes) {
             Ok(message) => {
@@ -168,6 +183,16 @@ impl Sink {
                 Ok(())
             }
         }
+    }
+
+    /// A line that begins like a message may have been one, and whoever sent it wants to know that it was not taken.
+    async fn too_long(&mut self, dropped: &Dropped) -> Result<(), End> {
+        self.garbage(&dropped.head, dropped.bytes)?;
+        if dropped.head.trim_ascii_start().starts_with(b"{") {
+            self.inbox.with(|state| state.dropped += 1);
+            self.queue.send(Err(Malformed::TooLong)).await.map_err(|_| End::Aborted)?;
+        }
+        Ok(())
     }
 
     async fn deliver(&self, message: Message) -> Result<(), End> {

@@ -103,7 +103,7 @@ fn cwd() -> AbsolutePath {
 }
 
 fn place<'a>(cwd: &'a AbsolutePath, mcp_servers: &'a [McpServer]) -> SessionPlace<'a> {
-    SessionPlace { cwd, mcp_servers, meta: None }
+    SessionPlace { cwd, mcp_servers, besides: None }
 }
 
 fn blocks(text: &str) -> Value {
@@ -116,7 +116,8 @@ fn said(kind: &str, text: &str) -> Update {
 }
 
 fn ended(reason: &str) -> Answer {
-    Answer::Prompted(Ok(StopReason::new(reason).into()))
+    let result = json!({ "stopReason": reason }).to_string();
+    Answer::Prompted(Ok(StopReason::new(reason).into()), Some(result.into()))
 }
 
 #[tokio::test]
@@ -257,6 +258,7 @@ async fn sessions_are_listed_closed_and_deleted() {
         updated_at: None,
         title: Some("one".to_owned()),
         cwd: Some(cwd().to_string()),
+        row: json!({ "sessionId": session, "cwd": cwd(), "title": "one" }).to_string().into(),
     };
     let cwd = cwd();
     let list = |pair: &Pair| pair.connection.list().unwrap().request(Some(&cwd), None);

@@ -124,8 +124,16 @@ fn text(
     }
     match prompt(event) {
         Some(words) => view.prompt(&words, &mut *console.out),
+        // How a session was set up is not what was said in it.
+        None if is_request(event) => Ok(()),
         None => view.message(event, &mut *console.out),
     }
+}
+
+/// Whether an event is a request or a notification to the agent.
+fn is_request(event: &WatchedEvent) -> bool {
+    event.direction == Direction::ToAgent
+        && Message::parse(event.message.get()).is_ok_and(|message| message.method().is_some())
 }
 
 impl Quiet {

@@ -105,6 +105,11 @@ impl TurnView {
                 ));
                 self.tell(&News::McpServersLeftOut { names, reason }, console)
             }
+            Some(Fact::LinesDropped { lines, limit }) => {
+                console.flush()?;
+                console.say(&format!("lost: {lines} lines of the agent, each longer than {limit} bytes"));
+                Ok(())
+            }
             fact => {
                 fact.as_ref().and_then(detail).iter().for_each(|text| console.detail(text));
                 Ok(())

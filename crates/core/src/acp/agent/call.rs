@@ -20,6 +20,9 @@ pub struct NewCall {
     pub mcp_servers: Vec<McpServer>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
+    /// Members of the params that are not known here, as received and without the braces: for a service that passes
+    /// them on.
+    pub unknown: Option<Box<str>>,
 }
 
 /// `session/load` or `session/resume`.
@@ -38,6 +41,9 @@ pub struct RestoreCall {
     pub replay_from: Option<Box<str>>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
+    /// Members of the params that are not known here, as received and without the braces: for a service that passes
+    /// them on.
+    pub unknown: Option<Box<str>>,
 }
 
 /// `session/list`.
@@ -58,6 +64,8 @@ pub struct SetModeCall {
     pub session: AcpSessionId,
     /// The mode wanted.
     pub mode: String,
+    /// The whole params, as received, for a service that passes them on.
+    pub params: Box<str>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
 }
@@ -110,6 +118,9 @@ pub struct ForkCall {
     pub mcp_servers: Vec<McpServer>,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
+    /// Members of the params that are not known here, as received and without the braces: for a service that passes
+    /// them on.
+    pub unknown: Option<Box<str>>,
 }
 
 /// `session/prompt`.
@@ -123,6 +134,22 @@ pub struct PromptCall {
     pub text: String,
     /// The request's `_meta` object, as received.
     pub meta: Option<Box<str>>,
+    /// Members of the params that are not known here, as received and without the braces: for a service that passes
+    /// them on.
+    pub unknown: Option<Box<str>>,
+}
+
+/// `tool_call/cancel` or `terminal/cancel`, of version 2 alone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StopCall {
+    /// The session that it goes on in.
+    pub session: AcpSessionId,
+    /// The method.
+    pub method: &'static str,
+    /// The tool call or the terminal.
+    pub target: String,
+    /// The whole params, as received.
+    pub params: Box<str>,
 }
 
 /// A method of the service's own: its name begins with an underscore.
@@ -133,6 +160,10 @@ pub struct ExtensionCall {
     /// Its params, as received. Nobody has checked them.
     pub params: Option<Box<str>>,
 }
+
+/// What requests that set a session up say in the protocol's own words.
+const SETUP_MEMBERS: [&str; 6] =
+    ["sessionId", "cwd", "mcpServers", "additionalDirectories", "replayFrom", "_meta"];
 
 /// Any request but `initialize`, checked.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -146,6 +177,7 @@ pub(super) enum Call {
     Delete(AcpSessionId),
     SetMode(SetModeCall),
     SetOption(SetOptionCall),
+    Stop(StopCall),
     Prompt(PromptCall),
     Login(LoginCall),
     Logout,
@@ -219,6 +251,8 @@ impl Call {
             "session/list" => (true, read_list),
             "session/close" => (true, read_close),
             "session/set_config_option" => (has_options, read_set_option),
+            "tool_call/cancel" => (true, |params, _| stop(params, "tool_call/cancel", "toolCallId")),
+            "terminal/cancel" => (true, |params, _| stop(params, "terminal/cancel", "terminalId")),
             "auth/login" => (offer.has_login(), read_login),
             "auth/logout" => (offer.has_login(), |_, _| Ok(Self::Logout)),
             _ => return Self::reader_of_both(method, offer),
@@ -263,6 +297,12 @@ fn read_login(params: &Field<'_>, _: Terms<'_>) -> Result<Call, ParamProblem> {
     Ok(Call::Login(LoginCall { method: method.required()?.string()?, meta: meta.object() }))
 }
 
+fn stop(params: &Field<'_>, method: &'static str, name: &'static str) -> Result<Call, ParamProblem> {
+    let [session, target] = params.members(["sessionId", name])?;
+    let (session, target) = (session_id(&session)?, target.required()?.string()?);
+    Ok(Call::Stop(StopCall { session, method, target, params: params.json().into() }))
+}
+
 /// The session that `session/cancel` names.
 pub(super) fn cancelled_session(params: Option<&str>) -> Result<AcpSessionId, ParamProblem> {
     only_session(&Field::params(params))
@@ -288,6 +328,7 @@ fn new(params: &Field<'_>, terms: Terms<'_>) -> Result<NewCall, ParamProblem> {
         mcp_servers: servers::list(&servers, terms)?.unwrap_or_default(),
         additional_directories: servers::additional_directories(&directories, terms)?,
         meta: meta.object(),
+        unknown: params.others(&SETUP_MEMBERS),
     })
 }
 
@@ -309,6 +350,7 @@ fn resume(params: &Field<'_>, terms: Terms<'_>) -> Result<RestoreCall, ParamProb
         mcp_servers: servers::list(&servers, terms)?.or_else(|| terms.is_v2().then(Vec::new)),
         replay_from: if terms.is_v2() { replay_from(params)? } else { None },
         meta: meta.object(),
+        unknown: params.others(&SETUP_MEMBERS),
     })
 }
 
@@ -322,9 +364,10 @@ fn replay_from(params: &Field<'_>) -> Result<Option<Box<str>>, ParamProblem> {
 }
 
 fn fork(params: &Field<'_>, terms: Terms<'_>) -> Result<ForkCall, ParamProblem> {
-    let RestoreCall { session, cwd, additional_directories, mcp_servers, meta, .. } = resume(params, terms)?;
+    let resumed = resume(params, terms)?;
+    let RestoreCall { session, cwd, additional_directories, mcp_servers, meta, unknown, .. } = resumed;
     let mcp_servers = mcp_servers.unwrap_or_default();
-    Ok(ForkCall { session, cwd, additional_directories, mcp_servers, meta })
+    Ok(ForkCall { session, cwd, additional_directories, mcp_servers, meta, unknown })
 }
 
 fn list(params: &Field<'_>) -> Result<ListCall, ParamProblem> {
@@ -336,7 +379,8 @@ fn list(params: &Field<'_>) -> Result<ListCall, ParamProblem> {
 fn set_mode(params: &Field<'_>) -> Result<SetModeCall, ParamProblem> {
     let [session, mode, meta] = params.members(["sessionId", "modeId", "_meta"])?;
     let session = session_id(&session)?;
-    Ok(SetModeCall { session, mode: mode.required()?.string()?, meta: meta.object() })
+    let mode = mode.required()?.string()?;
+    Ok(SetModeCall { session, mode, params: params.json().into(), meta: meta.object() })
 }
 
 /// In version 1 a value without a type is the id of a choice.
@@ -369,7 +413,8 @@ fn prompt(params: &Field<'_>, terms: Terms<'_>) -> Result<PromptCall, ParamProbl
     if terms.is_v2() && blocks.is_empty() {
         return Err(prompt.problem("must not be empty"));
     }
-    Ok(PromptCall { session, blocks, text: texts.join("\n"), meta: meta.object() })
+    let unknown = params.others(&["sessionId", "prompt", "_meta"]);
+    Ok(PromptCall { session, blocks, text: texts.join("\n"), meta: meta.object(), unknown })
 }
 
 fn only_session(params: &Field<'_>) -> Result<AcpSessionId, ParamProblem> {

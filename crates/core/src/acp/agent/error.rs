@@ -32,7 +32,7 @@ pub enum CallError {
         /// The latest one that is spoken here.
         latest: ProtocolVersion,
     },
-    /// The client asks for another version of the protocol than the one it has been speaking.
+    /// The client asks to initialize what it has initialized, in the version that it speaks since.
     #[error("version {0} of the protocol is spoken already")]
     VersionSettled(u16),
     /// It asks for something in a way that no request can.

@@ -129,9 +129,10 @@ impl ClientLink {
     }
 
     /// Asks the user what somebody else asks: the params of a `session/request_permission`, as they are.
-    /// Dropping this withdraws the question.
-    pub async fn pass_on_question(&self, params: &str) -> Result<PermissionOutcome, AskError> {
-        chosen(&self.ask("session/request_permission", params).await?)
+    /// What was chosen comes back with the whole result. Dropping this withdraws the question.
+    pub async fn pass_on_question(&self, params: &str) -> Result<(PermissionOutcome, Box<str>), AskError> {
+        let result = self.ask("session/request_permission", params).await?;
+        Ok((chosen(&result)?, result))
     }
 
     /// Asks the user. Once the turn is cancelled the question is withdrawn and counts as cancelled, whether or

@@ -28,7 +28,7 @@ mod worker;
 
 pub use call::{
     ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, PromptCall, RestoreCall, SetModeCall,
-    SetOptionCall,
+    SetOptionCall, StopCall,
 };
 pub use client::{ClientFacts, Elicitation, FileAccess};
 pub use error::CallError;
@@ -39,9 +39,7 @@ pub use params::ParamProblem;
 pub use permission::{PermissionAsk, PermissionOption, PermissionOptionKind, PermissionOutcome};
 pub use serve::serve;
 pub use service::AgentService;
-pub use setup::{
-    Meta, Mode, Modes, OnceTold, PromptAnswer, RawSetup, SessionPage, SessionSetup, SessionSummary,
-};
+pub use setup::{Meta, Mode, Modes, OnceTold, PromptAnswer, SessionPage, SessionSetup, SessionSummary};
 pub use turn::{CancelCause, Cancellation};
 pub use update::{
     Command, NotAnUpdate, PlanItem, PlanStatus, ToolCallKind, ToolCallStatus, ToolOutput, ToolReport,

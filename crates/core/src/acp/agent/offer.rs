@@ -119,6 +119,8 @@ struct PassedOn {
     prompt: Option<Box<str>>,
     mcp: Option<Box<str>>,
     auth_methods: Option<Box<str>>,
+    /// What its answer says beside what we know, by the path it is said at.
+    besides: Vec<(Vec<Box<str>>, Box<str>)>,
 }
 
 impl Offer {

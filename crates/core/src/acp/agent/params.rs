@@ -5,6 +5,7 @@
 //! there once: of two, which one counts would be anyone's guess. Nothing grows with the number of values but
 //! what a check has accepted: items are checked as they are met, and a path is written only into a problem.
 
+use std::borrow::Cow;
 use std::fmt;
 
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
@@ -172,6 +173,22 @@ impl<'a> Field<'a> {
         }))
     }
 
+    /// The members of an object that have none of these names, as received and without the braces; `None` if there are
+    /// none.
+    pub(super) fn others(&self, known: &[&str]) -> Option<Box<str>> {
+        let mut others = String::new();
+        let each = |name: &str, value: &str| {
+            let is_known =
+                serde_json::from_str::<Cow<'_, str>>(name).is_ok_and(|name| known.contains(&&*name));
+            if !is_known {
+                let comma = if others.is_empty() { "" } else { "," };
+                others.extend([comma, name, ":", value]);
+            }
+        };
+        serde_json::Deserializer::from_str(self.json).deserialize_map(Entries(each)).ok()?;
+        (!others.is_empty()).then(|| others.into())
+    }
+
     /// What is wrong with this value.
     pub(super) fn problem(&self, problem: impl Into<String>) -> ParamProblem {
         ParamProblem::new(self.path.to_string(), problem)
@@ -210,6 +227,24 @@ impl<'de, F: FnMut(&'de str) -> bool> Visitor<'de> for Items<F> {
             if !(self.0)(item.get()) {
                 return Err(A::Error::custom("no more items are wanted"));
             }
+        }
+        Ok(())
+    }
+}
+
+/// Hands over the raw name and value of each member.
+struct Entries<F>(F);
+
+impl<'de, F: FnMut(&'de str, &'de str)> Visitor<'de> for Entries<F> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(mut self, mut map: A) -> Result<(), A::Error> {
+        while let Some((name, value)) = map.next_entry::<&RawValue, &RawValue>()? {
+            (self.0)(name.get(), value.get());
         }
         Ok(())
     }

@@ -69,7 +69,7 @@ impl PermissionAsk {
 
 impl PermissionOutcome {
     /// Reads the client's answer; `None` if it says neither of the two.
-    pub(super) fn read(result: &str) -> Option<Self> {
+    pub(crate) fn read(result: &str) -> Option<Self> {
         let response: acp::RequestPermissionResponse = serde_json::from_str(result).ok()?;
         match response.outcome {
             acp::RequestPermissionOutcome::Cancelled => Some(Self::Cancelled),

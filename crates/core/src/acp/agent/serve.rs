@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::task::{Id, JoinError, JoinSet};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
 
 use super::call::{self, Call, ExtensionCall, PromptCall, Terms};
 use super::client::ClientFacts;
@@ -44,7 +44,7 @@ pub async fn serve<S: AgentService>(
     grace: Duration,
 ) {
     let mut leaving = std::pin::pin!(service.leaving());
-    let mut server = Server::new(peer, Arc::clone(&service), offer);
+    let mut server = Server::new(peer, Arc::clone(&service), offer, grace);
     loop {
         tokio::select! {
             received = incoming.recv_each() => match received {
@@ -63,8 +63,8 @@ struct Server<S> {
     to_everybody: Offer,
     /// What this client is offered; nothing before it is initialized.
     offer: Option<Offer>,
-    /// Whether it has asked for anything else since.
-    in_use: bool,
+    /// How long what is under way may take once the client is gone.
+    grace: Duration,
     tasks: JoinSet<()>,
     requests: HashMap<Id, UnderWay>,
 }
@@ -97,12 +97,12 @@ impl UnderWay {
 }
 
 impl<S: AgentService> Server<S> {
-    fn new(peer: Peer, service: Arc<S>, to_everybody: Offer) -> Self {
+    fn new(peer: Peer, service: Arc<S>, to_everybody: Offer, grace: Duration) -> Self {
         let link = ClientLink::new(peer.clone());
         let worker =
             Worker { peer, link, service, sessions: Arc::new(Sessions::default()), order: Order::default() };
         let (tasks, requests) = (JoinSet::new(), HashMap::new());
-        Self { worker, to_everybody, offer: None, in_use: false, tasks, requests }
+        Self { worker, to_everybody, offer: None, grace, tasks, requests }
     }
 
     async fn take(&mut self, inbound: Inbound) {
@@ -131,7 +131,6 @@ impl<S: AgentService> Server<S> {
         } else if method == "initialize" {
             self.initialize(id, message.params()).await;
         } else if let Some(offer) = &self.offer {
-            self.in_use = true;
             match Call::read(method, message.params(), Terms { offer, version: self.worker.version() }) {
                 Ok(call) => self.start(id, call),
                 Err(error) => self.refuse(id, error),
@@ -147,8 +146,8 @@ impl<S: AgentService> Server<S> {
         }
     }
 
-    /// Answered before anything else is read, so whatever follows comes after the answer. A client may ask
-    /// again; once it has begun to speak a version, it goes on in that one.
+    /// Answered before anything else is taken, so whatever follows comes after the answer. What was agreed on stays:
+    /// a client that asks again is refused.
     async fn initialize(&mut self, id: RpcId, params: Option<&str>) {
         let worker = self.worker.clone();
         match self.agree(params).await {
@@ -158,14 +157,22 @@ impl<S: AgentService> Server<S> {
     }
 
     async fn agree(&mut self, params: Option<&str>) -> Result<String, CallError> {
-        let client = ClientFacts::read(params, self.to_everybody.latest())?;
-        let (version, spoken) = (client.protocol, self.worker.version());
-        if self.in_use && version != spoken {
-            return Err(CallError::VersionSettled(spoken.number()));
+        if self.offer.is_some() {
+            return Err(CallError::VersionSettled(self.worker.version().number()));
         }
+        let client = ClientFacts::read(params, self.to_everybody.latest())?;
+        let version = client.protocol;
         let service = Arc::clone(&self.worker.service);
         let offer = async { service.offer(&client, self.to_everybody.clone()).await };
-        let offer = caught("initialize", offer).await?;
+        let gone = async {
+            self.worker.peer.reading_ended().await;
+            sleep(self.grace).await;
+        };
+        let offer = tokio::select! {
+            offer = caught("initialize", offer) => offer?,
+            // Nobody waits for what would be offered.
+            () = gone => return Err(CallError::Unanswered),
+        };
         let answer = offer.answer(version);
         self.worker.link = self.worker.link.to(client, !offer.service_tells_states());
         self.offer = Some(offer);
@@ -248,6 +255,11 @@ impl<S: AgentService> Server<S> {
                 self.spawn(under_way(Withdrawal::No), worker.set_mode(id, call, place));
             }
             Call::SetMode(call) => self.refuse(id, CallError::UnknownSession(call.session)),
+            Call::Stop(call) if worker.sessions.is_active(&call.session) => {
+                let place = worker.order.beside(&call.session);
+                self.spawn(under_way(Withdrawal::No), worker.stop(id, call, place));
+            }
+            Call::Stop(call) => self.refuse(id, CallError::UnknownSession(call.session)),
             Call::Close(session) => {
                 let leave = worker.leave(session);
                 self.spawn(under_way(Withdrawal::No), worker.close_session(id, leave));

@@ -4,7 +4,7 @@ use std::future::{Future, pending, ready};
 
 use super::call::{
     ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, PromptCall, RestoreCall, SetModeCall,
-    SetOptionCall,
+    SetOptionCall, StopCall,
 };
 use super::client::ClientFacts;
 use super::error::CallError;
@@ -15,6 +15,7 @@ use super::params::ParamProblem;
 use super::setup::{Meta, PromptAnswer, SessionPage, SessionSetup};
 use super::turn::Cancellation;
 use crate::model::AcpSessionId;
+use crate::wire::RpcId;
 
 /// An agent behind one connection. Every call has been checked. Calls run at the same time, but for two rules
 /// within one session: its prompts come one after the other (see [`Offer::tells_states`]), and a close or a
@@ -100,9 +101,14 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Err(CallError::UnknownSession(call.session)))
     }
 
-    /// Logs the user in.
-    fn login(&self, call: LoginCall, link: ClientLink) -> impl Future<Output = Result<(), CallError>> + Send {
-        drop((call, link));
+    /// Logs the user in. What is asked of the client meanwhile may name its request, which is `request`.
+    fn login(
+        &self,
+        call: LoginCall,
+        request: RpcId,
+        link: ClientLink,
+    ) -> impl Future<Output = Result<(), CallError>> + Send {
+        drop((call, request, link));
         ready(Err(CallError::UnknownMethod("authenticate".into())))
     }
 
@@ -152,12 +158,22 @@ pub trait AgentService: Send + Sync + 'static {
         ready(())
     }
 
-    /// Puts an active session into a mode.
+    /// Stops a tool call or a terminal of an active session. The answer is a JSON object.
+    fn stop(
+        &self,
+        call: StopCall,
+        link: ClientLink,
+    ) -> impl Future<Output = Result<String, CallError>> + Send {
+        drop(link);
+        ready(Err(CallError::UnknownMethod(call.method.into())))
+    }
+
+    /// Puts an active session into a mode. The answer is a JSON object.
     fn set_mode(
         &self,
         call: SetModeCall,
         link: ClientLink,
-    ) -> impl Future<Output = Result<(), CallError>> + Send {
+    ) -> impl Future<Output = Result<String, CallError>> + Send {
         drop(link);
         ready(Err(CallError::UnknownSession(call.session)))
     }

@@ -8,6 +8,8 @@ use serde_json::value::{RawValue, to_raw_value};
 
 use super::update::UpdateBody;
 use crate::model::{AbsolutePath, AcpSessionId, AgentSessionId, ProtocolVersion, StopReason, Timestamp};
+use crate::wire::encode::json_string;
+use crate::wire::splice::put;
 
 /// What a message says beside the protocol, by name.
 pub type Meta = serde_json::Map<String, serde_json::Value>;
@@ -23,25 +25,15 @@ pub struct SessionSetup {
     pub agent_session: Option<AgentSessionId>,
     /// Its modes, if it has any.
     pub modes: Option<Modes>,
-    /// What somebody else says it offers, passed on as it is.
-    pub raw: RawSetup,
+    /// What somebody else answered for it, passed on as it is: a JSON object in the client's version of the protocol, in
+    /// the place of any modes that are typed. What is said here of the session and in `_meta` is put in.
+    pub passed_on: Option<String>,
     /// What else the answer's `_meta` says.
     pub meta: Meta,
     /// Updates that go out right after the answer.
     pub afterwards: Vec<UpdateBody>,
     /// What is done when these are out.
     pub once_told: Option<OnceTold>,
-}
-
-/// What a session offers, as raw JSON in the client's version of the protocol. Nothing of it is looked at.
-#[derive(Debug, Clone, Default)]
-pub struct RawSetup {
-    /// Its modes, in the place of any that are typed. Version 2 has none.
-    pub modes: Option<Box<RawValue>>,
-    /// Its options.
-    pub config_options: Option<Box<RawValue>>,
-    /// The commands it understands. Version 1 has no place for them here: they are told as an update.
-    pub commands: Option<Box<RawValue>>,
 }
 
 /// The answer to a prompt.
@@ -53,6 +45,8 @@ pub struct PromptAnswer {
     pub usage: Option<Arc<str>>,
     /// The answer's `_meta`.
     pub meta: Meta,
+    /// What somebody else answered, passed on as it is in version 1, with the reason and the `_meta` put in.
+    pub passed_on: Option<Arc<str>>,
 }
 
 /// The modes of a session.
@@ -97,6 +91,8 @@ pub struct SessionSummary {
     pub updated_at: Option<Timestamp>,
     /// The row's `_meta`.
     pub meta: Meta,
+    /// The whole row as somebody else wrote it, passed on in the place of the above; both versions write it alike.
+    pub passed_on: Option<Box<str>>,
 }
 
 #[derive(Serialize)]
@@ -105,11 +101,7 @@ struct SetupAnswer<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    modes: Option<Box<RawValue>>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    config_options: Option<&'a RawValue>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    available_commands: Option<&'a RawValue>,
+    modes: Option<acp::SessionModeState>,
     #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
     meta: Option<Meta>,
 }
@@ -117,43 +109,33 @@ struct SetupAnswer<'a> {
 impl SessionSetup {
     /// A session of which there is nothing more to say.
     pub fn new(session: AcpSessionId) -> Self {
-        let (meta, afterwards, raw) = (Meta::new(), Vec::new(), RawSetup::default());
-        Self { session, agent_session: None, modes: None, raw, meta, afterwards, once_told: None }
+        let (meta, afterwards) = (Meta::new(), Vec::new());
+        Self { session, agent_session: None, modes: None, passed_on: None, meta, afterwards, once_told: None }
     }
 
     /// The answer to whatever began the session, which says its id.
     pub(super) fn begun(&self, version: ProtocolVersion) -> String {
-        to_json(&SetupAnswer { session_id: Some(self.session.as_str()), ..self.answer(version) })
+        self.answer(Some(self.session.as_str()), version)
     }
 
     /// The answer to whatever brought it back.
     pub(super) fn restored(&self, version: ProtocolVersion) -> String {
-        to_json(&self.answer(version))
+        self.answer(None, version)
     }
 
-    fn answer(&self, version: ProtocolVersion) -> SetupAnswer<'_> {
-        let (modes, commands) = match version {
-            ProtocolVersion::V1 => (self.raw_modes(), None),
-            ProtocolVersion::V2 => (None, self.raw.commands.as_deref()),
-        };
-        let config_options = self.raw.config_options.as_deref();
-        SetupAnswer {
-            session_id: None,
-            modes,
-            config_options,
-            available_commands: commands,
-            meta: self.meta(),
+    fn answer(&self, session_id: Option<&str>, version: ProtocolVersion) -> String {
+        let meta = self.meta();
+        if let Some(given) = &self.passed_on {
+            let told = session_id.and_then(|session| put(given, &["sessionId"], &json_string(session)));
+            return with_meta(told.unwrap_or_else(|| given.clone()), meta.unwrap_or_default());
         }
+        let modes = if version == ProtocolVersion::V1 { self.acp_modes() } else { None };
+        to_json(&SetupAnswer { session_id, modes, meta })
     }
 
     /// Whether it has modes that nobody has put into words of any version.
     pub(super) fn has_own_modes(&self) -> bool {
-        self.modes.is_some() && self.raw.modes.is_none() && self.raw.config_options.is_none()
-    }
-
-    fn raw_modes(&self) -> Option<Box<RawValue>> {
-        let typed = || self.acp_modes().and_then(|modes| to_raw_value(&modes).ok());
-        self.raw.modes.clone().or_else(typed)
+        self.modes.is_some() && self.passed_on.is_none()
     }
 
     fn acp_modes(&self) -> Option<acp::SessionModeState> {
@@ -173,16 +155,41 @@ impl SessionSetup {
 
 impl SessionPage {
     pub(super) fn answer(&self) -> String {
-        let row = |row: &SessionSummary| {
-            acp::SessionInfo::new(acp::SessionId::new(row.session.as_str()), row.cwd.as_path())
-                .title(row.title.clone())
-                .updated_at(row.updated_at.map(|at| at.to_string()))
-                .meta(some_meta(&row.meta))
-        };
-        let rows = self.sessions.iter().map(row).collect();
-        let answer = acp::ListSessionsResponse::new(rows).next_cursor(self.next_cursor.clone());
-        to_json(&answer.meta(some_meta(&self.meta)))
+        #[derive(Serialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Wire<'a> {
+            sessions: Vec<Box<RawValue>>,
+            #[serde(skip_serializing_if = "Option::is_none")]
+            next_cursor: Option<&'a str>,
+            #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
+            meta: &'a Meta,
+        }
+        let sessions = self.sessions.iter().map(SessionSummary::row).collect();
+        to_json(&Wire { sessions, next_cursor: self.next_cursor.as_deref(), meta: &self.meta })
     }
+}
+
+impl SessionSummary {
+    fn row(&self) -> Box<RawValue> {
+        let given = self.passed_on.as_ref().and_then(|row| RawValue::from_string(row.to_string()).ok());
+        given.unwrap_or_else(|| {
+            let row = acp::SessionInfo::new(acp::SessionId::new(self.session.as_str()), self.cwd.as_path())
+                .title(self.title.clone())
+                .updated_at(self.updated_at.map(|at| at.to_string()))
+                .meta(some_meta(&self.meta));
+            to_raw_value(&row).expect("a row has only text")
+        })
+    }
+}
+
+/// An answer of somebody else's with this in its `_meta`, which keeps what else it has.
+pub(super) fn with_meta(answer: String, meta: Meta) -> String {
+    let Some(whole) = (!meta.is_empty()).then(|| to_json(&meta)) else { return answer };
+    let spliced = meta
+        .iter()
+        .try_fold(answer.clone(), |told, (name, value)| put(&told, &["_meta", name], &value.to_string()));
+    // A `_meta` that is no object says nothing, and ours takes its place.
+    spliced.or_else(|| put(&answer, &["_meta"], &whole)).unwrap_or(answer)
 }
 
 /// What there is to say beside the protocol, if there is anything.
@@ -192,7 +199,7 @@ fn some_meta(meta: &Meta) -> Option<Meta> {
 
 impl From<StopReason> for PromptAnswer {
     fn from(reason: StopReason) -> Self {
-        Self { reason, usage: None, meta: Meta::new() }
+        Self { reason, usage: None, meta: Meta::new(), passed_on: None }
     }
 }
 
@@ -207,7 +214,13 @@ impl PromptAnswer {
             #[serde(rename = "_meta", skip_serializing_if = "Meta::is_empty")]
             meta: &'a Meta,
         }
-        to_json(&Wire { stop_reason: self.reason.as_str(), usage: self.usage(), meta: &self.meta })
+        let reason = self.reason.as_str();
+        let given =
+            self.passed_on.as_deref().and_then(|given| put(given, &["stopReason"], &json_string(reason)));
+        match given {
+            Some(given) => with_meta(given, self.meta.clone()),
+            None => to_json(&Wire { stop_reason: reason, usage: self.usage(), meta: &self.meta }),
+        }
     }
 
     /// What the turn used, if that is JSON.

@@ -14,7 +14,7 @@ use tokio::sync::oneshot;
 
 use super::call::{
     ExtensionCall, ForkCall, ListCall, LoginCall, NewCall, OptionValue, RestoreCall, SetModeCall,
-    SetOptionCall,
+    SetOptionCall, StopCall,
 };
 use super::ended::Ended;
 use super::error::CallError;
@@ -123,7 +123,7 @@ impl<S: AgentService> Worker<S> {
     }
 
     pub(super) async fn login(self, id: RpcId, call: LoginCall, withdrawn: oneshot::Receiver<()>) {
-        let login = async { self.service.login(call, self.link.clone()).await };
+        let login = async { self.service.login(call, id.clone(), self.link.clone()).await };
         let result = unless_withdrawn(caught("authenticate", login), withdrawn).await;
         self.answer(id, result.map(|()| EMPTY.into())).await;
     }
@@ -137,10 +137,10 @@ impl<S: AgentService> Worker<S> {
     pub(super) async fn set_option(self, id: RpcId, call: SetOptionCall, place: Place) {
         place.reached().await;
         let result = match call {
-            SetOptionCall { session, option, value: OptionValue::Id(mode), meta, .. }
+            SetOptionCall { session, option, value: OptionValue::Id(mode), params, meta }
                 if option == MODE_OPTION && self.link.speech().has_modes(&session) =>
             {
-                self.set_mode_as_option(SetModeCall { session, mode, meta }).await
+                self.set_mode_as_option(SetModeCall { session, mode, params, meta }).await
             }
             call => {
                 let set_option = async { self.service.set_option(call, self.link.clone()).await };
@@ -156,7 +156,7 @@ impl<S: AgentService> Worker<S> {
         let (session, mode) = (call.session.clone(), call.mode.clone());
         let set_mode = async { self.service.set_mode(call, self.link.clone()).await };
         match caught("session/set_config_option", set_mode).await {
-            Ok(()) => Ok(self.link.speech().mode_answer(&session, &mode)),
+            Ok(_) => Ok(self.link.speech().mode_answer(&session, &mode)),
             Err(CallError::InvalidParams(problem)) if problem.field == "modeId" => {
                 Err(ParamProblem { field: "value".into(), ..problem }.into())
             }
@@ -181,7 +181,15 @@ impl<S: AgentService> Worker<S> {
         place.reached().await;
         let set_mode = async { self.service.set_mode(call, self.link.clone()).await };
         let result = caught("session/set_mode", set_mode).await;
-        self.answer(id, result.map(|()| EMPTY.into())).await;
+        self.answer(id, result).await;
+        drop(place);
+    }
+
+    pub(super) async fn stop(self, id: RpcId, call: StopCall, place: Place) {
+        place.reached().await;
+        let method = call.method;
+        let stop = async { self.service.stop(call, self.link.clone()).await };
+        self.answer(id, caught(method, stop).await).await;
         drop(place);
     }
 

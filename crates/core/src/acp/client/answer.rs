@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::machine::{AgentState, PassId, Stopped};
 use crate::model::{AcpSessionId, AgentError, AgentSessionId, ProtocolVersion, StopReason, Timestamp};
-use crate::wire::splice::{Step, locate};
+use crate::wire::splice::{Step, elements, locate};
 use crate::wire::{Message, RpcError};
 
 use super::super::{StateUpdate, reading};
@@ -18,12 +18,13 @@ pub enum Answer {
     Opened(Result<(AcpSessionId, Option<AgentSessionId>), AgentError>),
     /// To `session/load` or `session/resume`.
     Restored(Result<Option<AgentSessionId>, AgentError>),
-    /// To `session/prompt`.
-    Prompted(Result<Stopped, AgentError>),
+    /// To `session/prompt`, and in version 1 the whole result as the agent wrote it.
+    Prompted(Result<Stopped, AgentError>, Option<Arc<str>>),
     /// To `session/prompt` of version 2: the agent has it, and says by its state when it is done.
     Inserted,
-    /// To a client's request: the result as the agent wrote it.
-    Passed(PassId, Result<Arc<str>, AgentError>),
+    /// To a client's request: the result as the agent wrote it, and the line of an update that tells of a change which
+    /// the agent has told nobody else.
+    Passed(PassId, Result<Arc<str>, AgentError>, Option<Arc<str>>),
     /// To `session/list`.
     Listed(Result<ListPage, AgentError>),
     /// To `session/close`. A session the agent does not know counts as closed.
@@ -56,6 +57,8 @@ pub struct ListedSession {
     pub title: Option<String>,
     /// Where it works, as the agent says it.
     pub cwd: Option<String>,
+    /// The whole row, as the agent wrote it.
+    pub row: Box<str>,
 }
 
 pub(super) fn read(
@@ -83,27 +86,39 @@ pub(super) fn read(
         })),
         "session/prompt" if version == ProtocolVersion::V2 => match result() {
             Ok(_) => Answer::Inserted,
-            Err(error) => Answer::Prompted(withdrawn(error)),
+            Err(error) => Answer::Prompted(withdrawn(error), None),
         },
-        "session/prompt" => Answer::Prompted(result().and_then(|result| {
-            let reason = result.get("stopReason").and_then(Value::as_str);
-            let reason = reason.map(StopReason::new).ok_or_else(|| bad("there is no stopReason"))?;
-            let usage = result.get("usage").filter(|usage| usage.is_object());
-            Ok(Stopped { reason, usage: usage.and_then(|_| member(message.result()?, "usage")) })
-        })),
-        "session/list" => Answer::Listed(result().and_then(|result| {
-            let rows = result
-                .get("sessions")
-                .and_then(Value::as_array)
-                .ok_or_else(|| bad("there is no sessions list"))?;
-            let next = result.get("nextCursor").and_then(Value::as_str).map(str::to_owned);
-            Ok(ListPage { sessions: rows.iter().filter_map(listed).collect(), next })
-        })),
+        "session/prompt" => {
+            let stopped = result().and_then(|result| {
+                let reason = result.get("stopReason").and_then(Value::as_str);
+                let reason = reason.map(StopReason::new).ok_or_else(|| bad("there is no stopReason"))?;
+                let usage = result.get("usage").filter(|usage| usage.is_object());
+                Ok(Stopped { reason, usage: usage.and_then(|_| member(message.result()?, "usage")) })
+            });
+            Answer::Prompted(stopped, message.result().map(Into::into))
+        }
+        "session/list" => {
+            Answer::Listed(result().and_then(|_| read_list(agent, message.result().unwrap_or("null"))))
+        }
         "authenticate" | "auth/login" | "logout" | "auth/logout" => Answer::Login(result().map(drop)),
         "session/close" => Answer::Closed(done(result().map(drop))),
         "session/delete" => Answer::Deleted(done(result().map(drop))),
         _ => Answer::Other,
     }
+}
+
+/// A page of an agent's sessions, from the result of `session/list`.
+pub(crate) fn read_list(agent: &str, result: &str) -> Result<ListPage, AgentError> {
+    let bad = || AgentError::BadAnswer {
+        agent: agent.to_owned(),
+        method: "session/list".to_owned(),
+        problem: "there is no sessions list".to_owned(),
+    };
+    let rows = member(result, "sessions").ok_or_else(bad)?;
+    let ranges = elements(&rows).ok_or_else(bad)?;
+    let next = member(result, "nextCursor").and_then(|next| serde_json::from_str(&next).ok());
+    let sessions = ranges.into_iter().filter_map(|range| listed(&rows[range])).collect();
+    Ok(ListPage { sessions, next })
 }
 
 /// A member of an object, byte for byte.
@@ -183,12 +198,13 @@ fn done(result: Result<(), AgentError>) -> Result<(), AgentError> {
     }
 }
 
-fn listed(row: &Value) -> Option<ListedSession> {
+fn listed(whole: &str) -> Option<ListedSession> {
+    let row: Value = serde_json::from_str(whole).ok()?;
     let session = AcpSessionId::new(row.get("sessionId")?.as_str()?).ok()?;
     let text = |key: &str| row.get(key).and_then(Value::as_str);
     let updated_at = text("updatedAt").and_then(|time| Timestamp::parse(time).ok());
     let own = |key| text(key).map(str::to_owned);
-    Some(ListedSession { session, updated_at, title: own("title"), cwd: own("cwd") })
+    Some(ListedSession { session, updated_at, title: own("title"), cwd: own("cwd"), row: whole.into() })
 }
 
 /// An error in one line: agents put what matters now in the message, now in the data.
@@ -262,7 +278,7 @@ mod tests {
         assert_eq!(error.to_string(), expected);
         assert!(matches!(
             answer("session/prompt", r#""result":null"#),
-            Answer::Prompted(Err(AgentError::BadAnswer { .. }))
+            Answer::Prompted(Err(AgentError::BadAnswer { .. }), _)
         ));
         assert!(matches!(
             answer("session/list", r#""result":null"#),
@@ -294,13 +310,17 @@ mod tests {
     fn a_list_leaves_out_rows_without_an_id_and_times_it_cannot_read() {
         let rows = r#"[{"sessionId":"s","cwd":"/","updatedAt":"2026-11-15T00:00:00Z","title":"t"},{"cwd":"/"},{"sessionId":"u","updatedAt":"soon"}]"#;
         let page = answer("session/list", &format!(r#""result":{{"sessions":{rows},"nextCursor":""}}"#));
-        let row = |id: &str, time: Option<&str>, title: Option<&str>| ListedSession {
+        let row = |id: &str, time: Option<&str>, title: Option<&str>, row: &str| ListedSession {
+            row: row.into(),
             cwd: title.map(|_| "/".to_owned()),
             session: AcpSessionId::new(id).unwrap(),
             updated_at: time.map(|time| Timestamp::parse(time).unwrap()),
             title: title.map(str::to_owned),
         };
-        let sessions = vec![row("s", Some("2026-11-15T00:00:00Z"), Some("t")), row("u", None, None)];
+        let first = r#"{"sessionId":"s","cwd":"/","updatedAt":"2026-11-15T00:00:00Z","title":"t"}"#;
+        let last = r#"{"sessionId":"u","updatedAt":"soon"}"#;
+        let sessions =
+            vec![row("s", Some("2026-11-15T00:00:00Z"), Some("t"), first), row("u", None, None, last)];
         assert_eq!(page, Answer::Listed(Ok(ListPage { sessions, next: Some(String::new()) })));
     }
 }

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::{AbsolutePath, AcpSessionId, AgentError, Direction, EventKind, ProtocolVersion};
 use crate::wire::{Peer, RpcId, WireError, encode};
 
+use super::super::Besides;
 use super::{AgentConnection, Line};
 
 /// A line to be kept and then sent, to the agent it was made for and no other.
@@ -65,18 +66,18 @@ impl AgentConnection {
     }
 
     /// `session/prompt`. The content blocks are a JSON array and go out as they are, if the agent takes
-    /// content of their types; so does the client's `_meta`.
+    /// content of their types; so does what the client says besides.
     pub fn prompt(
         &self,
         session: &AcpSessionId,
         blocks: &str,
-        meta: Option<&str>,
+        besides: Option<&Besides>,
     ) -> Result<Outgoing, AgentError> {
         self.check_content(blocks)?;
-        let meta = meta.map(|meta| format!(r#","_meta":{meta}"#)).unwrap_or_default();
-        let params = format!(r#"{{"sessionId":{},"prompt":{blocks}{meta}}}"#, json(session));
+        let besides = besides.map(|besides| besides.members(self.version)).unwrap_or_default();
+        let params = format!(r#"{{"sessionId":{},"prompt":{blocks}{besides}}}"#, json(session));
         let mut outgoing = Outgoing::request(&self.peer, "session/prompt", &params);
-        outgoing.kept = self.secrets.remove_from_json(&outgoing.line).filter(|_| !meta.is_empty());
+        outgoing.kept = self.secrets.remove_from_json(&outgoing.line).filter(|_| !besides.is_empty());
         Ok(outgoing)
     }
 

@@ -18,7 +18,7 @@ impl AgentConnection {
                 said(acp::ElicitationAction::Decline)
             }
         };
-        Outgoing::response(&self.peer, encode::response(&rpc_id(ask), &result))
+        self.said_by_client(encode::response(&rpc_id(ask), &result))
     }
 }
 

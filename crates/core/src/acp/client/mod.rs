@@ -30,6 +30,7 @@ mod permission;
 mod setup;
 mod start;
 
+pub(crate) use answer::read_list;
 pub use answer::{Answer, ListPage, ListedSession};
 pub use call::{Close, Delete, List, Outgoing};
 pub(crate) use elicitation::is_elicitation_answer;
@@ -180,7 +181,7 @@ impl AgentConnection {
         }
         if matches!(method, "session/new" | "session/fork" | "session/load" | "session/resume") {
             self.tools.clear();
-            self.offer(message.result().and_then(|result| self.offered.after_result(result)));
+            self.offer(message.result().and_then(|result| self.offered.after_setup(result)));
         }
         answer::read(self.version, &self.agent, method, message, known.remembers)
     }

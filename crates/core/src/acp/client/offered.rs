@@ -1,7 +1,8 @@
 //! What a session offers at the moment: its modes, its options, its commands, each as the agent last told it.
 //!
 //! A client that comes to a live session is told the same as the one that began it, so every place where an agent
-//! tells any of this is read here: the answers to setup, the updates, and the answers to a change.
+//! tells any of this is read here: the answers to setup, the updates, and the answers to a change. The answer that set
+//! the session up is kept whole beside it, so that what we do not know of it reaches clients too.
 
 use std::borrow::Cow;
 
@@ -20,6 +21,8 @@ pub struct Offered {
     pub config_options: Option<Box<str>>,
     /// `availableCommands`.
     pub commands: Option<Box<str>>,
+    /// The whole result that the session was last set up with, an object.
+    pub setup: Option<Box<str>>,
 }
 
 #[derive(Deserialize)]
@@ -45,8 +48,16 @@ struct UpdateView<'a> {
 }
 
 impl Offered {
-    /// What is offered after the result of `session/new`, `session/load`, `session/resume` or
-    /// `session/set_config_option`; `None` if it tells nothing of it.
+    /// What is offered after the result of `session/new`, `session/fork`, `session/load` or `session/resume`; `None` if
+    /// it is no object.
+    pub(super) fn after_setup(&self, result: &str) -> Option<Self> {
+        let told: Told<'_> = serde_json::from_str(result).ok()?;
+        let setup = result.trim_ascii().starts_with('{').then(|| result.into());
+        let told = self.told(told.modes, told.config_options, told.commands).unwrap_or_else(|| self.clone());
+        Some(Self { setup, ..told })
+    }
+
+    /// The same after the result of `session/set_config_option`; `None` if it tells nothing of it.
     pub(super) fn after_result(&self, result: &str) -> Option<Self> {
         let told: Told<'_> = serde_json::from_str(result).ok()?;
         self.told(told.modes, told.config_options, told.commands)
@@ -63,6 +74,18 @@ impl Offered {
             "available_commands_update" => self.told(None, None, update.commands),
             _ => None,
         }
+    }
+
+    /// The `update` that tells of the change to what is offered then; `None` if there is none to tell.
+    pub(super) fn update_to(&self, then: &Self) -> Option<String> {
+        if then.modes != self.modes {
+            let modes = then.modes.as_deref()?;
+            let mode = &modes[locate(modes, &[Step::Key("currentModeId")])?];
+            return Some(format!(r#"{{"sessionUpdate":"current_mode_update","currentModeId":{mode}}}"#));
+        }
+        let options =
+            then.config_options.as_deref().filter(|_| then.config_options != self.config_options)?;
+        Some(format!(r#"{{"sessionUpdate":"config_option_update","configOptions":{options}}}"#))
     }
 
     /// The same in another mode, whose id is JSON.
@@ -88,6 +111,7 @@ impl Offered {
             modes: newer(modes, &self.modes),
             config_options: newer(config_options, &self.config_options),
             commands: newer(commands, &self.commands),
+            setup: self.setup.clone(),
         })
     }
 }
@@ -98,17 +122,20 @@ mod tests {
 
     fn offered(parts: [Option<&str>; 3]) -> Offered {
         let [modes, config_options, commands] = parts.map(|part| part.map(Into::into));
-        Offered { modes, config_options, commands }
+        Offered { modes, config_options, commands, setup: None }
     }
 
     #[test]
     fn what_was_told_last_is_what_is_offered_byte_for_byte() {
         let update = |text: &str| format!(r#"{{"sessionId":"s","update":{text}}}"#);
         let nothing = Offered::default();
-        let begun = nothing.after_result(
-            r#"{"sessionId":"s","modes":{"currentModeId" : "a","availableModes":[ ]},"configOptions":[1.0]}"#,
-        );
-        let begun = begun.unwrap();
+        let result =
+            r#"{"sessionId":"s","modes":{"currentModeId" : "a","availableModes":[ ]},"configOptions":[1.0]}"#;
+        let set_up = nothing.after_setup(result).unwrap();
+        assert_eq!(set_up.setup.as_deref(), Some(result));
+        assert_eq!(set_up.after_setup("{}").unwrap(), Offered { setup: Some("{}".into()), ..set_up.clone() });
+        assert_eq!(set_up.after_setup("null"), None);
+        let begun = Offered { setup: None, ..set_up };
         let modes = r#"{"currentModeId" : "a","availableModes":[ ]}"#;
         assert_eq!(begun, offered([Some(modes), Some("[1.0]"), None]));
         let cases = [
@@ -133,6 +160,17 @@ mod tests {
         }
         assert_eq!(begun.after_result("null"), None);
         assert_eq!(begun.after_result(r#"{"modes":null}"#), None);
+    }
+
+    #[test]
+    fn a_change_is_told_as_the_agent_would_tell_it() {
+        let before = offered([Some(r#"{"currentModeId" : "a"}"#), Some("[1.0]"), None]);
+        let mode = r#"{"sessionUpdate":"current_mode_update","currentModeId":"b"}"#;
+        assert_eq!(before.update_to(&before.in_mode(r#""b""#).unwrap()).as_deref(), Some(mode));
+        let options = r#"{"sessionUpdate":"config_option_update","configOptions":[ 2]}"#;
+        let after = before.after_result(r#"{"configOptions":[ 2]}"#).unwrap();
+        assert_eq!(before.update_to(&after).as_deref(), Some(options));
+        assert_eq!(before.update_to(&before), None);
     }
 
     #[test]

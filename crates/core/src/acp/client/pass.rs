@@ -4,12 +4,13 @@
 //! the request is made by a value that only an agent with the method gives out.
 
 use crate::machine::PassId;
-use crate::model::{AcpSessionId, AgentError, EventKind};
+use crate::model::{AcpSessionId, AgentError, EventKind, ProtocolVersion};
 use crate::wire::splice::{Step, locate};
 use crate::wire::{Message, RpcId, encode};
 
 use super::super::passing::with_session;
 use super::answer::refusal;
+use super::call::json;
 use super::{AgentConnection, Answer, Outgoing};
 
 /// A method that the agent offers.
@@ -24,6 +25,8 @@ pub(super) struct Passed {
     request: RpcId,
     /// The mode it asks for, as JSON.
     mode: Option<Box<str>>,
+    /// The session it is about, as JSON.
+    session: Box<str>,
 }
 
 impl AgentConnection {
@@ -33,6 +36,9 @@ impl AgentConnection {
             "session/set_mode" => self.offered.modes.is_some(),
             "session/set_config_option" => self.offered.config_options.is_some(),
             "session/fork" => self.capabilities.fork,
+            "session/list" => self.capabilities.sessions.list,
+            "session/delete" => self.capabilities.sessions.delete,
+            "tool_call/cancel" | "terminal/cancel" => self.version == ProtocolVersion::V2,
             // What an extension's method needs, only those who made it know.
             method => method.starts_with('_'),
         };
@@ -49,9 +55,9 @@ impl AgentConnection {
     /// The answer to a client's request, and what is offered after it; `None` if it is none.
     pub(super) fn take_passed(&mut self, id: &RpcId, method: &str, message: &Message) -> Option<Answer> {
         let index = self.passed.iter().position(|passed| passed.request == *id)?;
-        let Passed { pass, mode, .. } = self.passed.swap_remove(index);
+        let Passed { pass, mode, session, .. } = self.passed.swap_remove(index);
         let Some(result) = message.result() else {
-            return Some(Answer::Passed(pass, Err(refusal(&self.agent, method, message, true))));
+            return Some(Answer::Passed(pass, Err(refusal(&self.agent, method, message, true)), None));
         };
         let changed = match (method, mode) {
             ("session/set_mode", Some(mode)) => self.offered.in_mode(&mode),
@@ -59,8 +65,14 @@ impl AgentConnection {
             // Whatever else is answered is about another session, or is not known to us.
             _ => None,
         };
+        // What the agent has told by an update of its own is in force by now.
+        let told = changed.as_ref().filter(|changed| **changed != *self.offered).and_then(|changed| {
+            let update = self.offered.update_to(changed)?;
+            let params = format!(r#"{{"sessionId":{session},"update":{update}}}"#);
+            Some(encode::notification("session/update", &params).into())
+        });
         self.offer(changed);
-        Some(Answer::Passed(pass, Ok(result.into())))
+        Some(Answer::Passed(pass, Ok(result.into()), told))
     }
 }
 
@@ -68,7 +80,12 @@ impl Passing<'_> {
     /// The request, about this session; everything else in it is as the client wrote it.
     pub fn request(self, pass: PassId, session: &AcpSessionId, params: &str) -> Result<Outgoing, AgentError> {
         let Self { connection, method } = self;
-        let Some(params) = with_session(params, session.as_str()) else {
+        let named = match &*method {
+            // These are about all sessions of the agent, or about another one than this.
+            "session/list" | "session/delete" => Some(params.to_owned()),
+            _ => with_session(params, session.as_str()),
+        };
+        let Some(params) = named else {
             let problem = "its params are no object that names one session".to_owned();
             return Err(AgentError::BadRequest { method: method.into_string(), problem });
         };
@@ -83,7 +100,8 @@ impl Passing<'_> {
             Ok(message) => connection.secrets.remove_from_call(message.line(), &method, message.params()),
             Err(_) => None,
         };
-        connection.passed.push(Passed { pass, request: request.clone(), mode });
+        let session = json(session).into();
+        connection.passed.push(Passed { pass, request: request.clone(), mode, session });
         let peer = connection.peer.clone();
         Ok(Outgoing {
             peer,

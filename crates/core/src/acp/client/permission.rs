@@ -9,6 +9,7 @@ use crate::model::ToolKind;
 use crate::wire::encode;
 use crate::wire::splice::{Step, locate};
 
+use super::super::agent::PermissionOutcome;
 use super::{AgentConnection, Outgoing, rpc_id};
 
 /// What the agent wants to do, and the answers it offers.
@@ -56,10 +57,26 @@ impl PermissionRequest {
 
     /// What it means that somebody chose an option; one that was not offered means no.
     pub fn choice(&self, option: &str) -> Permit {
+        self.chosen(option, None)
+    }
+
+    /// The same of a client's whole result, which goes to the agent as it is if it chooses what was offered. One that
+    /// cannot be read means no.
+    pub fn said(&self, result: &Arc<str>) -> Permit {
+        match PermissionOutcome::read(result) {
+            Some(PermissionOutcome::Selected(option)) => self.chosen(&option, Some(result)),
+            Some(PermissionOutcome::Cancelled) => Permit::Cancelled,
+            None => Permit::Reject,
+        }
+    }
+
+    fn chosen(&self, option: &str, said: Option<&Arc<str>>) -> Permit {
         match self.options.iter().find(|(offered, _)| offered == option) {
-            Some((option, kind)) => {
-                Permit::Choose { option: option.as_str().into(), approves: kind.starts_with("allow") }
-            }
+            Some((option, kind)) => Permit::Choose {
+                option: option.as_str().into(),
+                approves: kind.starts_with("allow"),
+                said: said.cloned(),
+            },
             None => Permit::Reject,
         }
     }
@@ -70,6 +87,9 @@ impl PermissionRequest {
             let option = |kind: &&str| self.options.iter().find(|(_, offered)| offered == kind);
             kinds.iter().find_map(option).map(|(option, _)| option.as_str())
         };
+        if let Permit::Choose { said: Some(said), .. } = permit {
+            return said.to_string();
+        }
         let chosen = match permit {
             Permit::Approve => of_kind(&["allow_once", "allow_always"]),
             Permit::Reject => of_kind(&["reject_once", "reject_always"]),
@@ -87,7 +107,13 @@ impl PermissionRequest {
 impl AgentConnection {
     /// The line that answers a permission request.
     pub fn permit(&self, ask: &AskId, request: &PermissionRequest, permit: &Permit) -> Outgoing {
-        Outgoing::response(&self.peer, encode::response(&rpc_id(ask), &request.result(permit)))
+        self.said_by_client(encode::response(&rpc_id(ask), &request.result(permit)))
+    }
+
+    /// A response that may hold what a client said, which is kept without the secrets we know.
+    pub(super) fn said_by_client(&self, line: String) -> Outgoing {
+        let kept = self.secrets.remove_from_json(&line);
+        Outgoing { kept, ..Outgoing::response(&self.peer, line) }
     }
 }
 
@@ -117,6 +143,7 @@ mod tests {
     fn the_narrowest_offered_option_is_chosen() {
         let selected = |id: &str| format!(r#"{{"outcome":{{"optionId":"{id}","outcome":"selected"}}}}"#);
         let cancelled = r#"{"outcome":{"outcome":"cancelled"}}"#.to_owned();
+        let other = r#"{"outcome":{"outcome":"selected","optionId":"not offered"},"_meta":{}}"#;
         let cases = [
             (request("edit", ALL), Permit::Approve, selected("a")),
             (request("edit", ALL), Permit::Reject, selected("r")),
@@ -128,11 +155,22 @@ mod tests {
             (request("edit", ALL), request("edit", ALL).choice("R"), selected("R")),
             (request("edit", ALL), request("edit", ALL).choice("not offered"), selected("r")),
             (request("edit", &[]), request("edit", &[]).choice("a"), cancelled),
+            (request("edit", ALL), request("edit", ALL).said(&other.into()), selected("r")),
+            (request("edit", ALL), request("edit", ALL).said(&"{}".into()), selected("r")),
         ];
         for (request, permit, expected) in cases {
             let parsed = |text: &str| serde_json::from_str::<Value>(text).unwrap();
             assert_eq!(parsed(&request.result(&permit)), parsed(&expected), "{request:?} {permit:?}");
         }
+    }
+
+    #[test]
+    fn what_a_client_said_goes_to_the_agent_byte_for_byte_if_it_chose_what_was_offered() {
+        let said = r#"{"outcome":{"optionId":"R","outcome":"selected","future":1.0e2} ,"_meta":{"why":"x"}}"#;
+        let request = request("edit", ALL);
+        assert_eq!(request.result(&request.said(&said.into())), said);
+        let cancelled = r#"{"outcome":{"outcome":"cancelled"}}"#;
+        assert_eq!(request.result(&request.said(&cancelled.into())), cancelled);
     }
 
     #[test]

@@ -3,13 +3,13 @@
 
 use agent_client_protocol_schema::{v1, v2};
 use serde::Serialize;
-use serde_json::value::RawValue;
 
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentError, McpServer, McpTransport, NamedValue, ProtocolVersion,
 };
 use crate::wire::encode;
 
+use super::super::Besides;
 use super::call::json;
 use super::{AgentConnection, Outgoing};
 
@@ -20,8 +20,8 @@ pub struct SessionPlace<'a> {
     pub cwd: &'a AbsolutePath,
     /// The MCP servers.
     pub mcp_servers: &'a [McpServer],
-    /// The client's `_meta`, a JSON object.
-    pub meta: Option<&'a str>,
+    /// What the client says beside that.
+    pub besides: Option<&'a Besides>,
 }
 
 /// `session/load`, of an agent that advertised it.
@@ -79,24 +79,26 @@ impl AgentConnection {
         for server in place.mcp_servers {
             self.check_transport(server)?;
         }
-        let meta = place.meta.and_then(|meta| serde_json::from_str::<&RawValue>(meta).ok());
+        let besides = place.besides.map(|besides| besides.members(self.version)).unwrap_or_default();
         let cwd = place.cwd;
         let params = match self.version {
             ProtocolVersion::V1 => {
                 let mcp_servers = place.mcp_servers.iter().map(server_v1).collect();
-                json(&SetupParams { session_id, cwd, mcp_servers, replay_from, meta })
+                with(&SetupParams { session_id, cwd, mcp_servers, replay_from }, &besides)
             }
             ProtocolVersion::V2 => {
                 let mcp_servers = place.mcp_servers.iter().filter_map(server_v2).collect();
-                json(&SetupParams { session_id, cwd, mcp_servers, replay_from, meta })
+                with(&SetupParams { session_id, cwd, mcp_servers, replay_from }, &besides)
             }
         };
         let mut outgoing = Outgoing::request(&self.peer, method, &params);
-        if let Some(id) = outgoing.id.as_ref().filter(|_| !place.mcp_servers.is_empty() || meta.is_some()) {
+        if let Some(id) =
+            outgoing.id.as_ref().filter(|_| !place.mcp_servers.is_empty() || !besides.is_empty())
+        {
             // A command's arguments and an address may hold secrets too, so only the names are kept.
             let name = |server: &'_ McpServer| ServerName { name: server.name.clone() };
             let mcp_servers = place.mcp_servers.iter().map(name).collect();
-            let params = json(&SetupParams { session_id, cwd, mcp_servers, replay_from, meta });
+            let params = with(&SetupParams { session_id, cwd, mcp_servers, replay_from }, &besides);
             let kept = encode::request(id, method, &params);
             outgoing.kept = Some(self.secrets.remove_from_json(&kept).unwrap_or(kept));
         }
@@ -149,8 +151,14 @@ struct SetupParams<'a, S> {
     mcp_servers: Vec<S>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replay_from: Option<ReplayFrom>,
-    #[serde(rename = "_meta", skip_serializing_if = "Option::is_none")]
-    meta: Option<&'a RawValue>,
+}
+
+/// Params with what a client says besides, which is members that each come after a comma.
+fn with<S: Serialize>(params: &SetupParams<'_, S>, besides: &str) -> String {
+    let mut text = json(params);
+    // There always is a directory before it.
+    text.insert_str(text.len() - 1, besides);
+    text
 }
 
 #[derive(Clone, Copy, Serialize)]

@@ -108,7 +108,7 @@ impl Rendering {
             (version(event), self.client.protocol) == (ProtocolVersion::V1, ProtocolVersion::V2);
         let has = |word: &str| memchr::memmem::find(event.body.as_bytes(), word.as_bytes()).is_some();
         is_translated
-            && (event.direction, event.kind) == (Direction::FromAgent, EventKind::Update)
+            && event.kind == EventKind::Update
             && (has("current_mode_update") || has("config_option_update"))
     }
 
@@ -183,7 +183,7 @@ impl Rendering {
 
     fn lines(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
         match (event.direction, event.kind) {
-            (Direction::Ours, _) => {
+            (Direction::Ours, EventKind::Fact) => {
                 let settled = self.ends_turn(event);
                 let mut lines = self.settled(event, settled);
                 lines.extend(self.fact(event, is_own, self.with_seq));
@@ -196,7 +196,8 @@ impl Rendering {
                 let settled = self.answered(event);
                 self.settled(event, settled)
             }
-            (Direction::FromAgent, EventKind::Update) => self.update_lines(event),
+            // A change of modes or options is ours to tell where the agent has told only who asked for it.
+            (Direction::FromAgent | Direction::Ours, EventKind::Update) => self.update_lines(event),
             _ => Vec::new(),
         }
     }

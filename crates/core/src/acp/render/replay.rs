@@ -52,7 +52,7 @@ impl Replay {
     /// Takes the next event; the lines that can be told by now.
     pub(crate) fn take(&mut self, event: &Event) -> Vec<String> {
         match (event.direction, event.kind) {
-            (Direction::Ours, _) => {
+            (Direction::Ours, EventKind::Fact) => {
                 self.flush();
                 let settled = self.rendering.ends_turn(event);
                 self.settle(event, settled);
@@ -68,7 +68,8 @@ impl Replay {
                 let settled = self.rendering.answered(event);
                 self.settle(event, settled);
             }
-            (Direction::FromAgent, EventKind::Update) => self.update(event),
+            // A change of modes or options is ours to tell where the agent has told only who asked for it.
+            (Direction::FromAgent | Direction::Ours, EventKind::Update) => self.update(event),
             _ => {}
         }
         std::mem::take(&mut self.out)

@@ -323,6 +323,7 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::SessionReset { announced: true, .. } => "reset, announced",
         Fact::SessionReset { .. } => "reset, in silence",
         Fact::McpServersLeftOut { .. } => "servers left out",
+        Fact::LinesDropped { .. } => "lines dropped",
         Fact::AgentEnded { .. } => "agent ended",
         Fact::Closed {} => "closed",
     }

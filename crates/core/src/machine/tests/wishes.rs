@@ -24,7 +24,7 @@ fn advised(ask: &str, permit: Permit) -> Input {
 }
 
 fn chosen(option: &str, approves: bool) -> Permit {
-    Permit::Choose { option: option.into(), approves }
+    Permit::Choose { option: option.into(), approves, said: None }
 }
 
 fn answered(ask: &str, permit: Permit) -> Effect {

@@ -34,6 +34,7 @@ fn ours(exchanges: &[(&str, bool, &str)]) -> Alignment {
     let exchange = |&(prompt, answered, reply): &(&str, bool, &str)| Exchange {
         prompt: prompt.into(),
         answered,
+        unkept: 0,
         reply: reply.into(),
     };
     Alignment::new(exchanges.iter().map(exchange).collect())

@@ -130,6 +130,7 @@ fn the_exchanges_begin_after_the_last_announced_reset() {
     let exchange = |prompt: &str, answered, reply: &str| Exchange {
         prompt: prompt.into(),
         answered,
+        unkept: 0,
         reply: reply.into(),
     };
     let expected = [exchange("one", true, "1"), exchange("two", false, ""), exchange("elsewhere", true, "")];
@@ -177,4 +178,25 @@ fn a_piece_of_a_tool_calls_content_comes_after_what_it_has() {
     let Some(Entry::Tool(tool)) = fold.conversation.entries().first() else { panic!("a tool call") };
     assert_eq!(serde_json::Value::from(tool.fields.clone()), serde_json::json!({"content": [1, 2]}));
     assert_eq!((tool.first, tool.last), (Seq(2), Seq(4)));
+}
+
+#[test]
+fn a_brief_conversation_has_the_same_exchanges_but_for_the_rest_of_long_replies() {
+    let long = "é".repeat(BRIEF_BYTES);
+    let fold = |conversation: Conversation| {
+        let mut fold = Fold { conversation, turn: None, ..Fold::new() };
+        fold.chunk(MessageKind::User, None, "do it");
+        fold.chunk(MessageKind::Thought, None, &long);
+        fold.tool("t", r#"{"title":"x"}"#);
+        for text in ["well", &long, "done"] {
+            fold.chunk(MessageKind::Agent, None, text);
+        }
+        fold.conversation.exchanges()
+    };
+    let record = || RecordId::new("r").unwrap();
+    let [whole] = &fold(Conversation::new(record()))[..] else { panic!() };
+    let [brief] = &fold(Conversation::brief(record()))[..] else { panic!() };
+    assert_eq!((&brief.prompt, brief.answered, whole.unkept), (&whole.prompt, whole.answered, 0));
+    assert!(whole.reply.starts_with(&brief.reply) && brief.reply.len() <= BRIEF_BYTES);
+    assert_eq!(brief.reply.len() + brief.unkept, whole.reply.len());
 }

@@ -199,6 +199,7 @@ async fn garbage_is_counted_and_remembered_up_to_a_bound_and_never_answered() {
         recent: vec!["ca\u{e9}\u{fffd}".into(), "{\"id\"".into(), "\u{fffd}\u{fffd}".into()],
     };
     assert_eq!(peer.garbage(), expected);
+    assert_eq!(peer.dropped_lines(), 1, "the one that was too long began like a message");
     peer.close().await.unwrap();
     let mut answer = Vec::new();
     far.read_to_end(&mut answer).await.unwrap();

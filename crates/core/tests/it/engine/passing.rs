@@ -1,5 +1,6 @@
 //! Requests of clients that go to the agent beside any turn, and what the session offers meanwhile.
 
+use acpx_core::acp::Besides;
 use acpx_core::engine::Offered;
 
 use super::*;
@@ -18,7 +19,7 @@ fn read(text: &str) -> Value {
 
 /// Modes, options and commands as values.
 fn offered(session: &Session) -> [Value; 3] {
-    let Offered { modes, config_options, commands } = &*session.offered();
+    let Offered { modes, config_options, commands, .. } = &*session.offered();
     [modes, config_options, commands].map(|part| part.as_deref().map_or(Value::Null, read))
 }
 
@@ -170,14 +171,14 @@ async fn the_meta_of_a_client_goes_to_the_agent_with_its_request() {
     let bench = Bench::new();
     let script = faithful(everything());
     let (agent, command) = bench.agent(&script);
-    let meta = |text: &str| Some(Arc::from(text));
-    let new = NewSession { meta: meta(r#"{"a":1.0}"#), ..bench.new_session(agent, Vec::new()) };
+    let meta = |text: &str| Some(Besides::meta(text));
+    let new = NewSession { besides: meta(r#"{"a":1.0}"#), ..bench.new_session(agent, Vec::new()) };
     let session = bench.engine.open(new).await.unwrap();
-    let first = Prompt::text("one").unwrap().with_meta(meta(r#"{"b":[ ]}"#));
+    let first = Prompt::text("one").unwrap().with_besides(meta(r#"{"b":[ ]}"#));
     session.prompt(first).await.unwrap().over().await.unwrap();
     prompt(&session, "two").await;
     session.park().await.unwrap();
-    session.wake(RestoreSession { meta: meta(r#"{"c":null}"#), ..restore() }).await.unwrap();
+    session.wake(RestoreSession { besides: meta(r#"{"c":null}"#), ..restore() }).await.unwrap();
     let metas: Vec<Value> = received(&command)
         .into_iter()
         .filter(|(method, _)| method.starts_with("session/"))

@@ -70,7 +70,7 @@ async fn ours_are_listed_first_and_then_what_the_agent_has_besides_each_once() {
     let rest = editor.call("session/list", next).await.unwrap();
     let theirs = json!({
         "sessionId": "theirs", "cwd": bench.home.path(), "title": "Theirs",
-        "updatedAt": "2026-11-15T00:00:00.000Z",
+        "updatedAt": "2026-11-15T00:00:00Z",
     });
     assert_eq!(rest, json!({ "sessions": [theirs] }));
 
@@ -87,6 +87,8 @@ async fn an_agent_that_cannot_list_or_is_broken_costs_nobody_our_records() {
     let mut editor = bench.editor(&bench.agent(&broken)).await;
     let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
     let made = editor.call("session/new", new).await.unwrap();
+    // While it runs, it is the one that is asked.
+    editor.call("session/close", json!({ "sessionId": made["sessionId"] })).await.unwrap();
     let first = editor.call("session/list", json!({})).await.unwrap();
     assert_eq!(ids(&first), [made["sessionId"].as_str().unwrap()]);
     let rest = editor.call("session/list", json!({ "cursor": first["nextCursor"] })).await.unwrap();
@@ -175,4 +177,81 @@ async fn a_login_that_is_wanted_first_is_said_and_not_hidden() {
     let mut editor = bench.editor(&bench.agent(&script)).await;
     let error = editor.call("session/load", bench.load_params("theirs")).await.unwrap_err();
     assert_eq!(error["code"], -32000);
+}
+
+#[tokio::test]
+async fn an_adopted_session_has_the_title_of_the_agents_list_or_else_its_first_words() {
+    let bench = Bench::new();
+    let argv = bench.agent(&with_history(&bench));
+    let mut editor = bench.editor(&argv).await;
+    let answer = editor.call("session/load", bench.load_params("theirs")).await.unwrap();
+    let how = &answer["_meta"]["acpx"];
+    assert_eq!((&how["created"], &how["awakening"]["by"]), (&json!(false), &json!("session/load")));
+    assert_eq!(bench.record("theirs").await.title.as_deref(), Some("Theirs"));
+
+    let replay = Script::new().user_said("first").user_said(" words").say("yes").user_said("more");
+    let nameless = Script::new()
+        .initialize(json!({ "loadSession": true }))
+        .serve([("session/load", replay.reply(json!({})))]);
+    let mut editor = bench.editor(&bench.agent(&nameless)).await;
+    editor.call("session/load", bench.load_params("nameless")).await.unwrap();
+    assert_eq!(bench.record("nameless").await.title.as_deref(), Some("first words"));
+}
+
+#[tokio::test]
+async fn a_session_is_not_adopted_in_another_directory_than_the_agent_says() {
+    let bench = Bench::new();
+    let argv = bench.agent(&with_history(&bench));
+    let mut editor = bench.editor(&argv).await;
+    let error = editor.call("session/resume", bench.load_params("elsewhere")).await.unwrap_err();
+    assert_eq!((&error["code"], &error["data"]["field"]), (&json!(-32602), &json!("cwd")));
+    assert_eq!(error["data"]["acpx"]["code"], "SESSION_WORKS_ELSEWHERE");
+    assert_eq!(setups(&argv), Vec::<String>::new());
+}
+
+#[tokio::test]
+async fn the_agents_list_is_asked_of_a_process_that_runs_and_not_offered_where_there_is_none() {
+    let bench = Bench::new();
+    let argv = bench.agent(&with_history(&bench));
+    let mut editor = bench.editor(&argv).await;
+    editor.open(&bench).await;
+    let starts = || methods(&argv).iter().filter(|method| *method == "initialize").count();
+    let before = starts();
+    let page = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
+    assert_eq!((ids(&page), starts()), (vec!["theirs", "elsewhere"], before));
+
+    let without = Script::new().initialize(json!({})).serve([("session/new", Script::new())]);
+    let mut editor = bench.editor(&bench.agent(&without)).await;
+    let page = editor.call("session/list", json!({ "cwd": bench.home.path() })).await.unwrap();
+    assert_eq!(page.get("nextCursor"), None, "{page}");
+}
+
+#[tokio::test]
+async fn a_session_that_only_the_agent_has_is_deleted_there_or_never_seen_again() {
+    let bench = Bench::new();
+    let row = json!({ "sessionId": "theirs", "cwd": bench.home.path() });
+    let list = Script::new().reply(json!({ "sessions": [row] }));
+    let able = Script::new()
+        .initialize(json!({ "sessionCapabilities": { "list": {}, "delete": {} } }))
+        .serve([("session/list", list.clone()), ("session/delete", Script::new().reply(json!({})))]);
+    let argv = bench.agent(&able);
+    let mut editor = bench.editor(&argv).await;
+    let theirs = json!({ "sessionId": "theirs" });
+    assert_eq!(editor.call("session/delete", theirs.clone()).await, Ok(json!({})));
+    let deleted: Vec<_> =
+        received(&argv).into_iter().filter(|(method, _)| method == "session/delete").collect();
+    assert_eq!(deleted, [("session/delete".to_owned(), theirs.clone())]);
+
+    let capabilities = json!({ "loadSession": true, "sessionCapabilities": { "list": {} } });
+    let unable = Script::new().initialize(capabilities).serve([("session/list", list)]);
+    let mut editor = bench.editor(&bench.agent(&unable)).await;
+    assert_eq!(editor.call("session/delete", theirs).await, Ok(json!({})));
+    let page = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
+    assert_eq!(ids(&page), Vec::<&str>::new());
+    let error = editor.call("session/load", bench.load_params("theirs")).await.unwrap_err();
+    assert_eq!(error["code"], -32002);
+    // What the agent does not have leaves nothing behind.
+    assert_eq!(editor.call("session/delete", json!({ "sessionId": "nobodys" })).await, Ok(json!({})));
+    let nobodys = acpx_core::model::RecordId::new("nobodys").unwrap();
+    assert_eq!(acpx_core::store::Store::record(&bench.store(), nobodys).await.unwrap(), None);
 }

@@ -34,11 +34,7 @@ impl Bench {
 
     /// An editor that speaks one version of the protocol, and whose agent is asked for another.
     pub(super) async fn speaking(&self, version: u16, of_agent: u16, argv: &[String]) -> Editor {
-        // Somebody has to start the host.
-        let first = self.client().await;
-        let socket = published(&self.place).expect("a host listens").socket;
-        let (source, target) = UnixStream::connect(socket).await.unwrap().into_split();
-        let mut editor = Editor { lines: BufReader::new(source).lines(), target, last_id: 0, version };
+        let mut editor = self.joined(version).await;
         let agent = json!({ "name": "scripted", "argv": argv, "protocol": of_agent });
         let client = json!({ "agent": agent, "environment": environment(), "cwd": self.home.path() });
         let meta = json!({ "acpx": { "client": client } });
@@ -49,6 +45,19 @@ impl Bench {
         params[capabilities] = takes;
         let answer = editor.call("initialize", params).await.unwrap();
         assert_eq!(answer["protocolVersion"], version);
+        editor
+    }
+
+    /// An editor of this version that has not said anything yet.
+    pub(super) async fn joined(&self, version: u16) -> Editor {
+        // Somebody has to start the host.
+        let first = self.client().await;
+        let socket = published(&self.place).expect("a host listens").socket;
+        let (source, target) = UnixStream::connect(socket).await.unwrap().into_split();
+        let mut editor = Editor { lines: BufReader::new(source).lines(), target, last_id: 0, version };
+        // The host has it in before the other one goes.
+        let early = editor.call("session/list", json!({})).await.unwrap_err();
+        assert_eq!(early["code"], -32600);
         first.close().await;
         editor
     }

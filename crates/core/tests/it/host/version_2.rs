@@ -43,9 +43,8 @@ async fn a_client_of_version_2_is_offered_what_works_in_its_own_words() {
     let methods = json!([{ "id": "key", "name": "Key" }]);
     let answer = json!({ "protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": methods });
     let argv = bench.agent(&Script::new().expect("initialize").reply(answer));
-    let mut editor = bench.speaking(2, 1, &argv).await;
     let params = json!({ "protocolVersion": 2, "info": { "name": "editor", "version": "7" } });
-    let nobody = editor.call("initialize", params.clone()).await.unwrap();
+    let nobody = bench.joined(2).await.call("initialize", params.clone()).await.unwrap();
     let session = json!({
         "prompt": { "image": {}, "audio": {}, "embeddedContext": {} },
         "mcp": { "stdio": {}, "http": {} },
@@ -56,6 +55,7 @@ async fn a_client_of_version_2_is_offered_what_works_in_its_own_words() {
     let client = json!({ "agent": { "name": "scripted", "argv": argv }, "cwd": bench.home.path(), "environment": super::environment() });
     let mut params = params;
     params["_meta"]["acpx"]["client"] = client;
+    let mut editor = bench.joined(2).await;
     let answer = editor.call("initialize", params).await.unwrap();
     let session = json!({ "prompt": { "image": {} }, "mcp": { "http": {}, "stdio": {} }, "delete": {} });
     assert_eq!(answer["capabilities"], json!({ "session": session }));

@@ -13,7 +13,9 @@ fn shown(format: Format) -> String {
         )
     };
     let prompt = r#"{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"prompt":[{"type":"text","text":"do\nit"}]}}"#;
+    let initialize = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}"#;
     let events = [
+        (Direction::ToAgent, initialize.to_owned()),
         (Direction::Ours, r#"{"fact":"turn_started","turn":1,"requestId":"q"}"#.to_owned()),
         (Direction::ToAgent, prompt.to_owned()),
         (Direction::FromAgent, update("agent_message_chunk", "well, ")),
@@ -26,7 +28,7 @@ fn shown(format: Format) -> String {
         let mut view = FollowView::new(format, record().identity());
         for (seq, (direction, message)) in (1..).zip(events) {
             let message = RawValue::from_string(message).unwrap();
-            let turn = (seq < 6).then_some(TurnId(1));
+            let turn = (2..7).contains(&seq).then_some(TurnId(1));
             let event = WatchedEvent {
                 seq: Seq(seq),
                 at: at(0),
@@ -58,8 +60,8 @@ fn a_session_for_those_who_want_the_words_alone_has_a_line_for_each_turn() {
 fn a_session_in_json_is_every_event_with_whose_it_is() {
     let out = shown(Format::Json);
     let lines: Vec<&str> = out.lines().collect();
-    assert_eq!(lines.len(), 7);
-    let expected = r#"{"action":"event","acpxRecordId":"r1","acpxSessionId":"s2","seq":1,"at":"2023-11-14T22:13:20.000Z","direction":"ours","turn":1,"message":{"fact":"turn_started","turn":1,"requestId":"q"}}"#;
-    assert_eq!(lines.first(), Some(&expected));
+    assert_eq!(lines.len(), 8);
+    let expected = r#"{"action":"event","acpxRecordId":"r1","acpxSessionId":"s2","seq":2,"at":"2023-11-14T22:13:20.000Z","direction":"ours","turn":1,"message":{"fact":"turn_started","turn":1,"requestId":"q"}}"#;
+    assert_eq!(lines[1], expected);
     assert!(lines.last().is_some_and(|line| !line.contains(r#""turn""#)), "{out}");
 }

@@ -167,6 +167,7 @@ fn what_nobody_asks_for_is_no_reason_to_refuse() {
         session: session("s"),
         blocks: vec![format!(r#"{{{odd},"type":"text","text":"a"}}"#).into()],
         text: "a".into(),
+        unknown: Some(r#""\ud800":1,"x":"\udfff","x":{"x":[]}"#.into()),
         meta: None,
     };
     let read = Call::read("session/prompt", Some(&params), on(&everything()));
@@ -228,6 +229,7 @@ fn a_good_session_new_is_read_whole_with_what_is_unknown_left_alone() {
                 transport: McpTransport::Sse { url: "https://c".into(), headers: vec![] },
             },
         ],
+        unknown: Some(r#""fromTheFuture":[1]"#.into()),
         meta: Some(r#"{"a":1}"#.into()),
     };
     let read = Call::read("session/new", Some(&params.to_string()), on(&everything()));
@@ -238,7 +240,13 @@ fn a_good_session_new_is_read_whole_with_what_is_unknown_left_alone() {
 fn a_malformed_meta_is_tolerated() {
     for meta in [json!(null), json!("x"), json!([1]), json!(7)] {
         let params = json!({ "sessionId": "s", "prompt": [], "_meta": meta });
-        let call = PromptCall { session: session("s"), blocks: vec![], text: String::new(), meta: None };
+        let call = PromptCall {
+            session: session("s"),
+            blocks: vec![],
+            text: String::new(),
+            unknown: None,
+            meta: None,
+        };
         let read = Call::read("session/prompt", Some(&params.to_string()), on(&everything()));
         assert_eq!(read.unwrap(), Call::Prompt(call));
     }
@@ -254,6 +262,7 @@ fn load_needs_the_servers_and_resume_may_leave_them_out() {
         additional_directories: vec![],
         mcp_servers: None,
         replay_from: None,
+        unknown: None,
         meta: None,
     };
     let read = Call::read("session/resume", Some(&params.to_string()), on(&restoring()));
@@ -335,6 +344,7 @@ fn a_prompt_keeps_its_blocks_byte_for_byte() {
             r#"{"text":"b","type":"text"}"#.into(),
         ],
         text: "a\nb".into(),
+        unknown: None,
         meta: None,
     };
     assert_eq!(Call::read("session/prompt", Some(params), on(&restoring())).unwrap(), Call::Prompt(expected));

@@ -8,6 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::{Feature, Offer};
 use crate::acp::agent::setup::{Meta, to_json};
 use crate::model::ProtocolVersion;
+use crate::wire::splice::put;
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -58,10 +59,14 @@ struct SessionV2 {
 impl Offer {
     /// The answer to `initialize` of a client with which this version is spoken.
     pub(in crate::acp::agent) fn answer(&self, version: ProtocolVersion) -> String {
-        match version {
+        let answer = match version {
             ProtocolVersion::V1 => to_json(&self.answer_v1()),
             ProtocolVersion::V2 => to_json(&self.answer_v2()),
-        }
+        };
+        self.passed_on.besides.iter().fold(answer, |answer, (path, value)| {
+            let path: Vec<&str> = path.iter().map(|name| &**name).collect();
+            put(&answer, &path, value).unwrap_or(answer)
+        })
     }
 
     fn answer_v1(&self) -> AnswerV1<'_> {

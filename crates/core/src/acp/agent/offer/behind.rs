@@ -1,5 +1,7 @@
 //! What an agent says of itself, as another one passes it on to its client.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -8,6 +10,7 @@ use super::{Feature, Offer};
 use crate::acp::capabilities::{Capabilities, advertised};
 use crate::acp::translate::{initialize_answer_to_v1, initialize_answer_to_v2};
 use crate::model::ProtocolVersion;
+use crate::wire::splice::{Step, locate};
 
 const NOTHING: &str = "{}";
 
@@ -77,6 +80,7 @@ impl Offer {
         if v1.auth.get("logout").is_some_and(advertised) {
             offer.features.insert(Feature::Logout);
         }
+        offer.passed_on.besides = besides(answer);
         let told: Value = serde_json::from_str(answer).unwrap_or_default();
         if Capabilities::read(spoken, &told).fork {
             offer.features.insert(Feature::Fork);
@@ -89,6 +93,42 @@ impl Offer {
             None => offer,
         }
     }
+}
+
+/// What an answer says beside what is offered: what it has at its root that is not known here, and every `_meta`.
+/// Unknown capabilities are kept back, for what they promise nobody here would do.
+fn besides(answer: &str) -> Vec<(Vec<Box<str>>, Box<str>)> {
+    const ANSWERED: [&str; 6] =
+        ["protocolVersion", "agentCapabilities", "capabilities", "agentInfo", "info", "authMethods"];
+    const META: &str = "_meta";
+    let path = |names: &[&str]| names.iter().map(|&name| name.into()).collect::<Vec<Box<str>>>();
+    let members =
+        |json: &str| serde_json::from_str::<BTreeMap<String, Box<RawValue>>>(json).unwrap_or_default();
+    let mut found = Vec::new();
+    for (name, value) in members(answer) {
+        if name == META {
+            // Ours is put beside what is there.
+            let theirs = members(value.get()).into_iter().filter(|(name, _)| name != "acpx");
+            found.extend(theirs.map(|(name, value)| (path(&[META, &name]), value.get().into())));
+        } else if !ANSWERED.contains(&name.as_str()) {
+            found.push((path(&[&name]), value.get().into()));
+        }
+    }
+    let groups: [&[&str]; 5] = [
+        &["agentCapabilities"],
+        &["agentCapabilities", "sessionCapabilities"],
+        &["agentCapabilities", "auth"],
+        &["capabilities"],
+        &["capabilities", "session"],
+    ];
+    for group in groups {
+        let place: Vec<&str> = group.iter().copied().chain([META]).collect();
+        let steps: Vec<Step<'_>> = place.iter().copied().map(Step::Key).collect();
+        let meta =
+            locate(answer, &steps).and_then(|range| answer.get(range)).filter(|meta| meta.starts_with('{'));
+        found.extend(meta.map(|meta| (path(&place), meta.into())));
+    }
+    found
 }
 
 fn object(given: Option<&RawValue>) -> Option<&RawValue> {
@@ -133,6 +173,35 @@ mod tests {
         let ours = offered("7", ProtocolVersion::V1);
         assert_eq!(ours["agentInfo"], json!({ "name": "acpx", "version": "1" }));
         assert_eq!(ours["agentCapabilities"]["promptCapabilities"]["image"], true);
+    }
+
+    #[test]
+    fn what_an_agent_says_beside_its_capabilities_is_passed_on_and_what_nobody_serves_is_kept_back() {
+        let answer = r#"{"protocolVersion":1,"models":[1.0],"_meta":{"im":1,"acpx":{"theirs":1}},
+            "agentCapabilities":{"_meta":{"cap":1},"futureCap":{},"sessionCapabilities":{"future":{},"_meta":{"s":1}},
+            "auth":{"_meta":{"a":1}}}}"#;
+        let expected = json!({
+            "protocolVersion": 1,
+            "models": [1.0],
+            "agentInfo": { "name": "acpx", "version": "1" },
+            "agentCapabilities": {
+                "loadSession": true,
+                "promptCapabilities": {},
+                "mcpCapabilities": {},
+                "sessionCapabilities": { "_meta": { "s": 1 } },
+                "auth": { "_meta": { "a": 1 } },
+                "_meta": { "cap": 1 },
+            },
+            "authMethods": [],
+            "_meta": { "im": 1 },
+        });
+        assert_eq!(offered(answer, ProtocolVersion::V1), expected);
+        let new = r#"{"protocolVersion":2,"info":{"name":"n","version":"1"},"authMethods":[],"x":1,
+            "capabilities":{"_meta":{"c":1},"future":{},"session":{"_meta":{"s":1},"later":{}}}}"#;
+        let told = offered(new, ProtocolVersion::V2);
+        let capabilities =
+            json!({ "_meta": { "c": 1 }, "session": { "_meta": { "s": 1 }, "prompt": {}, "mcp": {} } });
+        assert_eq!((&told["capabilities"], &told["x"]), (&capabilities, &json!(1)));
     }
 
     #[test]

@@ -84,6 +84,7 @@ impl AgentService for Toy {
             return Err(ParamProblem::new("cursor", "is unknown").into());
         }
         let row = SessionSummary {
+            passed_on: None,
             session: session("kept"),
             cwd: AbsolutePath::new("/w").unwrap(),
             title: Some("Kept".into()),
@@ -108,8 +109,12 @@ impl AgentService for Toy {
         Err(CallError::UnknownSession(session))
     }
 
-    async fn set_mode(&self, call: SetModeCall, _: ClientLink) -> Result<(), CallError> {
-        if call.mode == "ask" { Ok(()) } else { Err(ParamProblem::new("modeId", "is unknown").into()) }
+    async fn set_mode(&self, call: SetModeCall, _: ClientLink) -> Result<String, CallError> {
+        if call.mode == "ask" {
+            Ok("{}".to_owned())
+        } else {
+            Err(ParamProblem::new("modeId", "is unknown").into())
+        }
     }
 
     async fn prompt(
@@ -293,8 +298,8 @@ async fn initialize_answers_version_1_and_what_is_offered_whatever_is_asked() {
         "authMethods": [],
         "agentInfo": { "name": "toy", "version": "0.1" },
     }});
-    let mut client = Client::bare();
     for version in [0, 1, 2, 999] {
+        let mut client = Client::bare();
         assert_eq!(client.call("initialize", json!({ "protocolVersion": version })).await, answer);
     }
 }

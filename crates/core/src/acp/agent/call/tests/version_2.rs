@@ -18,8 +18,13 @@ fn problem(method: &str, params: &Value) -> Value {
 #[test]
 fn servers_may_be_left_out_and_have_a_type() {
     let new = |servers: Value| json!({ "cwd": "/w", "mcpServers": servers });
-    let expected =
-        |mcp_servers| NewCall { cwd: path("/w"), additional_directories: vec![], mcp_servers, meta: None };
+    let expected = |mcp_servers| NewCall {
+        cwd: path("/w"),
+        additional_directories: vec![],
+        mcp_servers,
+        unknown: None,
+        meta: None,
+    };
     let none = Ok(Call::New(expected(vec![])));
     assert_eq!(read("session/new", &json!({ "cwd": "/w" }), &everything()), none);
     assert_eq!(read("session/new", &new(json!(null)), &everything()), none);
@@ -66,6 +71,7 @@ fn a_resume_says_from_where_to_replay_and_null_is_from_nowhere() {
             additional_directories: vec![],
             mcp_servers: Some(vec![]),
             replay_from: replay_from.map(Into::into),
+            unknown: None,
             meta: None,
         }))
     };
@@ -178,6 +184,7 @@ fn a_fork_names_its_session_and_its_place() {
         cwd: path("/w"),
         additional_directories: vec![],
         mcp_servers: vec![],
+        unknown: None,
         meta: None,
     };
     let params = json!({ "sessionId": "s", "cwd": "/w" });

@@ -61,10 +61,10 @@ impl AgentService for Ledger {
         Ok(())
     }
 
-    async fn set_mode(&self, call: SetModeCall, _: ClientLink) -> Result<(), CallError> {
+    async fn set_mode(&self, call: SetModeCall, _: ClientLink) -> Result<String, CallError> {
         self.pass_gate().await;
         self.write(format!("mode {}", call.mode));
-        Ok(())
+        Ok("{}".to_owned())
     }
 
     async fn prompt(

@@ -3,6 +3,7 @@
 use tokio::sync::watch;
 
 use super::*;
+use crate::acp::agent::ClientFacts;
 
 /// Answers each of its methods when it is told to, and leaves when it is told to.
 struct Leaver {
@@ -144,4 +145,30 @@ async fn a_prompt_that_is_left_undone_is_never_answered_as_cancelled() {
     client.peer.close().await.unwrap();
     client.served.await.unwrap();
     assert!(client.incoming.recv().await.is_none());
+}
+
+/// Cannot say what it offers, for it waits for somebody who does not answer.
+struct Mute;
+
+impl AgentService for Mute {
+    async fn offer(&self, _: &ClientFacts, _: Offer) -> Result<Offer, CallError> {
+        std::future::pending().await
+    }
+
+    async fn new_session(&self, _: NewCall, _: ClientLink) -> Result<SessionSetup, CallError> {
+        Ok(SessionSetup::new(session("s1")))
+    }
+
+    async fn prompt(&self, _: PromptCall, _: Cancellation, _: TurnLink) -> Result<PromptAnswer, CallError> {
+        Ok(StopReason::new("end_turn").into())
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_goes_before_it_is_offered_anything_is_not_waited_for() {
+    let ((peer, incoming), (agent, requests)) = memory(Limits::default());
+    peer.request("initialize", r#"{"protocolVersion":1}"#).await.unwrap();
+    peer.close().await.unwrap();
+    serve(agent, requests, Arc::new(Mute), offer(), Duration::from_millis(1)).await;
+    drop(incoming);
 }

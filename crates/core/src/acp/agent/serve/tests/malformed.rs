@@ -7,9 +7,13 @@ use crate::wire::connect;
 
 /// The lines that answer these, which end with a request that is answered last.
 async fn answers(lines: &[&str]) -> Vec<Value> {
+    answers_within(Limits::default(), lines).await
+}
+
+async fn answers_within(limits: Limits, lines: &[&str]) -> Vec<Value> {
     let (ours, theirs) = tokio::io::duplex(64 * 1024);
     let (source, target) = tokio::io::split(theirs);
-    let (peer, incoming) = connect(source, target, Limits::default());
+    let (peer, incoming) = connect(source, target, limits);
     let offer = Offer::new("toy", "0.1", []).up_to(ProtocolVersion::V2);
     let served = tokio::spawn(serve(peer, incoming, Arc::new(Toy::default()), offer, GRACE));
     let (source, mut target) = tokio::io::split(ours);
@@ -54,4 +58,17 @@ async fn other_garbage_is_passed_over_and_ids_come_back_as_they_came() {
         let expected: Value = serde_json::from_str(id).unwrap();
         assert_eq!((&answers[0]["id"], &answers[0]["error"]["code"]), (&expected, &json!(-32600)));
     }
+}
+
+#[tokio::test]
+async fn a_request_that_is_too_long_is_answered_under_the_id_null_and_noise_that_is_too_long_is_not() {
+    let limits = Limits { line_bytes: 100, ..Limits::default() };
+    let long = format!(
+        r#"{{"jsonrpc":"2.0","id":7,"method":"session/list","params":{{"x":"{}"}}}}"#,
+        "x".repeat(100)
+    );
+    let noise = format!("{}\n{long}", "x".repeat(200));
+    let answers = answers_within(limits, &[&long, &noise]).await;
+    let refused = refused("a line that is too long");
+    assert_eq!(answers, [refused.clone(), refused]);
 }

@@ -4,7 +4,7 @@ use serde_json::value::RawValue;
 use tokio::sync::Semaphore;
 
 use super::*;
-use crate::acp::agent::{AskError, ClientFacts, LoginCall, RawSetup, SetOptionCall};
+use crate::acp::agent::{AskError, ClientFacts, LoginCall, SetOptionCall};
 
 /// Inserts prompts as they come, and ends their turns only through the gate.
 struct Switchboard {
@@ -34,11 +34,12 @@ impl AgentService for Switchboard {
 
     async fn new_session(&self, call: NewCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         let mut setup = SessionSetup::new(session("s1"));
-        setup.raw = RawSetup {
-            modes: Some(raw(r#"{"n":1.0e2}"#)),
-            config_options: Some(raw(r#"[{"n":1.50}]"#)),
-            commands: Some(raw("[7]")),
+        let modes = if link.client().protocol == ProtocolVersion::V1 {
+            r#""modes":{"n":1.0e2}"#
+        } else {
+            r#""availableCommands":[7]"#
         };
+        setup.passed_on = Some(format!(r#"{{{modes},"configOptions":[{{"n":1.50}}]}}"#));
         if call.cwd.as_str() == "/ask" {
             let answer = link.ask("elicitation/create", r#"{"message":"?"}"#).await;
             setup.meta.insert(
@@ -78,7 +79,7 @@ impl AgentService for Switchboard {
         Ok(StopReason::new("end_turn").into())
     }
 
-    async fn login(&self, call: LoginCall, _: ClientLink) -> Result<(), CallError> {
+    async fn login(&self, call: LoginCall, _: RpcId, _: ClientLink) -> Result<(), CallError> {
         if call.method == "key" { Ok(()) } else { Err(ParamProblem::new("methodId", "is unknown").into()) }
     }
 

@@ -1,0 +1,90 @@
+//! What an agent tells of a session beside giving it back: its place in the agent's list, and the words it began with.
+
+use crate::acp::client::{ListPage, ListedSession};
+use crate::machine::Input;
+use crate::model::{AbsolutePath, AgentError, ChunkContent, MessageKind, Update};
+use crate::store::real_path_or_written;
+
+use super::Disk;
+use super::perform::Outward;
+use super::task::SessionTask;
+
+/// How much of what a user said first is looked at for a title.
+const FIRST_WORDS_BYTES: usize = 1024;
+/// How many pages of an agent's list are looked through for one session.
+const MAX_PAGES: usize = 20;
+
+impl SessionTask {
+    /// Looks for this session on a page of the agent's list; a list that fails tells nothing.
+    pub(super) fn take_page(&mut self, page: Option<ListPage>) {
+        let Some(ListPage { sessions, next }) = page else { return self.step(Input::Listed(None)) };
+        let wanted = self.machine.lineage().map(|lineage| &lineage.current().session);
+        if let Some(row) = sessions.into_iter().find(|row| Some(&row.session) == wanted) {
+            return self.outward.push(Outward::Found(Box::new(row)));
+        }
+        let list = self.agent.as_ref().and_then(|agent| agent.connection.list());
+        match (next, list) {
+            (Some(cursor), Some(list)) if self.pages < MAX_PAGES => {
+                let cwd = (!self.machine.is_adopting()).then_some(&self.place.cwd);
+                let request = list.request(cwd, Some(&cursor));
+                self.pages += 1;
+                let now = self.now();
+                self.send(now, None, request);
+            }
+            _ => self.step(Input::Listed(None)),
+        }
+    }
+
+    /// Takes what the agent's list says of this session. One that we do not know must be where it is asked for.
+    pub(super) async fn take_found(&mut self, row: ListedSession) {
+        let ListedSession { session, updated_at, title, cwd, .. } = row;
+        if let Some(cwd) = cwd.filter(|_| self.machine.is_adopting())
+            && !is_same_directory(self.shared.disk.clone(), self.place.cwd.clone(), &cwd).await
+        {
+            let agent = self.place.agent.label().to_owned();
+            let error = AgentError::WorksElsewhere { agent, session, cwd };
+            return self.step(Input::SetupImpossible(error));
+        }
+        if let Some(title) = title.filter(|title| !title.trim().is_empty()) {
+            self.keeper.keep_first_title(title);
+        }
+        self.step(Input::Listed(updated_at));
+    }
+
+    /// The first words of a session that we do not know are its title, if the agent has none.
+    pub(super) fn note_first_words(&mut self, update: &Update) {
+        let (pieces, is_user) = match update {
+            Update::Chunk { kind, content, .. } => {
+                (std::slice::from_ref(content), *kind == MessageKind::User)
+            }
+            Update::Message { kind, content, .. } => {
+                (content.as_deref().unwrap_or_default(), *kind == MessageKind::User)
+            }
+            _ => return,
+        };
+        if !is_user {
+            // Whatever the user says after that is no longer the first.
+            self.first_words_end |= !self.first_words.is_empty();
+            return;
+        }
+        for piece in pieces {
+            if let ChunkContent::Text(text) = piece
+                && !self.first_words_end
+                && self.first_words.len() < FIRST_WORDS_BYTES
+            {
+                self.first_words.push_str(&text[..text.floor_char_boundary(FIRST_WORDS_BYTES)]);
+            }
+        }
+    }
+}
+
+/// Whether a text names a directory, however it is written. What is no path says nothing to the contrary.
+async fn is_same_directory(disk: Disk, ours: AbsolutePath, text: &str) -> bool {
+    let Ok(theirs) = AbsolutePath::new(text) else { return true };
+    if theirs == ours {
+        return true;
+    }
+    let path = ours.clone();
+    let look = move || real_path_or_written(theirs) == real_path_or_written(ours);
+    disk.ask(path.as_path(), look).await.unwrap_or(false)
+}

@@ -1,0 +1,208 @@
+//! Between a client and an agent of one version everything goes through as it was said, also what nobody here knows.
+
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use super::Bench;
+use super::editor::Editor;
+use crate::engine::received;
+
+/// What the agent was asked last with this method.
+fn asked(argv: &[String], method: &str) -> Value {
+    let mut asked = received(argv).into_iter().filter(|(name, _)| name == method);
+    asked.next_back().expect("the agent was asked").1
+}
+
+/// What is ours is taken out, to compare the rest whole.
+fn without_ours(mut answer: Value) -> Value {
+    let meta = answer["_meta"].as_object_mut().expect("our answers have a _meta");
+    meta.remove("acpx").expect("ours is there");
+    answer
+}
+
+fn modes(current: &str) -> Value {
+    json!({ "currentModeId": current, "availableModes": [
+        { "id": "ask", "name": "Ask" }, { "id": "code", "name": "Code", "future": 1 },
+    ]})
+}
+
+fn setup() -> Value {
+    json!({ "sessionId": "s1", "modes": modes("ask"), "models": { "x": [1] }, "_meta": { "w": 1 } })
+}
+
+fn script() -> Script {
+    let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
+    let permission = json!({
+        "sessionId": "s1", "toolCall": { "toolCallId": "t", "title": "Edit" },
+        "options": [option("yes", "allow_once"), option("no", "reject_once")],
+    });
+    let prompted = Script::new().request("session/request_permission", permission);
+    Script::new().initialize(json!({ "sessionCapabilities": { "fork": {} } })).serve([
+        ("session/new", Script::new().reply(setup())),
+        ("session/fork", Script::new().reply(json!({ "sessionId": "s2", "_meta": { "f": 1 } }))),
+        ("session/set_mode", Script::new().reply(json!({ "_meta": { "m": 1 } }))),
+        (
+            "session/prompt",
+            prompted.reply(json!({ "stopReason": "weird", "_meta": { "k": 1 }, "future": [1.5] })),
+        ),
+    ])
+}
+
+async fn open(bench: &Bench, editor: &mut Editor) -> (String, Value) {
+    let params = json!({
+        "cwd": bench.home.path(), "mcpServers": [], "systemPrompt": "SP",
+        "_meta": { "mine": 1, "acpx": { "idleMs": 0 } },
+    });
+    let answer = editor.call("session/new", params).await.unwrap();
+    (answer["sessionId"].as_str().unwrap().to_owned(), answer)
+}
+
+#[tokio::test]
+async fn a_session_is_set_up_with_all_that_both_sides_say() {
+    let bench = Bench::new();
+    let argv = bench.agent(&script());
+    let mut editor = bench.editor(&argv).await;
+    let (record, answer) = open(&bench, &mut editor).await;
+    let mut expected = setup();
+    expected["sessionId"] = json!(record);
+    assert_eq!(without_ours(answer), expected);
+    let new = json!({
+        "cwd": bench.home.path(), "mcpServers": [], "systemPrompt": "SP", "_meta": { "mine": 1 },
+    });
+    assert_eq!(asked(&argv, "session/new"), new);
+
+    let mode = json!({ "sessionId": record, "modeId": "code", "_meta": { "q": 1, "acpx": {} }, "future": 2 });
+    assert_eq!(editor.call("session/set_mode", mode).await, Ok(json!({ "_meta": { "m": 1 } })));
+    let set = json!({ "sessionId": "s1", "modeId": "code", "_meta": { "q": 1 }, "future": 2 });
+    assert_eq!(asked(&argv, "session/set_mode"), set);
+
+    // Whoever comes later is told the same, as it stands by now.
+    let mut other = bench.editor(&argv).await;
+    let answer = other.call("session/resume", bench.load_params(&record)).await.unwrap();
+    let later = json!({ "modes": modes("code"), "models": { "x": [1] }, "_meta": { "w": 1 } });
+    assert_eq!(without_ours(answer), later);
+
+    let mut fork = bench.load_params(&record);
+    fork["_meta"] = json!({ "fk": 1 });
+    let answer = editor.call("session/fork", fork).await.unwrap();
+    assert_eq!(answer["_meta"]["f"], 1);
+    assert_eq!(asked(&argv, "session/fork")["_meta"], json!({ "fk": 1 }));
+}
+
+#[tokio::test]
+async fn a_prompt_its_permission_and_its_answer_keep_what_nobody_here_knows() {
+    let bench = Bench::new();
+    let argv = bench.agent(&script());
+    let mut editor = bench.editor(&argv).await;
+    let (record, _) = open(&bench, &mut editor).await;
+    let blocks = json!([{ "type": "text", "text": "x", "future": 1 }]);
+    let params =
+        json!({ "sessionId": record, "prompt": blocks, "extra": { "q": 1 }, "_meta": { "hello": 1 } });
+    let id = editor.ask("session/prompt", params).await;
+    let question = editor.question().await;
+    let said = json!({
+        "outcome": { "outcome": "selected", "optionId": "yes", "_meta": { "note": "because" }, "future": 1 },
+        "_meta": { "top": 1 }, "other": 2,
+    });
+    editor.respond(&question, said.clone()).await;
+    let (answer, _) = editor.answer(id).await;
+    let expected = json!({ "stopReason": "weird", "_meta": { "k": 1 }, "future": [1.5] });
+    assert_eq!(without_ours(answer.unwrap()), expected);
+    assert_eq!(asked(&argv, "answer"), said);
+    let prompt = json!({
+        "sessionId": "s1", "prompt": blocks, "extra": { "q": 1 }, "_meta": { "hello": 1 },
+    });
+    assert_eq!(asked(&argv, "session/prompt"), prompt);
+}
+
+#[tokio::test]
+async fn an_error_of_the_agent_is_the_client_s_error_with_ours_beside_it() {
+    let bench = Bench::new();
+    let error = json!({
+        "code": -32055, "message": "Authentication\nrequired",
+        "data": { "methods": ["x"], "sessionId": "s1" },
+    });
+    let script = Script::new().initialize(json!({})).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().reply_error(error.clone())),
+    ]);
+    let mut editor = bench.editor(&bench.agent(&script)).await;
+    let record = editor.open(&bench).await;
+    let params = super::prompt_params(&record, "x", json!({}));
+    let mut told = editor.call("session/prompt", params).await.unwrap_err();
+    let ours = told["data"].as_object_mut().unwrap().remove("acpx").unwrap();
+    assert_eq!(
+        told,
+        json!({ "code": -32055, "message": "Authentication\nrequired", "data": { "methods": ["x"] } })
+    );
+    assert_eq!((&ours["code"], &ours["acp"]), (&json!("AGENT_REFUSED"), &error));
+    let message = ours["message"].as_str().unwrap();
+    assert!(message.contains("refused session/prompt: Authentication required"), "{message}");
+}
+
+#[tokio::test]
+async fn a_mode_or_option_that_the_session_does_not_have_is_refused_by_its_field_and_changes_nothing() {
+    let bench = Bench::new();
+    let argv = bench.agent(&script());
+    let mut editor = bench.editor(&argv).await;
+    let (record, _) = open(&bench, &mut editor).await;
+    let error =
+        editor.call("session/set_mode", json!({ "sessionId": record, "modeId": "zzz" })).await.unwrap_err();
+    assert_eq!((&error["code"], &error["data"]["field"]), (&json!(-32602), &json!("modeId")));
+    let mut new = bench.speaking(2, 1, &argv).await;
+    new.call("session/resume", bench.load_params(&record)).await.unwrap();
+    for (option, value, field) in [("acpx.mode", "zzz", "value"), ("nope", "x", "configId")] {
+        let params = json!({ "sessionId": record, "configId": option, "type": "id", "value": value });
+        let error = new.call("session/set_config_option", params).await.unwrap_err();
+        assert_eq!((&error["code"], &error["data"]["field"]), (&json!(-32602), &json!(field)), "{error}");
+    }
+    assert!(received(&argv).iter().all(|(method, _)| !method.starts_with("session/set_")));
+}
+
+#[tokio::test]
+async fn what_one_client_sets_the_others_are_told_also_by_an_agent_that_tells_nobody() {
+    let bench = Bench::new();
+    let argv = bench.agent(&script());
+    let mut editor = bench.editor(&argv).await;
+    let (record, _) = open(&bench, &mut editor).await;
+    let mut old = bench.editor(&argv).await;
+    old.call("session/resume", bench.load_params(&record)).await.unwrap();
+    let mut new = bench.speaking(2, 1, &argv).await;
+    new.call("session/resume", bench.load_params(&record)).await.unwrap();
+    let mode = json!({ "sessionId": record, "modeId": "code" });
+    editor.call("session/set_mode", mode).await.unwrap();
+    let told = old.until(|line| line["method"] == "session/update").await;
+    let update = json!({ "sessionUpdate": "current_mode_update", "currentModeId": "code" });
+    assert_eq!(told["params"], json!({ "sessionId": record, "update": update }));
+    let told = new.until(|line| line["params"]["update"]["sessionUpdate"] == "config_option_update").await;
+    assert_eq!(told["params"]["update"]["configOptions"][0]["currentValue"], "code");
+}
+
+#[tokio::test]
+async fn a_login_that_asks_the_user_asks_the_client_that_logs_in() {
+    let bench = Bench::new();
+    let schema = json!({ "type": "object", "properties": {} });
+    let form = json!({ "requestId": 1, "mode": "form", "message": "Who?", "requestedSchema": schema });
+    let answer = json!({
+        "protocolVersion": 1, "agentCapabilities": {}, "authMethods": [{ "id": "key", "name": "Key" }],
+    });
+    let script = Script::new()
+        .expect("initialize")
+        .reply(answer)
+        .expect_as("authenticate", "login")
+        .request("elicitation/create", form.clone())
+        .reply_to("login", json!({}));
+    let argv = bench.agent(&script);
+    let mut editor = bench.editor(&argv).await;
+    let error = editor.call("authenticate", json!({ "methodId": "nope" })).await.unwrap_err();
+    assert_eq!((&error["code"], &error["data"]["field"]), (&json!(-32602), &json!("methodId")));
+    let id = editor.ask("authenticate", json!({ "methodId": "key" })).await;
+    let question = editor.until(|line| line["method"] == "elicitation/create").await;
+    let mut expected = form;
+    expected["requestId"] = json!(id);
+    assert_eq!(question["params"], expected);
+    let said = json!({ "action": "accept", "content": { "name": "I" }, "_meta": { "x": 1 } });
+    editor.respond(&question["id"], said.clone()).await;
+    assert_eq!(editor.answer(id).await.0, Ok(json!({})));
+    assert_eq!(asked(&argv, "answer"), said);
+}
