@@ -127,7 +127,7 @@ impl SessionSetup {
         let meta = self.meta();
         if let Some(given) = &self.passed_on {
             let told = session_id.and_then(|session| put(given, &["sessionId"], &json_string(session)));
-            return with_meta(told.unwrap_or_else(|| given.clone()), meta.unwrap_or_default());
+            return with_meta(told.unwrap_or_else(|| given.clone()), &meta.unwrap_or_default());
         }
         let modes = if version == ProtocolVersion::V1 { self.acp_modes() } else { None };
         to_json(&SetupAnswer { session_id, modes, meta })
@@ -183,8 +183,8 @@ impl SessionSummary {
 }
 
 /// An answer of somebody else's with this in its `_meta`, which keeps what else it has.
-pub(super) fn with_meta(answer: String, meta: Meta) -> String {
-    let Some(whole) = (!meta.is_empty()).then(|| to_json(&meta)) else { return answer };
+fn with_meta(answer: String, meta: &Meta) -> String {
+    let Some(whole) = (!meta.is_empty()).then(|| to_json(meta)) else { return answer };
     let spliced = meta
         .iter()
         .try_fold(answer.clone(), |told, (name, value)| put(&told, &["_meta", name], &value.to_string()));
@@ -218,7 +218,7 @@ impl PromptAnswer {
         let given =
             self.passed_on.as_deref().and_then(|given| put(given, &["stopReason"], &json_string(reason)));
         match given {
-            Some(given) => with_meta(given, self.meta.clone()),
+            Some(given) => with_meta(given, &self.meta),
             None => to_json(&Wire { stop_reason: reason, usage: self.usage(), meta: &self.meta }),
         }
     }
