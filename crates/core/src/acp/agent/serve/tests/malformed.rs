@@ -62,12 +62,12 @@ async fn other_garbage_is_passed_over_and_ids_come_back_as_they_came() {
 
 #[tokio::test]
 async fn a_request_that_is_too_long_is_answered_under_the_id_null_and_noise_that_is_too_long_is_not() {
-    let limits = Limits { line_bytes: 100, ..Limits::default() };
+    let limits = Limits { line_bytes: 400, ..Limits::default() };
     let long = format!(
         r#"{{"jsonrpc":"2.0","id":7,"method":"session/list","params":{{"x":"{}"}}}}"#,
-        "x".repeat(100)
+        "x".repeat(400)
     );
-    let noise = format!("{}\n{long}", "x".repeat(200));
+    let noise = format!("{}\n{long}", "x".repeat(500));
     let answers = answers_within(limits, &[&long, &noise]).await;
     let refused = refused("a line that is too long");
     assert_eq!(answers, [refused.clone(), refused]);
