@@ -99,7 +99,8 @@ impl Connection {
             // Nobody is there to hear the answer.
             return Ok(StopReason::cancelled().into());
         };
-        let passing = self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(end.seq));
+        let passing =
+            self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(end.seq));
         if let Some(passing) = passing {
             passing.await;
         }

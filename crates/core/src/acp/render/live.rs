@@ -171,13 +171,13 @@ impl Rendering {
     /// The lines that tell the next event.
     pub(crate) fn tell(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
         let state = if self.has_states() { self.state.take(event) } else { None };
-        let state = state.map(|state| {
-            let beside = beside(event, self.with_seq || self.state.is_idle());
-            notification(&self.session, &state, &beside)
-        });
         self.heard = Some(event.at);
         let mut lines = self.lines(event, is_own);
-        lines.extend(state);
+        lines.extend(state.map(|state| {
+            // A number is told once; the end of a turn always has its own.
+            let with_seq = self.with_seq && lines.is_empty() || self.state.is_idle();
+            notification(&self.session, &state, &beside(event, with_seq))
+        }));
         lines
     }
 
