@@ -105,7 +105,8 @@ impl Asking {
     }
 
     fn answered(&self, answer: &str, ids: ResultIds) -> Option<PromptResult> {
-        let PromptAnswer { stop_reason, usage, meta } = serde_json::from_str(answer).ok()?;
+        let PromptAnswer { stop_reason, usage, mut meta } = serde_json::from_str(answer).ok()?;
+        let stop_reason = meta.acpx.stop_reason.take().unwrap_or(stop_reason);
         let cancelled = stop_reason == StopReason::cancelled().as_str();
         let status = if cancelled { TurnStatus::Cancelled } else { TurnStatus::Completed };
         let mut result = PromptResult::new(ids, self.request.clone(), status);

@@ -14,8 +14,7 @@ async fn it_offers_what_it_can_and_withholds_what_it_is_told_to() {
         (&all, json!({}), false, true),
     ];
     for (flags, sessions, load, mcp) in table {
-        let mut client = RawClient::start(&home, flags).await;
-        let answer = client.initialize(1).await;
+        let answer = RawClient::silent(1, &home, flags).initialize(1).await;
         let expected = json!({
             "protocolVersion": 1,
             "agentCapabilities": {
@@ -42,6 +41,7 @@ async fn it_offers_what_it_can_and_withholds_what_it_is_told_to() {
             "capabilities": { "session": capabilities },
             "authMethods": [],
         });
+        let mut client = RawClient::silent(2, &home, flags);
         assert_eq!(client.initialize(7).await, json!({ "result": expected }));
         assert!(client.leave().success());
     }

@@ -62,12 +62,17 @@ impl RawClient {
 
     /// A client of this version.
     pub(crate) async fn speaking(version: u16, home: &TempHome, flags: &[&str]) -> Self {
+        let mut client = Self::silent(version, home, flags);
+        client.initialize(version).await;
+        client
+    }
+
+    /// One that has said nothing yet.
+    pub(crate) fn silent(version: u16, home: &TempHome, flags: &[&str]) -> Self {
         let (process, sender, receiver) = DemoProcess::start(home, flags);
         let lines = BufReader::new(receiver).lines();
         let (sender, messages) = (Some(sender), Vec::new());
-        let mut client = Self { process, sender, lines, requests: 0, messages, version };
-        client.initialize(version).await;
-        client
+        Self { process, sender, lines, requests: 0, messages, version }
     }
 
     /// The answer to `initialize`.

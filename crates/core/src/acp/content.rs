@@ -43,10 +43,10 @@ pub fn content(event: &Event) -> Content {
     }
 }
 
+/// The params of a `session/update`, and as much of the update as is looked at.
 #[derive(Deserialize)]
-struct UpdateParams<'a> {
-    #[serde(borrow)]
-    update: UpdateView<'a>,
+pub(in crate::acp) struct UpdateParams<V> {
+    pub(in crate::acp) update: V,
 }
 
 #[derive(Deserialize)]
@@ -70,15 +70,11 @@ pub(super) fn even_null<'a, D: Deserializer<'a>>(source: D) -> Result<Option<&'a
     <&RawValue>::deserialize(source).map(Some)
 }
 
-#[derive(Deserialize)]
-struct RawUpdate<'a> {
-    #[serde(borrow)]
-    update: &'a RawValue,
-}
-
 /// Reads the params of a `session/update` of version 1.
 pub fn update(params: &str) -> Update {
-    let Ok(UpdateParams { update: view }) = serde_json::from_str(params) else { return Update::Unknown };
+    let Ok(UpdateParams::<UpdateView<'_>> { update: view }) = serde_json::from_str(params) else {
+        return Update::Unknown;
+    };
     let chunk = |kind| match view.content {
         Some(content) => {
             let message_id = view.message_id.as_deref().map(Into::into);
@@ -128,7 +124,8 @@ pub(super) fn is_foreign(params: &str, session: &AcpSessionId) -> bool {
 }
 
 fn raw_update(params: &str) -> Box<str> {
-    serde_json::from_str::<RawUpdate<'_>>(params).map_or_else(|_| "{}".into(), |raw| raw.update.get().into())
+    serde_json::from_str::<UpdateParams<&RawValue>>(params)
+        .map_or_else(|_| "{}".into(), |raw| raw.update.get().into())
 }
 
 /// Absent means unchanged, null means cleared.
@@ -185,7 +182,8 @@ impl Block<'_> {
     }
 }
 
-fn chunk_content(content: &RawValue) -> ChunkContent {
+/// A block of content: its text, or the block itself if it is no text.
+pub(super) fn chunk_content(content: &RawValue) -> ChunkContent {
     let text = serde_json::from_str::<Block<'_>>(content.get()).ok().and_then(Block::into_text);
     text.map_or_else(|| ChunkContent::Block(content.get().into()), ChunkContent::Text)
 }

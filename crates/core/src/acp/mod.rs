@@ -21,6 +21,6 @@ pub(crate) use content::carried_block;
 pub use content::{StateUpdate, content, prompt_text, state_update, update, update_v2};
 pub use cursor::Cursor;
 pub use passing::Besides;
-pub(crate) use passing::pass_on_params;
 pub use passing::session_of;
+pub(crate) use passing::{pass_on_params, with_told_calls};
 pub use reading::read as read_error;

@@ -1,5 +1,6 @@
 //! Requests of an agent, passed on to a client: every byte as received but for the session id, which each side has its
-//! own of. And what a client's request says that only its agent understands.
+//! own of, and the id of a tool call that an earlier ACP session of the record had used for another. And what a client's
+//! request says that only its agent understands.
 
 use std::sync::Arc;
 
@@ -11,6 +12,27 @@ use crate::wire::encode::json_string;
 use crate::wire::splice::{Splice, Step, locate, without};
 
 use super::content::even_null;
+
+/// Where a request names the tool call that it is about: a permission of version 1, one of version 2, an elicitation.
+const TOOL_CALLS: [&[Step<'_>]; 3] = [
+    &[Step::Key("toolCall"), Step::Key("toolCallId")],
+    &[Step::Key("subject"), Step::Key("toolCall"), Step::Key("toolCallId")],
+    &[Step::Key("toolCallId")],
+];
+
+/// The params of a request with the id that its tool call is told under, where that is another; ids are JSON.
+pub(crate) fn with_told_calls(params: String, other: impl Fn(&str) -> Option<String>) -> String {
+    let mut splice = Splice::new(&params);
+    let mut is_changed = false;
+    for place in TOOL_CALLS {
+        if let Some(range) = locate(&params, place)
+            && let Some(id) = other(&params[range.clone()])
+        {
+            is_changed |= splice.replace(range, &id).is_ok();
+        }
+    }
+    if is_changed { splice.finish() } else { params }
+}
 
 /// What a client's request says beside what we read of it, for the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -89,6 +111,27 @@ mod tests {
         assert_eq!(pass_on_params(r#"{"sessionId":7}"#, "r").as_deref(), Some(r#"{"sessionId":"r"}"#));
         assert_eq!(pass_on_params("{}", "r"), None);
         assert_eq!(pass_on_params("no JSON", "r"), None);
+    }
+
+    #[test]
+    fn the_tool_call_of_a_request_is_named_as_it_is_told() {
+        let other = |id: &str| (id == r#""t1""#).then(|| r#""t1~2""#.to_owned());
+        let cases = [
+            (
+                r#"{"toolCall":{"toolCallId" : "t1"},"n":1.0}"#,
+                r#"{"toolCall":{"toolCallId" : "t1~2"},"n":1.0}"#,
+            ),
+            (
+                r#"{"subject":{"toolCall":{"toolCallId":"t1"}}}"#,
+                r#"{"subject":{"toolCall":{"toolCallId":"t1~2"}}}"#,
+            ),
+            (r#"{"toolCallId":"t1","message":"t1"}"#, r#"{"toolCallId":"t1~2","message":"t1"}"#),
+            (r#"{"toolCall":{"toolCallId":"t2"}}"#, r#"{"toolCall":{"toolCallId":"t2"}}"#),
+            (r#"{"toolCall":7}"#, r#"{"toolCall":7}"#),
+        ];
+        for (params, expected) in cases {
+            assert_eq!(with_told_calls(params.to_owned(), other), expected);
+        }
     }
 
     #[test]

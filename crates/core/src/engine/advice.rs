@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::machine::AskId;
-use crate::model::ProtocolVersion;
+use crate::model::{LineageIndex, ProtocolVersion, Seq};
 
 /// A question of the agent, put to the turn's client.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(super) struct Asked {
     pub(super) kind: QuestionKind,
     pub(super) params: Arc<str>,
     pub(super) version: ProtocolVersion,
+    pub(super) seq: Seq,
+    pub(super) lineage: LineageIndex,
 }
 
 /// What sort of question it is.
@@ -68,6 +70,16 @@ impl Question {
     /// The version of the protocol that they are in.
     pub fn version(&self) -> ProtocolVersion {
         self.asked.version
+    }
+
+    /// The event that it is, or one soon after it: whoever has been told as far knows what the question is about.
+    pub fn seq(&self) -> Seq {
+        self.asked.seq
+    }
+
+    /// Which of the record's sessions it was asked in.
+    pub fn lineage(&self) -> LineageIndex {
+        self.asked.lineage
     }
 
     /// Waits until nobody wants the answer any more: the turn is over or being cancelled, or the agent has taken the
@@ -143,8 +155,13 @@ mod tests {
         let (advisor, mut asked) = mpsc::channel(1);
         let mut consultations = Consultations::default();
         let ask = |number: &str| AskId(number.into());
-        let question =
-            || Asked { kind: QuestionKind::Permission, params: "{}".into(), version: ProtocolVersion::V1 };
+        let question = || Asked {
+            kind: QuestionKind::Permission,
+            params: "{}".into(),
+            version: ProtocolVersion::V1,
+            seq: Seq::FIRST,
+            lineage: LineageIndex::FIRST,
+        };
         consultations.put(ask("1"), question(), Some(&advisor));
         consultations.put(ask("2"), question(), Some(&advisor));
         assert_eq!(consultations.next().await, (ask("2"), Some(Advice::Reject)));

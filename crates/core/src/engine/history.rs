@@ -31,6 +31,7 @@ impl SessionTask {
         } else {
             brief(&store, &record).await?
         };
+        self.knowledge.remember(conversation.memory());
         Ok((conversation.exchanges(), conversation.spoken_at()))
     }
 }

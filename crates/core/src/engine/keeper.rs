@@ -113,6 +113,16 @@ impl Keeper {
         self.protocol = version;
     }
 
+    /// The last event so far, committed or not.
+    pub(super) fn last(&self) -> Seq {
+        Seq(self.next.0 - 1)
+    }
+
+    /// Which of the record's sessions is in force.
+    pub(super) fn lineage(&self) -> LineageIndex {
+        self.lineage
+    }
+
     /// How many bytes wait to be committed.
     pub(super) fn waiting_bytes(&self) -> usize {
         self.bytes

@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::acp::client::{Answer, Known, Meaning, Outgoing};
 use crate::machine::Permit;
-use crate::model::AgentError;
+use crate::model::{AgentError, LineageIndex, Seq};
 
 use super::advice::{Advisor, Asked, Consultations};
 use super::agent::{self, FailedStart, LiveAgent};
@@ -86,12 +86,14 @@ async fn ask(
                 Meaning::Answer(Answer::Login(answer)) => return Some(answer),
                 Meaning::Elicitation(ask, params) => {
                     let (kind, version) = (QuestionKind::Elicitation, connection.version());
-                    questions.put(ask, Asked { kind, params, version }, advisor);
+                    // It is about no session, and nothing of it is kept.
+                    let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
+                    questions.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
                     continue;
                 }
                 // Nobody is at work here who could be permitted anything.
                 Meaning::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
-                Meaning::Request(ask, method) => connection.refusal(&ask, &method),
+                Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
                 Meaning::Withdrawn(ask) => {
                     questions.withdraw(&ask);
                     connection.elicited(&ask, &Permit::Cancelled)

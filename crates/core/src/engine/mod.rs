@@ -29,6 +29,7 @@ mod found;
 mod history;
 mod holds;
 mod keeper;
+mod knowledge;
 mod login;
 mod metas;
 mod perform;

@@ -13,7 +13,7 @@ use crate::machine::{
 };
 use crate::model::{
     AgentError, Decision, Direction, EventKind, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId,
-    Scope, Timestamp, Turn, TurnId, title_of,
+    Scope, Seq, Timestamp, Turn, TurnId, title_of,
 };
 
 use crate::store::StoreError;
@@ -33,7 +33,8 @@ pub(super) enum Outward {
     Start,
     End,
     Send(Outgoing),
-    Consult(Option<TurnId>, AskId),
+    /// With the last event that was kept: the question is none after it.
+    Consult(Option<TurnId>, AskId, Seq),
     /// The session is in the agent's list.
     Found(Box<ListedSession>),
     Awake(Result<Awakening, Asleep>),
@@ -60,11 +61,16 @@ impl SessionTask {
             let now = self.now();
             let turn = self.machine.current_turn();
             for mut effect in self.machine.handle(now, input) {
-                if let Effect::Fact(fact) = &mut effect {
-                    self.waiters.name_asker(fact);
-                    if matches!(fact, Fact::TurnEnded { .. }) {
-                        self.keep_dropped_lines(now);
+                match &mut effect {
+                    Effect::Fact(fact) => {
+                        self.waiters.name_asker(fact);
+                        if matches!(fact, Fact::TurnEnded { .. }) {
+                            self.keep_dropped_lines(now);
+                        }
+                        self.knowledge.take(self.keeper.last().next(), fact);
                     }
+                    Effect::Awake(Ok(how)) => self.knowledge.awake(*how),
+                    _ => {}
                 }
                 if let Some(effect) = self.keeper.keep_effect(now, effect) {
                     self.gather(now, turn, effect);
@@ -94,7 +100,7 @@ impl SessionTask {
             Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
             Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
-            Effect::Consult(ask) => self.outward.push(Outward::Consult(turn, ask)),
+            Effect::Consult(ask) => self.outward.push(Outward::Consult(turn, ask, self.keeper.last())),
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
@@ -117,7 +123,8 @@ impl SessionTask {
                 }
                 let answer = self.prompted.take().filter(|_| turn == Some(over.id));
                 let dropped_lines = if turn == Some(over.id) { std::mem::take(&mut self.dropped) } else { 0 };
-                self.outward.push(Outward::Over(TurnEnd { turn: over, answer, dropped_lines }));
+                let seq = Some(self.keeper.last());
+                self.outward.push(Outward::Over(TurnEnd { turn: over, seq, answer, dropped_lines }));
             }
             Effect::Passed(pass, answer) => self.outward.push(Outward::Passed(pass, answer)),
             Effect::Parked(parked) => self.outward.push(Outward::Parked(parked)),
@@ -228,14 +235,14 @@ impl SessionTask {
         let answer = match self.asks.remove(ask) {
             Some(Ask::Permission(request)) => agent.connection.permit(ask, &request, permit),
             Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
-            Some(Ask::Other(_)) | None => return,
+            Some(Ask::Refused(_)) | None => return,
         };
         self.send(now, turn, answer);
     }
 
     fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId) {
-        if let (Some(Ask::Other(method)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
-            let answer = agent.connection.refusal(ask, &method);
+        if let (Some(Ask::Refused(error)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
+            let answer = agent.connection.refusal(ask, &error);
             self.send(now, turn, answer);
         }
     }
@@ -274,8 +281,8 @@ impl SessionTask {
                 self.step(Input::Elicitation { ask });
             }
             Meaning::Withdrawn(ask) => self.step(Input::Withdrawn { ask }),
-            Meaning::Request(ask, method) => {
-                self.asks.insert(ask.clone(), Ask::Other(method));
+            Meaning::Refused(ask, error) => {
+                self.asks.insert(ask.clone(), Ask::Refused(error));
                 self.step(Input::Request { ask });
             }
             Meaning::Answer(answer) => self.take_answer(answer),
@@ -350,7 +357,7 @@ impl SessionTask {
             Outward::Start => self.start_agent(),
             Outward::End => self.end_agent(),
             Outward::Send(outgoing) => self.send_now(outgoing).await,
-            Outward::Consult(turn, ask) => self.consult(turn, ask),
+            Outward::Consult(turn, ask, seq) => self.consult(turn, ask, seq),
             Outward::Found(row) => self.take_found(*row).await,
             Outward::Awake(news) => {
                 self.waiters.tell_awake(&news);
@@ -392,15 +399,16 @@ impl SessionTask {
         Ok(())
     }
 
-    fn consult(&mut self, turn: Option<TurnId>, ask: AskId) {
+    fn consult(&mut self, turn: Option<TurnId>, ask: AskId, seq: Seq) {
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
         let (kind, params) = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => (QuestionKind::Permission, request.params().clone()),
             Some(Ask::Elicitation(params)) => (QuestionKind::Elicitation, params.clone()),
-            Some(Ask::Other(_)) | None => return,
+            Some(Ask::Refused(_)) | None => return,
         };
         let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
-        self.consultations.put(ask, Asked { kind, params, version }, advisor);
+        let lineage = self.keeper.lineage();
+        self.consultations.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
     }
 
     /// Takes what a client has said, or that nobody has.
@@ -408,7 +416,7 @@ impl SessionTask {
         let request = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => request,
             Some(Ask::Elicitation(_)) => return self.step(Input::Advised { ask, permit: elicited(advice) }),
-            Some(Ask::Other(_)) | None => return,
+            Some(Ask::Refused(_)) | None => return,
         };
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),

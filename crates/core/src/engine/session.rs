@@ -9,7 +9,8 @@ use tokio::sync::{mpsc, oneshot, watch};
 use crate::acp::client::Offered;
 use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AgentError, McpServer, ProtocolVersion, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn, TurnId,
+    AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn,
+    TurnId,
 };
 use crate::store::{SessionWriter, Store, StoreError};
 
@@ -48,6 +49,10 @@ pub struct SessionStatus {
     pub agent_pid: Option<u32>,
     /// Whether a turn runs or waits.
     pub has_work: bool,
+    /// How much of the conversation the agent remembers, once it has had the session in this process.
+    pub memory: Memory,
+    /// The last turn that began with an agent which had the session anew, and how it had come to it.
+    pub awakened: Option<(TurnId, Awakening)>,
 }
 
 /// What the session's agent has said of itself and offers.
@@ -97,15 +102,18 @@ pub struct TurnTicket {
 pub struct TurnEnd {
     /// The turn as it is kept.
     pub turn: Turn,
+    /// The event that told its end, if that is known.
+    pub seq: Option<Seq>,
     /// The agent's whole answer, where it has just given one: the result of `session/prompt` as it wrote it.
     pub answer: Option<Arc<str>>,
     /// How many lines of the agent were too long to be taken meanwhile.
     pub dropped_lines: u64,
 }
 
-impl From<Turn> for TurnEnd {
-    fn from(turn: Turn) -> Self {
-        Self { turn, answer: None, dropped_lines: 0 }
+impl TurnEnd {
+    /// The end of a turn as it is kept, with the event that told it.
+    pub fn kept(turn: Turn, seq: Option<Seq>) -> Self {
+        Self { turn, seq, answer: None, dropped_lines: 0 }
     }
 }
 
@@ -421,7 +429,7 @@ impl TurnTicket {
         self.end().await.map(|end| end.turn)
     }
 
-    /// Waits likewise, and tells what the agent answered beside what is kept.
+    /// Waits likewise, and tells which event was its end and what the agent answered beside what is kept.
     pub async fn end(self) -> Result<TurnEnd, SessionError> {
         self.over.await.map_err(|_| gone(&self.fate, &self.record))
     }

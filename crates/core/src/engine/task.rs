@@ -20,10 +20,12 @@ use crate::machine::{
 use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
 use crate::store::{SessionWriter, StoreError};
 use crate::tools::Ended;
+use crate::wire::RpcError;
 
 use super::advice::{Advice, Advisor, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
 use super::keeper::{Heir, Keeper};
+use super::knowledge::Knowledge;
 use super::metas::Metas;
 use super::perform::Outward;
 use super::place::Place;
@@ -67,7 +69,8 @@ pub(super) enum Ask {
     Permission(PermissionRequest),
     /// With its params.
     Elicitation(Arc<str>),
-    Other(Box<str>),
+    /// It is not granted, and this is why.
+    Refused(RpcError),
 }
 
 type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<Line>), FailedStart>> + Send>>;
@@ -126,6 +129,8 @@ pub(super) struct SessionTask {
     pub(super) dropped_before: u64,
     /// The conversation so far as text, while a fresh session may need it.
     pub(super) history: Option<String>,
+    /// What is known of the agent's memory.
+    pub(super) knowledge: Knowledge,
     /// What the user said first in a session that is being adopted, and whether that is all of it.
     pub(super) first_words: String,
     pub(super) first_words_end: bool,
@@ -174,6 +179,7 @@ impl SessionTask {
             dropped: 0,
             dropped_before: 0,
             history: None,
+            knowledge: Knowledge::default(),
             first_words: String::new(),
             first_words_end: false,
             pages: 0,

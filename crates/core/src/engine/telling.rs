@@ -24,6 +24,8 @@ impl SessionTask {
             identity,
             agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()),
             has_work: self.machine.has_work(),
+            memory: self.knowledge.memory(),
+            awakened: self.knowledge.awakened(),
         };
         self.tell_offers();
         self.told.status.send_if_modified(|told| {

@@ -2,23 +2,26 @@
 //!
 //! A stream is a follower of the record and a position, so it goes on when the record does, whichever session that is
 //! in. Before a client gets the answer to its prompt, its streams have passed everything the turn said: the answer
-//! never overtakes an update. Nor does an update overtake the answer that tells of its session.
+//! never overtakes an update. Nor does an update overtake the answer that tells of its session, or in version 1 the one
+//! that ends the turn before it.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::json;
-use tokio::sync::watch;
+use tokio::sync::{Mutex, OwnedMutexGuard, watch};
 use tokio::task::JoinHandle;
 
 use crate::acp::agent::ClientLink;
 use crate::acp::offers::as_result;
-use crate::acp::render::Rendering;
-use crate::engine::{Engine, Hold, RecordFollower, RestoreSession, Session};
-use crate::model::{Event, RecordId, RequestId, Seq};
+use crate::acp::render::{CONTENT_EVERY, Rendering};
+use crate::engine::{Engine, Hold, RecordFollower, RestoreSession, Session, SessionError};
+use crate::model::{Event, EventKind, Fact, ProtocolVersion, RecordId, Seq, TurnId};
 use crate::store::{Store, StoreError};
 use crate::wire::WireError;
 
+use super::elicited::Elicited;
+use super::own_prompts::OwnPrompts;
+use super::progress::{Progress, Reporting};
 use super::questions::Seat;
 use super::replaying::{catch_up, teach};
 use super::watched;
@@ -31,57 +34,20 @@ pub(super) struct Attachment {
     /// What the client would start the agent with.
     pub(super) given: RestoreSession,
     /// Its place among those who are asked what the agent asks, if it can be asked.
-    pub(super) seat: Option<Seat>,
+    seat: Option<Seat>,
     /// The prompts that this client has asked and not heard the end of.
     pub(super) own: OwnPrompts,
-    streams: Vec<Stream>,
+    /// What it is told as ACP tells it.
+    updates: Streaming,
+    /// What it is told as it was exchanged.
+    events: Streaming,
 }
 
-/// How a stream tells what happens.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Form {
-    /// As ACP does: updates of the agent.
-    Updates,
-    /// As it was exchanged: every event.
-    Events,
-}
-
-/// The prompts of a client, which it need not be told: it has said them itself.
-#[derive(Debug, Clone, Default)]
-pub(super) struct OwnPrompts(Arc<watch::Sender<HashMap<Box<str>, Stage>>>);
-
-/// How far a prompt has come towards its client.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Stage {
-    /// In version 2 it has no answer yet.
-    Asked,
-    /// It has, or will have none before its end.
-    Answered,
-}
-
-/// One of them. Dropped, it is no more.
-pub(super) struct OwnPrompt {
-    own: OwnPrompts,
-    request: Box<str>,
-}
-
-impl OwnPrompt {
-    /// What is told of its turn need not wait for its answer any more.
-    pub(super) fn answered(&self) {
-        self.own.0.send_modify(|own| {
-            if let Some(stage) = own.get_mut(&self.request) {
-                *stage = Stage::Answered;
-            }
-        });
-    }
-}
-
-impl Drop for OwnPrompt {
-    fn drop(&mut self) {
-        self.own.0.send_modify(|own| {
-            own.remove(&self.request);
-        });
-    }
+/// What a client is told in one form.
+#[derive(Default)]
+struct Streaming {
+    progress: Progress,
+    stream: Option<Stream>,
 }
 
 /// What a stream waits for before it tells anything: the answer that comes first. Dropped, it is open.
@@ -112,13 +78,19 @@ pub(super) struct Updates {
     pub(super) own: OwnPrompts,
     pub(super) store: Arc<dyn Store>,
     pub(super) engine: Engine,
+    pub(super) elicited: Elicited,
 }
 
 /// A stream that runs.
-pub(super) struct Stream {
-    form: Form,
-    passed: watch::Receiver<Seq>,
+struct Stream {
     task: JoinHandle<()>,
+    /// Whoever has it is alone with the client: the stream has it while it tells one event.
+    telling: Arc<Mutex<()>>,
+}
+
+/// Updates that pause. Dropped, they go on where they were.
+pub(super) struct Paused {
+    _alone: OwnedMutexGuard<()>,
 }
 
 impl Gate {
@@ -147,59 +119,96 @@ impl Attachment {
         self.given = given;
     }
 
+    /// The client can be asked from here on, or no more.
+    pub(super) fn sit(&mut self, seat: Option<Seat>) {
+        if let Some(seat) = &seat
+            && !self.updates.runs()
+        {
+            // Whoever waits to ask it waits for the stream that comes now.
+            self.updates.progress = seat.progress().clone();
+        }
+        self.seat = seat;
+    }
+
     /// Whether the client has the record in use.
     pub(super) fn is_in_use(&self) -> bool {
         self.hold.is_some()
     }
 
+    /// How far it has been told the updates.
+    pub(super) fn progress(&self) -> &Progress {
+        &self.updates.progress
+    }
+
     /// Tells the client what happens, unless a stream of this form does already.
     pub(super) fn stream_on(&mut self, telling: Telling<'_>) {
-        let form = telling.how.form();
-        let is_told = |stream: &Stream| stream.form == form && !stream.task.is_finished();
-        if !self.streams.iter().any(is_told) {
+        if !self.streaming(&telling.how).runs() {
             self.stream(telling);
         }
     }
 
     /// Tells the client what happens, in the place of a stream of this form that may run.
     pub(super) fn stream(&mut self, telling: Telling<'_>) {
-        // What is not wanted counts as passed: nobody waits for it.
-        let (told, passed) = watch::channel(Seq(telling.follower.position().0.saturating_sub(1)));
-        let (record, link) = (telling.record.clone(), telling.link.clone());
-        let Telling { how, follower, after, .. } = telling;
-        let form = how.form();
-        let task = tokio::spawn(async move {
-            after.passed().await;
-            run(how, follower, &record, &link, &told).await;
-        });
-        self.take_stream(form);
-        self.streams.push(Stream { form, passed, task });
+        self.streaming(&telling.how).begin(telling);
     }
 
-    /// Takes out the stream of this form, if one runs. It tells nothing more once it is dropped and has ended.
-    pub(super) fn take_stream(&mut self, form: Form) -> Option<Stream> {
-        let taken = self.streams.extract_if(.., |stream| stream.form == form).last();
-        taken.filter(|stream| !stream.task.is_finished())
+    /// Stops telling the client updates, as soon as those of one event are out; `None` if it is told none.
+    pub(super) fn pause(&self) -> Option<impl Future<Output = Paused> + use<>> {
+        let stream = self.updates.stream.as_ref().filter(|_| self.updates.runs())?;
+        let alone = Arc::clone(&stream.telling).lock_owned();
+        Some(async move { Paused { _alone: alone.await } })
     }
 
     /// Lets go of everything, and waits until nothing more is told.
     pub(super) async fn end(self) {
-        let Self { hold, seat, streams, .. } = self;
+        let Self { hold, seat, updates, events, .. } = self;
         drop((hold, seat));
-        for stream in streams {
+        for stream in [updates.stream, events.stream].into_iter().flatten() {
             stream.stop().await;
         }
     }
 
     /// The streams, until they have passed this event: it comes before the answer to what has just been done.
-    pub(super) fn until(&self, last: Option<Seq>) -> Passing {
-        Passing { last, streams: self.streams.iter().map(|stream| stream.passed.clone()).collect() }
+    pub(super) fn until(&self, last: Option<Seq>) -> impl Future<Output = ()> + use<> {
+        let told = [&self.updates, &self.events].map(|streaming| streaming.progress.clone());
+        async move {
+            for progress in told {
+                progress.passed(last).await;
+            }
+        }
+    }
+
+    fn streaming(&mut self, how: &How) -> &mut Streaming {
+        match how {
+            How::Updates(_) => &mut self.updates,
+            How::Events => &mut self.events,
+        }
+    }
+}
+
+impl Streaming {
+    fn runs(&self) -> bool {
+        self.stream.as_ref().is_some_and(|stream| !stream.task.is_finished())
+    }
+
+    fn begin(&mut self, telling: Telling<'_>) {
+        let (record, link) = (telling.record.clone(), telling.link.clone());
+        let Telling { how, follower, after, .. } = telling;
+        // What is not wanted counts as passed: nobody waits for it.
+        let told = self.progress.begin(Seq(follower.position().0.saturating_sub(1)));
+        let alone = Arc::default();
+        let mut telling = Teller { how, record, link, told, telling: Arc::clone(&alone) };
+        let task = tokio::spawn(async move {
+            after.passed().await;
+            telling.run(follower).await;
+        });
+        self.stream = Some(Stream { task, telling: alone });
     }
 }
 
 impl Stream {
     /// Waits until it tells nothing more.
-    pub(super) async fn stop(mut self) {
+    async fn stop(mut self) {
         self.task.abort();
         // However it ended, it has.
         drop((&mut self.task).await);
@@ -213,26 +222,45 @@ impl Drop for Stream {
 }
 
 impl How {
-    fn form(&self) -> Form {
-        match self {
-            Self::Updates(_) => Form::Updates,
-            Self::Events => Form::Events,
+    /// Waits for the answer that comes before what is told next: that a prompt was inserted, or the end of a turn.
+    async fn answered(&self, event: &Event, ended: Option<TurnId>) {
+        let Self::Updates(updates) = self else { return };
+        if let Some(request) = updates.rendering.inserted(event) {
+            updates.own.answered(request).await;
+        }
+        if let Some(turn) = ended {
+            updates.own.ended(turn).await;
         }
     }
 
-    /// Waits for the answer to a prompt whose client is told next what came of it.
-    async fn answered(&self, event: &Event) {
-        if let Self::Updates(updates) = self
-            && let Some(request) = updates.rendering.inserted(event)
-        {
-            updates.own.answered(request).await;
+    /// The turn that ends with an event, if its client is answered then; one of its own that begins is noted.
+    fn ended(&self, event: &Event, protocol: ProtocolVersion) -> Option<TurnId> {
+        let Self::Updates(updates) = self else { return None };
+        if event.kind != EventKind::Fact || protocol != ProtocolVersion::V1 {
+            return None;
+        }
+        match Fact::from_body(&event.body)? {
+            Fact::TurnStarted { turn, request_id, .. } => {
+                updates.own.is_turn(&request_id, TurnId(turn));
+                None
+            }
+            Fact::TurnEnded { turn, .. } => Some(TurnId(turn)),
+            _ => None,
         }
     }
 
     /// What is told when no event is at hand.
-    fn pause(&mut self) -> Option<String> {
+    fn pause(&mut self) -> Vec<String> {
         match self {
             Self::Updates(updates) => updates.rendering.pause(),
+            Self::Events => Vec::new(),
+        }
+    }
+
+    /// What is told if no event comes for a while, if there is anything.
+    fn owed(&mut self) -> Option<&mut Rendering> {
+        match self {
+            Self::Updates(updates) => Some(&mut updates.rendering).filter(|rendering| rendering.owes()),
             Self::Events => None,
         }
     }
@@ -261,78 +289,72 @@ impl Updates {
         {
             self.rendering.offers(&as_result(&session.offered()));
         }
-        Ok(self.rendering.tell(event, &|request| self.own.has(request)))
+        let mut lines = self.rendering.tell(event, &|request| self.own.has(request));
+        lines.extend(self.elicited.completed(record, event));
+        Ok(lines)
     }
 }
 
-impl OwnPrompts {
-    /// A prompt of the client, from before anybody can be told of it until the client has heard its end.
-    pub(super) fn add(&self, request: &RequestId) -> OwnPrompt {
-        self.0.send_modify(|own| {
-            own.insert(request.as_str().into(), Stage::Asked);
-        });
-        OwnPrompt { own: self.clone(), request: request.as_str().into() }
-    }
-
-    fn has(&self, request: &str) -> bool {
-        self.0.borrow().contains_key(request)
-    }
-
-    /// Waits until a prompt has its answer.
-    async fn answered(&self, request: &str) {
-        let is_answered = |own: &HashMap<_, _>| own.get(request) != Some(&Stage::Asked);
-        // The prompts are there as long as whoever waits.
-        drop(self.0.subscribe().wait_for(is_answered).await);
-    }
+/// What tells a client one record.
+struct Teller {
+    how: How,
+    record: RecordId,
+    link: ClientLink,
+    told: Reporting,
+    telling: Arc<Mutex<()>>,
 }
 
-/// Tells events until there are none, or nobody to tell. A watch that ends says so.
-async fn run(
-    mut how: How,
-    mut follower: RecordFollower,
-    record: &RecordId,
-    link: &ClientLink,
-    told: &watch::Sender<Seq>,
-) {
-    // A store that cannot be read ends the stream: the client's next request hears of it.
-    if let How::Updates(updates) = &mut how
-        && updates.catch_up(record, follower.position()).await.is_err()
-    {
-        return;
-    }
-    while let Ok(Some(event)) = follower.next().await {
-        let Ok(mut lines) = how.lines(record, &event).await else { return };
-        if !follower.has_ready() {
-            lines.extend(how.pause());
-        }
-        if pass_on(lines, link).await.is_err() {
+impl Teller {
+    /// Tells events until there are none, or nobody to tell. A watch that ends says so.
+    async fn run(&mut self, mut follower: RecordFollower) {
+        // A store that cannot be read ends the stream: the client's next request hears of it.
+        if let How::Updates(updates) = &mut self.how
+            && updates.catch_up(&self.record, follower.position()).await.is_err()
+        {
             return;
         }
-        how.answered(&event).await;
-        // Whoever waits for an event waits for the last of those that were kept together.
-        if !follower.has_ready() {
-            told.send_replace(event.seq);
+        let protocol = self.link.client().protocol;
+        while let Ok(Some(event)) = self.next(&mut follower).await {
+            let has_more = follower.has_ready();
+            if self.tell(&event, has_more).await.is_none() {
+                return;
+            }
+            let ended = self.how.ended(&event, protocol);
+            // Mostly nobody waits, or whoever does waits for the last of those that were kept together.
+            if !has_more || ended.is_some() || self.told.is_awaited() {
+                self.told.told(event.seq);
+            }
+            self.how.answered(&event, ended).await;
+        }
+        if matches!(self.how, How::Events) {
+            let params = json!({ "sessionId": self.record, "from": follower.position().0 });
+            // A client that is gone does not miss it.
+            drop(self.link.notify(watched::ENDED, &params.to_string()).await);
         }
     }
-    if how.form() == Form::Events {
-        let params = json!({ "sessionId": record, "from": follower.position().0 });
-        // A client that is gone does not miss it.
-        drop(link.notify(watched::ENDED, &params.to_string()).await);
-    }
-}
 
-/// Streams that have yet to reach an event.
-pub(super) struct Passing {
-    last: Option<Seq>,
-    streams: Vec<watch::Receiver<Seq>>,
-}
-
-impl Passing {
-    /// Waits until they have. One that has ended passes nothing more, and is not waited for.
-    pub(super) async fn done(mut self) {
-        for stream in &mut self.streams {
-            drop(stream.wait_for(|passed| Some(*passed) >= self.last).await);
+    /// The next event. What is held back for others to come with it is told if none comes for a while.
+    async fn next(&mut self, follower: &mut RecordFollower) -> Result<Option<Event>, SessionError> {
+        if let Some(rendering) = self.how.owed() {
+            if let Ok(next) = tokio::time::timeout(CONTENT_EVERY, follower.next()).await {
+                return next;
+            }
+            let _alone = self.telling.lock().await;
+            if pass_on(rendering.settle(), &self.link).await.is_err() {
+                return Ok(None);
+            }
         }
+        follower.next().await
+    }
+
+    /// Tells one event, alone with the client; `None` if that cannot be.
+    async fn tell(&mut self, event: &Event, has_more: bool) -> Option<()> {
+        let _alone = self.telling.lock().await;
+        let mut lines = self.how.lines(&self.record, event).await.ok()?;
+        if !has_more {
+            lines.extend(self.how.pause());
+        }
+        pass_on(lines, &self.link).await.ok()
     }
 }
 

@@ -26,12 +26,13 @@ use crate::wire::RpcId;
 use super::Host;
 use super::attachment::{Attachment, Gate, Gated, How, Telling, Updates};
 use super::defaults::Defaults;
+use super::elicited::Elicited;
 use super::fault;
 use super::list;
 use super::meta::{ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
 use super::opening::Opened;
 use super::passed;
-use super::questions::{ConnectionId, Seat};
+use super::questions::{ConnectionId, Seat, Somebody};
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -44,6 +45,7 @@ pub(super) struct Connection {
     pub(super) elsewhere: OnceLock<ElsewhereMeta>,
     pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
+    elicited: Elicited,
 }
 
 /// What every host offers. What a given agent cannot take, the session says when it comes to it.
@@ -73,7 +75,8 @@ impl Connection {
     pub(super) fn new(host: Arc<Host>, started_inside: bool) -> Self {
         let number = host.next_connection();
         let (elsewhere, defaults) = (OnceLock::new(), Defaults::default());
-        Self { host, number, started_inside, elsewhere, defaults, attached: Mutex::default() }
+        let (attached, elicited) = (Mutex::default(), Elicited::default());
+        Self { host, number, started_inside, elsewhere, defaults, attached, elicited }
     }
 
     /// The session of a record that this client has in use, and what it would start its agent with. A record that was
@@ -112,8 +115,8 @@ impl Connection {
     ) -> How {
         let rendering = Rendering::new(record, link.client()).with_seq(with_seq);
         let (own, store) = (attachment.own.clone(), Arc::clone(&self.host.store));
-        let engine = self.host.engine.clone();
-        How::Updates(Box::new(Updates { rendering, own, store, engine }))
+        let (engine, elicited) = (self.host.engine.clone(), self.elicited.clone());
+        How::Updates(Box::new(Updates { rendering, own, store, engine, elicited }))
     }
 
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
@@ -151,7 +154,18 @@ impl Connection {
     /// updates, and that no agent has started.
     pub(super) fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
         let can_be_asked = !self.is_confined() && !start.without_updates;
-        can_be_asked.then(|| self.host.askable.sit(record, self.number, link))
+        can_be_asked.then(|| self.host.askable.sit(record, self.somebody(record, link)))
+    }
+
+    /// This client, as one that is asked about a record.
+    pub(super) fn somebody(&self, record: &RecordId, link: &ClientLink) -> Somebody {
+        let progress = self.attachments().get(record).map(|attachment| attachment.progress().clone());
+        Somebody {
+            connection: self.number,
+            link: link.clone(),
+            progress: progress.unwrap_or_default(),
+            elicited: self.elicited.clone(),
+        }
     }
 
     /// Whoever can be asked is also asked about turns whose own client has not come back.
@@ -186,15 +200,17 @@ impl Connection {
             setup.agent_session = opened.session.identity().and_then(|identity| identity.agent_session);
             setup.meta = acpx_meta(&meta);
         }
-        let Opened { session, hold: _hold, seat, unclaimed, given, from, updates, with_seq, .. } = opened;
+        let Opened { session, hold: _hold, seat, unclaimed, given, from, updates, with_seq, paused, .. } =
+            opened;
         let record = session.record_id();
         let mut attachments = self.attachments();
         let attachment = attachments.entry(record.clone()).or_default();
         attachment.hold(&session, given);
-        attachment.seat = seat;
-        if updates {
+        attachment.sit(seat);
+        if updates || paused.is_some() {
             let how = self.updates(record, attachment, link, with_seq);
-            attachment.stream_on(self.telling(how, record, from, gate.wait(), link));
+            let telling = self.telling(how, record, from, gate.wait(), link);
+            if paused.is_some() { attachment.stream(telling) } else { attachment.stream_on(telling) }
         }
         setup.once_told = Some(Box::new(move || {
             if let Some(unclaimed) = unclaimed {
@@ -236,11 +252,10 @@ impl AgentService for Connection {
         self.pass_stop(call).await
     }
 
-    /// A client of version 2 sees what the session does, whoever asked for it, and what it sees it can stop. One of
-    /// version 1 only knows of its own turns.
-    async fn cancel_others(&self, session: AcpSessionId, link: ClientLink) {
-        if link.client().protocol == ProtocolVersion::V2
-            && self.may_use(&record_of(&session)).await.is_ok()
+    /// A client sees what the session does, whoever asked for it, and what it sees it can stop: nobody else may be left
+    /// who could.
+    async fn cancel_others(&self, session: AcpSessionId, _link: ClientLink) {
+        if self.may_use(&record_of(&session)).await.is_ok()
             && let Ok(Some(session)) = self.host.engine.running(&record_of(&session)).await
             && session.status().has_work
         {

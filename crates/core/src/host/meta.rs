@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::ProtocolVersion;
+use crate::model::{ProtocolVersion, Verdict};
 
 mod conversions;
 
@@ -277,6 +277,9 @@ pub struct SessionMeta {
     /// How the session came to be live.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub awakening: Option<AwakeningMeta>,
+    /// What the agent remembers, if that is less than the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryMeta>,
     /// What became of the MCP servers that this request named; absent if the agent has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_servers: Option<ServersMeta>,
@@ -308,12 +311,29 @@ pub struct ListMeta {
 pub struct AwakeningMeta {
     /// `live`, `created`, `fresh`, or the protocol's method that restored it.
     pub by: String,
+    /// How what the agent replayed compares with what is kept, if it replayed anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replay: Option<Verdict>,
     /// Why a fresh session took over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
     /// Whether something was forgotten by that, so that a person must be told.
     #[serde(default, skip_serializing_if = "is_false")]
     pub announced: bool,
+}
+
+/// What an agent remembers of a conversation, where that is less than all of it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MemoryMeta {
+    /// `fresh`, `shorter` or `different`.
+    pub how: String,
+    /// Of a fresh session, the first event that it can know of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub from: Option<u64>,
+    /// Why a fresh session took over.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
 }
 
 /// In the answer to `session/prompt`.
@@ -334,9 +354,18 @@ pub struct TurnMeta {
     pub approved: u32,
     /// See above.
     pub rejected: u32,
+    /// How the session came to be live before this turn, if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awakening: Option<AwakeningMeta>,
+    /// What the agent remembers, if that is less than the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryMeta>,
     /// The record's last event when the turn was over: whoever follows goes on after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+    /// Why the agent stopped, where version 1 has no word for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stop_reason: Option<String>,
     /// How many lines of the agent were longer than a line may be, and are lost.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub dropped_lines: u64,
@@ -350,6 +379,12 @@ pub struct InsertedMeta {
     pub turn: u64,
     /// The client's name for the prompt.
     pub request_id: String,
+    /// How the session came to be live before this turn, if it was not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub awakening: Option<AwakeningMeta>,
+    /// What the agent remembers, if that is less than the conversation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub memory: Option<MemoryMeta>,
 }
 
 /// A text of the operating system: almost always Unicode, and otherwise bytes.

@@ -11,6 +11,7 @@ mod coming_back;
 mod connection;
 mod defaults;
 mod door;
+mod elicited;
 mod elsewhere;
 mod error;
 mod fault;
@@ -22,8 +23,10 @@ pub mod meta;
 mod methods;
 mod offering;
 mod opening;
+mod own_prompts;
 mod passed;
 mod place;
+mod progress;
 mod questions;
 mod replaying;
 mod run;
@@ -174,7 +177,8 @@ impl Host {
 
     /// A way for questions about a record to those who can be asked, first of all to the client of the turn.
     fn advisor(&self, record: &RecordId, own: Option<TurnClient>) -> mpsc::Sender<Question> {
-        let (advisor, routing) = questions::route(Arc::clone(&self.askable), record.clone(), own);
+        let (advisor, routing) =
+            questions::route(Arc::clone(&self.askable), Arc::clone(&self.store), record.clone(), own);
         self.works.see_through(routing);
         advisor
     }

@@ -14,9 +14,10 @@ use crate::model::{AbsolutePath, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
 
 use super::Host;
+use super::attachment::Paused;
 use super::connection::problem;
 use super::fault;
-use super::meta::{ServersMeta, SessionMeta, ShellMeta};
+use super::meta::{MemoryMeta, ServersMeta, SessionMeta, ShellMeta};
 use super::questions::Seat;
 
 /// A session that was made or brought back.
@@ -41,6 +42,8 @@ pub(super) struct Opened {
     pub(super) updates: bool,
     /// Whether each of them says which event it is.
     pub(super) with_seq: bool,
+    /// Those that pause for it: they begin anew.
+    pub(super) paused: Option<Paused>,
 }
 
 impl Opened {
@@ -64,6 +67,7 @@ impl Opened {
             from: session.last_seq().map_or(Seq::FIRST, Seq::next),
             updates: true,
             with_seq: false,
+            paused: None,
             session,
         }
     }
@@ -82,6 +86,7 @@ impl Opened {
             created: self.created,
             replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
             awakening: self.how.map(Into::into),
+            memory: MemoryMeta::of(self.session.status().memory),
             mcp_servers: self.servers,
             seq: (self.from > Seq::FIRST).then(|| self.from.0 - 1),
         })

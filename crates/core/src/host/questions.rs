@@ -14,14 +14,19 @@ use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::acp::agent::{AskError, ClientLink, PermissionOutcome};
-use crate::acp::pass_on_params;
 use crate::acp::translate::{
     elicitation_answer_to_v1, elicitation_to_v2, permission_to_v1, permission_to_v2,
 };
+use crate::acp::{pass_on_params, with_told_calls};
 use crate::engine::{Advice, Question, QuestionKind};
-use crate::model::{ProtocolVersion, RecordId};
+use crate::model::{LineageIndex, ProtocolVersion, RecordId};
+use crate::store::Store;
 use crate::wire::splice::{Step, locate, put};
 use crate::wire::{RpcId, WireError};
+
+use super::elicited::Elicited;
+use super::progress::Progress;
+use super::replaying::KeptEvents;
 
 /// How many questions of one turn may be open, and as many again may wait for that.
 const QUESTIONS: usize = 16;
@@ -32,9 +37,22 @@ const UNNAMED_CALL: &str = "acpx.permission";
 /// The clients that can be asked about each record.
 #[derive(Debug, Default)]
 pub(super) struct Askable {
-    seats: Mutex<HashMap<RecordId, Vec<(ConnectionId, ClientLink)>>>,
+    seats: Mutex<Seats>,
     /// Changes whenever a client comes or goes.
     changed: watch::Sender<()>,
+}
+
+type Seats = HashMap<RecordId, Vec<Somebody>>;
+
+/// A client that can be asked.
+#[derive(Debug, Clone)]
+pub(super) struct Somebody {
+    pub(super) connection: ConnectionId,
+    pub(super) link: ClientLink,
+    /// How far it has been told what the question may be about.
+    pub(super) progress: Progress,
+    /// What it was asked that is completed elsewhere.
+    pub(super) elicited: Elicited,
 }
 
 /// Which connection it is.
@@ -47,6 +65,7 @@ pub(super) struct Seat {
     askable: Arc<Askable>,
     record: RecordId,
     connection: ConnectionId,
+    progress: Progress,
 }
 
 /// That the client of a turn waits for it. Dropped, it no longer does.
@@ -56,8 +75,7 @@ pub(super) struct Presence(watch::Sender<()>);
 /// The client of a turn, as long as it waits for it.
 #[derive(Debug, Clone)]
 pub(super) struct TurnClient {
-    connection: ConnectionId,
-    link: ClientLink,
+    client: Somebody,
     presence: watch::Receiver<()>,
 }
 
@@ -80,42 +98,45 @@ enum Said {
 }
 
 impl Askable {
-    /// Gives a client a place among those that are asked about a record.
-    pub(super) fn sit(
-        self: &Arc<Self>,
-        record: &RecordId,
-        connection: ConnectionId,
-        link: &ClientLink,
-    ) -> Seat {
-        let mut seats = self.seats();
-        let here = seats.entry(record.clone()).or_default();
-        here.push((connection, link.clone()));
-        drop(seats);
+    /// Gives a client a place among those that are asked about a record. It is about to be told what happens there, if
+    /// it is not already, and is asked after that.
+    pub(super) fn sit(self: &Arc<Self>, record: &RecordId, client: Somebody) -> Seat {
+        let (connection, progress) = (client.connection, client.progress.clone());
+        progress.expect();
+        self.seats().entry(record.clone()).or_default().push(client);
         self.changed.send_replace(());
-        Seat { askable: Arc::clone(self), record: record.clone(), connection }
+        Seat { askable: Arc::clone(self), record: record.clone(), connection, progress }
     }
 
     /// Whether anybody but this one can be asked about a record.
     pub(super) fn has_others(&self, record: &RecordId, than: ConnectionId) -> bool {
-        self.of(record).iter().any(|(connection, _)| *connection != than)
+        self.of(record).iter().any(|client| client.connection != than)
     }
 
-    fn of(&self, record: &RecordId) -> Vec<(ConnectionId, ClientLink)> {
+    fn of(&self, record: &RecordId) -> Vec<Somebody> {
         self.seats().get(record).cloned().unwrap_or_default()
     }
 
-    fn seats(&self) -> MutexGuard<'_, HashMap<RecordId, Vec<(ConnectionId, ClientLink)>>> {
+    fn seats(&self) -> MutexGuard<'_, Seats> {
         // Nothing panics while it holds the lock, and every step leaves the map whole.
         self.seats.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
+impl Seat {
+    /// How far its client has been told what happens.
+    pub(super) fn progress(&self) -> &Progress {
+        &self.progress
+    }
+}
+
 impl Drop for Seat {
     fn drop(&mut self) {
+        self.progress.expect_nothing();
         let mut seats = self.askable.seats();
         if let Some(here) = seats.get_mut(&self.record) {
             // A client that loads a record again has two for a moment.
-            if let Some(index) = here.iter().position(|(connection, _)| *connection == self.connection) {
+            if let Some(index) = here.iter().position(|client| client.connection == self.connection) {
                 here.swap_remove(index);
             }
             if here.is_empty() {
@@ -129,8 +150,8 @@ impl Drop for Seat {
 
 impl Presence {
     /// The client that is present.
-    pub(super) fn of(&self, connection: ConnectionId, link: &ClientLink) -> TurnClient {
-        TurnClient { connection, link: link.clone(), presence: self.0.subscribe() }
+    pub(super) fn of(&self, client: Somebody) -> TurnClient {
+        TurnClient { client, presence: self.0.subscribe() }
     }
 }
 
@@ -148,6 +169,7 @@ impl TurnClient {
 /// A way for questions about a record, and what sees to it that they are answered until there can be no more.
 pub(super) fn route(
     askable: Arc<Askable>,
+    store: Arc<dyn Store>,
     record: RecordId,
     own: Option<TurnClient>,
 ) -> (mpsc::Sender<Question>, impl Future<Output = ()> + Send + 'static) {
@@ -159,8 +181,8 @@ pub(super) fn route(
             tokio::select! {
                 question = asked.recv(), if !is_over && open.len() < QUESTIONS => match question {
                     Some(question) => {
-                        let (askable, record, own) = (Arc::clone(&askable), record.clone(), own.clone());
-                        open.spawn(settle(question, askable, record, own));
+                        let (askable, store) = (Arc::clone(&askable), Arc::clone(&store));
+                        open.spawn(settle(question, askable, store, record.clone(), own.clone()));
                     }
                     None => is_over = true,
                 },
@@ -175,14 +197,16 @@ pub(super) fn route(
 async fn settle(
     mut question: Question,
     askable: Arc<Askable>,
+    store: Arc<dyn Store>,
     record: RecordId,
     mut own: Option<TurnClient>,
 ) {
-    let Some(params) = pass_on_params(question.params(), record.as_str()) else {
+    let Some(params) = told_params(&question, &store, &record).await else {
         return question.answer(Advice::Reject);
     };
-    let asked = Arc::new(Asked { kind: question.kind(), version: question.version(), params });
-    own = own.filter(|own| asked.can_be_put_to(&own.link));
+    let (kind, version, seq) = (question.kind(), question.version(), question.seq());
+    let asked = Arc::new(Asked { kind, version, params });
+    own = own.filter(|own| asked.can_be_put_to(&own.client.link));
     let mut changed = askable.changed.subscribe();
     let mut put_to = HashMap::<ConnectionId, AbortHandle>::new();
     let mut asking = JoinSet::new();
@@ -190,16 +214,22 @@ async fn settle(
     loop {
         own = own.filter(TurnClient::is_there);
         let to_ask = match &own {
-            Some(own) => vec![(own.connection, own.link.clone())],
+            Some(own) => vec![own.client.clone()],
             None => askable.of(&record),
         };
         // Whoever has closed the session hears no more of it.
-        let is_left = |known: &ConnectionId| to_ask.iter().all(|(connection, _)| connection != known);
+        let is_left = |known: &ConnectionId| to_ask.iter().all(|client| client.connection != *known);
         put_to.iter().filter(|(known, _)| is_left(known)).for_each(|(_, task)| task.abort());
-        for (connection, link) in to_ask {
-            if asked.can_be_put_to(&link) && !put_to.contains_key(&connection) {
-                let asked = Arc::clone(&asked);
-                let task = asking.spawn(async move { (connection, asked.put_to(&link).await) });
+        for client in to_ask {
+            let connection = client.connection;
+            if asked.can_be_put_to(&client.link) && !put_to.contains_key(&connection) {
+                let (asked, record) = (Arc::clone(&asked), record.clone());
+                let task = asking.spawn(async move {
+                    let Somebody { link, progress, elicited, .. } = client;
+                    // What it is about comes first, however long this client takes for it: others are asked meanwhile.
+                    progress.passed(Some(seq)).await;
+                    (connection, asked.put_to(&link, |params| elicited.asked(&record, params)).await)
+                });
                 put_to.insert(connection, task);
             }
         }
@@ -219,7 +249,7 @@ async fn settle(
                 Ok((_, Said::Answer(advice))) => return question.answer(advice),
                 Ok((_, Said::Nothing)) => is_anybody_there = true,
                 Ok((connection, Said::Gone)) => {
-                    own = own.filter(|own| own.connection != connection);
+                    own = own.filter(|own| own.client.connection != connection);
                 }
                 // It was taken back.
                 Err(_) => {}
@@ -228,6 +258,19 @@ async fn settle(
             _ = changed.changed() => {}
         }
     }
+}
+
+/// What is asked, about the session as clients call it and the tool call as they have been told it; `None` if it is
+/// about no session, or what is told cannot be known.
+async fn told_params(question: &Question, store: &Arc<dyn Store>, record: &RecordId) -> Option<String> {
+    let params = pass_on_params(question.params(), record.as_str())?;
+    let row = question.lineage();
+    if row == LineageIndex::FIRST {
+        return Some(params);
+    }
+    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(question.seq()));
+    let known = kept.known_ids().await.ok()?;
+    Some(with_told_calls(params, |id| known.other_call(id, row)))
 }
 
 /// Puts a question that belongs to a request of a client to that client. One that it does not take has no answer.
@@ -244,7 +287,7 @@ pub(super) async fn of_request(mut question: Question, request: &RpcId, link: &C
         return;
     }
     let said = tokio::select! {
-        said = asked.put_to(link) => said,
+        said = asked.put_to(link, |_| {}) => said,
         () = question.withdrawn() => return,
     };
     if let Said::Answer(advice) = said {
@@ -270,10 +313,14 @@ impl Asked {
         }
     }
 
-    /// Puts the question to one client, in its own version of the protocol. Dropping this takes it back.
-    async fn put_to(&self, link: &ClientLink) -> Said {
+    /// Puts the question to one client, in its own version of the protocol. Dropping this takes it back. `elicited` is
+    /// told the params of an elicitation, before the client is.
+    async fn put_to(&self, link: &ClientLink, elicited: impl FnOnce(&str)) -> Said {
         let client = link.client().protocol;
         let Some(params) = self.params_for(client) else { return Said::Nothing };
+        if self.kind == QuestionKind::Elicitation {
+            elicited(&params);
+        }
         let said = match self.kind {
             QuestionKind::Permission => {
                 link.pass_on_question(&params).await.map(|(outcome, result)| match outcome {

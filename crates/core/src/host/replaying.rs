@@ -7,9 +7,11 @@ use crate::acp::agent::ClientFacts;
 use crate::acp::render::{Bounds, KnownIds, Rendering, Replay, SessionState, Survey};
 use crate::acp::{Cursor, content};
 use crate::model::{
-    Content, Event, EventKind, Fact, LineageIndex, OwnMessageId, RecordId, Seq, TurnId, Update,
+    Content, Event, EventKind, Fact, LineageIndex, OwnMessageId, ProtocolVersion, RecordId, Seq, TurnId,
+    Update,
 };
 use crate::store::{Store, StoreError};
+use crate::wire::encode;
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;
@@ -21,6 +23,27 @@ pub struct KeptEvents {
     record: RecordId,
     /// The last one that counts.
     until: Seq,
+}
+
+/// How much is worked on before others have their turn: all sessions of a host share one thread.
+const STRETCH_BYTES: usize = 64 << 10;
+
+/// What an event costs beside its bytes.
+const EVENT_BYTES: usize = 256;
+
+/// How much was worked on since others had their turn.
+#[derive(Default)]
+struct Stretch(usize);
+
+impl Stretch {
+    /// Counts an event that was worked on, and lets others work if it was enough for now.
+    async fn done(&mut self, event: &Event) {
+        self.0 += event.body.len() + EVENT_BYTES;
+        if self.0 >= STRETCH_BYTES {
+            self.0 = 0;
+            tokio::task::yield_now().await;
+        }
+    }
 }
 
 /// A page of events, in order.
@@ -63,8 +86,27 @@ impl KeptEvents {
         }
     }
 
+    /// The event that comes after those.
+    pub(super) fn end(&self) -> Seq {
+        self.until.next()
+    }
+
+    /// The event that ended a turn; `None` if it has not ended.
+    pub(super) async fn end_of(&self, turn: TurnId) -> Result<Option<Seq>, StoreError> {
+        let ended = |event: &Event| match (event.kind, Fact::from_body(&event.body)) {
+            (EventKind::Fact, Some(Fact::TurnEnded { turn: ended, .. })) if TurnId(ended) == turn => {
+                Some(event.seq)
+            }
+            _ => None,
+        };
+        self.backwards(self.until.next(), ended).await
+    }
+
     /// Where the last turns begin, so many of them.
     pub async fn last_turns(&self, count: u64) -> Result<Seq, StoreError> {
+        if count == 0 {
+            return Ok(self.until.next());
+        }
         let mut left = count;
         self.backwards(self.until.next(), |event| {
             let is_wanted = started(event).is_some() && {
@@ -144,26 +186,28 @@ impl KeptEvents {
         Pages { kept: self, next: from, until: self.until }
     }
 
-    /// What is to be told from an event on, and the last lineage row in it.
-    async fn survey(&self, from: Seq) -> Result<(Survey, LineageIndex), StoreError> {
-        let (mut survey, mut row) = (Survey::default(), LineageIndex::FIRST);
-        let mut pages = self.pages(from);
+    /// What is to be told a client of this version from an event on, and the last lineage row in it.
+    async fn survey(&self, from: Seq, client: ProtocolVersion) -> Result<(Survey, LineageIndex), StoreError> {
+        let (mut survey, mut row) = (Survey::of(client), LineageIndex::FIRST);
+        let (mut pages, mut stretch) = (self.pages(from), Stretch::default());
         while let Some(page) = pages.next().await? {
             for event in &page {
                 row = row.max(event.lineage);
                 survey.take(event);
+                stretch.done(event).await;
             }
         }
         Ok((survey, row))
     }
 
     /// The ids that agents have used so far.
-    async fn known_ids(&self) -> Result<KnownIds, StoreError> {
+    pub(super) async fn known_ids(&self) -> Result<KnownIds, StoreError> {
         let mut known = KnownIds::default();
-        let mut pages = self.pages(Seq::FIRST);
+        let (mut pages, mut stretch) = (self.pages(Seq::FIRST), Stretch::default());
         while let Some(page) = pages.next().await? {
             for event in &page {
                 known.take(event);
+                stretch.done(event).await;
             }
         }
         Ok(known)
@@ -207,30 +251,41 @@ pub(super) async fn standing(
 ) -> Result<SessionState, StoreError> {
     let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(Seq(before.0.saturating_sub(1))));
     let mut pages = kept.pages(kept.context_of(before).await?);
-    let mut state = SessionState::default();
+    let (mut state, mut stretch) = (SessionState::default(), Stretch::default());
     while let Some(page) = pages.next().await? {
         for event in &page {
             state.take(event);
+            stretch.done(event).await;
         }
     }
     Ok(state)
 }
 
-/// Lets a rendering take in what it needs to go on from an event.
+/// Lets a rendering take in what it needs to go on from an event: what belongs to the turn that was last begun, or all
+/// of it for a client that is told the changes of whatever it was told before.
 pub(super) async fn catch_up(
     rendering: &mut Rendering,
     store: &Arc<dyn Store>,
     record: &RecordId,
     from: Seq,
 ) -> Result<(), StoreError> {
-    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(Seq(from.0.saturating_sub(1))));
-    let mut pages = kept.pages(kept.context_of(from).await?);
+    let last = Seq(from.0.saturating_sub(1));
+    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(last));
+    let before = kept.pages(last.max(Seq::FIRST)).next().await?.unwrap_or_default();
+    let start = match before.first() {
+        Some(event) if rendering.remembers_all(event) => Seq::FIRST,
+        _ => kept.context_of(from).await?,
+    };
+    let (mut pages, mut stretch) = (kept.pages(start), Stretch::default());
     while let Some(page) = pages.next().await? {
         for event in &page {
             teach(rendering, store, record, event).await?;
             rendering.pass_over(event);
+            stretch.done(event).await;
         }
     }
+    // The client has it: what it was told before is complete.
+    drop(rendering.settle());
     Ok(())
 }
 
@@ -239,6 +294,7 @@ pub(super) struct Replaying {
     kept: KeptEvents,
     replay: Option<Replay>,
     next: Seq,
+    stretch: Stretch,
 }
 
 impl Replaying {
@@ -250,16 +306,17 @@ impl Replaying {
         bounds: Bounds,
     ) -> Result<Self, StoreError> {
         let mut next = kept.context_of(from).await?;
-        let (mut survey, mut row) = kept.survey(next).await?;
+        let (mut survey, mut row) = kept.survey(next, client.protocol).await?;
         if survey.lacks_beginning() && next > Seq::FIRST {
             next = Seq::FIRST;
-            (survey, row) = kept.survey(next).await?;
+            (survey, row) = kept.survey(next, client.protocol).await?;
         }
         let mut rendering = Rendering::new(&kept.record, client);
         if row > LineageIndex::FIRST {
             rendering.learn(kept.known_ids().await?, row);
         }
-        Ok(Self { replay: Some(Replay::new(rendering, survey, from, bounds)), kept, next })
+        let replay = Some(Replay::new(rendering, survey, from, bounds));
+        Ok(Self { replay, kept, next, stretch: Stretch::default() })
     }
 
     /// The lines of the next page; `None` when all is told.
@@ -268,10 +325,13 @@ impl Replaying {
         let mut pages = self.kept.pages(self.next);
         let page = pages.next().await?;
         self.next = pages.next;
-        match page {
-            Some(page) => Ok(Some(page.iter().flat_map(|event| replay.take(event)).collect())),
-            None => Ok(self.replay.take().map(Replay::finish)),
+        let Some(page) = page else { return Ok(self.replay.take().map(Replay::finish)) };
+        let mut lines = Vec::new();
+        for event in &page {
+            lines.extend(replay.take(event));
+            self.stretch.done(event).await;
         }
+        Ok(Some(lines))
     }
 }
 
@@ -285,14 +345,22 @@ fn started(event: &Event) -> Option<TurnId> {
 
 /// Whether an event belongs to a message that is told under this id.
 fn names(event: &Event, id: &str) -> bool {
+    // One that version 1 was told anew has the number of that behind it.
+    let told = id.rsplit_once('#').filter(|(_, revision)| revision.parse::<u32>().is_ok());
+    told.is_some_and(|(told, _)| is_said(event, told)) || is_said(event, id)
+}
+
+fn is_said(event: &Event, id: &str) -> bool {
     // One whose id an earlier ACP session had used is told with its row behind it.
     let given = id.strip_suffix(&format!("~{}", event.lineage)).unwrap_or(id);
-    // Few lines have the id in them, and only those are read.
-    let may_be = event.kind == EventKind::Update && event.body.contains(given);
+    // Few lines have the id in them as it is written there, and only those are read.
+    let written = encode::json_string(given);
+    let may_be = event.kind == EventKind::Update
+        && (event.body.contains(written.trim_matches('"')) || event.body.contains("\\u"));
     match may_be.then(|| content(event)) {
-        Some(Content::Update(Update::Chunk { message_id: Some(said), .. })) => {
-            *said == *id || *said == *given
-        }
+        Some(Content::Update(
+            Update::Chunk { message_id: Some(said), .. } | Update::Message { message_id: said, .. },
+        )) => *said == *id || *said == *given,
         _ => false,
     }
 }

@@ -11,7 +11,7 @@ use crate::machine::Awakening;
 use crate::model::{AgentSpec, McpServer, ProtocolVersion, Record, RecordId, Seq};
 use crate::wire::WireError;
 
-use super::attachment::{self, Attachment, Form, Gate};
+use super::attachment::{self, Attachment, Gate, Paused};
 use super::connection::{Connection, client_session, problem, record_of, source};
 use super::fault;
 use super::meta::{AgentMeta, ReplayMeta, RestoreMeta};
@@ -49,15 +49,11 @@ impl Connection {
             self.tell_standing(&opened.session, None, link).await?;
             return Ok(self.answer(client, Opened { how, ..opened }, Gate::default(), link));
         };
-        let was_told = self.pause_updates(&record).await;
-        let until = opened.session.last_seq();
-        let (gate, from) = (Gate::default(), until.map_or(Seq::FIRST, Seq::next));
-        if was_told && let Some(attachment) = self.attachments().get_mut(&record) {
-            let how = self.updates(&record, attachment, link, meta.start.with_seq);
-            attachment.stream(self.telling(how, &record, from, gate.wait(), link));
-        }
-        let kept = KeptEvents::new(Arc::clone(&self.host.store), record.clone(), until);
-        let start = self.place_of(&kept, (&cursor, field), meta.replay).await?;
+        let start = self.place_of(&self.kept(&opened.session), (&cursor, field), meta.replay).await?;
+        // Until the answer is decided: whatever comes between, the client is then told what it was going to be told.
+        let paused = self.pause_updates(&record).await;
+        let kept = self.kept(&opened.session);
+        let from = kept.end();
         let replay = self.replay(kept, start, meta.replay, link);
         let (replayed, how) = tokio::join!(replay, self.wake(&opened, &meta));
         let how = adopted.or(how?);
@@ -65,7 +61,13 @@ impl Connection {
         // Whoever goes on after an event it has seen may have missed an end.
         let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
         self.tell_standing(&opened.session, missed, link).await?;
-        Ok(self.answer(client, Opened { how, from, ..opened }, gate, link))
+        let opened = Opened { how, from, paused, ..opened };
+        Ok(self.answer(client, opened, Gate::default(), link))
+    }
+
+    /// What is kept of a session's conversation by now.
+    fn kept(&self, session: &Session) -> KeptEvents {
+        KeptEvents::new(Arc::clone(&self.host.store), session.record_id().clone(), session.last_seq())
     }
 
     /// Tells a client of version 2 how the session stands by now, and the last end of work if it missed that.
@@ -123,16 +125,14 @@ impl Connection {
         Ok(Ok(()))
     }
 
-    /// Stops telling this client updates of a record that it loads again, so that none comes within the replay. They
-    /// go on after it.
-    async fn pause_updates(&self, record: &RecordId) -> bool {
-        let attachment = |attachment: &mut Attachment| attachment.take_stream(Form::Updates);
-        let stream = self.attachments().get_mut(record).and_then(attachment);
-        let was_told = stream.is_some();
-        if let Some(stream) = stream {
-            stream.stop().await;
+    /// Stops telling this client updates of a record that it loads again, so that none comes within the replay; `None`
+    /// if it is told none.
+    async fn pause_updates(&self, record: &RecordId) -> Option<Paused> {
+        let pausing = self.attachments().get(record).and_then(Attachment::pause);
+        match pausing {
+            Some(pausing) => Some(pausing.await),
+            None => None,
         }
-        was_told
     }
 
     /// A session that is kept, for this client, and what it would be started with. Nothing is started yet.

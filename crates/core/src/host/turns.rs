@@ -11,20 +11,22 @@ use serde::Deserialize;
 
 use crate::acp::Besides;
 use crate::acp::agent::{
-    CallError, CancelCause, Cancellation, ClientLink, Meta, PromptAnswer, PromptCall, TurnLink,
+    CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall, TurnLink,
 };
-use crate::engine::{Prompt, RestoreSession, Session, SessionError, TurnEnd, TurnTicket};
+use crate::acp::translate::stop_reason_to_v1;
+use crate::engine::{Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnEnd, TurnTicket};
 use crate::model::{
-    ClientName, EventKind, PermissionPolicy, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
-    TurnOutcome, TurnState, prompt_message_id,
+    ClientName, EventKind, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason, Timestamp, Turn,
+    TurnId, TurnOutcome, TurnState, prompt_message_id,
 };
 use crate::store::Store;
 
 use super::FromHost;
-use super::attachment::{Attachment, OwnPrompt};
+use super::attachment::Attachment;
 use super::connection::{Connection, acpx_meta, problem, record_of};
 use super::fault;
-use super::meta::{FallbackMeta, InsertedMeta, PolicyMeta, PromptMeta, TurnMeta};
+use super::meta::{AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta};
+use super::own_prompts::OwnPrompt;
 use super::questions::Presence;
 use super::replaying::KeptEvents;
 
@@ -59,10 +61,13 @@ impl Connection {
             .with_client(client_name(link))
             .with_besides(Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref()));
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
-        let own = own.map(|own| own.add(prompt.request()));
+        let own = own.map(|own| Arc::new(own.add(prompt.request())));
+        if let Some(own) = &own {
+            link.keep_until_answered(Arc::clone(own));
+        }
         let presence = Presence::default();
-        let advisor = self.host.advisor(&record, Some(presence.of(self.number, link)));
-        let waiting = Waiting { session: &session, link, own: own.as_ref(), cancellation };
+        let advisor = self.host.advisor(&record, Some(presence.of(self.somebody(&record, link))));
+        let waiting = Waiting { session: &session, link, own: own.as_deref(), cancellation };
         let end = loop {
             // Followed from before the turn is looked at, so that its end cannot slip through between.
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
@@ -94,12 +99,12 @@ impl Connection {
             // Nobody is there to hear the answer.
             return Ok(StopReason::cancelled().into());
         };
-        let last = session.last_seq();
-        let passing = self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(last));
+        let passing =
+            self.attachments().get(&record).map(|attachment: &Attachment| attachment.until(end.seq));
         if let Some(passing) = passing {
-            passing.done().await;
+            passing.await;
         }
-        answer(end, &session, last)
+        answer(end, &session, link.client().protocol)
     }
 
     fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
@@ -191,15 +196,15 @@ impl<'a> Waiting<'a> {
             if kept.has_begun(id).await? {
                 inserting.tell().await;
             }
-            Ok(turn.into())
+            Ok(TurnEnd::kept(turn, kept.end_of(id).await?))
         };
         self.until(id, &request, over).await
     }
 
     fn inserting(&self, turn: TurnId, request: &RequestId) -> Inserting<'a> {
-        let meta = InsertedMeta { turn: turn.0, request_id: request.to_string() };
         let message = prompt_message_id(self.session.record_id(), turn);
-        Inserting { link: self.link, own: self.own, message, meta: acpx_meta(&meta) }
+        let (session, link, own) = (self.session, self.link, self.own);
+        Inserting { session, link, own, message, turn, request: request.clone() }
     }
 
     /// Waits for the turn's end; `None` if the client went first.
@@ -209,6 +214,9 @@ impl<'a> Waiting<'a> {
         request: &RequestId,
         over: impl Future<Output = Result<TurnEnd, SessionError>>,
     ) -> Result<Option<TurnEnd>, SessionError> {
+        if let Some(own) = self.own {
+            own.is_turn(turn);
+        }
         self.tell_accepted(turn, request).await;
         let mut over = pin!(over);
         let mut cancellable = true;
@@ -241,13 +249,18 @@ impl<'a> Waiting<'a> {
 struct Inserting<'a> {
     link: &'a TurnLink,
     own: Option<&'a OwnPrompt>,
+    session: &'a Session,
+    turn: TurnId,
+    request: RequestId,
     message: String,
-    meta: Meta,
 }
 
 impl Inserting<'_> {
     async fn tell(&self) {
-        self.link.inserted(&self.message, &self.meta).await;
+        let (awakening, memory) = remembered(self.session, self.turn);
+        let (turn, request_id) = (self.turn.0, self.request.to_string());
+        let meta = InsertedMeta { turn, request_id, awakening, memory };
+        self.link.inserted(&self.message, &acpx_meta(&meta)).await;
         if let Some(own) = self.own {
             own.answered();
         }
@@ -261,8 +274,16 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
     Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
-fn answer(end: TurnEnd, session: &Session, last: Option<Seq>) -> Result<PromptAnswer, CallError> {
-    let TurnEnd { turn, answer, dropped_lines } = end;
+/// How the session came to be live before a turn, if it was not, and what its agent remembers, if that is not all.
+fn remembered(session: &Session, turn: TurnId) -> (Option<AwakeningMeta>, Option<MemoryMeta>) {
+    let SessionStatus { memory, awakened, .. } = session.status();
+    let how = awakened.filter(|(first, _)| *first == turn).map(|(_, how)| how.into());
+    (how, MemoryMeta::of(memory))
+}
+
+fn answer(end: TurnEnd, session: &Session, client: ProtocolVersion) -> Result<PromptAnswer, CallError> {
+    let TurnEnd { turn, seq, answer, dropped_lines } = end;
+    let (awakening, memory) = remembered(session, turn.id);
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
         turn: turn.id.0,
@@ -271,16 +292,22 @@ fn answer(end: TurnEnd, session: &Session, last: Option<Seq>) -> Result<PromptAn
             .map(|ended| u64::try_from(ended.since(turn.queued_at).as_millis()).unwrap_or(u64::MAX)),
         approved: turn.permissions.approved,
         rejected: turn.permissions.rejected,
-        seq: last.map(|seq| seq.0),
+        awakening: awakening.clone(),
+        memory: memory.clone(),
+        seq: seq.map(|seq| seq.0),
+        stop_reason: None,
         dropped_lines,
     };
     match &turn.state {
-        TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => Ok(PromptAnswer {
-            reason: reason.clone(),
-            usage: turn.usage.clone(),
-            meta: acpx_meta(&meta(Some(*at))),
-            passed_on: answer,
-        }),
+        TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => {
+            let (told, word) = match client {
+                ProtocolVersion::V1 => stop_reason_to_v1(reason.as_str()),
+                ProtocolVersion::V2 => (reason.as_str(), None),
+            };
+            let meta = TurnMeta { stop_reason: word.map(Into::into), ..meta(Some(*at)) };
+            let (reason, usage) = (StopReason::new(told), turn.usage.clone());
+            Ok(PromptAnswer { reason, usage, meta: acpx_meta(&meta), passed_on: answer })
+        }
         TurnState::Ended { at, outcome: TurnOutcome::Failed(error) } => {
             Err(fault::failed(error, meta(Some(*at))))
         }

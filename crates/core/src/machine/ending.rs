@@ -37,11 +37,11 @@ impl SessionMachine {
         self.passes_closed();
         match self.take_state() {
             State::Parked => self.closed(now),
-            State::Idle(live) => self.close_live(now, &live, None),
+            State::Idle(live) => self.close_live(&live, None),
             State::Prompting(Prompting { live, turn, held, asked, .. }) => {
                 self.release(held);
                 self.take_back(asked);
-                self.close_live(now, &live, Some(turn));
+                self.close_live(&live, Some(turn));
             }
             State::Starting | State::Looking(_) | State::Creating(..) | State::Restoring(_) => {
                 self.do_(Effect::Awake(Err(Asleep::Closing)));
@@ -56,25 +56,23 @@ impl SessionMachine {
         }
     }
 
-    /// With the capability the agent is asked to close, which cancels its turn; without it the turn is
-    /// cancelled by us and the process is ended.
-    fn close_live(&mut self, now: Timestamp, live: &Live, turn: Option<Turn>) {
+    /// With the capability the agent is asked to close, which cancels its turn; without it the turn is cancelled by us,
+    /// and the process is ended when that has ended: what the agent still says belongs to the turn.
+    fn close_live(&mut self, live: &Live, turn: Option<Turn>) {
         if live.advertised.close {
             self.do_(Effect::Ask(Call::Close));
-            self.do_(Effect::Arm(Deadline::Close));
-            self.state = State::Closing(live.advertised, turn);
-            return;
-        }
-        if let Some(turn) = turn {
+        } else if turn.is_some() {
             self.do_(Effect::Ask(Call::Cancel));
-            self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
+        } else {
+            return self.let_go(live.advertised);
         }
-        self.let_go(live.advertised);
+        self.do_(Effect::Arm(Deadline::Close));
+        self.state = State::Closing(live.advertised, turn);
     }
 
     /// Nothing goes on in the session any more. What agents do with one that is deleted while it is in use, the
     /// protocol leaves to them; so an agent is told to delete it only now.
-    fn let_go(&mut self, advertised: Advertised) {
+    pub(super) fn let_go(&mut self, advertised: Advertised) {
         if self.ends == Ends::Deleted && advertised.delete {
             self.do_(Effect::Ask(Call::Delete));
             self.do_(Effect::Arm(Deadline::Close));
@@ -100,10 +98,13 @@ impl SessionMachine {
         }
     }
 
-    /// An agent that does not answer is asked for nothing more.
+    /// An agent that does not answer is asked for nothing more. One that was only told to stop was not asked yet.
     fn close_unanswered(&mut self, now: Timestamp) {
-        if let State::Closing(_, turn) = self.take_state() {
+        if let State::Closing(advertised, turn) = self.take_state() {
             self.cancelled(now, turn);
+            if !advertised.close {
+                return self.let_go(advertised);
+            }
         }
         self.end_process(Then::Close);
     }

@@ -56,7 +56,12 @@ impl SessionMachine {
             State::Closing(advertised, Some(turn)) => {
                 let reason = answer.map_or_else(|_| StopReason::cancelled(), |stopped| stopped.reason);
                 self.end_turn(now, turn, TurnOutcome::Stopped(reason));
-                self.state = State::Closing(advertised, None);
+                if advertised.close {
+                    self.state = State::Closing(advertised, None);
+                } else {
+                    // The end of the turn was all there was to wait for.
+                    self.let_go(advertised);
+                }
             }
             other => self.state = other,
         }

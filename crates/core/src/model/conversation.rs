@@ -8,8 +8,8 @@
 use std::collections::HashMap;
 
 use super::{
-    ChunkContent, Content, Event, Exchange, Fact, LineageIndex, MessageKind, RecordId, Seq, Timestamp,
-    TurnId, Update, prompt_message_id, run_message_id,
+    ChunkContent, Content, Event, Exchange, Fact, LineageIndex, Memory, MessageKind, RecordId, Seq,
+    Timestamp, TurnId, Update, prompt_message_id, run_message_id,
 };
 
 /// A conversation as it stands after the events applied to it.
@@ -22,6 +22,7 @@ pub struct Conversation {
     /// The message that the next chunk without an id continues.
     open: Option<usize>,
     spoken_at: Option<Timestamp>,
+    memory: Memory,
     brief: Option<Brief>,
 }
 
@@ -131,7 +132,8 @@ impl Conversation {
     /// The conversation of a record before its first event.
     pub fn new(record: RecordId) -> Self {
         let (tools, messages) = (HashMap::new(), HashMap::new());
-        Self { record, entries: Vec::new(), tools, messages, open: None, spoken_at: None, brief: None }
+        let (entries, memory) = (Vec::new(), Memory::default());
+        Self { record, entries, tools, messages, open: None, spoken_at: None, memory, brief: None }
     }
 
     /// The same with no more than [`Self::exchanges`] needs: no tools, plans and thoughts, and of the agent's messages
@@ -166,6 +168,11 @@ impl Conversation {
         self.spoken_at
     }
 
+    /// How much of it the agent remembers.
+    pub fn memory(&self) -> Memory {
+        self.memory
+    }
+
     fn prompt(&mut self, event: &Event, text: String, blocks: Vec<Box<str>>) {
         self.open = None;
         let id = event.turn.map(|turn| prompt_message_id(&self.record, turn).into());
@@ -194,6 +201,7 @@ impl Conversation {
     }
 
     fn fact(&mut self, event: &Event, fact: Fact) {
+        self.memory.take(event.seq, &fact);
         match fact {
             Fact::TurnStarted { .. } => self.open = None,
             Fact::TurnEnded { turn, stop_reason, .. } => {

@@ -12,6 +12,7 @@ mod failure;
 mod ids;
 mod lineage;
 mod mcp;
+mod memory;
 mod message_id;
 mod path;
 mod policy;
@@ -38,6 +39,7 @@ pub use ids::{
 };
 pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
 pub use mcp::{KeptServer, McpServer, McpTransport, NamedValue};
+pub use memory::Memory;
 pub use message_id::{OwnMessageId, prompt_message_id, run_message_id};
 pub use path::{AbsolutePath, PathProblem};
 pub use policy::{Decision, PermissionPolicy, ToolKind};

@@ -215,7 +215,12 @@ struct Listening {
 
 impl Listening {
     /// Says here what comes. That of a session may end when the session does; that of the connection may not.
-    async fn hear(self, mut body: Body, session: Option<String>) -> Result<String, RelayError> {
+    async fn hear<B>(self, body: B, session: Option<String>) -> Result<String, RelayError>
+    where
+        B: hyper::body::Body<Data = bytes::Bytes>,
+        B::Error: std::fmt::Display,
+    {
+        let mut body = std::pin::pin!(body);
         let mut events = Events::default();
         let silent = |_| self.relay.lost(&"nothing was heard for too long");
         while let Some(frame) = timeout(SILENCE, body.frame()).await.map_err(silent)? {
@@ -244,5 +249,53 @@ impl Begins {
 
     fn ids(&self) -> std::sync::MutexGuard<'_, HashSet<RpcId>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use acpx_core::wire::{Incoming, Limits, memory};
+    use bytes::Bytes;
+    use futures_util::stream;
+    use http_body_util::StreamBody;
+    use hyper::body::Frame;
+    use tokio::time::{Instant, sleep};
+
+    use super::super::super::address::Address;
+    use super::*;
+
+    /// The reading of a stream, and who hears what it says.
+    fn listening() -> (Listening, Incoming) {
+        let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
+        let ((peer, _), (_, heard)) = memory(Limits::default());
+        let (tell_begun, _) = mpsc::channel(BEGUN);
+        (Listening { relay, peer, begins: Begins::default(), tell_begun, _line: None }, heard)
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_says_nothing_for_long_is_lost_and_one_that_says_it_is_there_is_not() {
+        let (listening, _heard) = listening();
+        // It says that it is there ten times, and then the other machine vanishes.
+        let comments = stream::unfold(0, async |said| {
+            if said == 10 {
+                std::future::pending::<()>().await;
+            }
+            sleep(SILENCE / 4).await;
+            Some((Ok::<_, std::io::Error>(Frame::data(Bytes::from_static(b":\n\n"))), said + 1))
+        });
+        let began = Instant::now();
+        let lost = listening.hear(StreamBody::new(comments), Some("s".to_owned())).await.unwrap_err();
+        assert_eq!(
+            lost.to_string(),
+            "the connection to http://127.0.0.1:7/acp was lost: nothing was heard for too long"
+        );
+        assert_eq!(began.elapsed(), SILENCE / 4 * 10 + SILENCE);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_stream_names_its_session_and_that_of_the_connection_is_a_loss() {
+        let end = || StreamBody::new(stream::empty::<Result<Frame<Bytes>, std::io::Error>>());
+        assert_eq!(listening().0.hear(end(), Some("s".to_owned())).await.unwrap(), "s");
+        assert!(listening().0.hear(end(), None).await.is_err());
     }
 }

@@ -58,6 +58,11 @@ fn no_name_of_a_member_switches_off_what_keeps_a_client_from_starting_programs()
                 let (_, answer) = socket.hear_answer(&id);
                 assert!(answer["result"].is_object() || answer["error"]["code"] == -32602, "{answer}");
                 assert!(!mark.exists(), "{answer}");
+                if let Some(session) = answer["result"]["sessionId"].as_str() {
+                    let close = json!({ "jsonrpc": "2.0", "id": "close", "method": "session/close", "params": { "sessionId": session } });
+                    socket.say(Message::text(close.to_string()));
+                    socket.hear_answer(&json!("close"));
+                }
             }
         }
     }

@@ -3,6 +3,8 @@
 //! In version 2 the answer to a prompt says that it was inserted, and whatever becomes of it after that is told
 //! as a state. So the answer goes out once, at the moment the service says so.
 
+use std::any::Any;
+use std::fmt;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -22,7 +24,6 @@ pub struct TurnLink {
 }
 
 /// A prompt that is to be inserted.
-#[derive(Debug)]
 pub(super) struct Insertion {
     request: RpcId,
     session: AcpSessionId,
@@ -30,6 +31,17 @@ pub(super) struct Insertion {
     is_inserted: AtomicBool,
     /// Whoever waits for the insertion waits for the end of this.
     waited_for: Mutex<Option<End>>,
+    /// What is dropped when the client has the turn's end.
+    kept: Mutex<Vec<Box<dyn Any + Send>>>,
+}
+
+impl fmt::Debug for Insertion {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { request, session, is_inserted, .. } = self;
+        let mut debug = formatter.debug_struct("Insertion");
+        debug.field("request", request).field("session", session).field("is_inserted", is_inserted);
+        debug.finish_non_exhaustive()
+    }
 }
 
 impl Deref for TurnLink {
@@ -48,6 +60,12 @@ impl TurnLink {
     /// Says that a service which queues prompts itself has this one in its queue: the next may come.
     pub fn queued(&self) {
         self.insertion.over();
+    }
+
+    /// Keeps something until the answer that ends the turn is on its way: whatever is sent after it was dropped comes
+    /// after that answer.
+    pub fn keep_until_answered(&self, value: impl Send + 'static) {
+        self.insertion.kept.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(value));
     }
 
     /// Says that the prompt is part of the conversation, as the user's message with this id. It is said once.
@@ -81,11 +99,17 @@ impl Insertion {
         waited_for: Option<End>,
     ) -> Self {
         let waited_for = Mutex::new(waited_for);
-        Self { request, session, blocks, is_inserted: AtomicBool::new(false), waited_for }
+        let (is_inserted, kept) = (AtomicBool::new(false), Mutex::default());
+        Self { request, session, blocks, is_inserted, waited_for, kept }
     }
 
     pub(super) fn is_inserted(&self) -> bool {
         self.is_inserted.load(Ordering::Acquire)
+    }
+
+    /// The answer that ends the turn is on its way.
+    pub(super) fn answered(&self) {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     /// Whoever waited for it waits no longer: it has its place, or never will.

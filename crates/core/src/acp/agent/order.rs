@@ -1,8 +1,9 @@
 //! Which requests about one session wait for which.
 //!
 //! A close or a delete has the session to itself: it begins when every request that came before it is answered,
-//! and what comes after it begins when it is answered itself. All others run beside each other. Places are taken
-//! as requests are read, so the order is the client's, whatever the tasks do.
+//! and what comes after it begins when it is answered itself. Those that bring a session back come one after the other,
+//! so that no replay is within another. All others run beside each other. Places are taken as requests are read, so the
+//! order is the client's, whatever the tasks do.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -24,6 +25,8 @@ struct Lane {
     alone: Option<Ended>,
     /// Those behind it.
     beside: Vec<Ended>,
+    /// Those of them that bring the session back.
+    restoring: Vec<Ended>,
 }
 
 /// A request's place in the order, until it is dropped.
@@ -44,10 +47,22 @@ impl Order {
         })
     }
 
+    /// A place for a request that brings the session back. Whoever takes it waits until it is reached.
+    pub(super) fn restoring(&self, session: &AcpSessionId) -> Place {
+        self.place(session, |lane, ended| {
+            // Each of those ahead: one may have been withdrawn while it waited.
+            let ahead = lane.alone.iter().chain(&lane.restoring).cloned().collect();
+            lane.beside.push(ended.clone());
+            lane.restoring.push(ended);
+            ahead
+        })
+    }
+
     /// A place for a request that has the session to itself. Whoever takes it waits until it is reached.
     pub(super) fn alone(&self, session: &AcpSessionId) -> Place {
         self.place(session, |lane, ended| {
             // A request beside may have been withdrawn while it waited, so its end does not say that of the last.
+            lane.restoring.clear();
             lane.alone.replace(ended).into_iter().chain(lane.beside.drain(..)).collect()
         })
     }
@@ -80,6 +95,7 @@ impl Drop for Place {
         let Some(lane) = lanes.get_mut(&self.session) else { return };
         lane.alone.take_if(|ended| ended.is_over());
         lane.beside.retain(|ended| !ended.is_over());
+        lane.restoring.retain(|ended| !ended.is_over());
         if lane.alone.is_none() && lane.beside.is_empty() {
             lanes.remove(&self.session);
         }
@@ -127,6 +143,21 @@ mod tests {
         assert!(!is_reached(&delete));
         drop(close);
         assert!(is_reached(&delete));
+    }
+
+    #[test]
+    fn what_brings_a_session_back_waits_for_all_before_it_that_do() {
+        let (order, session) = (Order::default(), AcpSessionId::new("s").unwrap());
+        let [first, second] = [order.restoring(&session), order.restoring(&session)];
+        let beside = order.beside(&session);
+        let third = order.restoring(&session);
+        let reached = || [&beside, &third].map(is_reached);
+        assert!(is_reached(&first) && !is_reached(&second));
+        // One that is withdrawn while it waits lets nobody pass the first.
+        drop(second);
+        assert_eq!(reached(), [true, false]);
+        drop(first);
+        assert_eq!(reached(), [true, true]);
     }
 
     #[test]

@@ -41,6 +41,7 @@ impl<S: AgentService> Worker<S> {
             ProtocolVersion::V2 if insertion.is_inserted() => self.tell_end(&session, &ended).await,
             ProtocolVersion::V2 => self.answer(id, Err(not_inserted(ended))).await,
         }
+        insertion.answered();
         insertion.over();
         drop(turn);
     }

@@ -219,12 +219,12 @@ impl<S: AgentService> Server<S> {
             Call::New(call) => self.spawn(under_way(Withdrawal::No), worker.new_session(id, call)),
             Call::Load(call) => {
                 let (withdrawal, withdrawn) = droppable();
-                let place = worker.order.beside(&call.session);
+                let place = worker.order.restoring(&call.session);
                 self.spawn(under_way(withdrawal), worker.load_session(id, call, place, withdrawn));
             }
             Call::Resume(call) => {
                 let (withdrawal, withdrawn) = droppable();
-                let place = worker.order.beside(&call.session);
+                let place = worker.order.restoring(&call.session);
                 self.spawn(under_way(withdrawal), worker.resume_session(id, call, place, withdrawn));
             }
             Call::List(call) => {

@@ -7,8 +7,11 @@
 //! Nothing is sent here before its line could be kept: a call yields an [`Outgoing`], and sending it is
 //! another step.
 
+use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::sync::Arc;
+
+use serde::Deserialize;
 
 use crate::machine::{AgentState, AskId};
 use crate::model::{AcpSessionId, Direction, EventKind, ProtocolVersion, Secrets, ToolKind, Update};
@@ -101,8 +104,8 @@ pub enum Meaning {
     Elicitation(AskId, Arc<str>),
     /// It no longer wants an answer to a request.
     Withdrawn(AskId),
-    /// It asks for anything else.
-    Request(AskId, Box<str>),
+    /// It asks for something that it cannot have; why.
+    Refused(AskId, RpcError),
     /// It answers a request of ours.
     Answer(Answer),
     /// Nothing to act on: another notification, or an answer to nothing.
@@ -164,7 +167,7 @@ impl AgentConnection {
             Inbound::Notification(_) if line.kind == EventKind::Update => self.update(message),
             Inbound::Notification(_) if message.method() == Some("$/cancel_request") => withdrawn(message),
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
-            Inbound::Request { id, .. } => self.request(id, message),
+            Inbound::Request { id, .. } => self.request(id, message, known.session),
             Inbound::Response { id, method, .. } => {
                 Meaning::Answer(self.answered(id, method, message, known))
             }
@@ -209,25 +212,54 @@ impl AgentConnection {
         Meaning::Update(update)
     }
 
-    fn request(&self, id: &RpcId, message: &Message) -> Meaning {
+    fn request(&self, id: &RpcId, message: &Message, session: Option<&AcpSessionId>) -> Meaning {
         let ask = AskId(id.as_str().into());
+        let params = message.params().unwrap_or("null");
         match message.method() {
-            Some("session/request_permission") => {
-                let known =
-                    |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, kind)| *kind);
-                Meaning::Permission(ask, PermissionRequest::read(message.params().unwrap_or("null"), known))
-            }
-            Some("elicitation/create") => {
-                Meaning::Elicitation(ask, message.params().unwrap_or("null").into())
-            }
-            method => Meaning::Request(ask, method.unwrap_or_default().into()),
+            Some("session/request_permission") => match about(params, session, true) {
+                Err(error) => Meaning::Refused(ask, error),
+                Ok(()) if !PermissionRequest::has_options(params) => {
+                    Meaning::Refused(ask, RpcError::invalid_params("options must be an array"))
+                }
+                Ok(()) => {
+                    let known =
+                        |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, kind)| *kind);
+                    Meaning::Permission(ask, PermissionRequest::read(params, known))
+                }
+            },
+            // One that is about a request of ours names no session.
+            Some("elicitation/create") => match about(params, session, false) {
+                Err(error) => Meaning::Refused(ask, error),
+                Ok(()) => Meaning::Elicitation(ask, params.into()),
+            },
+            method => Meaning::Refused(ask, RpcError::method_not_found(method.unwrap_or_default())),
         }
     }
 
-    /// The line that tells the agent we have no such method.
-    pub fn refusal(&self, ask: &AskId, method: &str) -> Outgoing {
-        let line = encode::error_response(&rpc_id(ask), &RpcError::method_not_found(method));
-        Outgoing::response(&self.peer, line)
+    /// The line that tells the agent why it does not get what it asks for.
+    pub fn refusal(&self, ask: &AskId, error: &RpcError) -> Outgoing {
+        Outgoing::response(&self.peer, encode::error_response(&rpc_id(ask), error))
+    }
+}
+
+/// Sees to it that a request of the agent is about this session: an agent may have others, and nobody here knows of them.
+fn about(params: &str, session: Option<&AcpSessionId>, is_named: bool) -> Result<(), RpcError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Named<'a> {
+        #[serde(borrow)]
+        session_id: Option<Cow<'a, str>>,
+    }
+    let Named { session_id } = serde_json::from_str(params)
+        .map_err(|error| RpcError::invalid_params(format!("cannot be read: {error}")))?;
+    match (session_id, session) {
+        (None, _) if is_named => Err(RpcError::invalid_params("sessionId is missing")),
+        (Some(named), Some(session)) if named != session.as_str() => {
+            let data = serde_json::json!({ "sessionId": named });
+            let error = RpcError::new(RpcError::RESOURCE_NOT_FOUND, "there is no such session");
+            Err(error.with_data(&data.to_string()))
+        }
+        _ => Ok(()),
     }
 }
 

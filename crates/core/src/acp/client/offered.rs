@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::acp::content::UpdateParams;
 use crate::wire::splice::{Splice, Step, locate};
 
 /// What a session offers, each as raw JSON. What the agent does not offer is not there.
@@ -32,12 +33,6 @@ struct Told<'a> {
     config_options: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "availableCommands")]
     commands: Option<&'a RawValue>,
-}
-
-#[derive(Deserialize)]
-struct UpdateParams<'a> {
-    #[serde(borrow)]
-    update: UpdateView<'a>,
 }
 
 #[derive(Deserialize)]
@@ -72,7 +67,7 @@ impl Offered {
     pub(super) fn after_update(&self, params: &str) -> Option<Self> {
         // Most updates are none of these, and need not be read to know it.
         memchr::memmem::find(params.as_bytes(), b"_update\"")?;
-        let UpdateParams { update } = serde_json::from_str(params).ok()?;
+        let UpdateParams::<UpdateView<'_>> { update } = serde_json::from_str(params).ok()?;
         match &*update.kind {
             "current_mode_update" => self.in_mode(update.mode?.get()),
             "config_option_update" => self.told(None, update.config_options, None),

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use crate::machine::{AskId, Permit};
 use crate::model::ToolKind;
 use crate::wire::encode;
+use crate::wire::splice::{Step, locate};
 
 use super::super::agent::PermissionOutcome;
 use super::{AgentConnection, Outgoing, rpc_id};
@@ -42,6 +43,11 @@ impl PermissionRequest {
             options: options.into_iter().flatten().filter_map(option).collect(),
             params: text.into(),
         }
+    }
+
+    /// Whether params offer any answers at all.
+    pub(super) fn has_options(params: &str) -> bool {
+        locate(params, &[Step::Key("options")]).is_some_and(|options| params[options].starts_with('['))
     }
 
     /// The request's params, as the agent wrote them.

@@ -7,14 +7,8 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{chunk_content, even_null, raw_update, tool_kind, update};
+use super::{UpdateParams, chunk_content, even_null, raw_update, tool_kind, update};
 use crate::model::{ChunkContent, MessageKind, Update};
-
-#[derive(Deserialize)]
-struct Params<'a> {
-    #[serde(borrow)]
-    update: View<'a>,
-}
 
 #[derive(Deserialize)]
 struct View<'a> {
@@ -32,7 +26,9 @@ struct View<'a> {
 
 /// Reads the params of a `session/update` of version 2.
 pub fn update_v2(params: &str) -> Update {
-    let Ok(Params { update: view }) = serde_json::from_str(params) else { return Update::Unknown };
+    let Ok(UpdateParams::<View<'_>> { update: view }) = serde_json::from_str(params) else {
+        return Update::Unknown;
+    };
     match &*view.what {
         "user_message" => whole(MessageKind::User, &view),
         "agent_message" => whole(MessageKind::Agent, &view),
@@ -90,12 +86,6 @@ pub enum StateUpdate {
 }
 
 #[derive(Deserialize)]
-struct StateParams<'a> {
-    #[serde(borrow)]
-    update: StateView<'a>,
-}
-
-#[derive(Deserialize)]
 struct StateView<'a> {
     #[serde(borrow, rename = "sessionUpdate")]
     what: Cow<'a, str>,
@@ -111,7 +101,7 @@ struct StateView<'a> {
 
 /// Reads the params of a `session/update` of version 2 that tells the session's state; `None` for any other.
 pub fn state_update(params: &str) -> Option<StateUpdate> {
-    let StateParams { update: view } = serde_json::from_str(params).ok()?;
+    let UpdateParams::<StateView<'_>> { update: view } = serde_json::from_str(params).ok()?;
     if view.what != "state_update" {
         return None;
     }

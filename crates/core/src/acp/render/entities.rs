@@ -12,6 +12,7 @@ use super::line::{UpdateLine, text_of};
 use crate::model::{
     Direction, Event, EventKind, LineageIndex, MessageKind, RecordId, Seq, TurnId, run_message_id,
 };
+use crate::wire::encode::json_string;
 
 /// The ids that agents have used in a record, each with the lineage row it came in first. Only a record with more than
 /// one row needs them.
@@ -44,13 +45,23 @@ impl KnownIds {
         }
     }
 
+    /// The id that a tool call's id, both as JSON, is told under, if it is another.
+    pub(crate) fn other_call(&self, id: &str, row: LineageIndex) -> Option<String> {
+        let id: &RawValue = serde_json::from_str(id).ok()?;
+        self.other(Sort::ToolCall, id, row).map(|other| json_string(&other))
+    }
+
     /// The id that an agent's id is told under, if it is another.
     pub(super) fn other(&self, sort: Sort, id: &RawValue, row: LineageIndex) -> Option<String> {
         if self.first.is_empty() {
             return None;
         }
-        let id = text_of(id)?;
-        let first = self.first.get(&(sort, Box::from(&*id)))?;
+        self.other_text(sort, &text_of(id)?, row)
+    }
+
+    /// The same for an id that was read.
+    pub(super) fn other_text(&self, sort: Sort, id: &str, row: LineageIndex) -> Option<String> {
+        let first = self.first.get(&(sort, id.into()))?;
         (*first != row).then(|| format!("{id}~{row}"))
     }
 }
@@ -102,10 +113,7 @@ impl MessageRef {
     pub(super) fn id(&self, record: &RecordId, known: &KnownIds, row: LineageIndex) -> String {
         match self {
             Self::First(first) => run_message_id(record, *first),
-            Self::Given(id) => match known.first.get(&(Sort::Message, id.clone())) {
-                Some(first) if *first != row => format!("{id}~{row}"),
-                _ => id.to_string(),
-            },
+            Self::Given(id) => known.other_text(Sort::Message, id, row).unwrap_or_else(|| id.to_string()),
         }
     }
 }

@@ -33,6 +33,8 @@ pub(super) enum Kind {
     Tool,
     /// More content of a tool call.
     ToolContent,
+    /// A terminal of an agent of version 2, or what it shows.
+    Terminal,
     /// State of the session: the last telling stands for all.
     State(State),
     /// A word to the user that is not repeated.
@@ -48,12 +50,13 @@ pub(super) enum Kind {
 /// What is told whole each time, so that only the last telling counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum State {
-    /// The plan: one in each turn.
+    /// A plan: each once in each turn.
     Plan,
     Commands,
     Mode,
     Options,
-    Title,
+    /// What the session is about: each telling changes what it names.
+    Info,
     Usage,
 }
 
@@ -74,6 +77,9 @@ pub(super) struct Head<'a> {
     pub(super) message_id: Option<&'a RawValue>,
     pub(super) tool_call: Option<&'a RawValue>,
     pub(super) content: Option<&'a RawValue>,
+    pub(super) terminal: Option<&'a RawValue>,
+    /// The id of a plan, where plans have one.
+    pub(super) plan: Option<&'a RawValue>,
     pub(super) has_title: bool,
     /// Whether there is anything beside these.
     has_others: bool,
@@ -112,6 +118,8 @@ impl<'a> Head<'a> {
             message_id: None,
             tool_call: None,
             content: None,
+            terminal: None,
+            plan: None,
             has_title: false,
             has_others: true,
         })
@@ -167,11 +175,12 @@ fn kind_of(what: &str) -> Kind {
         "agent_thought" => Kind::Message(MessageKind::Thought),
         "tool_call" | "tool_call_update" => Kind::Tool,
         "tool_call_content_chunk" => Kind::ToolContent,
-        "plan" => Kind::State(State::Plan),
+        "terminal_update" | "terminal_output_chunk" => Kind::Terminal,
+        "plan" | "plan_update" | "plan_removed" => Kind::State(State::Plan),
         "available_commands_update" => Kind::State(State::Commands),
         "current_mode_update" => Kind::State(State::Mode),
         "config_option_update" => Kind::State(State::Options),
-        "session_info_update" => Kind::State(State::Title),
+        "session_info_update" => Kind::State(State::Info),
         "usage_update" => Kind::State(State::Usage),
         "notice" => Kind::Notice,
         "compaction_update" | "compaction_summary_chunk" => Kind::Compaction,
@@ -227,6 +236,9 @@ enum HeadMember {
     ToolCallId,
     Content,
     Title,
+    TerminalId,
+    Plan,
+    PlanId,
     #[serde(other)]
     Other,
 }
@@ -241,7 +253,8 @@ impl<'de: 'a, 'a> Deserialize<'de> for Head<'a> {
             }
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Head<'a>, A::Error> {
                 let (mut what, mut message_id, mut tool_call) = (None, None, None);
-                let (mut content, mut title) = (None, None);
+                let (mut content, mut title, mut terminal) = (None, None, None);
+                let (mut plan, mut plan_id) = (None, None);
                 let mut has_others = false;
                 while let Some(member) = map.next_key()? {
                     match member {
@@ -250,6 +263,9 @@ impl<'de: 'a, 'a> Deserialize<'de> for Head<'a> {
                         HeadMember::ToolCallId => once(&mut tool_call, &mut map)?,
                         HeadMember::Content => once(&mut content, &mut map)?,
                         HeadMember::Title => once(&mut title, &mut map)?,
+                        HeadMember::TerminalId => once(&mut terminal, &mut map)?,
+                        HeadMember::Plan => once(&mut plan, &mut map)?,
+                        HeadMember::PlanId => once(&mut plan_id, &mut map)?,
                         HeadMember::Other => {
                             has_others = true;
                             map.next_value::<IgnoredAny>()?;
@@ -259,18 +275,23 @@ impl<'de: 'a, 'a> Deserialize<'de> for Head<'a> {
                 let kind = what.and_then(text_of).map_or(Kind::Other, |what| kind_of(&what));
                 let message_id = message_id.filter(|id: &&RawValue| id.get() != "null");
                 let has_title = title.is_some();
-                Ok(Head {
-                    kind,
-                    message_id,
-                    tool_call,
-                    content,
-                    has_title,
-                    has_others: has_others || has_title,
-                })
+                has_others |= [title, terminal, plan, plan_id].iter().any(Option::is_some);
+                let plan = plan_id.or_else(|| plan_id_of(plan?));
+                Ok(Head { kind, message_id, tool_call, content, terminal, plan, has_title, has_others })
             }
         }
         source.deserialize_map(Members(std::marker::PhantomData))
     }
+}
+
+/// The id within a plan of version 2.
+fn plan_id_of(plan: &RawValue) -> Option<&RawValue> {
+    #[derive(Deserialize)]
+    struct Plan<'a> {
+        #[serde(borrow, rename = "planId")]
+        id: &'a RawValue,
+    }
+    serde_json::from_str(plan.get()).ok().map(|Plan { id }| id)
 }
 
 /// Takes the value of a member. One that is there twice says nothing that could be relied on.

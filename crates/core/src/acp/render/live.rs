@@ -3,24 +3,28 @@
 
 use std::borrow::Cow;
 use std::sync::Arc;
+use std::time::Duration;
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use super::echo::{Prompted, Settled, prompt_blocks};
 use super::entities::{KnownIds, OpenMessage, Sort};
 use super::line::{Kind, State, UpdateLine, text_of};
+use super::notice;
 use super::outgoing::{Asked, Beside, PassedOn, notification, notifications};
 use super::run::whole;
 use super::state::SessionState;
 use crate::acp::agent::ClientFacts;
-use crate::acp::content::is_carried;
 use crate::acp::translate::{UpdatesToV1, UpdatesToV2};
 use crate::model::{
-    Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, TurnId,
-    prompt_message_id, run_message_id,
+    Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Timestamp,
+    TurnId, prompt_message_id, run_message_id,
 };
 use crate::wire::encode::json_string;
 use crate::wire::splice::{Splice, Step, elements, locate, range_in};
+
+/// How often the content of a tool call that goes on changing is told a client that can only be told all of it.
+pub(crate) const CONTENT_EVERY: Duration = Duration::from_millis(250);
 
 /// How one client is told one record. It takes every event in order, also those that are not told: what an event means
 /// may depend on the one before.
@@ -40,11 +44,14 @@ pub(crate) struct Rendering {
     asked: Option<Asked>,
     /// Whether that is this client's own.
     is_own: bool,
-    /// The id of its request to the agent, as JSON.
-    prompt: Option<Box<str>>,
+    /// What its agent may say of it.
+    prompted: Prompted,
     state: SessionState,
     to_v1: UpdatesToV1,
     to_v2: UpdatesToV2,
+    /// When the last event was, and when content was last told that had changed.
+    heard: Option<Timestamp>,
+    settled: Option<Timestamp>,
 }
 
 /// Whether the prompt of a request is the client's own.
@@ -63,10 +70,12 @@ impl Rendering {
             open: OpenMessage::default(),
             asked: None,
             is_own: false,
-            prompt: None,
+            prompted: Prompted::default(),
             state: SessionState::default(),
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
+            heard: None,
+            settled: None,
         }
     }
 
@@ -108,10 +117,36 @@ impl Rendering {
         self.to_v2.setup_answer(setup);
     }
 
-    /// The line to tell when no event is at hand, if there is one.
-    pub(crate) fn pause(&mut self) -> Option<String> {
+    /// The lines to tell when no event is at hand.
+    pub(crate) fn pause(&mut self) -> Vec<String> {
         let state = if self.has_states() { self.state.pause() } else { None };
-        state.map(|state| notification(&self.session, &state, &Beside::default()))
+        let state = state.map(|state| notification(&self.session, &state, &Beside::default()));
+        let mut lines: Vec<String> = state.into_iter().collect();
+        let is_recent = match (self.heard, self.settled) {
+            (Some(heard), Some(settled)) => heard.since(settled) < CONTENT_EVERY,
+            _ => false,
+        };
+        if self.owes() && !is_recent {
+            lines.extend(self.settle());
+        }
+        lines
+    }
+
+    /// Whether content of a tool call has changed and was not told: it is if nothing else happens for a while.
+    pub(crate) fn owes(&self) -> bool {
+        self.to_v1.owes()
+    }
+
+    /// The lines that tell it.
+    pub(crate) fn settle(&mut self) -> Vec<String> {
+        self.settled = self.heard;
+        notifications(&self.session, &self.to_v1.settle(), &Beside::default())
+    }
+
+    /// Whether this client must be told from the first event on to understand what changes by this one: version 1 is
+    /// told what is new of a message or a tool call, however long ago that began.
+    pub(crate) fn remembers_all(&self, event: &Event) -> bool {
+        (version(event), self.client.protocol) == (ProtocolVersion::V2, ProtocolVersion::V1)
     }
 
     /// The prompt of this client's own that is part of the conversation by an event which was just told: in version 2
@@ -121,7 +156,7 @@ impl Rendering {
         let is_said = match (event.direction, event.kind, version(event)) {
             (Direction::ToAgent, EventKind::Request, ProtocolVersion::V1)
             | (Direction::FromAgent, EventKind::Response, ProtocolVersion::V2) => {
-                self.prompt.is_some() && self.prompt.as_deref() == id_of(&event.body)
+                self.prompted.is_named(id_of(&event.body))
             }
             _ => false,
         };
@@ -136,73 +171,138 @@ impl Rendering {
     /// The lines that tell the next event.
     pub(crate) fn tell(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
         let state = if self.has_states() { self.state.take(event) } else { None };
-        let state = state.map(|state| {
-            let beside = beside(event, self.with_seq || self.state.is_idle());
-            notification(&self.session, &state, &beside)
-        });
+        self.heard = Some(event.at);
         let mut lines = self.lines(event, is_own);
-        lines.extend(state);
+        lines.extend(state.map(|state| {
+            // A number is told once; the end of a turn always has its own.
+            let with_seq = self.with_seq && lines.is_empty() || self.state.is_idle();
+            notification(&self.session, &state, &beside(event, with_seq))
+        }));
         lines
     }
 
     fn lines(&mut self, event: &Event, is_own: IsOwn<'_>) -> Vec<String> {
         match (event.direction, event.kind) {
             (Direction::Ours, EventKind::Fact) => {
-                self.fact(event, is_own);
-                Vec::new()
+                let settled = self.ends_turn(event);
+                let mut lines = self.settled(event, settled);
+                lines.extend(self.fact(event, is_own, self.with_seq));
+                lines
             }
             (Direction::ToAgent, EventKind::Request) => {
-                let blocks = self.prompt(event);
-                let is_known = self.is_own && self.client.protocol == ProtocolVersion::V1;
-                if is_known { Vec::new() } else { self.prompt_lines(event, &blocks, self.with_seq) }
+                self.prompt(event).map(|prompt| self.prompt_lines(&prompt, self.with_seq)).unwrap_or_default()
+            }
+            (Direction::FromAgent, EventKind::Response) => {
+                let settled = self.answered(event);
+                self.settled(event, settled)
             }
             // A change of modes or options is ours to tell where the agent has told only who asked for it.
-            (Direction::FromAgent | Direction::Ours, EventKind::Update) => {
-                let Some(line) = UpdateLine::read(&event.body) else { return Vec::new() };
-                if !self.update(event, &line) {
-                    return Vec::new();
-                }
-                let stops = line.head.kind == Kind::Running && self.state.is_idle();
-                let beside = beside(event, self.with_seq || stops);
-                self.as_received(event, &line, &beside)
-            }
+            (Direction::FromAgent | Direction::Ours, EventKind::Update) => self.update_lines(event),
             _ => Vec::new(),
         }
     }
 
-    /// Takes a fact.
-    pub(super) fn fact(&mut self, event: &Event, is_own: IsOwn<'_>) {
+    fn update_lines(&mut self, event: &Event) -> Vec<String> {
+        let Some(line) = UpdateLine::read(&event.body) else { return Vec::new() };
+        let begun = self.begun(event, &line);
+        let mut lines = begun.map(|prompt| self.prompt_lines(&prompt, false)).unwrap_or_default();
+        if self.update(event, &line) {
+            let stops = line.head.kind == Kind::Running && self.state.is_idle();
+            let beside = beside(event, self.with_seq || stops);
+            lines.extend(self.as_received(event, &line, &beside));
+        }
+        lines
+    }
+
+    /// The lines of a prompt that is part of the conversation by this event, and of what waited for that.
+    fn settled(&mut self, event: &Event, settled: Settled) -> Vec<String> {
+        let prompt = settled.prompt.map(|prompt| Event { seq: event.seq, at: event.at, ..prompt });
+        let with_seq = self.with_seq && settled.held.is_empty();
+        let mut lines = prompt.map(|prompt| self.prompt_lines(&prompt, with_seq)).unwrap_or_default();
+        for held in settled.held {
+            lines.extend(self.update_lines(&Event { seq: event.seq, at: event.at, ..held }));
+        }
+        lines
+    }
+
+    /// Takes a fact; the lines that tell it.
+    pub(super) fn fact(&mut self, event: &Event, is_own: IsOwn<'_>, with_seq: bool) -> Vec<String> {
         match Fact::from_body(&event.body) {
             Some(Fact::TurnStarted { turn, request_id, client }) => {
                 self.open.end();
                 self.is_own = is_own(&request_id);
                 self.asked = Some(Asked { turn, request_id, client });
+                self.prompted = Prompted::default();
+                Vec::new()
             }
             Some(Fact::TurnEnded { turn, .. }) => {
                 self.open.end();
                 // One that never began may end while another runs.
                 self.asked = self.asked.take().filter(|asked| asked.turn != turn);
+                if self.owes() { self.settle() } else { Vec::new() }
             }
-            Some(Fact::SessionReset { announced: true, .. }) => self.open.end(),
-            _ => {}
+            Some(Fact::SessionReset { announced: true, reason, .. }) => {
+                self.open.end();
+                let update = notice::fresh_session(&self.client, &self.record, event, &reason);
+                vec![notification(&self.session, &update, &beside(event, with_seq))]
+            }
+            _ => Vec::new(),
         }
     }
 
-    /// Takes a request to the agent; the user's blocks, if it is a prompt.
-    pub(super) fn prompt<'e>(&mut self, event: &'e Event) -> Vec<&'e RawValue> {
+    /// What becomes of the prompt of the turn that ends by this fact.
+    pub(super) fn ends_turn(&mut self, event: &Event) -> Settled {
+        let running = self.asked.as_ref().map(|asked| asked.turn);
+        match Fact::from_body(&event.body) {
+            Some(Fact::TurnEnded { turn, .. }) if running == Some(turn) => self.prompted.over(),
+            _ => Settled::default(),
+        }
+    }
+
+    /// Takes a request to the agent; itself, if it is a prompt that is told at once. An agent of version 2 may refuse
+    /// it, so there its answer is waited for.
+    pub(super) fn prompt(&mut self, event: &Event) -> Option<Event> {
         let blocks = prompt_blocks(&event.body);
-        if !blocks.is_empty() {
-            self.open.end();
-            self.prompt = id_of(&event.body).map(Into::into);
+        if blocks.is_empty() {
+            return None;
         }
-        blocks
+        self.open.end();
+        self.prompted = Prompted::new(id_of(&event.body), &blocks);
+        match version(event) {
+            ProtocolVersion::V1 => Some(event.clone()),
+            ProtocolVersion::V2 => {
+                self.prompted.wait(event.clone());
+                None
+            }
+        }
     }
 
-    /// A prompt as the user's words: in version 2 a message with the id that the prompt was answered with.
-    pub(super) fn prompt_lines(&self, event: &Event, blocks: &[&RawValue], with_seq: bool) -> Vec<String> {
-        if blocks.is_empty() {
+    /// Takes an answer of the agent; what becomes of the prompt by it.
+    pub(super) fn answered(&mut self, event: &Event) -> Settled {
+        match version(event) {
+            ProtocolVersion::V1 => Settled::default(),
+            ProtocolVersion::V2 => self.prompted.answered(&event.body),
+        }
+    }
+
+    /// The prompt that an agent works on by this update, if it was not told yet.
+    pub(super) fn begun(&mut self, event: &Event, line: &UpdateLine<'_>) -> Option<Event> {
+        let works = match line.head.kind {
+            Kind::Chunk(kind) | Kind::Message(kind) => kind != MessageKind::User,
+            Kind::Tool | Kind::ToolContent | Kind::Terminal | Kind::Running => true,
+            Kind::State(_) | Kind::Notice | Kind::Compaction | Kind::Other => false,
+        };
+        let prompt = if works && event.turn.is_some() { self.prompted.begins() } else { None };
+        prompt.map(|prompt| Event { seq: event.seq, at: event.at, ..prompt })
+    }
+
+    /// A prompt as the user's words: in version 2 a message with the id that the prompt was answered with. A client of
+    /// version 1 has said its own itself.
+    pub(super) fn prompt_lines(&self, event: &Event, with_seq: bool) -> Vec<String> {
+        if self.is_own && self.client.protocol == ProtocolVersion::V1 {
             return Vec::new();
         }
+        let blocks = prompt_blocks(&event.body);
         let beside = Beside { asked: self.asked.as_ref(), ..beside(event, with_seq) };
         let texts: Vec<&str> = blocks.iter().map(|block| block.get()).collect();
         let updates = match self.client.protocol {
@@ -221,15 +321,24 @@ impl Rendering {
         notifications(&self.session, &updates, &beside)
     }
 
-    /// Takes an update; whether this client is told it.
+    /// Takes an update; whether this client is told it, now that it comes. One that waits for the answer to the prompt
+    /// comes again.
     pub(super) fn update(&mut self, event: &Event, line: &UpdateLine<'_>) -> bool {
-        match line.head.kind {
-            // Within a turn the user has spoken already: agents echo the prompt.
-            Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User) if event.turn.is_some() => {
-                self.open.end();
-                // In version 2 every agent does, and a client of version 1 has said its words itself.
-                self.is_own && [version(event), self.client.protocol] == [ProtocolVersion::V1; 2]
+        let kind = line.head.kind;
+        let is_users = matches!(kind, Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User));
+        if is_users && event.turn.is_some() {
+            let is_first = version(event) == ProtocolVersion::V1;
+            if !is_first && self.prompted.holds(event) {
+                return false;
             }
+            let id = line.head.message_id.and_then(text_of);
+            if self.prompted.is_repeated(id.as_deref(), line.head.content) {
+                self.open.end();
+                // Whoever speaks to its agent in version 1 would hear it from that.
+                return self.is_own && is_first && self.client.protocol == ProtocolVersion::V1;
+            }
+        }
+        match kind {
             Kind::Chunk(kind) => {
                 self.open.chunk(event, kind, line.head.message_id.and_then(text_of));
                 true
@@ -240,7 +349,7 @@ impl Rendering {
             }
             Kind::Notice => self.client.notices,
             Kind::Compaction => self.client.compaction,
-            Kind::State(_) | Kind::Running | Kind::Other => true,
+            Kind::State(_) | Kind::Running | Kind::Terminal | Kind::Other => true,
         }
     }
 
@@ -351,26 +460,4 @@ pub(crate) fn without_booleans(update: &str) -> Option<(&str, String)> {
     };
     let fewer: Vec<&str> = all.iter().copied().filter(|option| !is_boolean(option)).collect();
     (fewer.len() < all.len()).then(|| (list, format!("[{}]", fewer.join(","))))
-}
-
-/// What the user said, if a line is a prompt. A conversation that a fresh session was told is not said twice.
-fn prompt_blocks(body: &str) -> Vec<&RawValue> {
-    #[derive(Deserialize)]
-    struct PromptLine<'a> {
-        #[serde(borrow)]
-        method: &'a RawValue,
-        #[serde(borrow)]
-        params: PromptParams<'a>,
-    }
-    #[derive(Deserialize)]
-    struct PromptParams<'a> {
-        #[serde(borrow)]
-        prompt: Vec<&'a RawValue>,
-    }
-    match serde_json::from_str(body) {
-        Ok(PromptLine { method, params }) if method.get() == r#""session/prompt""# => {
-            params.prompt.into_iter().filter(|block| !is_carried(block.get())).collect()
-        }
-        _ => Vec::new(),
-    }
 }

@@ -4,9 +4,12 @@
 //! by its bytes, with the session id, and an id that an earlier ACP session of the record had used, replaced. A client
 //! that did not ask for a kind of update is not told it.
 
+mod echo;
 mod entities;
+mod fields;
 mod line;
 mod live;
+mod notice;
 mod outgoing;
 mod replay;
 mod run;
@@ -15,7 +18,7 @@ mod survey;
 mod tool;
 
 pub(crate) use entities::KnownIds;
-pub(crate) use live::{Rendering, without_booleans};
+pub(crate) use live::{CONTENT_EVERY, Rendering, without_booleans};
 pub(crate) use replay::{Bounds, Replay};
 pub(crate) use state::SessionState;
 pub(crate) use survey::Survey;

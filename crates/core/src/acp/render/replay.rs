@@ -6,14 +6,16 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::echo::Settled;
 use super::entities::{MessageRef, Sort};
+use super::fields::Fields;
 use super::line::{Kind, State, UpdateLine, text_of};
 use super::live::{Rendering, version};
 use super::outgoing::{Beside, notification};
 use super::run::{Run, whole};
-use super::survey::Survey;
+use super::survey::{Key, Survey};
 use super::tool::{Telling, Tool};
-use crate::model::{Direction, Event, EventKind, LineageIndex, MessageKind, ProtocolVersion, Seq, TurnId};
+use crate::model::{Direction, Event, EventKind, LineageIndex, MessageKind, ProtocolVersion, Seq};
 use crate::wire::encode::json_string;
 
 /// How much of a conversation a client wants.
@@ -30,7 +32,9 @@ pub(crate) struct Replay {
     bounds: Bounds,
     /// The first event that is told. Those before are only taken in.
     from: Seq,
-    tools: HashMap<(LineageIndex, Box<str>), Tool>,
+    tools: HashMap<Key, Tool>,
+    /// What the session is about, as told so far.
+    info: Option<Fields>,
     /// The messages with ids of the agent that have begun.
     begun: HashSet<(LineageIndex, MessageKind, Box<str>)>,
     run: Option<Run>,
@@ -41,7 +45,8 @@ impl Replay {
     /// A replay of what was surveyed, told from an event on.
     pub(crate) fn new(rendering: Rendering, survey: Survey, from: Seq, bounds: Bounds) -> Self {
         let (tools, begun) = (HashMap::new(), HashSet::new());
-        Self { rendering, survey, bounds, from, tools, begun, run: None, out: Vec::new() }
+        let (info, run, out) = (None, None, Vec::new());
+        Self { rendering, survey, bounds, from, tools, info, begun, run, out }
     }
 
     /// Takes the next event; the lines that can be told by now.
@@ -49,15 +54,19 @@ impl Replay {
         match (event.direction, event.kind) {
             (Direction::Ours, EventKind::Fact) => {
                 self.flush();
-                self.rendering.fact(event, &|_| false);
+                let settled = self.rendering.ends_turn(event);
+                self.settle(event, settled);
+                let lines = self.rendering.fact(event, &|_| false, true);
+                self.tell(event, lines);
             }
             (Direction::ToAgent, EventKind::Request) => {
-                let blocks = self.rendering.prompt(event);
-                if !blocks.is_empty() {
-                    self.flush();
-                    let lines = self.rendering.prompt_lines(event, &blocks, true);
-                    self.tell(event, lines);
+                if let Some(prompt) = self.rendering.prompt(event) {
+                    self.prompt(event, &prompt, true);
                 }
+            }
+            (Direction::FromAgent, EventKind::Response) => {
+                let settled = self.rendering.answered(event);
+                self.settle(event, settled);
             }
             // A change of modes or options is ours to tell where the agent has told only who asked for it.
             (Direction::FromAgent | Direction::Ours, EventKind::Update) => self.update(event),
@@ -72,21 +81,42 @@ impl Replay {
         self.out
     }
 
+    /// Tells a prompt that is part of the conversation by this event.
+    fn prompt(&mut self, event: &Event, prompt: &Event, with_seq: bool) {
+        self.flush();
+        let lines = self.rendering.prompt_lines(prompt, with_seq);
+        self.tell(event, lines);
+    }
+
+    /// Tells what waited for the answer to the prompt.
+    fn settle(&mut self, event: &Event, settled: Settled) {
+        if let Some(prompt) = settled.prompt {
+            let prompt = Event { seq: event.seq, at: event.at, ..prompt };
+            self.prompt(event, &prompt, settled.held.is_empty());
+        }
+        for held in settled.held {
+            self.update(&Event { seq: event.seq, at: event.at, ..held });
+        }
+    }
+
     fn update(&mut self, event: &Event) {
         let Some(line) = UpdateLine::read(&event.body) else { return };
+        if let Some(prompt) = self.rendering.begun(event, &line) {
+            self.prompt(event, &prompt, false);
+        }
         let is_told = self.rendering.update(event, &line);
         match line.head.kind {
-            Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User) if event.turn.is_some() => {
-                self.flush();
-            }
+            Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User) if !is_told => self.flush(),
             Kind::Chunk(kind) => self.chunk(event, &line, kind),
             Kind::Tool | Kind::ToolContent => self.tool(event, &line),
+            Kind::Terminal => self.terminal(event, &line),
+            Kind::State(State::Info) => self.info(event, &line),
             Kind::State(state) => {
                 // It does not end the message. But whoever has seen it goes on behind it, so what came before it is
                 // told before it.
                 let is_answered =
                     matches!(state, State::Mode | State::Options) && self.is_translated_up(event);
-                if self.survey.is_last(state, event) && !is_answered {
+                if self.survey.is_last(state, event, &line) && !is_answered {
                     self.flush();
                     self.as_received(event, &line);
                 }
@@ -98,6 +128,41 @@ impl Replay {
                     self.as_received(event, &line);
                 }
             }
+        }
+    }
+
+    /// What a session is about is told in pieces: the last telling of each counts, and all are told with the last.
+    fn info(&mut self, event: &Event, line: &UpdateLine<'_>) {
+        let Some(mut told) = Fields::read(line.update) else { return };
+        let is_last = self.survey.is_last(State::Info, event, line);
+        match self.info.take() {
+            None if is_last => {
+                self.flush();
+                self.as_received(event, line);
+            }
+            known => {
+                let mut all = known.unwrap_or_default();
+                all.take(std::mem::take(&mut told));
+                if !is_last {
+                    self.info = Some(all);
+                    return;
+                }
+                self.flush();
+                let mut update = String::from(r#"{"sessionUpdate":"session_info_update""#);
+                all.write_behind(&mut update);
+                update.push('}');
+                self.made(event, &update);
+            }
+        }
+    }
+
+    /// A client of version 1 is told what a terminal shows with the tool calls that refer to it.
+    fn terminal(&mut self, event: &Event, line: &UpdateLine<'_>) {
+        self.flush();
+        self.as_received(event, line);
+        let Some(id) = line.head.terminal.and_then(text_of) else { return };
+        for call in self.survey.calls_of(&(event.lineage, Box::from(&*id))).to_vec() {
+            self.tell_tool(event, &call);
         }
     }
 
@@ -157,27 +222,35 @@ impl Replay {
         let Some(id) = line.head.tool_call else { return self.as_received(event, line) };
         let Some(call) = text_of(id) else { return self.as_received(event, line) };
         let key = (event.lineage, Box::from(&*call));
-        let tool = self.tools.entry(key.clone()).or_insert_with(|| Tool::new(event.turn));
+        let output_bytes = self.bounds.tool_output_bytes;
+        let tool = self.tools.entry(key.clone()).or_insert_with(|| Tool::new(event.turn, output_bytes));
         match (line.head.kind, line.head.content) {
             (Kind::ToolContent, Some(content)) => tool.take_content(content),
             _ => tool.take(line.update, version(event)),
         }
-        if !self.survey.is_last_of(&key, event) {
+        self.tell_tool(event, &key);
+    }
+
+    /// Tells a tool call, if nothing more is told of it.
+    fn tell_tool(&mut self, event: &Event, key: &Key) {
+        if !self.survey.is_last_of(key, event) {
             return;
         }
-        let Some(tool) = self.tools.remove(&key) else { return };
+        let Some(tool) = self.tools.remove(key) else { return };
         let spoken = version(event);
         let is_first = [spoken, self.rendering.client.protocol] == [ProtocolVersion::V1; 2];
-        let telling = Telling {
-            is_over: self.is_over(tool.turn, spoken),
-            has_cancelled: !is_first,
-            output_bytes: self.bounds.tool_output_bytes,
-        };
-        let other = self.rendering.known.other(Sort::ToolCall, id, event.lineage);
-        let id = other.map_or_else(|| id.get().to_owned(), |other| json_string(&other));
+        let is_over = self.survey.is_over(key, tool.turn, event);
+        let telling = Telling { is_over, has_cancelled: !is_first };
+        let other = self.rendering.known.other_text(Sort::ToolCall, &key.1, event.lineage);
+        let id = json_string(other.as_deref().unwrap_or(&key.1));
         let update = tool.update(&id, spoken, telling);
+        self.made(event, &update);
+    }
+
+    /// Tells an update that was made of several.
+    fn made(&mut self, event: &Event, update: &str) {
         let beside = Beside::of(event.seq, event.at);
-        let lines = self.rendering.told(spoken, event.lineage, &update, &beside);
+        let lines = self.rendering.told(version(event), event.lineage, update, &beside);
         self.tell(event, lines);
     }
 
@@ -185,14 +258,6 @@ impl Replay {
     /// known.
     fn is_translated_up(&self, event: &Event) -> bool {
         (version(event), self.rendering.client.protocol) == (ProtocolVersion::V1, ProtocolVersion::V2)
-    }
-
-    /// Whether nothing more is to come of what began in this turn. Work of a version 2 agent may go on outside of any.
-    fn is_over(&self, turn: Option<TurnId>, spoken: ProtocolVersion) -> bool {
-        match turn {
-            Some(turn) => self.survey.running() != Some(turn),
-            None => spoken == ProtocolVersion::V1,
-        }
     }
 
     /// What is not told is taken in all the same: a translation may depend on it.

@@ -26,6 +26,10 @@ pub(crate) struct SessionState {
     /// The id of its prompt, as JSON, and the agent's answer to it: what version 1 says of a turn's end.
     prompt: Option<Box<str>>,
     answer: Option<Answer>,
+    /// Whether the agent has told a state of its own since the turn began.
+    has_spoken: bool,
+    /// What an agent of version 2 last said to go on beside its turns, as JSON, if it says so at all.
+    background: Option<Box<str>>,
     /// The ids of the questions that wait for an answer, as JSON. A turn has few.
     questions: Vec<Box<str>>,
     /// The update that told the last end of work, and its event.
@@ -40,21 +44,22 @@ enum Stand {
     RequiresAction,
 }
 
-/// An agent's answer to a prompt of version 1, as JSON.
+/// An agent's answer to a prompt, as JSON. In version 2 only a refusal says anything of the turn's end.
 #[derive(Debug)]
 enum Answer {
     Result(Box<str>),
     Error(Box<str>),
 }
 
+/// The members of a request or an answer that say what it is to.
 #[derive(Deserialize)]
-struct Envelope<'a> {
+pub(super) struct Envelope<'a> {
     #[serde(borrow, default)]
-    id: Option<&'a RawValue>,
+    pub(super) id: Option<&'a RawValue>,
     #[serde(borrow, default)]
     method: Option<Cow<'a, str>>,
     #[serde(borrow, default)]
-    result: Option<&'a RawValue>,
+    pub(super) result: Option<&'a RawValue>,
     #[serde(borrow, default)]
     error: Option<&'a RawValue>,
 }
@@ -69,7 +74,7 @@ impl SessionState {
                 self.said(event);
                 None
             }
-            (Direction::ToAgent, EventKind::Request) if is_first => {
+            (Direction::ToAgent, EventKind::Request) => {
                 let Envelope { id, method, .. } = serde_json::from_str(&event.body).ok()?;
                 if method.as_deref() == Some("session/prompt") {
                     self.prompt = id.map(|id| id.get().into());
@@ -85,8 +90,7 @@ impl SessionState {
                 None
             }
             (Direction::FromAgent, EventKind::Response) if self.prompt.is_some() => {
-                self.answered(&event.body);
-                None
+                self.answered(&event.body, is_first)
             }
             (Direction::ToAgent, EventKind::Response) if !self.questions.is_empty() => {
                 let Envelope { id, .. } = serde_json::from_str(&event.body).ok()?;
@@ -114,14 +118,17 @@ impl SessionState {
     /// The update that tells how the session stands. Of the last end of work it tells to those who missed it: it has
     /// been since the event they name. Whoever was there for it has heard it.
     pub(crate) fn standing(&self, missed: Option<Seq>) -> Box<str> {
-        match (self.now, &self.ended) {
-            (Stand::Running | Stand::RequiresAction, _) if !self.questions.is_empty() => {
-                requires_action_update()
+        let told = match (self.now, &self.ended) {
+            (Stand::Idle, Some((at, told))) if missed.is_some_and(|missed| *at >= missed) => {
+                return told.clone();
             }
-            (Stand::Running, _) => running_update(),
-            (Stand::RequiresAction, _) => requires_action_update(),
-            (Stand::Idle, Some((at, told))) if missed.is_some_and(|missed| *at >= missed) => told.clone(),
+            (Stand::Running, _) if self.questions.is_empty() => running_update(),
+            (Stand::Running | Stand::RequiresAction, _) => requires_action_update(),
             (Stand::Idle, _) => idle_update("{}"),
+        };
+        match (&self.background, told.strip_suffix('}')) {
+            (Some(background), Some(told)) => format!(r#"{told},"background":{background}}}"#).into(),
+            _ => told,
         }
     }
 
@@ -138,6 +145,10 @@ impl SessionState {
         let Some(line) = UpdateLine::read(&event.body).filter(|line| line.head.kind == Kind::Running) else {
             return;
         };
+        self.has_spoken = true;
+        let background = locate(line.update, &[Step::Key("background")]);
+        let background = background.and_then(|range| line.update.get(range));
+        self.background = background.filter(|list| *list != "null").map(Into::into);
         match state_update(line.params.text) {
             Some(StateUpdate::Idle { .. }) => {
                 self.now = Stand::Idle;
@@ -149,22 +160,35 @@ impl SessionState {
         }
     }
 
-    fn answered(&mut self, body: &str) {
-        let Ok(Envelope { id, result, error, .. }) = serde_json::from_str(body) else { return };
+    /// Takes an answer. One of version 2 to the prompt says that it was taken: from then on the session works, if
+    /// the agent does not say otherwise itself.
+    fn answered(&mut self, body: &str, is_first: bool) -> Option<Box<str>> {
+        let Envelope { id, result, error, .. } = serde_json::from_str(body).ok()?;
         if id.map(RawValue::get) != self.prompt.as_deref() {
-            return;
+            return None;
         }
         self.answer = match (result, error) {
-            (Some(result), _) => Some(Answer::Result(result.get().into())),
+            (Some(result), _) if is_first => Some(Answer::Result(result.get().into())),
             (None, Some(error)) => Some(Answer::Error(error.get().into())),
-            (None, None) => None,
+            _ => None,
         };
+        let begins = !is_first && result.is_some() && self.turn.is_some();
+        let is_news = begins && !self.has_spoken && self.now == Stand::Idle;
+        is_news.then(|| {
+            self.now = Stand::Running;
+            running_update()
+        })
     }
 
     fn fact(&mut self, event: &Event) -> Option<Box<str>> {
         match Fact::from_body(&event.body)? {
             Fact::TurnStarted { turn, .. } => {
                 (self.turn, self.prompt, self.answer) = (Some(turn), None, None);
+                self.has_spoken = false;
+                if ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V2) {
+                    // Its agent may refuse the prompt, and says itself when it works.
+                    return None;
+                }
                 let is_news = self.now == Stand::Idle;
                 self.now = Stand::Running;
                 is_news.then(running_update)
@@ -186,9 +210,13 @@ impl SessionState {
                 Some(told)
             }
             // What works outside of any turn of ours works no more.
-            Fact::AgentEnded { .. } if self.turn.is_none() && self.now != Stand::Idle => {
-                self.now = Stand::Idle;
-                Some(idle_update("{}"))
+            Fact::AgentEnded { .. } => {
+                self.background = None;
+                let is_news = self.turn.is_none() && self.now != Stand::Idle;
+                is_news.then(|| {
+                    self.now = Stand::Idle;
+                    idle_update("{}")
+                })
             }
             _ => None,
         }

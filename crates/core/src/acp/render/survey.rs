@@ -1,87 +1,174 @@
 //! The first look at a conversation that is to be replayed: where each tool call, and each thing that is told whole,
 //! is told last. It reads only the lines that may be one of these, and holds numbers, not lines.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+
+use serde_json::value::RawValue;
 
 use super::line::{Kind, State, UpdateLine, text_of};
-use crate::model::{Direction, Event, EventKind, Fact, LineageIndex, Seq, TurnId};
+use crate::model::{Direction, Event, EventKind, Fact, LineageIndex, ProtocolVersion, Seq, TurnId};
+use crate::wire::splice::{Step, elements, locate};
+
+/// A tool call or a terminal: an agent's ids are its ACP session's.
+pub(super) type Key = (LineageIndex, Box<str>);
 
 /// What was told last, and where.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
-    tools: HashMap<(LineageIndex, Box<str>), Seq>,
+    /// Whether it is for a client of version 1: what a terminal shows is told it as a part of the tool calls that
+    /// refer to the terminal.
+    shows_terminals: bool,
+    tools: HashMap<Key, Seq>,
+    /// The tool calls that refer to a terminal.
+    shown_in: HashMap<Key, Vec<Key>>,
     states: HashMap<State, Seq>,
-    plans: HashMap<Option<TurnId>, Seq>,
+    plans: HashMap<(Option<TurnId>, Option<Box<str>>), Seq>,
     running: Option<TurnId>,
+    /// The tool calls and terminals that an agent of version 2 last said to go on, if it says so at all.
+    background: Option<HashSet<Key>>,
+    /// Where an agent's process was last known to be gone.
+    gone: Option<Seq>,
     lacks_beginning: bool,
 }
 
 impl Survey {
+    /// A look at a conversation for a client of this version.
+    pub(crate) fn of(client: ProtocolVersion) -> Self {
+        Self { shows_terminals: client == ProtocolVersion::V1, ..Self::default() }
+    }
+
     /// Takes the next event.
     pub(crate) fn take(&mut self, event: &Event) {
+        // Version 1 is told what is new of a message or a tool call, however long ago that began.
+        self.lacks_beginning |= self.shows_terminals && event.protocol == ProtocolVersion::V2.number();
         match (event.direction, event.kind) {
-            (Direction::Ours, _) => match Fact::from_body(&event.body) {
-                Some(Fact::TurnStarted { turn, .. }) => self.running = Some(TurnId(turn)),
-                Some(Fact::TurnEnded { turn, .. }) if self.running == Some(TurnId(turn)) => {
-                    self.running = None;
-                }
-                _ => {}
-            },
+            (Direction::Ours, _) => self.fact(event),
             (Direction::FromAgent, EventKind::Update) if may_count(&event.body) => self.update(event),
             _ => {}
         }
     }
 
-    fn update(&mut self, event: &Event) {
-        let Some(UpdateLine { head, .. }) = UpdateLine::read(&event.body) else { return };
-        match head.kind {
-            Kind::Tool | Kind::ToolContent => {
-                if let Some(call) = head.tool_call.and_then(text_of) {
-                    let before = self.tools.insert((event.lineage, call.into()), event.seq);
-                    // A call begins with its title. One that does not may have begun before what is looked at.
-                    self.lacks_beginning |= before.is_none() && !head.has_title;
-                }
+    fn fact(&mut self, event: &Event) {
+        match Fact::from_body(&event.body) {
+            Some(Fact::TurnStarted { turn, .. }) => self.running = Some(TurnId(turn)),
+            Some(Fact::TurnEnded { turn, .. }) if self.running == Some(TurnId(turn)) => {
+                self.running = None;
             }
-            Kind::State(State::Plan) => {
-                self.plans.insert(event.turn, event.seq);
-            }
-            Kind::State(state) => {
-                self.states.insert(state, event.seq);
+            // A process that is there again, or a session that is another, is none of the one before.
+            Some(Fact::AgentEnded { .. } | Fact::Restored { .. } | Fact::SessionReset { .. }) => {
+                (self.gone, self.background) = (Some(event.seq), None);
             }
             _ => {}
         }
     }
 
+    fn update(&mut self, event: &Event) {
+        let Some(UpdateLine { head, update, .. }) = UpdateLine::read(&event.body) else { return };
+        let key = |id: Option<&RawValue>| Some((event.lineage, Box::from(&*text_of(id?)?)));
+        match head.kind {
+            Kind::Tool | Kind::ToolContent => {
+                let Some(call) = key(head.tool_call) else { return };
+                for terminal in terminals(head.content) {
+                    let shown = self.shown_in.entry((event.lineage, terminal)).or_default();
+                    if !shown.contains(&call) {
+                        shown.push(call.clone());
+                    }
+                }
+                let before = self.tools.insert(call, event.seq);
+                // A call begins with its title. One that does not may have begun before what is looked at.
+                self.lacks_beginning |= before.is_none() && !head.has_title;
+            }
+            Kind::Terminal if self.shows_terminals => {
+                for call in key(head.terminal).and_then(|id| self.shown_in.get(&id)).into_iter().flatten() {
+                    self.tools.insert(call.clone(), event.seq);
+                }
+            }
+            Kind::State(State::Plan) => {
+                let plan = head.plan.and_then(text_of).map(|id| Box::from(&*id));
+                self.plans.insert((event.turn, plan), event.seq);
+            }
+            Kind::State(state) => {
+                self.states.insert(state, event.seq);
+            }
+            Kind::Running => self.background = background(update, event.lineage),
+            _ => {}
+        }
+    }
+
     /// Whether a tool call is told no more after this event.
-    pub(super) fn is_last_of(&self, tool: &(LineageIndex, Box<str>), event: &Event) -> bool {
+    pub(super) fn is_last_of(&self, tool: &Key, event: &Event) -> bool {
         // One that was overlooked is told each time.
         self.tools.get(tool).is_none_or(|last| *last <= event.seq)
     }
 
+    /// The tool calls that a terminal is shown in.
+    pub(super) fn calls_of(&self, terminal: &Key) -> &[Key] {
+        let calls = self.shown_in.get(terminal).filter(|_| self.shows_terminals);
+        calls.map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// Whether this event tells such a thing last.
-    pub(super) fn is_last(&self, state: State, event: &Event) -> bool {
+    pub(super) fn is_last(&self, state: State, event: &Event, line: &UpdateLine<'_>) -> bool {
         let last = match state {
-            State::Plan => self.plans.get(&event.turn),
+            State::Plan => {
+                let plan = line.head.plan.and_then(text_of).map(|id| Box::from(&*id));
+                self.plans.get(&(event.turn, plan))
+            }
             other => self.states.get(&other),
         };
         last.is_none_or(|last| *last <= event.seq)
     }
 
-    /// Whether a tool call may have begun before what was looked at.
+    /// Whether nothing more is to come of a tool call that began in this turn and is told last by this event. Work of
+    /// an agent of version 2 goes on beside its turns until its process is gone or it lists what goes on without it.
+    pub(super) fn is_over(&self, tool: &Key, turn: Option<TurnId>, event: &Event) -> bool {
+        let has_ended = turn.is_none() || turn != self.running;
+        if ProtocolVersion::from_number(event.protocol) != Some(ProtocolVersion::V2) {
+            return has_ended;
+        }
+        let goes_on = |listed: &Key| {
+            listed == tool || self.shown_in.get(listed).is_some_and(|calls| calls.contains(tool))
+        };
+        let is_left_out = self.background.as_ref().is_some_and(|list| !list.iter().any(goes_on));
+        self.gone.is_some_and(|gone| event.seq < gone) || has_ended && is_left_out
+    }
+
+    /// Whether something that must be known may have begun before what was looked at.
     pub(crate) fn lacks_beginning(&self) -> bool {
         self.lacks_beginning
     }
+}
 
-    /// The turn that runs when all has been looked at.
-    pub(crate) fn running(&self) -> Option<TurnId> {
-        self.running
+/// The terminals that a tool call's content refers to: a list, or an item of one.
+fn terminals(content: Option<&RawValue>) -> Vec<Box<str>> {
+    let Some(content) = content.map(RawValue::get) else { return Vec::new() };
+    if memchr::memmem::find(content.as_bytes(), b"terminalId").is_none() {
+        return Vec::new();
     }
+    let items = match elements(content) {
+        Some(items) => items.into_iter().filter_map(|range| content.get(range)).collect(),
+        None => vec![content],
+    };
+    items.into_iter().filter_map(|item| member(item, "terminalId")).collect()
+}
+
+/// What a state of version 2 lists as going on; `None` if it says nothing of it.
+fn background(update: &str, row: LineageIndex) -> Option<HashSet<Key>> {
+    let list = update.get(locate(update, &[Step::Key("background")])?)?;
+    let items = elements(list)?.into_iter().filter_map(|range| list.get(range));
+    let named = |item| member(item, "toolCallId").or_else(|| member(item, "terminalId"));
+    Some(items.filter_map(named).map(|id| (row, id)).collect())
+}
+
+/// A text among the members of an object.
+fn member(object: &str, name: &str) -> Option<Box<str>> {
+    serde_json::from_str(object.get(locate(object, &[Step::Key(name)])?)?).ok()
 }
 
 /// Whether a line may tell a tool call or one of the things that are told whole: the names of all of them have one of
 /// these in them.
 fn may_count(body: &str) -> bool {
-    ["_update", "tool_call", "plan"]
+    ["_update", "tool_call", "plan", "terminal"]
         .iter()
         .any(|word| memchr::memmem::find(body.as_bytes(), word.as_bytes()).is_some())
 }

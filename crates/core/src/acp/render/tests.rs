@@ -11,6 +11,7 @@ use crate::model::{
 };
 
 mod properties;
+mod second_agents;
 mod versions;
 
 /// A record being written.
@@ -59,6 +60,16 @@ impl Log {
         self.push(Direction::ToAgent, EventKind::Request, &line.to_string());
     }
 
+    /// The agent's answer to a request of ours: its result or its error.
+    fn answer(&mut self, id: u64, how: &str) {
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},{how}}}"#);
+        self.push(Direction::FromAgent, EventKind::Response, &line);
+    }
+
+    fn fact(&mut self, fact: &Fact) {
+        self.push(Direction::Ours, EventKind::Fact, &fact.to_body());
+    }
+
     fn end(&mut self, turn: u64) {
         let fact = Fact::TurnEnded { turn, stop_reason: Some("end_turn".to_owned()), error: None };
         self.push(Direction::Ours, EventKind::Fact, &fact.to_body());
@@ -75,7 +86,7 @@ impl Log {
     }
 
     fn replay_as(&self, client: Arc<ClientFacts>, from: u64, bounds: Bounds) -> Vec<Value> {
-        let (mut survey, mut known) = (Survey::default(), KnownIds::default());
+        let (mut survey, mut known) = (Survey::of(client.protocol), KnownIds::default());
         for event in &self.events {
             survey.take(event);
             known.take(event);
@@ -204,6 +215,74 @@ fn of_what_is_told_whole_the_last_telling_is_told_again_and_notices_are_not() {
 }
 
 #[test]
+fn what_a_session_is_about_is_told_again_with_the_last_telling_of_each_of_its_fields() {
+    let mut log = Log::new();
+    log.update(r#"{"sessionUpdate":"session_info_update","title":"old","n":1.50}"#);
+    log.update(r#"{"sessionUpdate":"session_info_update","title":"T"}"#);
+    log.say("a");
+    log.update(r#"{"sessionUpdate":"session_info_update","updatedAt":"2026-01-01T00:00:00Z"}"#);
+    let info = json!({
+        "sessionUpdate": "session_info_update", "title": "T", "n": 1.5, "updatedAt": "2026-01-01T00:00:00Z",
+    });
+    assert_eq!(updates(&log.replay()), [(3, text("agent_message_chunk", "a")), (4, info)]);
+}
+
+#[test]
+fn what_an_agent_says_in_the_users_name_is_told_from_where_it_no_longer_repeats_the_prompt() {
+    let mut log = Log::new();
+    log.begin(1, "do it");
+    log.chunk("user_message_chunk", "do ");
+    log.chunk("user_message_chunk", "it");
+    log.say("a");
+    log.chunk("user_message_chunk", "and that");
+    log.end(1);
+    let expected = [
+        (2, text("user_message_chunk", "do it")),
+        (5, text("agent_message_chunk", "a")),
+        (6, text("user_message_chunk", "and that")),
+    ];
+    assert_eq!(updates(&log.replay()), expected);
+    let live: Vec<Value> =
+        log.live(Arc::default()).iter().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> = live.iter().map(|line| line["params"]["update"].clone()).collect();
+    assert_eq!(told, expected.map(|(_, update)| update));
+}
+
+#[test]
+fn a_fresh_session_is_announced_as_a_notice_or_else_as_a_message_that_says_it_is_ours() {
+    let mut log = Log::new();
+    log.say("a");
+    let (from, to) = ("s1".to_owned(), "s2".to_owned());
+    let reset = |announced| Fact::SessionReset {
+        reason: "load-failed".to_owned(),
+        from_acpx_session_id: from.clone(),
+        acpx_session_id: to.clone(),
+        agent_session_id: None,
+        announced,
+    };
+    log.fact(&reset(false));
+    log.fact(&reset(true));
+    let title = "The agent does not remember what came before this";
+    let detail = "It goes on in a fresh session (load-failed).";
+    let meta = json!({ "acpx": { "reset": "load-failed" } });
+    let notice = json!({
+        "sessionUpdate": "notice", "severity": "warning", "title": title, "description": detail, "_meta": meta,
+    });
+    let mut message = text("agent_message_chunk", &format!("[acpx] {title}. {detail}"));
+    message["messageId"] = json!("r:3");
+    message["_meta"] = meta;
+    let shows = Arc::new(ClientFacts { notices: true, ..ClientFacts::default() });
+    for (client, told) in [(shows, notice), (Arc::default(), message)] {
+        let expected = [(1, text("agent_message_chunk", "a")), (3, told)];
+        assert_eq!(updates(&log.replay_to(Arc::clone(&client), 1)), expected);
+        let mut live = Rendering::new(&record(), client).with_seq(true);
+        let lines = log.events.iter().flat_map(|event| live.tell(event, &|_| false));
+        let lines: Vec<Value> = lines.map(|line| serde_json::from_str(&line).unwrap()).collect();
+        assert_eq!(updates(&lines), expected);
+    }
+}
+
+#[test]
 fn a_tool_call_without_an_end_is_cancelled_once_its_turn_is_over_and_not_before() {
     let mut log = Log::new();
     log.begin(1, "x");
@@ -232,6 +311,34 @@ fn output_of_a_tool_that_is_too_long_is_left_out_and_said_to_be() {
     });
     let lines = log.replay_from(1, Bounds { tool_output_bytes: Some(16) });
     assert_eq!(updates(&lines), [(1, expected)]);
+}
+
+#[test]
+fn content_that_came_in_many_pieces_is_told_once_and_costs_no_more_than_its_bytes() {
+    let mut log = Log::new();
+    log.protocol = 2;
+    let item = json!({ "type": "content", "content": { "type": "text", "text": "x".repeat(100) } });
+    log.update(&format!(
+        r#"{{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"look","status":"completed","content":[ {item} ]}}"#
+    ));
+    let count = 20_000;
+    for _ in 1..count {
+        log.update(&format!(
+            r#"{{"sessionUpdate":"tool_call_content_chunk","toolCallId":"t","content":{item}}}"#
+        ));
+    }
+    let client =
+        Arc::new(ClientFacts { protocol: crate::model::ProtocolVersion::V2, ..ClientFacts::default() });
+    let told = updates(&log.replay_to(Arc::clone(&client), 1));
+    let mut expected = json!({
+        "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "look", "status": "completed",
+        "content": vec![item; count],
+    });
+    assert_eq!(told, [(count as u64, expected.clone())]);
+    let less = updates(&log.replay_as(client, 1, Bounds { tool_output_bytes: Some(4096) }));
+    expected.as_object_mut().unwrap().remove("content");
+    expected["_meta"] = json!({ "acpx": { "leftOut": ["content"] } });
+    assert_eq!(less, [(count as u64, expected)]);
 }
 
 #[test]

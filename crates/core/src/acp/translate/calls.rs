@@ -6,10 +6,13 @@ use super::recent::Recent;
 use super::terminals::Terminal;
 use super::tool_content::{FIELDS, Item, item_to_v1, status_to_v1, text_item};
 
-/// How many tool calls are remembered.
+/// How many tool calls are remembered with their content.
 const MAX_CALLS: usize = 128;
 
-/// How many terminals are.
+/// Of how many it is remembered that they were told.
+const MAX_TOLD: usize = 4096;
+
+/// How many terminals are remembered.
 const MAX_TERMINALS: usize = 64;
 
 /// How much of a call's content is, in bytes: its end.
@@ -21,7 +24,8 @@ const MAX_ID_BYTES: usize = 1 << 10;
 /// The tool calls and terminals of a session.
 #[derive(Debug)]
 pub(super) struct Calls {
-    calls: Recent<ToolCall>,
+    recent: Recent<ToolCall>,
+    told: Recent<()>,
     terminals: Recent<Terminal>,
 }
 
@@ -31,69 +35,122 @@ struct ToolCall {
     /// Its id, for telling of it again.
     id: Option<Box<str>>,
     content: Vec<Item>,
+    /// The bytes of all of that.
+    size: usize,
     is_cut: bool,
+    /// Whether the content has changed since it was told. Version 1 tells all of it or nothing, so a piece is not
+    /// told by itself: with many small ones that would be the whole content as often.
+    is_owed: bool,
 }
 
 impl Calls {
     pub(super) fn new() -> Self {
-        Self { calls: Recent::new(MAX_CALLS), terminals: Recent::new(MAX_TERMINALS) }
+        let (recent, terminals) = (Recent::new(MAX_CALLS), Recent::new(MAX_TERMINALS));
+        Self { recent, told: Recent::new(MAX_TOLD), terminals }
     }
 
-    /// A `tool_call_update`: the first of a call makes it.
+    /// A `tool_call_update`: the first of a call makes it. What is owed of its content is told with it.
     pub(super) fn update(&mut self, mut update: Members<'_>) -> Option<String> {
         let id = update.text("toolCallId")?;
-        let is_new = !self.calls.contains(&id);
+        let is_new = self.is_new(&id, &update);
         call_to_v1(&mut update, is_new);
-        let call = self.calls.entry(&id);
-        call.id = (id.len() <= MAX_ID_BYTES).then_some(id);
-        if let Some(content) = update.get("content").and_then(items) {
-            call.content = content.into_iter().flat_map(item_to_v1).collect();
-            call.is_cut = false;
-            let shown = call.shown(&self.terminals);
-            call.trim();
-            update.set("content", shown);
+        let call = self.call(&id, is_new);
+        let content = update.get("content").and_then(items);
+        let is_owed = std::mem::take(&mut call.is_owed);
+        if let Some(content) = content {
+            call.content.clear();
+            (call.size, call.is_cut) = (0, false);
+            call.append(content.into_iter().flat_map(item_to_v1));
+        } else if !is_owed {
+            return Some(update.to_string());
         }
+        let Self { recent, terminals, .. } = self;
+        let call = recent.entry(&id);
+        update.set("content", call.shown(terminals));
+        call.trim();
         Some(update.to_string())
     }
 
-    /// A piece of content for a call: it is told with all that the call has.
+    /// A piece of content for a call. It is owed until something else is told, unless it makes the call.
     pub(super) fn content_chunk(&mut self, mut chunk: Members<'_>) -> Option<String> {
         let id = chunk.text("toolCallId")?;
         let pieces = item_to_v1(chunk.get("content")?);
-        let is_new = !self.calls.contains(&id);
-        let call = self.calls.entry(&id);
-        call.id = (id.len() <= MAX_ID_BYTES).then_some(id);
-        call.content.extend(pieces);
-        chunk.set("content", call.shown(&self.terminals));
+        let is_new = self.is_new(&id, &chunk);
+        let call = self.call(&id, is_new);
+        call.append(pieces);
+        if !is_new {
+            call.is_owed = true;
+            call.trim();
+            return None;
+        }
+        let Self { recent, terminals, .. } = self;
+        let call = recent.entry(&id);
+        chunk.set("content", call.shown(terminals));
         call.trim();
         call_to_v1(&mut chunk, is_new);
         Some(chunk.to_string())
     }
 
-    pub(super) fn terminal_update(&mut self, update: &Members<'_>) -> Option<Vec<String>> {
+    pub(super) fn terminal_update(&mut self, update: &Members<'_>) -> Option<()> {
         let id = update.text("terminalId")?;
         self.terminals.entry(&id).update(update);
-        Some(self.show_again(&id))
+        self.owe(&id);
+        Some(())
     }
 
-    pub(super) fn terminal_output(&mut self, chunk: &Members<'_>) -> Option<Vec<String>> {
+    pub(super) fn terminal_output(&mut self, chunk: &Members<'_>) -> Option<()> {
         let id = chunk.text("terminalId")?;
         self.terminals.entry(&id).append(&chunk.text("data")?);
-        Some(self.show_again(&id))
+        self.owe(&id);
+        Some(())
     }
 
-    /// Tells the content of the calls that a terminal is part of.
-    fn show_again(&self, terminal: &str) -> Vec<String> {
-        let refers = |item: &Item| matches!(item, Item::Terminal(id) if **id == *terminal);
-        let calls = self.calls.values().filter(|call| call.content.iter().any(refers));
-        let told = calls.filter_map(|call| {
+    /// Whether content has changed that was told before.
+    pub(super) fn owes(&self) -> bool {
+        self.recent.values().any(|call| call.is_owed)
+    }
+
+    /// Tells the content that is owed.
+    pub(super) fn settle(&mut self) -> Vec<String> {
+        let Self { recent, terminals, .. } = self;
+        let owed = recent.values().filter(|call| call.is_owed);
+        let told = owed.filter_map(|call| {
             let mut update = Members::new();
             update.set_text("sessionUpdate", "tool_call_update");
             update.set_text("toolCallId", call.id.as_deref()?);
-            update.set("content", call.shown(&self.terminals));
+            update.set("content", call.shown(terminals));
             Some(update.to_string())
         });
-        told.collect()
+        let told = told.collect();
+        for call in recent.values_mut() {
+            call.is_owed = false;
+        }
+        told
+    }
+
+    /// Whether an update tells of a call for the first time. A call begins with its title, so one that has none and
+    /// may have been forgotten has been told.
+    fn is_new(&self, id: &str, update: &Members<'_>) -> bool {
+        let may_be_known = self.told.has_forgotten() && update.text("title").is_none();
+        !self.told.contains(id) && !may_be_known
+    }
+
+    /// What is remembered of a call from here on.
+    fn call(&mut self, id: &str, is_new: bool) -> &mut ToolCall {
+        self.told.entry(id);
+        let is_forgotten = !is_new && !self.recent.contains(id);
+        let call = self.recent.entry(id);
+        call.is_cut |= is_forgotten;
+        call.id = (id.len() <= MAX_ID_BYTES).then(|| id.into());
+        call
+    }
+
+    /// The content of the calls that a terminal is part of has changed.
+    fn owe(&mut self, terminal: &str) {
+        let refers = |item: &Item| matches!(item, Item::Terminal(id) if **id == *terminal);
+        for call in self.recent.values_mut() {
+            call.is_owed |= call.content.iter().any(refers);
+        }
     }
 }
 
@@ -110,22 +167,31 @@ impl ToolCall {
         list(cut.into_iter().chain(self.content.iter().map(item)))
     }
 
+    fn append(&mut self, items: impl IntoIterator<Item = Item>) {
+        for item in items {
+            self.size += size(&item);
+            self.content.push(item);
+        }
+    }
+
     /// Forgets what is too much, from the beginning.
     fn trim(&mut self) {
-        let size = |item: &Item| match item {
-            Item::Json(text) | Item::Terminal(text) => text.len(),
-        };
-        let mut total: usize = self.content.iter().map(size).sum();
         let mut forgotten = 0;
         for item in &self.content {
-            if total <= MAX_CONTENT_BYTES {
+            if self.size <= MAX_CONTENT_BYTES {
                 break;
             }
-            total -= size(item);
+            self.size -= size(item);
             forgotten += 1;
         }
         self.content.drain(..forgotten);
         self.is_cut |= forgotten > 0;
+    }
+}
+
+fn size(item: &Item) -> usize {
+    match item {
+        Item::Json(text) | Item::Terminal(text) => text.len(),
     }
 }
 

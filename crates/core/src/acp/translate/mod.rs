@@ -3,7 +3,7 @@
 //!
 //! Input and output are JSON texts. What a translation does not name keeps its bytes: unknown members, `_meta` and
 //! unknown kinds go through wherever the other version can carry them. What one version cannot say, and what
-//! becomes of it, is in [`table`], which is published in `docs/protocol.md`.
+//! becomes of it, is in a table that is published in `docs/protocol.md`; its tests run it row by row.
 //!
 //! No text makes it panic, and what it remembers of a session is bounded. Every update that comes out can be read
 //! as the version it is for, whatever came in.
@@ -19,10 +19,10 @@ mod patch;
 mod permission;
 mod plans;
 mod recent;
+mod repaired;
 mod requests;
 mod said;
 mod servers;
-mod table;
 mod terminals;
 mod to_v1;
 mod to_v2;
@@ -42,7 +42,6 @@ pub use options::MODE_OPTION;
 pub use permission::{permission_answer, permission_to_v1, permission_to_v2};
 pub use requests::{Call, request_to_v1, request_to_v2};
 pub use servers::{servers_to_v1, servers_to_v2};
-pub use table::{Row, TABLE, table};
 pub use to_v1::{SetupAnswer, UpdatesToV1};
 pub use to_v2::UpdatesToV2;
-pub use turn::{idle_update, prompt_answer, requires_action_update, running_update};
+pub use turn::{idle_update, requires_action_update, running_update, stop_reason_to_v1};

@@ -15,11 +15,12 @@ pub(super) struct Recent<V> {
     values: HashMap<Box<str>, V>,
     order: VecDeque<Box<str>>,
     limit: usize,
+    has_forgotten: bool,
 }
 
 impl<V: Default> Recent<V> {
     pub(super) fn new(limit: usize) -> Self {
-        Self { values: HashMap::new(), order: VecDeque::new(), limit }
+        Self { values: HashMap::new(), order: VecDeque::new(), limit, has_forgotten: false }
     }
 
     pub(super) fn contains(&self, id: &str) -> bool {
@@ -38,10 +39,21 @@ impl<V: Default> Recent<V> {
                 && let Some(oldest) = self.order.pop_front()
             {
                 self.values.remove(&oldest);
+                self.has_forgotten = true;
             }
             self.order.push_back(Box::from(&*key));
         }
         self.values.entry(key.into()).or_default()
+    }
+
+    /// Whether one had to go, so that an id which is not here may have been.
+    pub(super) fn has_forgotten(&self) -> bool {
+        self.has_forgotten
+    }
+
+    /// All values, to be changed, in no order.
+    pub(super) fn values_mut(&mut self) -> impl Iterator<Item = &mut V> {
+        self.values.values_mut()
     }
 
     /// All values, oldest first.
@@ -80,7 +92,7 @@ mod tests {
         *recent.entry(&long) = 2;
         *recent.entry(&long) += 1;
         *recent.entry("b") = 4;
-        assert!(!recent.contains("a"));
+        assert!(!recent.contains("a") && recent.has_forgotten());
         assert_eq!(recent.values().copied().collect::<Vec<_>>(), [3, 4]);
         assert!(recent.order.iter().all(|key| key.len() < 80));
         recent.remove(&long);

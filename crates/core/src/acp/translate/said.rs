@@ -27,11 +27,12 @@ pub(super) enum Rest<'a> {
 }
 
 impl Said {
-    /// The id that a client of version 1 knows the message by.
+    /// The id that a client of version 1 knows the message by. It is never one of those that tell ids of several
+    /// ACP sessions apart: these have another mark.
     pub(super) fn id(&self, id: &str) -> String {
         match self.revision {
             0 => id.to_owned(),
-            revision => format!("{id}~{}", revision.saturating_add(1)),
+            revision => format!("{id}#{}", revision.saturating_add(1)),
         }
     }
 
@@ -125,10 +126,10 @@ mod tests {
         let (old, new) = (text("ab"), text("ax"));
         assert_eq!(said.replace(&[&old]), [Rest::Block(&old)]);
         assert_eq!(said.replace(&[&new]), [Rest::Block(&new)]);
-        assert_eq!(said.id("m"), "m~2");
+        assert_eq!(said.id("m"), "m#2");
         assert_eq!(said.replace(&[]), []);
-        assert_eq!(said.id("m"), "m~3");
+        assert_eq!(said.id("m"), "m#3");
         assert_eq!(said.replace(&[&new]), [Rest::Block(&new)]);
-        assert_eq!(said.id("m"), "m~3");
+        assert_eq!(said.id("m"), "m#3");
     }
 }

@@ -12,6 +12,7 @@ use super::members::{Members, items, list};
 use super::options::{commands_to_v1, is_mode_option, option_to_modes, option_to_v1};
 use super::plans::Plans;
 use super::recent::Recent;
+use super::repaired::repaired;
 use super::said::{Rest, Said};
 
 /// How many messages are remembered.
@@ -62,17 +63,26 @@ impl UpdatesToV1 {
         }
     }
 
-    /// The `update` objects that say what this one says.
+    /// The `update` objects that say what this one says. A piece of a tool call's content, or of what its terminal
+    /// shows, is not told by itself: it is [owed](Self::owes) until the next update that is none.
     pub fn update(&mut self, update: &str) -> Vec<Box<str>> {
-        let translated = self.translated(update).unwrap_or_default();
-        let is_readable = |update: &String| serde_json::from_str::<v1::SessionUpdate>(update).is_ok();
-        translated.into_iter().filter(is_readable).map(Into::into).collect()
+        readable(self.translated(&repaired(update)).unwrap_or_default())
+    }
+
+    /// Whether the content of a tool call has changed and was not told yet.
+    pub fn owes(&self) -> bool {
+        self.calls.owes()
+    }
+
+    /// The `update` objects that tell what is owed.
+    pub fn settle(&mut self) -> Vec<Box<str>> {
+        readable(self.calls.settle())
     }
 
     fn translated(&mut self, update: &str) -> Option<Vec<String>> {
         let mut members = Members::parse(update)?;
         let kind = members.text("sessionUpdate")?;
-        Some(match &*kind {
+        let told = match &*kind {
             "user_message_chunk" | "agent_message_chunk" | "agent_thought_chunk" => {
                 vec![self.chunk(&kind, members)?]
             }
@@ -80,9 +90,11 @@ impl UpdatesToV1 {
             "agent_message" => self.message("agent_message_chunk", members)?,
             "agent_thought" => self.message("agent_thought_chunk", members)?,
             "tool_call_update" => vec![self.calls.update(members)?],
-            "tool_call_content_chunk" => vec![self.calls.content_chunk(members)?],
-            "terminal_update" => self.calls.terminal_update(&members)?,
-            "terminal_output_chunk" => self.calls.terminal_output(&members)?,
+            "tool_call_content_chunk" => {
+                return Some(self.calls.content_chunk(members).into_iter().collect());
+            }
+            "terminal_update" => return self.calls.terminal_update(&members).map(|()| Vec::new()),
+            "terminal_output_chunk" => return self.calls.terminal_output(&members).map(|()| Vec::new()),
             "plan_update" => vec![self.plans.update(members)?],
             "plan_removed" => vec![self.plans.removed(members)?],
             "available_commands_update" => {
@@ -104,7 +116,10 @@ impl UpdatesToV1 {
             }
             "session_info_update" | "usage_update" | "notice" => vec![update.to_owned()],
             _ => Vec::new(),
-        })
+        };
+        let mut owed = self.calls.settle();
+        owed.extend(told);
+        Some(owed)
     }
 
     fn chunk(&mut self, kind: &str, mut chunk: Members<'_>) -> Option<String> {
@@ -220,6 +235,12 @@ impl Offered {
         let known = items(options).unwrap_or_default().into_iter().filter_map(option_to_v1);
         Self { mode, options: Some(list(known).into()) }
     }
+}
+
+/// Those that can be read as version 1.
+fn readable(updates: Vec<String>) -> Vec<Box<str>> {
+    let is_readable = |update: &String| serde_json::from_str::<v1::SessionUpdate>(update).is_ok();
+    updates.into_iter().filter(is_readable).map(Into::into).collect()
 }
 
 /// The option that chooses among modes.

@@ -5,6 +5,7 @@ use agent_client_protocol_schema::v2;
 
 use super::members::{Members, items, list, text};
 use super::options::{commands_to_v2, is_mode_option, modes_to_option, option_to_v2};
+use super::repaired::repaired;
 use super::tool_content::call_to_v2;
 
 /// The plan of version 1, which has no more than one.
@@ -39,7 +40,7 @@ impl UpdatesToV2 {
 
     /// The `update` objects that say what this one says. A chunk that has no message id gets this one.
     pub fn update(&mut self, update: &str, message_id: &str) -> Vec<Box<str>> {
-        let translated = self.translated(update, message_id);
+        let translated = self.translated(&repaired(update), message_id);
         let is_readable = |update: &String| serde_json::from_str::<v2::SessionUpdate>(update).is_ok();
         translated.filter(is_readable).map(Into::into).into_iter().collect()
     }

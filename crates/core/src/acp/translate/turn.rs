@@ -1,11 +1,7 @@
 //! How a turn goes. In version 1 it is over when the prompt is answered; in version 2 the session says that it
 //! runs and that it is idle, and why it stopped.
 
-use agent_client_protocol_schema::v1;
-
 use super::members::Members;
-use crate::acp::StateUpdate;
-use crate::wire::encode::json_string;
 
 /// Why an agent of version 1 may stop. It knows no other reason.
 const REASONS: [&str; 5] = ["end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"];
@@ -38,25 +34,8 @@ pub fn idle_update(answer: &str) -> Box<str> {
     update.to_string().into()
 }
 
-/// The answer to a prompt of version 1 that a state of version 2 stands for: the result, or the error object.
-/// `None` for a state that ends no turn.
-pub fn prompt_answer(state: &StateUpdate) -> Option<Result<Box<str>, Box<str>>> {
-    let StateUpdate::Idle { stop_reason, error, usage } = state else { return None };
-    let reason = stop_reason.as_deref().unwrap_or("end_turn");
-    if reason == "error" {
-        let unsaid = || r#"{"code":-32603,"message":"the agent stopped with an error"}"#.into();
-        let is_error = |error: &&str| serde_json::from_str::<v1::Error>(error).is_ok();
-        return Some(Err(error.as_deref().filter(is_error).map_or_else(unsaid, Into::into)));
-    }
-    let mut answer = Members::new();
-    if REASONS.contains(&reason) {
-        answer.set_text("stopReason", reason);
-    } else {
-        answer.set_text("stopReason", "end_turn");
-        answer.note("stopReason", &json_string(reason));
-    }
-    if let Some(usage) = usage {
-        answer.set("usage", &**usage);
-    }
-    Some(Ok(answer.to_string().into()))
+/// Why a turn stopped in version 1's words, and the agent's own word if that is another: the set of version 1 is
+/// closed, and a client of it could not read the answer.
+pub fn stop_reason_to_v1(reason: &str) -> (&str, Option<&str>) {
+    if REASONS.contains(&reason) { (reason, None) } else { ("end_turn", Some(reason)) }
 }

@@ -304,9 +304,10 @@ impl Memory {
         }
     }
 
-    fn withdraw_question(&self, host_id: &RpcId) -> Pass {
-        let known = self.questions.iter().find(|(_, id)| *id == host_id);
-        known.map_or(Pass::Nothing, |(known, _)| Pass::ToClient(edits::withdrawal(known)))
+    /// Nobody waits for its answer any more, and the client need not give one.
+    fn withdraw_question(&mut self, host_id: &RpcId) -> Pass {
+        let withdrawn = self.questions.extract_if(|_, id| id == host_id).next();
+        withdrawn.map_or(Pass::Nothing, |(known, _)| Pass::ToClient(edits::withdrawal(&known)))
     }
 
     fn is_named_here(&self, message: &Message) -> bool {

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::machine::Awakening;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, PermissionPolicy, ProtocolVersion,
-    RecordId, SessionIdentity, WakeOptions,
+    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, Memory, PermissionPolicy,
+    ProtocolVersion, RecordId, SessionIdentity, WakeOptions,
 };
 use crate::tools::Environment;
 
 use super::{
-    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, OsText, PolicyMeta, ProtocolMeta, StartMeta,
-    WishMeta,
+    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, MemoryMeta, OsText, PolicyMeta,
+    ProtocolMeta, StartMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -182,13 +182,29 @@ impl AgentMeta {
     }
 }
 
+impl MemoryMeta {
+    /// What there is to say of a memory; nothing, if it is whole.
+    pub(in crate::host) fn of(memory: Memory) -> Option<Self> {
+        let how = |how: &str| Some(Self { how: how.to_owned(), from: None, reason: None });
+        match memory {
+            Memory::Whole => None,
+            Memory::Part => how("shorter"),
+            Memory::Another => how("different"),
+            Memory::Since { from, reason } => {
+                let reason = reason.map(|reason| reason.as_str().to_owned());
+                Some(Self { how: "fresh".to_owned(), from: Some(from.0), reason })
+            }
+        }
+    }
+}
+
 impl From<Awakening> for AwakeningMeta {
     fn from(how: Awakening) -> Self {
-        let by = |by: &str| Self { by: by.to_owned(), reason: None, announced: false };
+        let by = |by: &str| Self { by: by.to_owned(), replay: None, reason: None, announced: false };
         match how {
             Awakening::Live => by("live"),
             Awakening::Created => by("created"),
-            Awakening::Restored { rung, .. } => by(rung.method()),
+            Awakening::Restored { rung, replay } => Self { replay, ..by(rung.method()) },
             Awakening::Fresh { reason, announced } => {
                 Self { reason: Some(reason.as_str().to_owned()), announced, ..by("fresh") }
             }

@@ -378,11 +378,14 @@ fn an_agent_that_ignores_cancel_is_ended_and_the_turn_with_it() {
 }
 
 #[test]
-fn close_without_the_capability_cancels_and_ends_the_process() {
+fn close_without_the_capability_cancels_the_turn_and_ends_the_process_when_that_has_ended() {
     let mut machine = live(RESUME);
     feed(&mut machine, [prompt("p")]);
     let effects = feed(&mut machine, [Input::Close]);
-    assert_eq!(calls(&effects), [&Call::Cancel]);
+    assert_eq!(effects, [Effect::Ask(Call::Cancel), Effect::Arm(Deadline::Close)]);
+    let stopped = Ok(StopReason::cancelled().into());
+    let effects = feed(&mut machine, [Input::PromptAnswered(stopped)]);
+    assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
     assert!(effects.contains(&Effect::EndAgent));
     let effects = feed(&mut machine, [Input::AgentEnded]);
     assert_eq!(effects.last(), Some(&Effect::Closed));

@@ -141,3 +141,69 @@ async fn a_prompt_that_outlived_its_host_asks_whoever_brings_the_record_back() {
     two.choose(&question, "yes").await;
     eventually("the agent has its answer", || answers(&argv) == ["yes"]).await;
 }
+
+#[tokio::test]
+async fn what_an_agent_asks_of_another_session_or_not_as_the_protocol_says_is_refused_and_nobody_is_asked() {
+    let bench = Bench::new();
+    let permission = "session/request_permission";
+    let turn = |turn: Script| {
+        turn.request(
+            permission,
+            json!({ "sessionId": "another", "toolCall": { "toolCallId": "t" }, "options": [] }),
+        )
+        .request("elicitation/create", json!({ "sessionId": "another", "mode": "form", "message": "?" }))
+        .request(permission, json!({ "toolCall": { "toolCallId": "t" }, "options": [] }))
+        .request(permission, json!({ "sessionId": "{sessionId}", "toolCall": { "toolCallId": "t" } }))
+        .request("elicitation/create", json!([]))
+        .end("end_turn")
+    };
+    // Before its first session it is asked what it can do.
+    let script = Script::new().initialize(everything()).next_start();
+    let script = script.initialize(everything()).session_new("s1").prompt(turn);
+    let argv = bench.agent(&script);
+    let mut editor = bench.editor(&argv).await;
+    let record = editor.open(&bench).await;
+    let lived = editor.turn(&record, "x").await;
+    assert!(lived.lines.iter().all(|line| line.get("id").is_none()), "{:?}", lived.lines);
+    let answers = received(&argv).into_iter().filter(|(method, _)| method == "answer");
+    let codes: Vec<Value> = answers.map(|(_, error)| error["code"].clone()).collect();
+    assert_eq!(codes, [-32002, -32002, -32602, -32602, -32602]);
+}
+
+#[tokio::test]
+async fn whoever_was_asked_to_open_an_address_hears_that_it_is_complete_and_nobody_else_does() {
+    let address = json!({
+        "sessionId": "{sessionId}", "mode": "url", "message": "Log in", "url": "https://x.example",
+        "elicitationId": "e1",
+    });
+    let complete =
+        json!({ "jsonrpc": "2.0", "method": "elicitation/complete", "params": { "elicitationId": "e1" } });
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/resume", Script::new().reply(json!({}))),
+        (
+            "session/prompt",
+            Script::new()
+                .request("elicitation/create", address)
+                .line(&complete.to_string())
+                .say("done")
+                .end("end_turn"),
+        ),
+    ]);
+    for version in [1, 2] {
+        let bench = Bench::new();
+        let argv = bench.agent(&script);
+        let mut one = bench.speaking(version, 1, &argv).await;
+        let record = one.open(&bench).await;
+        let mut two = bench.editor(&argv).await;
+        two.call("session/resume", bench.load_params(&record)).await.unwrap();
+        one.ask("session/prompt", prompt_params(&record, "x", json!({}))).await;
+        let asked = one.until(|line| line["method"] == "elicitation/create").await;
+        one.respond(&asked["id"], json!({ "action": "accept" })).await;
+        assert_eq!(one.until(|line| line["method"] == "elicitation/complete").await, complete);
+        let first = two.until(|line| {
+            line["method"] == "elicitation/complete" || line["params"]["update"]["content"]["text"] == "done"
+        });
+        assert_eq!(first.await["method"], "session/update");
+    }
+}

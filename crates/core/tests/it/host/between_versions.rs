@@ -155,3 +155,55 @@ async fn what_a_client_says_beside_the_protocol_reaches_its_agent_without_what_i
         assert_eq!(last("session/prompt"), json!({ "theirs": "too" }));
     }
 }
+
+/// An update that changes a tool call.
+fn call(members: &Value) -> Value {
+    let mut update = json!({ "sessionUpdate": "tool_call_update", "toolCallId": "bg" });
+    update.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+    update
+}
+
+#[tokio::test]
+async fn a_client_of_version_1_that_came_in_between_is_told_the_changes_of_what_it_was_told_again() {
+    let bench = Bench::new();
+    let whole = json!({ "type": "text", "text": "Hello world" });
+    let whole = json!({ "sessionUpdate": "agent_message", "messageId": "m", "content": [whole] });
+    let begun = call(&json!({ "title": "Build", "status": "in_progress" }));
+    let ended = call(&json!({ "status": "completed" }));
+    let script = Script::new()
+        .initialize_v2(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.insert("a").update(begun).say_in("m", "Hello").idle("end_turn"))
+        .prompt(|turn| turn.insert("b").idle("end_turn"))
+        .prompt(|turn| turn.insert("c").update(ended.clone()).update(whole).idle("_odd"))
+        .hang();
+    let argv = bench.agent(&script);
+    let mut first = bench.speaking(1, 2, &argv).await;
+    let record = first.open(&bench).await;
+    first.turn(&record, "a").await;
+    first.turn(&record, "b").await;
+    let mut second = bench.speaking(1, 2, &argv).await;
+    let load = second.ask("session/load", bench.load_params(&record)).await;
+    second.answer(load).await.0.unwrap();
+    let prompt = first.ask("session/prompt", prompt_params(&record, "c", json!({}))).await;
+    let (answer, there) = first.answer(prompt).await;
+    // What the agent stopped for, version 1 has no word for.
+    let answer = answer.unwrap();
+    assert_eq!(
+        (&answer["stopReason"], &answer["_meta"]["acpx"]["stopReason"]),
+        (&json!("end_turn"), &json!("_odd"))
+    );
+    let rest = json!({ "type": "text", "text": " world" });
+    let rest = json!({ "sessionUpdate": "agent_message_chunk", "messageId": "m", "content": rest });
+    let expected = [ended, rest];
+    let updates = |lines: Vec<Value>| -> Vec<Value> {
+        let updates = lines.into_iter().filter(|line| line["method"] == "session/update");
+        updates.map(|line| line["params"]["update"].clone()).collect()
+    };
+    assert_eq!(updates(there), expected);
+    let mut told = Vec::new();
+    while told.len() < 3 {
+        told.extend(updates(vec![second.next().await]));
+    }
+    assert_eq!(told[1..], expected);
+}

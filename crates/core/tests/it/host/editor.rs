@@ -39,7 +39,7 @@ impl Bench {
         let client = json!({ "agent": agent, "environment": environment(), "cwd": self.home.path() });
         let meta = json!({ "acpx": { "client": client } });
         let info = json!({ "name": "editor", "version": "7" });
-        let takes = json!({ "elicitation": { "form": {} } });
+        let takes = json!({ "elicitation": { "form": {}, "url": {} } });
         let capabilities = if version == 1 { "clientCapabilities" } else { "capabilities" };
         let mut params = json!({ "protocolVersion": version, "info": info, "_meta": meta });
         params[capabilities] = takes;

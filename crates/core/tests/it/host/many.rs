@@ -114,6 +114,65 @@ async fn a_deleted_session_is_gone_for_everybody() {
 }
 
 #[tokio::test]
+async fn an_editor_that_comes_back_can_stop_the_turn_that_it_left_running() {
+    let bench = Bench::new();
+    let began = bench.home.join("began");
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .expect_as("session/prompt", "first")
+        .touch(&began)
+        .expect("session/cancel")
+        .say("stopped")
+        .reply_to("first", json!({ "stopReason": "cancelled" }));
+    let argv = bench.agent(&script);
+    let (mut one, record) = open(&bench, &argv).await;
+    one.ask("session/prompt", prompt_params(&record, "runs away", json!({}))).await;
+    eventually("the turn runs", || began.exists()).await;
+    drop(one);
+    let mut two = bench.editor(&argv).await;
+    two.call("session/load", bench.load_params(&record)).await.unwrap();
+    two.notify("session/cancel", json!({ "sessionId": record })).await;
+    two.until(|line| line["params"]["update"]["content"]["text"] == "stopped").await;
+}
+
+#[tokio::test]
+async fn one_whose_session_another_deletes_hears_its_turn_to_the_end_and_nothing_after_that() {
+    for version in [1, 2] {
+        let bench = Bench::new();
+        let began = bench.home.join("began");
+        let script = Script::new()
+            .initialize(json!({}))
+            .next_start()
+            .initialize(json!({}))
+            .session_new("s1")
+            .expect_as("session/prompt", "first")
+            .touch(&began)
+            .expect("session/cancel")
+            .say("last words")
+            .reply_to("first", json!({ "stopReason": "cancelled" }));
+        let argv = bench.agent(&script);
+        let mut one = bench.speaking(version, 1, &argv).await;
+        let record = one.open(&bench).await;
+        let mut two = bench.editor(&argv).await;
+        two.call("session/resume", bench.load_params(&record)).await.unwrap();
+        let turn = async {
+            let lived = one.turn(&record, "x").await;
+            let said = |line: &Value| line["params"]["update"]["content"]["text"] == "last words";
+            (lived.stop_reason, lived.lines.iter().any(said))
+        };
+        let delete = async {
+            eventually("the turn runs", || began.exists()).await;
+            two.call("session/delete", json!({ "sessionId": record })).await
+        };
+        let (lived, deleted) = tokio::join!(turn, delete);
+        assert_eq!((lived, deleted), ((json!("cancelled"), true), Ok(json!({}))), "version {version}");
+        let asked = one.ask("_acpx/host/status", json!({})).await;
+        assert_eq!(one.answer(asked).await.1, Vec::<Value>::new());
+    }
+}
+
+#[tokio::test]
 async fn a_session_is_brought_back_where_it_works_and_nowhere_else() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));

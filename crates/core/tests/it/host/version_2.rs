@@ -389,3 +389,50 @@ async fn a_client_of_version_2_stops_what_it_did_not_begin() {
     second.notify("session/cancel", json!({ "sessionId": record })).await;
     assert_eq!(last_state(&second.until_idle().await), &idle("cancelled"));
 }
+
+#[tokio::test]
+async fn a_prompt_that_its_agent_refuses_is_answered_with_the_refusal_and_told_to_nobody() {
+    let bench = Bench::new();
+    let message = json!({ "type": "text", "text": "W" });
+    let whole = json!({ "sessionUpdate": "agent_message", "messageId": "whole", "content": [message] });
+    let refusal = json!({ "code": -32602, "message": "no such thing" });
+    let script = Script::new()
+        .initialize_v2(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.reply_error(refusal))
+        .prompt(|turn| turn.insert("b").update(whole.clone()).say_in("m", "x").idle("end_turn"))
+        .hang();
+    let argv = bench.agent(&script);
+    let mut editor = bench.speaking(2, 2, &argv).await;
+    let record = editor.open(&bench).await;
+    let refused = editor.ask("session/prompt", prompt_params(&record, "a", json!({}))).await;
+    let (answer, before) = editor.answer(refused).await;
+    assert_eq!(answer.unwrap_err()["code"], -32602);
+    let updates = |lines: &[Value]| -> Vec<Value> {
+        let updates = lines.iter().map(|line| line["params"]["update"].clone());
+        updates.filter(|update| !update.is_null() && update["sessionUpdate"] != "state_update").collect()
+    };
+    assert_eq!(updates(&before), [] as [Value; 0]);
+    editor.turn(&record, "b").await;
+    let prompt = json!({
+        "sessionUpdate": "user_message", "messageId": format!("{record}:turn:2"),
+        "content": [{ "type": "text", "text": "b" }],
+    });
+    let said = json!({
+        "sessionUpdate": "agent_message", "messageId": "m", "content": [{ "type": "text", "text": "x" }],
+    });
+    let cases = [
+        (json!({ "type": "start" }), json!({}), vec![prompt, whole.clone(), said.clone()]),
+        (json!({ "type": "_acpx/message", "messageId": "whole" }), json!({}), vec![whole, said]),
+        (json!({ "type": "start" }), json!({ "replay": { "turns": 0 } }), vec![]),
+    ];
+    for (from, acpx, expected) in cases {
+        let mut params = bench.load_params(&record);
+        params["replayFrom"] = from;
+        params["_meta"] = json!({ "acpx": acpx });
+        let resume = editor.ask("session/resume", params).await;
+        let (answer, told) = editor.answer(resume).await;
+        answer.unwrap();
+        assert_eq!(updates(&told), expected);
+    }
+}

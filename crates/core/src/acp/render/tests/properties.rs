@@ -36,7 +36,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn log(steps: &[Step], is_over: bool) -> Log {
-    let (mut log, mut turn) = (Log::new(), 0);
+    let (mut log, mut turn, mut echoed) = (Log::new(), 0, 0);
     for step in steps {
         match step {
             Step::Turn => {
@@ -61,7 +61,13 @@ fn log(steps: &[Step], is_over: bool) -> Log {
             }
             Step::Plan(n) => log.update(&format!(r#"{{"sessionUpdate":"plan","entries":[{n}]}}"#)),
             Step::Usage(n) => log.update(&format!(r#"{{"sessionUpdate":"usage_update","used":{n}}}"#)),
-            Step::Echo => log.chunk("user_message_chunk", "echo"),
+            // Whatever goes on with the prompt is an echo, and no client is told it.
+            Step::Echo if turn > 0 => {
+                let rest = if echoed == turn { String::new() } else { format!("prompt {turn}") };
+                echoed = turn;
+                log.chunk("user_message_chunk", &rest);
+            }
+            Step::Echo => log.chunk("user_message_chunk", "made elsewhere"),
         }
     }
     if is_over && turn > 0 {

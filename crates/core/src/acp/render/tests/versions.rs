@@ -103,6 +103,7 @@ fn what_a_second_agent_says_of_its_state_is_told_once_and_as_it_said_it() {
     log.protocol = 2;
     log.begin(1, "x");
     log.update(r#"{"sessionUpdate":"user_message","messageId":"theirs","content":[]}"#);
+    log.answer(1, r#""result":{"messageId":"theirs"}"#);
     log.update(r#"{"sessionUpdate":"state_update","state":"requires_action"}"#);
     log.update(
         r#"{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"a"}}"#,
@@ -110,7 +111,7 @@ fn what_a_second_agent_says_of_its_state_is_told_once_and_as_it_said_it() {
     log.update(r#"{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn","background":[]}"#);
     log.end(1);
     let told: Vec<_> = said(&live(&log, second())).iter().map(Value::to_string).collect();
-    let kinds = ["running", "r:turn:1", "requires_action", "\"m\"", "background"];
+    let kinds = ["r:turn:1", "running", "requires_action", "\"m\"", "background"];
     assert_eq!(told.len(), kinds.len(), "{told:?}");
     assert!(told.iter().zip(kinds).all(|(told, kind)| told.contains(kind)), "{told:?}");
     let first: Vec<_> = said(&live(&log, Arc::default()));

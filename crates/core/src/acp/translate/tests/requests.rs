@@ -4,7 +4,6 @@ use agent_client_protocol_schema::{v1, v2};
 use serde_json::json;
 
 use super::*;
-use crate::acp::StateUpdate;
 use crate::model::ProtocolVersion::{V1, V2};
 
 fn v2_call(method: &str, params: &Value) -> (&'static str, Value) {
@@ -227,27 +226,8 @@ fn a_turn_ends_for_the_reason_it_ended_for() {
     let answer = json!({"stopReason": "refusal", "usage": {"totalTokens": 1}});
     let idle = json!({"sessionUpdate": "state_update", "state": "idle", "stopReason": "refusal", "usage": {"totalTokens": 1}});
     assert_eq!(value(&idle_update(&answer.to_string())), idle);
-    let state = |reason: Option<&str>, error: Option<&str>| StateUpdate::Idle {
-        stop_reason: reason.map(Into::into),
-        error: error.map(Into::into),
-        usage: None,
-    };
-    let ended =
-        |reason: Option<&str>, error: Option<&str>| match prompt_answer(&state(reason, error)).unwrap() {
-            Ok(result) => Ok(value(&result)),
-            Err(error) => Err(value(&error)),
-        };
-    assert_eq!(ended(Some("cancelled"), None), Ok(json!({"stopReason": "cancelled"})));
-    assert_eq!(ended(None, None), Ok(json!({"stopReason": "end_turn"})));
-    let odd = json!({"stopReason": "end_turn", "_meta": {"acpx": {"stopReason": "_odd"}}});
-    assert_eq!(ended(Some("_odd"), None), Ok(odd));
-    let error = json!({"code": -32000, "message": "m"});
-    let text = error.to_string();
-    assert_eq!(ended(Some("error"), Some(&*text)), Err(error));
-    let unsaid = json!({"code": -32603, "message": "the agent stopped with an error"});
-    assert_eq!(ended(Some("error"), Some("7")), Err(unsaid));
-    assert_eq!(prompt_answer(&StateUpdate::Running), None);
-    assert_eq!(prompt_answer(&StateUpdate::Other), None);
+    assert_eq!(stop_reason_to_v1("cancelled"), ("cancelled", None));
+    assert_eq!(stop_reason_to_v1("_odd"), ("end_turn", Some("_odd")));
 }
 
 #[test]

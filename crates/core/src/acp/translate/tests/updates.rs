@@ -109,7 +109,7 @@ fn the_first_update_of_a_call_makes_it_and_later_ones_change_it() {
 }
 
 #[test]
-fn pieces_of_content_are_told_with_all_that_the_call_has() {
+fn pieces_of_content_are_told_together_with_all_that_the_call_has_once_something_else_is() {
     let piece = |shown| json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "t", "content": item(shown)});
     let update =
         |content: Value| json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "content": content});
@@ -117,13 +117,32 @@ fn pieces_of_content_are_told_with_all_that_the_call_has() {
     let named = json!({
         "type": "content", "content": text("[content of the kind _odd]"), "_meta": {"acpx": {"content": odd}},
     });
-    let told = to_v1(&[piece("a"), piece("b"), update(json!([item("c"), odd])), piece("d")]);
+    let usage = json!({"sessionUpdate": "usage_update", "used": 1, "size": 2});
+    let ended = |members: Value| {
+        let mut ended =
+            json!({"sessionUpdate": "tool_call_update", "toolCallId": "t", "status": "completed"});
+        ended.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        ended
+    };
+    let told = to_v1(&[
+        piece("a"),
+        piece("b"),
+        piece("b2"),
+        usage.clone(),
+        update(json!([item("c"), odd])),
+        piece("d"),
+        ended(json!({})),
+        ended(json!({})),
+        piece("e"),
+    ]);
     let first = json!({"sessionUpdate": "tool_call", "toolCallId": "t", "title": "", "content": [item("a")]});
     let expected = [
         first,
-        update(json!([item("a"), item("b")])),
+        update(json!([item("a"), item("b"), item("b2")])),
+        usage,
         update(json!([item("c"), named])),
-        update(json!([item("c"), named, item("d")])),
+        ended(json!({"content": [item("c"), named, item("d")]})),
+        ended(json!({})),
     ];
     assert_eq!(told, expected);
 }
@@ -136,8 +155,11 @@ fn of_much_content_the_end_is_told_and_that_there_was_more() {
         let shown = format!("{index}:{}", "x".repeat(4000));
         let piece =
             json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "t", "content": item(&shown)});
-        last = values(&translator.update(&piece.to_string()));
-        assert!(last[0].to_string().len() < 80_000);
+        let mut told = translator.update(&piece.to_string());
+        assert_eq!(translator.owes(), index > 0);
+        told.extend(translator.settle());
+        last = values(&told);
+        assert!(last.len() == 1 && last[0].to_string().len() < 80_000);
     }
     let content = last[0]["content"].as_array().unwrap();
     assert_eq!(content[0], item("[earlier content is left out]"));
@@ -173,8 +195,10 @@ fn a_terminal_is_shown_as_text_in_the_calls_that_refer_to_it_and_nowhere_else() 
         json!({"sessionUpdate": "terminal_update", "terminalId": "x", "command": "ls", "output": {"data": "YQo="}}),
         call,
         json!({"sessionUpdate": "terminal_output_chunk", "terminalId": "x", "data": "Yg=="}),
+        json!({"sessionUpdate": "terminal_output_chunk", "terminalId": "x", "data": "Yg=="}),
         json!({"sessionUpdate": "terminal_output_chunk", "terminalId": "y", "data": "Yg=="}),
         json!({"sessionUpdate": "terminal_update", "terminalId": "x", "exitStatus": {"exitCode": 1}}),
+        json!({"sessionUpdate": "state_update", "state": "idle"}),
     ]);
     let shown = |kind: &str, shown: &str| {
         let mut call = json!({"sessionUpdate": kind, "toolCallId": "t", "content": [item(shown)]});
@@ -183,12 +207,34 @@ fn a_terminal_is_shown_as_text_in_the_calls_that_refer_to_it_and_nowhere_else() 
         }
         call
     };
-    let expected = [
-        shown("tool_call", "$ ls\na\n"),
-        shown("tool_call_update", "$ ls\na\nb"),
-        shown("tool_call_update", "$ ls\na\nb\n[exit code 1]"),
-    ];
+    let expected = [shown("tool_call", "$ ls\na\n"), shown("tool_call_update", "$ ls\na\nbb\n[exit code 1]")];
     assert_eq!(told, expected);
+}
+
+#[test]
+fn a_call_that_was_told_stays_told_however_many_came_after_it() {
+    let update = |id: usize, members: Value| {
+        let mut update = json!({"sessionUpdate": "tool_call_update", "toolCallId": format!("t{id}")});
+        update.as_object_mut().unwrap().extend(members.as_object().unwrap().clone());
+        update
+    };
+    let mut translator = UpdatesToV1::new();
+    let mut tell = |update: &Value| values(&translator.update(&update.to_string()));
+    for id in 0..200 {
+        assert_eq!(tell(&update(id, json!({"title": "T"})))[0]["sessionUpdate"], "tool_call");
+    }
+    let ended = update(0, json!({"title": "T", "status": "completed"}));
+    assert_eq!(tell(&ended), [ended]);
+    // Of a call that is not even known by its id any more, one without a title is one that was told.
+    for id in 200..5000 {
+        tell(&update(id, json!({"title": "T"})));
+    }
+    let ended = update(1, json!({"status": "completed"}));
+    assert_eq!(tell(&ended), [ended]);
+    let piece = json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": "t2", "content": item("a")});
+    assert_eq!(tell(&piece), [] as [Value; 0]);
+    let content = json!([item("[earlier content is left out]"), item("a")]);
+    assert_eq!(values(&translator.settle()), [update(2, json!({"content": content}))]);
 }
 
 #[test]
@@ -208,7 +254,7 @@ fn a_whole_message_is_the_rest_of_what_was_told_or_a_new_one() {
         chunk("m", "z"),
     ]);
     let expected =
-        [chunk("m", "a"), chunk("m", "b"), chunk("m~2", "x"), chunk("m~2", "y"), chunk("m~3", "z")];
+        [chunk("m", "a"), chunk("m", "b"), chunk("m#2", "x"), chunk("m#2", "y"), chunk("m#3", "z")];
     assert_eq!(told, expected);
 }
 

@@ -1,0 +1,26 @@
+//! What we ourselves tell the person at a client, in the conversation: that the agent has forgotten what came before.
+//!
+//! Version 2 has a word for it, and so have clients of version 1 that show notices. To any other it is a message of
+//! its own, which says that it is ours, so that nobody goes on as if the agent remembered.
+
+use serde_json::json;
+
+use crate::acp::agent::ClientFacts;
+use crate::model::{Event, RecordId, run_message_id};
+
+/// The update object that tells that a fresh ACP session took over.
+pub(super) fn fresh_session(client: &ClientFacts, record: &RecordId, event: &Event, reason: &str) -> String {
+    let title = "The agent does not remember what came before this";
+    let detail = format!("It goes on in a fresh session ({reason}).");
+    let meta = json!({ "acpx": { "reset": reason } });
+    let update = if client.notices {
+        let what = "notice";
+        json!({ "sessionUpdate": what, "severity": "warning", "title": title, "description": detail, "_meta": meta })
+    } else {
+        let content = json!({ "type": "text", "text": format!("[acpx] {title}. {detail}") });
+        let message = run_message_id(record, event.seq);
+        let what = "agent_message_chunk";
+        json!({ "sessionUpdate": what, "messageId": message, "content": content, "_meta": meta })
+    };
+    update.to_string()
+}

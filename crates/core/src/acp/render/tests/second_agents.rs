@@ -1,0 +1,216 @@
+//! What clients of either version are told of agents of version 2: prompts that may be refused, work that goes on
+//! beside the turns, plans with ids, and terminals.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Log, record};
+use crate::acp::agent::ClientFacts;
+use crate::acp::render::{Rendering, SessionState};
+use crate::model::{Event, Fact, FactError, ProtocolVersion, Timestamp};
+
+fn log() -> Log {
+    Log { protocol: 2, ..Log::new() }
+}
+
+fn second() -> Arc<ClientFacts> {
+    let facts = ClientFacts { notices: true, compaction: true, ..ClientFacts::default() };
+    Arc::new(ClientFacts { protocol: ProtocolVersion::V2, ..facts })
+}
+
+fn said(lines: &[Value]) -> Vec<Value> {
+    lines.iter().map(|line| line["params"]["update"].clone()).collect()
+}
+
+fn live(log: &Log, client: Arc<ClientFacts>) -> Vec<Value> {
+    let lines = log.live(client);
+    lines
+        .iter()
+        .map(|line| serde_json::from_str::<Value>(line).unwrap()["params"]["update"].clone())
+        .collect()
+}
+
+fn whole(kind: &str, id: &str, text: &str) -> Value {
+    json!({ "sessionUpdate": kind, "messageId": id, "content": [{ "type": "text", "text": text }] })
+}
+
+fn state(state: &str) -> Value {
+    json!({ "sessionUpdate": "state_update", "state": state })
+}
+
+#[test]
+fn of_the_users_messages_within_a_turn_only_the_prompt_itself_is_left_out() {
+    let mut log = log();
+    log.begin(1, "x");
+    log.update(&whole("user_message", "early", "another").to_string());
+    log.update(&whole("user_message", "u1", "x, as the agent has it").to_string());
+    log.answer(1, r#""result":{"messageId":"u1"}"#);
+    log.update(&state("running").to_string());
+    log.update(&whole("user_message", "u1", "x").to_string());
+    log.update(&whole("user_message", "steer", "x").to_string());
+    log.end(1);
+    let prompt = whole("user_message", "r:turn:1", "x");
+    let messages = [prompt, whole("user_message", "early", "another"), whole("user_message", "steer", "x")];
+    let mut expected = messages.to_vec();
+    expected.insert(2, state("running"));
+    // The agent's answer says that it works, and then it says so itself.
+    expected.insert(2, state("running"));
+    expected.push(json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn" }));
+    assert_eq!(live(&log, second()), expected);
+    assert_eq!(said(&log.replay_to(second(), 1)), messages);
+    let words = |update: Value| update["content"]["text"].as_str().map(str::to_owned);
+    let first: Vec<_> = live(&log, Arc::default()).into_iter().filter_map(words).collect();
+    assert_eq!(first, ["x", "another", "x"]);
+}
+
+#[test]
+fn a_prompt_that_is_refused_is_no_part_of_the_conversation_and_one_that_is_worked_on_is() {
+    let mut log = log();
+    log.begin(1, "refused");
+    log.answer(1, r#""error":{"code":-32602,"message":"no"}"#);
+    let error = FactError { code: "AGENT".to_owned(), message: "no".to_owned() };
+    log.fact(&Fact::TurnEnded { turn: 1, stop_reason: None, error: Some(error) });
+    log.turn = None;
+    assert_eq!(live(&log, second()), [] as [Value; 0]);
+    assert_eq!(said(&log.replay_to(second(), 1)), [] as [Value; 0]);
+    log.begin(2, "answered late");
+    log.update(&state("running").to_string());
+    let idle = json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn" });
+    log.update(&idle.to_string());
+    log.end(2);
+    log.answer(2, r#""result":{"messageId":"u2"}"#);
+    let prompt = whole("user_message", "r:turn:2", "answered late");
+    assert_eq!(live(&log, second()), [prompt.clone(), state("running"), idle]);
+    assert_eq!(said(&log.replay_to(second(), 1)), [prompt]);
+}
+
+#[test]
+fn a_turn_that_fails_after_its_prompt_was_refused_late_keeps_the_code_of_the_refusal() {
+    let mut log = log();
+    log.begin(1, "x");
+    log.update(&state("running").to_string());
+    log.answer(1, r#""error":{"code":-32602,"message":"no"}"#);
+    let error = FactError { code: "AGENT".to_owned(), message: "no".to_owned() };
+    log.fact(&Fact::TurnEnded { turn: 1, stop_reason: None, error: Some(error) });
+    let told = live(&log, second());
+    let error = &told.last().unwrap()["error"];
+    assert_eq!((&error["code"], &error["data"]["acpx"]["acp"]["message"]), (&json!(-32602), &json!("no")));
+}
+
+#[test]
+fn a_call_is_closed_only_if_it_is_open_and_nothing_more_will_come_of_it() {
+    let call = |id: &str, status: &str| json!({ "sessionUpdate": "tool_call_update", "toolCallId": id, "title": "T", "status": status });
+    let term = json!({
+        "sessionUpdate": "tool_call_update", "toolCallId": "by-terminal", "title": "T", "status": "in_progress",
+        "content": [{ "type": "terminal", "terminalId": "T1" }],
+    });
+    let mut log = log();
+    log.begin(1, "x");
+    log.answer(1, r#""result":{"messageId":"u1"}"#);
+    for told in [call("bg", "in_progress"), term, call("left", "pending"), call("odd", "_waits")] {
+        log.update(&told.to_string());
+    }
+    let statuses = |log: &Log| -> Vec<String> {
+        let lines = said(&log.replay_to(second(), 1));
+        let calls = lines.iter().filter(|update| update["toolCallId"].is_string());
+        calls.map(|update| update["status"].as_str().unwrap().to_owned()).collect()
+    };
+    let list = r#"[{"type":"tool_call","toolCallId":"bg"},{"type":"terminal","terminalId":"T1"}]"#;
+    log.update(r#"{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn"}"#);
+    log.end(1);
+    // Whoever lists nothing does not say that nothing goes on.
+    assert_eq!(statuses(&log), ["in_progress", "in_progress", "pending", "_waits"]);
+    log.update(&format!(r#"{{"sessionUpdate":"state_update","state":"idle","background":{list}}}"#));
+    assert_eq!(statuses(&log), ["in_progress", "in_progress", "cancelled", "_waits"]);
+    let standing = |log: &Log| -> Value {
+        let mut state = SessionState::default();
+        log.events.iter().for_each(|event| drop(state.take(event)));
+        serde_json::from_str(&state.standing(None)).unwrap()
+    };
+    let mut idle = state("idle");
+    idle["background"] = serde_json::from_str(list).unwrap();
+    assert_eq!(standing(&log), idle);
+    log.fact(&Fact::AgentEnded { how: "signal 9".to_owned() });
+    assert_eq!(statuses(&log), ["cancelled", "cancelled", "cancelled", "_waits"]);
+    assert_eq!(standing(&log), state("idle"));
+}
+
+#[test]
+fn each_plan_is_told_again_once_in_each_turn_as_it_was_last() {
+    let plan = |id: &str, entry: &str| {
+        let plan = json!({ "type": "items", "planId": id, "entries": [entry] });
+        json!({ "sessionUpdate": "plan_update", "plan": plan })
+    };
+    let removed = json!({ "sessionUpdate": "plan_removed", "planId": "p2" });
+    let mut log = log();
+    for told in [plan("p1", "a"), plan("p2", "b"), plan("p1", "c"), removed.clone()] {
+        log.update(&told.to_string());
+    }
+    assert_eq!(said(&log.replay_to(second(), 1)), [plan("p1", "c"), removed]);
+}
+
+/// A call with a terminal that shows something a hundred times, a millisecond apart.
+fn with_terminal() -> Log {
+    let mut log = log();
+    log.begin(1, "x");
+    log.answer(1, r#""result":{"messageId":"u1"}"#);
+    log.update(r#"{"sessionUpdate":"terminal_update","terminalId":"T1","command":"ls"}"#);
+    log.update(
+        r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T","status":"completed","content":[{"type":"terminal","terminalId":"T1"}]}"#,
+    );
+    for _ in 0..100 {
+        log.update(r#"{"sessionUpdate":"terminal_output_chunk","terminalId":"T1","data":"YQ=="}"#);
+    }
+    for event in &mut log.events {
+        event.at = Timestamp::from_millis(i64::try_from(event.seq.0).unwrap()).unwrap();
+    }
+    log
+}
+
+fn shown(kind: &str, chars: usize) -> Value {
+    let text = format!("$ ls\n{}", "a".repeat(chars));
+    let content = json!([{ "type": "content", "content": { "type": "text", "text": text } }]);
+    let mut call = json!({ "sessionUpdate": kind, "toolCallId": "t", "content": content });
+    if kind == "tool_call" {
+        call["title"] = json!("T");
+        call["status"] = json!("completed");
+    }
+    call
+}
+
+#[test]
+fn what_a_terminal_shows_is_told_a_first_client_at_pauses_apart_and_at_the_end_of_the_turn() {
+    let mut log = with_terminal();
+    let mut rendering = Rendering::new(&record(), Arc::default());
+    let mut told = |event: &Event, pauses: bool| -> Vec<Value> {
+        let mut lines = rendering.tell(event, &|_| false);
+        if pauses {
+            lines.extend(rendering.pause());
+        }
+        lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let lines: Vec<Value> = log.events.iter().flat_map(|event| told(event, true)).collect();
+    // The first change is told at once, and the others wait.
+    let expected = [shown("tool_call", 0), shown("tool_call_update", 1)];
+    assert_eq!(said(&lines)[1..], expected);
+    log.update(r#"{"sessionUpdate":"terminal_output_chunk","terminalId":"T1","data":"YQ=="}"#);
+    let mut later = log.events.pop().unwrap();
+    later.at = Timestamp::from_millis(1000).unwrap();
+    assert_eq!(said(&told(&later, true)), [shown("tool_call_update", 101)]);
+    log.update(r#"{"sessionUpdate":"terminal_output_chunk","terminalId":"T1","data":"YQ=="}"#);
+    let mut last = log.events.pop().unwrap();
+    last.at = Timestamp::from_millis(1001).unwrap();
+    assert_eq!(told(&last, true), [] as [Value; 0]);
+    log.end(1);
+    assert_eq!(said(&told(log.events.last().unwrap(), false)), [shown("tool_call_update", 102)]);
+}
+
+#[test]
+fn a_call_with_a_terminal_is_told_a_first_client_again_once_as_the_terminal_ended() {
+    let mut log = with_terminal();
+    log.end(1);
+    let told = log.replay_to(Arc::default(), 1);
+    assert_eq!(said(&told)[1..], [shown("tool_call", 100)]);
+    assert_eq!(told.last().unwrap()["params"]["_meta"]["acpx"]["seq"], 105);
+}

@@ -1,0 +1,224 @@
+//! What version 1 says and version 2 cannot.
+
+use super::rows::Row;
+use super::rows::Shown::{By, Call, Updates};
+use super::rows::v1;
+
+pub(super) const ROWS: &[Row] = &[
+    v1(
+        "`clientInfo`, `agentInfo` left out",
+        "`info` with the name and version `unknown`, which version 2 wants",
+        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+    ),
+    v1(
+        "capabilities as booleans",
+        "`true` is `{}`; `false` is left out",
+        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+    ),
+    v1(
+        "client capabilities `fs`, `terminal`, `session`",
+        "left out: version 2 has no such methods, and takes notices, compaction and boolean options unasked",
+        By("what_a_client_can_is_said_as_the_other_version_says_it"),
+    ),
+    v1(
+        "`loadSession`, `sessionCapabilities.list`, `resume`, `close`",
+        "left out: `capabilities.session` promises them",
+        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+    ),
+    v1(
+        "stdio MCP servers, which every agent takes",
+        "`session.mcp.stdio` is said",
+        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+    ),
+    v1(
+        "`session/load`",
+        "`session/resume` with `replayFrom` of the type `start`",
+        Call(
+            ("session/load", r#"{"sessionId":"s","cwd":"/c","mcpServers":[]}"#),
+            (
+                "session/resume",
+                r#"{"sessionId":"s","cwd":"/c","mcpServers":[],"replayFrom":{"type":"start"}}"#,
+            ),
+        ),
+    ),
+    v1(
+        "MCP server without `type`",
+        "`type` is `stdio`",
+        Call(
+            ("session/new", r#"{"cwd":"/c","mcpServers":[{"name":"a","command":"/a","args":[],"env":[]}]}"#),
+            (
+                "session/new",
+                r#"{"cwd":"/c","mcpServers":[{"name":"a","command":"/a","args":[],"env":[],"type":"stdio"}]}"#,
+            ),
+        ),
+    ),
+    v1(
+        "MCP server of the type `sse`",
+        "refused with `-32602`, server and transport named",
+        By("what_the_other_version_has_no_words_for_is_refused_by_name"),
+    ),
+    v1(
+        "chunk without `messageId`",
+        "gets an id that is made from the record and the message's first event",
+        Updates(
+            &[r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"a"}}"#],
+            &[
+                r#"{"sessionUpdate":"agent_message_chunk","messageId":"made","content":{"type":"text","text":"a"}}"#,
+            ],
+        ),
+    ),
+    v1(
+        "`tool_call`",
+        "`tool_call_update`; a second one for the same call changes what it names and leaves the rest",
+        Updates(
+            &[
+                r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"T"}"#,
+                r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"U"}"#,
+            ],
+            &[
+                r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T"}"#,
+                r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"U"}"#,
+            ],
+        ),
+    ),
+    v1(
+        "`null` in a tool call, or as the cost of a usage",
+        "left out: it means unchanged, where version 2 means cleared",
+        Updates(
+            &[
+                r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":null,"status":"failed"}"#,
+                r#"{"sessionUpdate":"usage_update","used":1,"size":2,"cost":null}"#,
+            ],
+            &[
+                r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"failed"}"#,
+                r#"{"sessionUpdate":"usage_update","used":1,"size":2}"#,
+            ],
+        ),
+    ),
+    v1(
+        "diff with `oldText` and `newText`",
+        "a change, with a Git patch that has the whole file as its one hunk",
+        Updates(
+            &[
+                r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"diff","path":"/f","oldText":"a\n","newText":"b\n"}]}"#,
+            ],
+            &[
+                r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"diff","changes":[{"operation":"modify","path":"/f","fileType":"text"}],"patch":{"format":"git_patch","text":"diff --git a/f b/f\n--- a/f\n+++ b/f\n@@ -1,1 +1,1 @@\n-a\n+b\n"}}]}"#,
+            ],
+        ),
+    ),
+    v1(
+        "terminal in a tool call",
+        "a text that names it: in version 1 it is the client's own, and version 2 has none of these",
+        Updates(
+            &[
+                r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"terminal","terminalId":"x"}]}"#,
+            ],
+            &[
+                r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"content","content":{"type":"text","text":"[terminal x]"}}]}"#,
+            ],
+        ),
+    ),
+    v1(
+        "`plan`",
+        "`plan_update` of the plan `acpx.plan`",
+        Updates(
+            &[r#"{"sessionUpdate":"plan","entries":[{"content":"a","priority":"low","status":"pending"}]}"#],
+            &[
+                r#"{"sessionUpdate":"plan_update","plan":{"type":"items","planId":"acpx.plan","entries":[{"content":"a","priority":"low","status":"pending"}]}}"#,
+            ],
+        ),
+    ),
+    v1(
+        "`modes`, `current_mode_update`",
+        "an option `acpx.mode` of the category `mode`, told with all options; if the agent has such an option of its own, that one",
+        By("modes_are_an_option_for_version_2_and_are_set_and_told_as_one"),
+    ),
+    v1(
+        "`session/set_mode`",
+        "`session/set_config_option` of the option of the category `mode`; `-32602` if there is none",
+        By("a_mode_cannot_be_set_where_there_are_none_nor_an_unknown_type_of_value"),
+    ),
+    v1(
+        "option `id`, group `group`",
+        "`configId`, `groupId`",
+        By("modes_are_an_option_for_version_2_and_are_set_and_told_as_one"),
+    ),
+    v1(
+        "command, and its input, without `type`",
+        "`type` is `command`, and `text`",
+        Updates(
+            &[
+                r#"{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"c","description":"d","input":{"hint":"h"}}]}"#,
+            ],
+            &[
+                r#"{"sessionUpdate":"available_commands_update","availableCommands":[{"type":"command","name":"c","description":"d","input":{"type":"text","hint":"h"}}]}"#,
+            ],
+        ),
+    ),
+    v1(
+        "value of an option without `type`",
+        "`type` is `id`",
+        Call(
+            ("session/set_config_option", r#"{"sessionId":"s","configId":"c","value":"v"}"#),
+            ("session/set_config_option", r#"{"sessionId":"s","configId":"c","value":"v","type":"id"}"#),
+        ),
+    ),
+    v1(
+        "permission for a `toolCall`",
+        "its title is the question and the tool call the `subject`; without a title a general one is put",
+        By("a_permission_is_asked_with_the_whole_question_in_either_version"),
+    ),
+    v1(
+        "answer to `session/prompt`",
+        "`state_update` idle, with its `stopReason` and `usage`; the prompt was answered with a `messageId` before",
+        By("a_turn_ends_for_the_reason_it_ended_for"),
+    ),
+    v1(
+        "login `id`, without `type`",
+        "`methodId`; `type` is `agent`",
+        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+    ),
+    v1(
+        "environment of a terminal login as an object",
+        "a list of names and values",
+        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+    ),
+    v1(
+        "`auth.logout`",
+        "left out: whoever has logins has `auth/logout`",
+        By("what_an_agent_can_is_said_as_the_other_version_says_it"),
+    ),
+    v1(
+        "`authenticate`, `logout`",
+        "`auth/login`, `auth/logout`",
+        Call(("authenticate", r#"{"methodId":"k"}"#), ("auth/login", r#"{"methodId":"k"}"#)),
+    ),
+    v1(
+        "schema of a form without `type` or `properties`",
+        "`type` is `object`, `properties` is `{}`",
+        By("a_form_names_its_type_for_version_2_and_its_answer_is_what_version_1_can_read"),
+    ),
+    v1(
+        "update of a kind that version 2 alone gave a meaning",
+        "left out",
+        Updates(&[r#"{"sessionUpdate":"state_update","state":"idle"}"#], &[]),
+    ),
+    v1(
+        "update of any other unknown kind",
+        "kept as it is",
+        Updates(&[r#"{"sessionUpdate":"_ours","n":1}"#], &[r#"{"sessionUpdate":"_ours","n":1}"#]),
+    ),
+    v1(
+        "value nested deeper than 96 levels, or half of a surrogate pair",
+        "a text that says so, U+FFFD; between peers of one version both pass as they came",
+        Updates(
+            &[
+                r#"{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"a\ud800b"}}"#,
+            ],
+            &[
+                r#"{"sessionUpdate":"agent_message_chunk","messageId":"m","content":{"type":"text","text":"a\ufffdb"}}"#,
+            ],
+        ),
+    ),
+];

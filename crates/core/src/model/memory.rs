@@ -1,0 +1,74 @@
+//! How much of a record's conversation its agent still remembers, as far as that is known: what we keep is whole,
+//! whatever became of the agent's own memory.
+
+use super::{Fact, LineageReason, Seq, Verdict};
+
+/// What an agent remembers of a conversation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Memory {
+    /// All of it, as far as is known.
+    #[default]
+    Whole,
+    /// What came after a fresh ACP session had taken over, and nothing before.
+    Since {
+        /// The first event that it can know of.
+        from: Seq,
+        /// Why a fresh one took over, if that is known.
+        reason: Option<LineageReason>,
+    },
+    /// What it replayed was only part of it.
+    Part,
+    /// What it replayed was another conversation.
+    Another,
+}
+
+impl Memory {
+    /// Takes the next fact of a record, which is this event.
+    pub fn take(&mut self, seq: Seq, fact: &Fact) {
+        *self = match (fact, *self) {
+            (Fact::SessionReset { announced: true, reason, .. }, _) => {
+                Self::Since { from: seq.next(), reason: LineageReason::parse(reason) }
+            }
+            (Fact::Restored { replay: Some(Verdict::Same | Verdict::Longer), .. }, _) => Self::Whole,
+            // That it lacks what came before a fresh session is known already, and where that was.
+            (Fact::Restored { replay: Some(_), .. }, since @ Self::Since { .. }) => since,
+            (Fact::Restored { replay: Some(Verdict::Shorter), .. }, _) => Self::Part,
+            (Fact::Restored { replay: Some(Verdict::Different), .. }, _) => Self::Another,
+            (_, known) => known,
+        };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_memory_ends_where_a_fresh_session_began_until_the_agent_replays_all_of_it() {
+        let restored = |replay| Fact::Restored { by: "session/load".to_owned(), replay };
+        let reset = |announced| Fact::SessionReset {
+            reason: "agent-lost".to_owned(),
+            from_acpx_session_id: "a".to_owned(),
+            acpx_session_id: "b".to_owned(),
+            agent_session_id: None,
+            announced,
+        };
+        let since = Memory::Since { from: Seq(5), reason: Some(LineageReason::AgentLost) };
+        let cases = [
+            (reset(false), Memory::Whole),
+            (restored(None), Memory::Whole),
+            (restored(Some(Verdict::Shorter)), Memory::Part),
+            (restored(Some(Verdict::Different)), Memory::Another),
+            (reset(true), since),
+            (restored(None), since),
+            (restored(Some(Verdict::Shorter)), since),
+            (restored(Some(Verdict::Different)), since),
+            (restored(Some(Verdict::Longer)), Memory::Whole),
+        ];
+        let mut memory = Memory::default();
+        for (fact, expected) in cases {
+            memory.take(Seq(4), &fact);
+            assert_eq!(memory, expected, "{fact:?}");
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! What editors are told of their agent's own memory, when that is less than what is kept.
+
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use super::{Bench, prompt_params};
+
+/// What an answer says of how the session came to be live, and of what the agent remembers.
+fn told(answer: &Value) -> [Value; 2] {
+    ["awakening", "memory"].map(|member| answer["_meta"]["acpx"].get(member).cloned().unwrap_or_default())
+}
+
+#[tokio::test]
+async fn every_answer_says_that_the_agent_has_forgotten_what_came_before_a_fresh_session() {
+    for version in [1, 2] {
+        let bench = Bench::new();
+        // Before its first session it is asked what it can do.
+        let script = Script::new()
+            .initialize(json!({}))
+            .next_start()
+            .initialize(json!({}))
+            .session_new("s1")
+            .prompt(|turn| turn.say("one").end("end_turn"))
+            .prompt(|turn| turn.exit(1))
+            .next_start()
+            .initialize(json!({}))
+            .session_new("s2")
+            .prompt(|turn| turn.say("three").end("end_turn"))
+            .prompt(|turn| turn.say("four").end("end_turn"));
+        let argv = bench.agent(&script);
+        let mut editor = bench.speaking(version, 1, &argv).await;
+        let record = editor.open(&bench).await;
+        let mut answers = Vec::new();
+        for text in ["one", "dies", "three", "four"] {
+            let id = editor.ask("session/prompt", prompt_params(&record, text, json!({}))).await;
+            let answer = editor.answer(id).await.0;
+            answers.push(answer.map_or(json!("failed"), |answer| json!(told(&answer))));
+            if version == 2 {
+                editor.until_idle().await;
+            }
+        }
+        let awakening = json!({ "by": "fresh", "reason": "agent-lost", "announced": true });
+        let from = answers[2][1]["from"].clone();
+        let memory = json!({ "how": "fresh", "from": from, "reason": "agent-lost" });
+        assert!(from.is_u64(), "{answers:?}");
+        // In version 2 a prompt is answered before its agent dies.
+        let dies = if version == 1 { json!("failed") } else { json!([null, null]) };
+        assert_eq!(answers, [json!([null, null]), dies, json!([awakening, memory]), json!([null, memory])]);
+        let mut other = bench.editor(&argv).await;
+        let loaded = other.call("session/load", bench.load_params(&record)).await.unwrap();
+        assert_eq!(told(&loaded), [json!({ "by": "live" }), memory]);
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_replays_less_than_is_kept_is_said_to_remember_less() {
+    let bench = Bench::new();
+    let can_load = || json!({ "loadSession": true });
+    let script = Script::new()
+        .initialize(can_load())
+        .next_start()
+        .initialize(can_load())
+        .session_new("s1")
+        .prompt(|turn| turn.say("1").end("end_turn"))
+        .prompt(|turn| turn.say("2").end("end_turn"))
+        .next_start()
+        .initialize(can_load())
+        .session_load(|replay| replay.user_said("one").say("1"));
+    let argv = bench.agent(&script);
+    let mut editor = bench.editor(&argv).await;
+    let record = editor.open(&bench).await;
+    for text in ["one", "two"] {
+        editor.turn(&record, text).await;
+    }
+    bench.kill_host().await;
+    let mut editor = bench.editor(&argv).await;
+    let memory = json!({ "how": "shorter" });
+    let awakening = json!({ "by": "session/load", "replay": "shorter" });
+    for awakening in [awakening, json!({ "by": "live" })] {
+        let answer = editor.call("session/load", bench.load_params(&record)).await.unwrap();
+        assert_eq!(told(&answer), [awakening, memory.clone()]);
+    }
+}
