@@ -300,10 +300,10 @@ fn answer(end: TurnEnd, session: &Session, client: ProtocolVersion) -> Result<Pr
     };
     match &turn.state {
         TurnState::Ended { at, outcome: TurnOutcome::Stopped(reason) } => {
-            // Between peers of one version the agent's word is passed on as it is, whatever it is.
-            let (told, word) = match (session.agent_version(), client) {
-                (Some(ProtocolVersion::V2), ProtocolVersion::V1) => stop_reason_to_v1(reason.as_str()),
-                _ => (reason.as_str(), None),
+            // An agent of the client's own version is told in its own words.
+            let (told, word) = match (client, &answer) {
+                (ProtocolVersion::V1, None) => stop_reason_to_v1(reason.as_str()),
+                (ProtocolVersion::V1, Some(_)) | (ProtocolVersion::V2, _) => (reason.as_str(), None),
             };
             let meta = TurnMeta { stop_reason: word.map(Into::into), ..meta(Some(*at)) };
             let (reason, usage) = (StopReason::new(told), turn.usage.clone());

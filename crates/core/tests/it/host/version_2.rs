@@ -287,6 +287,8 @@ async fn everything_comes_back_in_order_though_the_agent_can_restore_nothing_and
     };
     assert_eq!(ids(&lived), ids(&replay));
     assert_eq!(replay.last().unwrap()["params"]["update"], state("idle"));
+    // That the agent remembers nothing is told behind what was said before.
+    editor.until(|line| line["params"]["update"]["sessionUpdate"] == "notice").await;
 
     for (cursor, field) in [
         (json!({ "type": "end" }), "replayFrom"),
