@@ -245,3 +245,25 @@ fn an_environment_is_printed_without_its_values() {
     let environment: Environment = [("API_KEY".into(), "s3cret".into())].into_iter().collect();
     assert_eq!(format!("{environment:?}"), r#"["API_KEY"]"#);
 }
+
+#[tokio::test]
+async fn lines_of_the_agent_that_are_too_long_are_counted_in_the_end_of_their_turn() {
+    let wire = acpx_core::wire::Limits { line_bytes: 10_000, ..acpx_core::wire::Limits::default() };
+    let bench = Bench::with(Settings { wire, ..quick() });
+    let long = "x".repeat(20_000);
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.say(&long).line(&long).say("short").end("end_turn"))
+        .prompt(|turn| turn.end("end_turn"));
+    let (session, _) = bench.open(&script).await;
+    let mut dropped = Vec::new();
+    for _ in 0..2 {
+        let ticket = session.prompt(Prompt::text("go").unwrap()).await.unwrap();
+        dropped.push(ticket.end().await.unwrap().dropped_lines);
+    }
+    // The other long line was no message.
+    assert_eq!(dropped, [1, 0]);
+    let story = bench.story(session.record_id()).await;
+    assert_eq!(story.iter().filter(|line| *line == "# lines_dropped").count(), 1, "{story:?}");
+}

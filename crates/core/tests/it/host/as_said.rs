@@ -206,3 +206,24 @@ async fn a_login_that_asks_the_user_asks_the_client_that_logs_in() {
     assert_eq!(editor.answer(id).await.0, Ok(json!({})));
     assert_eq!(asked(&argv, "answer"), said);
 }
+
+#[tokio::test]
+async fn a_client_of_version_2_can_stop_a_tool_call_of_an_agent_that_speaks_its_version() {
+    let bench = Bench::new();
+    let new = Script::new().initialize_v2(json!({})).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("tool_call/cancel", Script::new().reply(json!({ "_meta": { "c": 1 } }))),
+    ]);
+    let argv = bench.agent(&new);
+    let mut editor = bench.speaking(2, 2, &argv).await;
+    let record = editor.open(&bench).await;
+    let cancel = |record: &str| json!({ "sessionId": record, "toolCallId": "t", "future": 1 });
+    let answer = editor.call("tool_call/cancel", cancel(&record)).await;
+    assert_eq!(answer, Ok(json!({ "_meta": { "c": 1 } })));
+    assert_eq!(asked(&argv, "tool_call/cancel"), cancel("s1"));
+
+    let mut editor = bench.speaking(2, 1, &bench.agent(&script())).await;
+    let record = editor.open(&bench).await;
+    let error = editor.call("tool_call/cancel", cancel(&record)).await.unwrap_err();
+    assert_eq!(error["code"], -32601);
+}
