@@ -93,12 +93,15 @@ async fn ask(
 ) -> Result<Answered, Trouble> {
     let outcome = match attempt(reach, record, resume, asking, talk).await {
         Err(Trouble::Lost) => {
-            if talk.is_stopped() {
-                // No agent is started for a prompt that is to be cancelled.
+            let fate = what_became(record, asking).await?;
+            // No agent is started for a prompt that is to be cancelled, or that one has had already.
+            if talk.is_stopped() || matches!(fate, Fate::Sent) {
                 resume.start_later();
             }
-            let ending = what_became(record, asking).await?;
-            return ending.map(|ending| Answered::Over(ending.into())).ok_or(Trouble::Lost);
+            return match fate {
+                Fate::Over(ending) => Ok(Answered::Over(ending)),
+                Fate::Sent | Fate::NotSent => Err(Trouble::Lost),
+            };
         }
         outcome => outcome?,
     };
@@ -132,19 +135,29 @@ async fn attempt(
     talk.prompt(&mut client, id, &asking.params(id), asking.wait).await
 }
 
-/// What became of a prompt whose host is gone; `None` if it may be asked again.
-async fn what_became(record: &Record, asking: &Asking) -> Result<Option<Ending>, CliError> {
+/// What became of a prompt whose host is gone. Unless it is over, it is asked again, and not sent again.
+enum Fate {
+    NotSent,
+    /// An agent has it: that of a host that died over it, or of the next host, to which somebody else has come first.
+    Sent,
+    Over(Box<Ending>),
+}
+
+async fn what_became(record: &Record, asking: &Asking) -> Result<Fate, CliError> {
     let kept = Kept::open()?;
-    let Some(store) = kept.store() else { return Ok(None) };
+    let Some(store) = kept.store() else { return Ok(Fate::NotSent) };
     let turn = store.turn(record.id.clone(), asking.request.clone()).await?;
     match turn {
-        None => Ok(None),
-        Some(turn) if matches!(turn.state, TurnState::Queued) => Ok(None),
-        Some(turn) => {
-            let now = store.record(record.id.clone()).await?;
-            let identity: SessionIdentity = now.as_ref().unwrap_or(record).identity();
-            Ok(Some(Ending::kept(&turn, identity)))
-        }
+        None => Ok(Fate::NotSent),
+        Some(turn) => match turn.state {
+            TurnState::Queued => Ok(Fate::NotSent),
+            TurnState::Dispatched { .. } => Ok(Fate::Sent),
+            TurnState::Ended { .. } | TurnState::Interrupted { .. } => {
+                let now = store.record(record.id.clone()).await?;
+                let identity: SessionIdentity = now.as_ref().unwrap_or(record).identity();
+                Ok(Fate::Over(Ending::kept(&turn, identity).into()))
+            }
+        },
     }
 }
 
