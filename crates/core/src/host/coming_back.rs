@@ -9,7 +9,6 @@ use crate::model::{AgentError, ProtocolVersion, RecordId};
 
 use super::connection::{Connection, problem, record_of, source};
 use super::fault;
-use super::list;
 use super::meta::{NewMeta, RestoreMeta, ServersMeta};
 use super::opening::Opened;
 
@@ -29,10 +28,15 @@ impl Connection {
         if kept.lifecycle.is_deleted() || !self.knows(&kept) {
             return Err(fault::unknown(&record));
         }
-        let is_there =
-            kept.cwd == call.cwd || list::real(&self.host, call.cwd.clone()).await == kept.real_cwd;
+        if kept.cwd == call.cwd {
+            return Ok(None);
+        }
+        let real = self.host.engine.disk().real(&call.cwd).await.map_err(|no_answer| {
+            let (cwd, reason) = (call.cwd.clone(), no_answer.to_string());
+            self.refused(&SessionError::Directory { cwd, reason })
+        })?;
         let elsewhere = || problem("cwd", format!("is not where the session works, which is {}", kept.cwd));
-        if is_there { Ok(None) } else { Err(elsewhere()) }
+        if real == kept.real_cwd { Ok(None) } else { Err(elsewhere()) }
     }
 
     async fn adopt(
