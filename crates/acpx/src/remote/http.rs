@@ -23,7 +23,7 @@ use super::refusal::{Refusal, empty, json};
 use super::server::{Caller, Joined, Server};
 use super::{CONNECTION, PATH, SESSION, as_line, longest_line, websocket};
 
-/// How long the body of a request may take.
+/// How long nothing may come of the body of a request. A long one may come slowly.
 const BODY: Duration = Duration::from_mins(1);
 /// The longest first message: who has not begun a connection has little to say.
 const LONGEST_GREETING: usize = 256 * 1024;
@@ -138,8 +138,7 @@ where
     if body.size_hint().lower() > longest as u64 {
         return Err(Refusal::TooLong);
     }
-    let bytes =
-        timeout(BODY, gather(Limited::new(body, longest), load)).await.map_err(|_| Refusal::Slow)??;
+    let bytes = gather(Limited::new(body, longest), load).await?;
     let text = std::str::from_utf8(&bytes).map_err(|_| Refusal::Unreadable)?;
     Message::parse(as_line(text)).map_err(Refusal::NotAMessage)
 }
@@ -152,7 +151,7 @@ where
 {
     let mut body = std::pin::pin!(body);
     let mut bytes = Vec::new();
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = timeout(BODY, body.frame()).await.map_err(|_| Refusal::Slow)? {
         let frame = frame.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
             Some(_) => Refusal::TooLong,
             None => Refusal::Unreadable,
