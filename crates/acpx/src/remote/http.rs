@@ -64,10 +64,12 @@ where
     if request.uri().path() != PATH {
         return Err(Refusal::Path);
     }
-    let shown = server.guard.look(request.uri(), request.headers())?;
     if request.method() == Method::OPTIONS {
+        // A page asks so whether it may ask, and never shows a token yet.
+        server.guard.look_at_origin(request.uri(), request.headers())?;
         return Ok(empty(StatusCode::NO_CONTENT));
     }
+    let shown = server.guard.look(request.uri(), request.headers())?;
     let caller = Caller { ends, token: admit(server, shown).await? };
     match *request.method() {
         Method::POST => post(server, caller, request).await,
