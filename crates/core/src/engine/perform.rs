@@ -64,7 +64,9 @@ impl SessionTask {
                 match &mut effect {
                     Effect::Fact(fact) => {
                         self.waiters.name_asker(fact);
-                        if matches!(fact, Fact::TurnEnded { .. }) {
+                        // One that only waited has had nothing to do with what was dropped.
+                        if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
+                        {
                             self.keep_dropped_lines(now);
                         }
                         self.knowledge.take(self.keeper.last().next(), fact);
