@@ -252,6 +252,9 @@ impl SessionTask {
     /// Takes one message of the agent.
     pub(super) fn take_said(&mut self, said: FromAgent) {
         let FromAgent { meaning, line, size } = said;
+        if let Meaning::Inquired(id, answer) = meaning {
+            return self.take_inquired(&id, answer);
+        }
         self.received += size as u64;
         let unborn = !self.keeper.has_record() && self.keeper.waiting_bytes() > UNBORN_BYTES;
         if self.received > self.shared.settings.turn_bytes || unborn {
@@ -288,7 +291,7 @@ impl SessionTask {
                 self.step(Input::Request { ask });
             }
             Meaning::Answer(answer) => self.take_answer(answer),
-            Meaning::Update(_) | Meaning::State(_) | Meaning::Nothing => {}
+            Meaning::Update(_) | Meaning::State(_) | Meaning::Inquired(..) | Meaning::Nothing => {}
         }
     }
 

@@ -322,17 +322,15 @@ impl AgentService for Connection {
     /// The record is gone for everybody: whoever else has it in use finds an unknown session.
     async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         let record = record_of(&session);
-        if self.may_use(&record).await.is_err() {
+        let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
+        let Some(kept) = kept else { return self.delete_theirs(&session).await };
+        if !self.knows(&kept) {
             // To this client it is not there, and what is not there is deleted.
             return Ok(());
         }
         let attachment = self.attachments().remove(&record);
         if let Some(attachment) = attachment {
             attachment.end().await;
-        }
-        let is_known = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?.is_some();
-        if !is_known {
-            return self.delete_theirs(&session).await;
         }
         self.host.engine.delete(&record).await.map_err(|error| self.refused(&error))
     }
