@@ -94,6 +94,9 @@ pub struct ElsewhereMeta {
     /// Whether it may have programs started on this machine as MCP servers.
     #[serde(skip_serializing_if = "is_false")]
     pub stdio_servers: bool,
+    /// Whether it may say to its agent what only the agent understands.
+    #[serde(skip_serializing_if = "is_false")]
+    pub besides: bool,
 }
 
 /// In `session/new`.

@@ -48,6 +48,7 @@ impl Connection {
         let client = self.defaults.client();
         let agent =
             self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("authenticate".into()))?;
+        let meta = call.meta.as_deref().filter(|_| self.may_say_besides());
         let (advisor, mut asked) = mpsc::channel(QUESTIONS);
         let asking = async {
             while let Some(question) = asked.recv().await {
@@ -57,7 +58,7 @@ impl Connection {
             pending::<()>().await;
         };
         let done = tokio::select! {
-            done = self.host.engine.log_in(agent, &call.method, call.meta.as_deref(), advisor) => done,
+            done = self.host.engine.log_in(agent, &call.method, meta, advisor) => done,
             () = asking => return Err(CallError::Unanswered),
         };
         done.map_err(|error| match error {
