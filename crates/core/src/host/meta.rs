@@ -80,6 +80,10 @@ pub struct ClientMeta {
 /// says anything itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that the user of a server allows or not"
+)]
 pub struct ElsewhereMeta {
     /// What holds for every request of the client, whatever the client says itself.
     pub client: ClientMeta,
