@@ -117,8 +117,8 @@ impl Bridge {
 
     async fn connect(&self) -> Result<HostEnd, HostError> {
         for _ in 0..TRIES {
-            let (source, target) = self.launcher.reach_stream(&self.place).await?.into_split();
-            let (peer, incoming) = wire::connect(source, target, limits());
+            let socket = self.launcher.reach_socket(&self.place).await?;
+            let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
             let mut host = HostEnd { peer, incoming };
             let Said::AtTheDoor(client) = &self.client else { return Ok(host) };
             let told = tokio::time::timeout(PATIENCE, host.introduce(client)).await;

@@ -1,0 +1,3 @@
+-- Format 4: the row of a record no longer tells of every event. While an agent talks, its row is written once a second,
+-- and its last event is the last one that there is. A program of an earlier format would number the next one by the row,
+-- so it must not write. Never edited once released.
