@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::acp::client::Offered;
+use crate::acp::settings;
 use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
     AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn,
@@ -292,7 +293,9 @@ impl Session {
             return Err(AgentError::BadRequest { method, problem }.into());
         }
         let id = PassId(self.passes.fetch_add(1, Ordering::Relaxed));
-        let pass = Pass { id, method: method.into(), params: params.into(), options: restore.options };
+        let setting = settings::chosen(method, params);
+        let (method, params, options) = (method.into(), params.into(), restore.options);
+        let pass = Pass { id, method, params, setting, options };
         let (reply, answer) = oneshot::channel();
         self.send(Command::Pass(Box::new(restore), pass, reply)).await?;
         let mut asked = Asked { session: self, pass: Some(id) };
