@@ -17,7 +17,7 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 35] = [
+pub(super) const FLAGS: [(&str, bool); 37] = [
     ("--agent", true),
     ("--allow-approve-all", false),
     ("--allow-origin", true),
@@ -25,6 +25,7 @@ pub(super) const FLAGS: [(&str, bool); 35] = [
     ("--approve-all", false),
     ("--approve-reads", false),
     ("--carry-history", false),
+    ("--config-option", true),
     ("--cursor", true),
     ("--cwd", true),
     ("--deny-all", false),
@@ -40,6 +41,7 @@ pub(super) const FLAGS: [(&str, bool); 35] = [
     ("--listen", true),
     ("--local", false),
     ("--mcp-config", true),
+    ("--model", true),
     ("--name", true),
     ("--no-fallback", false),
     ("--no-wait", false),

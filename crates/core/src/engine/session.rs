@@ -10,8 +10,8 @@ use crate::acp::client::Offered;
 use crate::acp::settings;
 use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn,
-    TurnId,
+    AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope, Seq, SessionIdentity,
+    Setting, Turn, TurnId,
 };
 use crate::store::{SessionWriter, Store, StoreError};
 
@@ -52,6 +52,8 @@ pub struct SessionStatus {
     pub has_work: bool,
     /// How much of the conversation the agent remembers, once it has had the session in this process.
     pub memory: Memory,
+    /// The wishes for its settings that could not be restored when the agent last had it anew, each with the reason.
+    pub unmet: Vec<(Setting, Box<str>)>,
     /// The last turn that began with an agent which had the session anew, and how it had come to it.
     pub awakened: Option<(TurnId, Awakening)>,
 }

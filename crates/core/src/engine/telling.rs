@@ -27,6 +27,7 @@ impl SessionTask {
             agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()),
             has_work: self.machine.has_work(),
             memory: self.knowledge.memory(),
+            unmet: self.machine.unmet_settings(),
             awakened: self.knowledge.awakened(),
         };
         self.tell_offers();

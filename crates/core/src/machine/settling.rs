@@ -16,6 +16,12 @@ use super::state::{Live, Settling, State};
 use super::{Awakening, Call, Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
+    /// The wishes that could not be restored, each with the reason.
+    pub fn unmet_settings(&self) -> Vec<(Setting, Box<str>)> {
+        let open = self.settings.open_wishes();
+        open.filter_map(|(wish, _, reason)| Some((wish.clone(), reason?.into()))).collect()
+    }
+
     /// What the agent offers, which is known before what told it is acted on.
     pub(super) fn offer(&mut self, offered: OfferedSettings) {
         if offered == self.offered {

@@ -1,7 +1,7 @@
 //! What a store promises of a record's settings.
 
 use acpx_core::model::{Record, RecordSettings};
-use acpx_core::store::{Change, Durability, Store};
+use acpx_core::store::{Change, Durability};
 
 use super::samples::{host, record, settings_of};
 use super::{AnyStore, create, kept};
