@@ -121,8 +121,8 @@ impl Bridge {
                 Said::InGreeting(_) => PROTOCOL,
                 Said::AtTheDoor(_) => FROM_ELSEWHERE,
             };
-            let (source, target) = self.launcher.reach_stream(&self.place, spoken).await?.into_split();
-            let (peer, incoming) = wire::connect(source, target, limits());
+            let socket = self.launcher.reach_socket(&self.place, spoken).await?;
+            let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
             let mut host = HostEnd { peer, incoming };
             let Said::AtTheDoor(client) = &self.client else { return Ok(host) };
             let told = tokio::time::timeout(PATIENCE, host.introduce(client)).await;
