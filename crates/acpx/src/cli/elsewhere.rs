@@ -19,7 +19,6 @@ The address is printed; ACP is spoken there at /acp, over WebSocket and over HTT
 Only this machine is served unless --listen says otherwise, and then a token (acpx token new) and TLS are needed.
 Sessions go on when a client or the server goes; whoever comes back resumes after the last number it knows.")]
 #[command(override_usage = "acpx [AGENT] serve [FLAGS]")]
-#[expect(clippy::struct_excessive_bools, reason = "each is a flag of its own")]
 pub(super) struct ServeArgs {
     /// Listen at this address and port; port 0 is any that is free
     #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:0", value_parser = listen_address)]

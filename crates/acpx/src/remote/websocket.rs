@@ -211,8 +211,8 @@ mod tests {
         let stream = Weighed { stream: near, load: Arc::clone(&load) };
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config())).await;
         let (_sink, mut source) = socket.split();
-        let piece = [&[0x01, 0xe4, 0, 0, 0, 0][..], &[b'x'; 100]].concat();
-        let ping = [&[0x89, 0x87, 0, 0, 0, 0][..], &[b'p'; 7]].concat();
+        let piece = [&[0x01, 0x80 | 0x64, 0, 0, 0, 0][..], &[b'x'; 100]].concat();
+        let ping = [&[0x89, 0x80 | 7, 0, 0, 0, 0][..], &[b'p'; 7]].concat();
         far.write_all(&[&piece[..], &ping].concat()).await.unwrap();
         {
             let mut hearing = std::pin::pin!(frames::hear(&mut source, &load, FROM_CLIENT));
