@@ -8,12 +8,9 @@ const VERBS: [&str; 5] = ["set", "set-mode", "config", "compare", "flow"];
 /// Verbs behind `sessions`.
 const SESSIONS_VERBS: [&str; 4] = ["read", "export", "import", "prune"];
 /// Flags of any verb.
-const FLAGS: [&str; 15] = [
+const FLAGS: [&str; 12] = [
     "--model",
     "--auth-policy",
-    "--non-interactive-permissions",
-    "--permission-policy",
-    "--policy",
     "--suppress-reads",
     "--allowed-tools",
     "--max-turns",

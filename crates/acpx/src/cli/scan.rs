@@ -14,7 +14,8 @@ use crate::error::CliError;
 /// Verbs that stand behind an agent's name too.
 const AGENT_VERBS: [&str; 7] = ["prompt", "exec", "cancel", "status", "sessions", "acp", "serve"];
 /// Verbs that stand alone.
-const ROOT_VERBS: [&str; 6] = ["host", "token", "tour", "demo-agent", "remote-agent", "help"];
+const ROOT_VERBS: [&str; 9] =
+    ["pending", "approve", "deny", "host", "token", "tour", "demo-agent", "remote-agent", "help"];
 const SESSIONS_VERBS: [&str; 10] =
     ["new", "ensure", "list", "show", "history", "replay", "watch", "close", "migrate", "help"];
 const HOST_VERBS: [&str; 5] = ["status", "stop", "restart", "run", "help"];

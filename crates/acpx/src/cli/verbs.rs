@@ -7,6 +7,7 @@ use acpx_core::acp::Cursor;
 use acpx_core::model::{Seq, TurnId};
 use clap::{Args, Subcommand};
 
+use super::answering::{ApproveArgs, DenyArgs, PendingArgs};
 use super::elsewhere::{ServeArgs, TokenVerb};
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, TourArgs};
@@ -31,6 +32,7 @@ Examples:
   acpx claude 'fix the tests'          go on with it
   acpx claude -s api 'add a route'     the session named api
   acpx claude --no-wait 'and then…'    queue a prompt behind the one that runs
+  acpx pending                         what agents ask and nobody has answered
   acpx claude acp                      be claude for an editor, with sessions that last
   acpx claude serve                    the same for programs that reach us over HTTP
   acpx exec 'what is this?'            one prompt to the default agent, nothing kept
@@ -45,22 +47,107 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them.
 const UNUSED: [(&[&str], &[&str]); 13] = [
-    (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
-    (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
+    (
+        &["serve"],
+        &[
+            "approve_all",
+            "approve_reads",
+            "deny_all",
+            "non_interactive_permissions",
+            "permission_policy",
+            "timeout",
+            "mcp_config",
+        ],
+    ),
+    (
+        &["acp"],
+        &[
+            "approve_all",
+            "approve_reads",
+            "deny_all",
+            "non_interactive_permissions",
+            "permission_policy",
+            "timeout",
+            "mcp_config",
+        ],
+    ),
     (&["exec"], &["ttl"]),
-    (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
+    (
+        &["cancel"],
+        &[
+            "approve_all",
+            "approve_reads",
+            "deny_all",
+            "non_interactive_permissions",
+            "permission_policy",
+            "ttl",
+            "protocol",
+            "mcp_config",
+        ],
+    ),
     (&["status"], READING),
-    (&["sessions", "new"], &["approve_all", "approve_reads", "deny_all"]),
-    (&["sessions", "ensure"], &["approve_all", "approve_reads", "deny_all"]),
-    (&["sessions", "list"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
+    (
+        &["sessions", "new"],
+        &["approve_all", "approve_reads", "deny_all", "non_interactive_permissions", "permission_policy"],
+    ),
+    (
+        &["sessions", "ensure"],
+        &["approve_all", "approve_reads", "deny_all", "non_interactive_permissions", "permission_policy"],
+    ),
+    (
+        &["sessions", "list"],
+        &[
+            "approve_all",
+            "approve_reads",
+            "deny_all",
+            "non_interactive_permissions",
+            "permission_policy",
+            "ttl",
+            "protocol",
+            "mcp_config",
+        ],
+    ),
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
-    (&["sessions", "watch"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
-    (&["sessions", "close"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
+    (
+        &["sessions", "watch"],
+        &[
+            "approve_all",
+            "approve_reads",
+            "deny_all",
+            "non_interactive_permissions",
+            "permission_policy",
+            "ttl",
+            "protocol",
+            "mcp_config",
+        ],
+    ),
+    (
+        &["sessions", "close"],
+        &[
+            "approve_all",
+            "approve_reads",
+            "deny_all",
+            "non_interactive_permissions",
+            "permission_policy",
+            "ttl",
+            "protocol",
+            "mcp_config",
+        ],
+    ),
 ];
-const READING: &[&str] =
-    &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "protocol", "mcp_config"];
+const READING: &[&str] = &[
+    "approve_all",
+    "approve_reads",
+    "deny_all",
+    "non_interactive_permissions",
+    "permission_policy",
+    "timeout",
+    "ttl",
+    "protocol",
+    "mcp_config",
+];
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
@@ -75,11 +162,14 @@ Without a command the sessions are listed, with those of AGENT alone if one is n
 /// What puts a verb's arguments and texts into its command. Those below it are all put in, or that of the path alone.
 type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
 
-const VERBS: [(&str, Build); 12] = [
+const VERBS: [(&str, Build); 15] = [
     ("prompt", |command, _| PromptArgs::augment_args(command)),
     ("exec", |command, _| ExecArgs::augment_args(command)),
     ("cancel", |command, _| CancelArgs::augment_args(command)),
     ("status", |command, _| StatusArgs::augment_args(command)),
+    ("pending", |command, _| PendingArgs::augment_args(command)),
+    ("approve", |command, _| ApproveArgs::augment_args(command)),
+    ("deny", |command, _| DenyArgs::augment_args(command)),
     ("sessions", sessions),
     ("acp", |command, _| AcpArgs::augment_args(command)),
     ("serve", |command, _| ServeArgs::augment_args(command)),
@@ -165,6 +255,9 @@ pub(super) enum Verb {
     Exec(ExecArgs),
     Cancel(CancelArgs),
     Status(StatusArgs),
+    Pending(PendingArgs),
+    Approve(ApproveArgs),
+    Deny(DenyArgs),
     #[command(subcommand)]
     Sessions(SessionsVerb),
     Acp(AcpArgs),

@@ -13,6 +13,7 @@ use acpx_core::store::MemoryStore;
 use crate::asking::{Asking, told_ids};
 use crate::cli::{Options, PromptWords, Wait};
 use crate::config::Config;
+use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::{self, Console, ResultIds, TurnView};
 use crate::patience::Patience;
@@ -33,15 +34,17 @@ pub(super) fn run(
         return Err(CliError::ExecDisabled { file: config.file.clone() });
     }
     let blocks = prompt_input::read(words, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
-    let asking = Asking::new(&blocks, settings.policy, WakeOptions::default(), Wait::ForAnswer)?;
+    let asking = Asking::new(&blocks, &settings.policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let tag = Reach::of_environment()?.tag();
     let mut console = Console::of_program(settings.mode);
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
         let host = host(tag);
+        let desk = Desk::of_program();
+        let asking = asking.interactive(desk.is_some());
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
-        let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST);
+        let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
         let ended = turn(&host, &asking, &given, settings, &mut talk).await;
         host.shut_down().await;
         let outcome = ended.map_err(|trouble| match trouble {

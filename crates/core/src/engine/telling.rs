@@ -14,14 +14,8 @@ impl SessionTask {
         if has_agent != self.live.is_some() {
             self.live = has_agent.then(|| Counted::one(&self.shared.live));
         }
-        let identity =
-            self.machine.lineage().filter(|_| self.keeper.has_record()).map(|lineage| SessionIdentity {
-                record: self.keeper.record().clone(),
-                session: lineage.current().session.clone(),
-                agent_session: lineage.current().agent_session.clone(),
-            });
         let status = SessionStatus {
-            identity,
+            identity: self.identity(),
             agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()),
             has_work: self.machine.has_work(),
             memory: self.knowledge.memory(),
@@ -33,6 +27,15 @@ impl SessionTask {
             *told = status;
             changed
         });
+    }
+
+    /// The record's three ids as they stand, once there is a record.
+    pub(super) fn identity(&self) -> Option<SessionIdentity> {
+        self.machine.lineage().filter(|_| self.keeper.has_record()).map(|lineage| SessionIdentity {
+            record: self.keeper.record().clone(),
+            session: lineage.current().session.clone(),
+            agent_session: lineage.current().agent_session.clone(),
+        })
     }
 
     /// What is offered by an agent that is gone stays until another has the session.

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use serde::de::DeserializeOwned;
 
 use crate::acp::agent::{CallError, ExtensionCall, ParamProblem};
-use crate::model::{McpServer, McpTransport, Record, RecordId};
+use crate::model::{McpServer, McpTransport, Record, RecordId, ToolPolicy};
 
 use super::Host;
 use super::connection::{Connection, read_meta};
@@ -60,6 +60,12 @@ impl Said for PromptMeta {
     fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
         let is_allowed = |policy: &PolicyMeta| *policy != PolicyMeta::ApproveAll || elsewhere.approve_all;
         self.policy = self.policy.filter(is_allowed);
+        if !elsewhere.approve_all
+            && let Some(rules) = &mut self.tool_policy
+            && let Ok(read) = ToolPolicy::of(rules)
+        {
+            *rules = read.without_approvals().to_value();
+        }
     }
 }
 

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
-    AcpSessionId, AgentSessionId, AgentSpec, ChunkContent, Exchange, LineageReason, MessageKind, Reading,
-    RecordId, ToolKind, Verdict,
+    AcpSessionId, AgentSessionId, AgentSpec, ChunkContent, Exchange, LineageReason, MessageKind,
+    PermissionMode, Reading, RecordId, ToolUse, Verdict,
 };
 
 mod adopting;
 mod cases;
 mod deleting;
 mod forking;
+mod permissions;
 mod table;
 mod version_2;
 mod wishes;
@@ -45,7 +46,7 @@ fn prompt(request: &str) -> Input {
     Input::Prompt {
         request: RequestId::new(request).unwrap(),
         prompt: Arc::from(r#"[{"type":"text","text":"two"}]"#),
-        policy: PermissionPolicy::ApproveReads,
+        policy: PermissionMode::ApproveReads.into(),
         options: WakeOptions::default(),
     }
 }
@@ -68,6 +69,12 @@ fn state(state: AgentState) -> Input {
 
 fn ask() -> AskId {
     AskId("7".into())
+}
+
+/// A request for a permission to do something of this kind.
+fn permission(kind: &str) -> Input {
+    let tool = ToolUse { said_kind: Some(kind.into()), ..ToolUse::default() };
+    Input::Permission { ask: ask(), tool, has_options: true }
 }
 
 const ALL: Advertised =

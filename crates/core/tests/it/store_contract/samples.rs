@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Direction, Event, EventKind, HostId, KeptServer,
-    Lifecycle, Lineage, LineageIndex, PermissionCount, PermissionPolicy, Record, RecordId, RequestId, Seq,
+    Lifecycle, Lineage, LineageIndex, PermissionCount, PermissionMode, Record, RecordId, RequestId, Seq,
     StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, WakeOptions,
 };
 use acpx_core::store::{Change, Store, StoreError};
@@ -80,7 +80,7 @@ pub(crate) fn turn(number: u64, name: &str, state: TurnState) -> Turn {
         id: TurnId(number),
         request: request(name),
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {number}\"}}]").into(),
-        policy: PermissionPolicy::ApproveReads,
+        policy: PermissionMode::ApproveReads.into(),
         wishes: WakeOptions::default(),
         queued_at: at(10),
         state,
