@@ -51,11 +51,23 @@ impl Desk {
     pub(crate) fn withdraw(&mut self, id: &RpcId) {
         self.waiting.retain(|(waiting, _)| waiting != id);
         if self.open.take_if(|(open, _)| open == id).is_some() {
-            self.terminal.forget();
-            let words = "it was answered elsewhere, or its turn is over";
-            self.terminal.write(&format!("\n[permission] withdrawn: {words}\n"));
+            self.say_withdrawn();
         }
         self.next();
+    }
+
+    /// All questions were taken back.
+    pub(crate) fn withdraw_all(&mut self) {
+        self.waiting.clear();
+        if self.open.take().is_some() {
+            self.say_withdrawn();
+        }
+    }
+
+    fn say_withdrawn(&mut self) {
+        self.terminal.forget();
+        let words = "it was answered elsewhere, or its turn is over";
+        self.terminal.write(&format!("\n[permission] withdrawn: {words}\n"));
     }
 
     /// The next answer; never, while nothing is asked.

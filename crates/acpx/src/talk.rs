@@ -173,7 +173,11 @@ impl<'a> Talk<'a> {
         for _ in 0..TRIES {
             match attempt(self).await {
                 Ok(answer) => return Ok(answer),
-                Err(Trouble::Lost) => self.console.detail("the host went away; asking again"),
+                Err(Trouble::Lost) => {
+                    self.console.detail("the host went away; asking again");
+                    // What the last host asked, it no longer wants to know.
+                    self.desk.iter_mut().for_each(Desk::withdraw_all);
+                }
                 Err(Trouble::Stopped(stop)) => return Err(stop.into()),
                 Err(Trouble::Failed(error)) => return Err(error),
             }

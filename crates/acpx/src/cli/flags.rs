@@ -17,9 +17,10 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 39] = [
+pub(super) const FLAGS: [(&str, bool); 40] = [
     ("--agent", true),
     ("--allow-approve-all", false),
+    ("--allow-meta", false),
     ("--allow-origin", true),
     ("--allow-stdio-servers", false),
     ("--approve-all", false),

@@ -276,7 +276,11 @@ fn serve(args: ServeArgs) -> (ServeCommand, SessionArgs) {
         tls: args.tls_cert.zip(args.tls_key),
         insecure_public: args.insecure_public,
         origins: args.allow_origin,
-        allowance: Allowance { approve_all: args.allow_approve_all, stdio_servers: args.allow_stdio_servers },
+        allowance: Allowance {
+            approve_all: args.allow_approve_all,
+            stdio_servers: args.allow_stdio_servers,
+            besides: args.allow_meta,
+        },
     };
     (command, args.session)
 }

@@ -72,6 +72,9 @@ pub(crate) enum UsageError {
     /// Two policies.
     #[error("--permission-policy and --policy are given, and are not the same")]
     TwoPolicies,
+    /// Nobody can answer what waits in an `exec`.
+    #[error("exec cannot wait for an answer: nobody reaches it from elsewhere")]
+    ExecWaits,
     /// The JSON of `--permission-policy` is no policy.
     #[error("the JSON of --permission-policy is no policy: {0}")]
     Policy(PolicyProblem),
@@ -131,6 +134,7 @@ impl UsageError {
             Self::Name(_) => "leave the name out for the directory's unnamed session".into(),
             Self::StrictWithoutJson => "add --format json".into(),
             Self::StrictAndVerbose | Self::PermissionModes | Self::TwoPolicies => "keep one of them".into(),
+            Self::ExecWaits => "use a session, or deny or fail".into(),
             Self::Policy(_) => {
                 r#"write it as in '{"autoDeny":["bash"]}'; acpx prompt --help has its members"#.into()
             }

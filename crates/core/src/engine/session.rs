@@ -47,6 +47,8 @@ pub struct SessionStatus {
     pub identity: Option<SessionIdentity>,
     /// The process id of its agent, if one runs.
     pub agent_pid: Option<u32>,
+    /// Whether it has an agent, from the first step of its start to the last of its end.
+    pub has_agent: bool,
     /// Whether a turn runs or waits.
     pub has_work: bool,
     /// How much of the conversation the agent remembers, once it has had the session in this process.
@@ -369,7 +371,11 @@ impl Session {
         self.commands.send(command).await.map_err(|_| gone(&self.fate, &self.record))
     }
 
-    async fn ask<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, SessionError> {
+    pub(super) async fn ask<T>(
+        &self,
+        command: Command,
+        answer: oneshot::Receiver<T>,
+    ) -> Result<T, SessionError> {
         self.send(command).await?;
         answer.await.map_err(|_| gone(&self.fate, &self.record))
     }

@@ -17,6 +17,7 @@ impl SessionTask {
         let status = SessionStatus {
             identity: self.identity(),
             agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()),
+            has_agent,
             has_work: self.machine.has_work(),
             memory: self.knowledge.memory(),
             awakened: self.knowledge.awakened(),

@@ -10,8 +10,12 @@ use crate::model::{ProtocolVersion, Verdict};
 
 mod conversions;
 
-/// The versions of the protocol between our clients and a host, oldest and newest that are understood.
-pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 1 };
+/// The versions of the protocol between our clients and a host, oldest and newest that are understood. The second has
+/// clients from elsewhere.
+pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 2 };
+
+/// The versions in which a host can be told that a client is from elsewhere, and keeps it to what such a one may.
+pub(super) const FROM_ELSEWHERE: ProtocolRange = ProtocolRange { oldest: 2, ..PROTOCOL };
 
 /// A range of versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +94,9 @@ pub struct ElsewhereMeta {
     /// Whether it may have programs started on this machine as MCP servers.
     #[serde(skip_serializing_if = "is_false")]
     pub stdio_servers: bool,
+    /// Whether it may say to its agent what only the agent understands.
+    #[serde(skip_serializing_if = "is_false")]
+    pub besides: bool,
 }
 
 /// In `session/new`.

@@ -18,6 +18,7 @@ mod fault;
 mod importing;
 mod launch;
 mod list;
+mod local_socket;
 mod lock;
 pub mod meta;
 mod methods;

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::acp::Cursor;
 use crate::acp::agent::{CallError, ClientLink, RestoreCall, SessionSetup};
 use crate::acp::render::Bounds;
-use crate::acp::{Besides, Cursor};
 use crate::engine::{RestoreSession, Servers, Session};
 use crate::machine::Awakening;
 use crate::model::{AgentSpec, McpServer, ProtocolVersion, Record, RecordId, Seq};
@@ -145,7 +145,7 @@ impl Connection {
         let record = record_of(&call.session);
         let names_servers = call.mcp_servers.is_some();
         let restore = self.restoring(&record, call.mcp_servers, meta).await?;
-        let besides = Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
+        let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
         let restore = RestoreSession { besides, ..restore };
         let session = self.host.engine.attach(&record, &restore).await;
         let opened = Opened::known(session.map_err(|error| self.refused(&error))?, restore);

@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::acp::Besides;
 use crate::acp::agent::{
     CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall, TurnLink,
 };
@@ -23,7 +22,7 @@ use crate::store::Store;
 
 use super::FromHost;
 use super::attachment::Attachment;
-use super::connection::{Connection, acpx_meta, problem, record_of};
+use super::connection::{Connection, InUse, acpx_meta, problem, record_of};
 use super::fault;
 use super::meta::{AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta};
 use super::own_prompts::OwnPrompt;
@@ -52,14 +51,18 @@ impl Connection {
         link: &TurnLink,
     ) -> Result<PromptAnswer, CallError> {
         let record = record_of(&call.session);
-        let (session, given) = self.attached(&record).await?;
+        let InUse { session, given, room } = self.attached(&record).await?;
         let meta: PromptMeta = self.said(call.meta.as_deref())?;
         let restore = RestoreSession { options: meta.wishes.into(), ..given };
         let prompt = self
             .prompt_of(&call, &meta)?
             .with_restore(restore.clone())
             .with_client(client_name(link))
-            .with_besides(Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref()));
+            .with_besides(self.besides(
+                link.client().protocol,
+                call.meta.as_deref(),
+                call.unknown.as_deref(),
+            ));
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
         let own = own.map(|own| Arc::new(own.add(prompt.request())));
         if let Some(own) = &own {
@@ -76,6 +79,7 @@ impl Connection {
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
             let request = match session.prompt_asking(prompt.clone(), advisor.clone()).await {
                 Ok(ticket) => {
+                    room.filled_by(&record);
                     // Whatever this client asks next is queued behind it.
                     link.queued();
                     break waiting.first(ticket).await;
@@ -87,6 +91,7 @@ impl Connection {
             let advisor = Some(advisor.clone()).filter(|_| !self.is_confined());
             match session.join(&request, advisor).await {
                 Ok(Some(first)) => {
+                    room.filled_by(&record);
                     link.queued();
                     break waiting.again(&self.host.store, first, from, restore).await;
                 }

@@ -128,9 +128,10 @@ pub trait Store: Send + Sync {
     ///
     /// Events must continue the record's numbering, or they are [`StoreError::OutOfOrder`]. The record's
     /// `last_seq` and `last_turn` are the highest numbers written, and `answered_turns` counts the turns that
-    /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written; without an
-    /// event it is the time of the change of lineage or lifecycle, if that is later. A turn by itself does not
-    /// move it: a prompt that waits is not news from the agent. Nor does a scope, a run or a command line.
+    /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written, and while updates
+    /// alone come it is behind by less than a second; without an event it is the time of the change of lineage or
+    /// lifecycle, if that is later. A turn by itself does not move it: a prompt that waits is not news from the
+    /// agent. Nor does a scope, a run or a command line.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
 
     /// Writes to two records as [`Store::append`] does, first to one and then to the other, all or none: what one

@@ -76,6 +76,9 @@ fn what_is_no_policy_is_said_with_its_member_before_anything_is_sent() {
     let two = failed(&["--permission-policy", "{}", "--policy", "wrong.json"]);
     assert_eq!((two.0.as_str(), two.2), ("USAGE", Some(2)));
     assert_eq!(failed(&["--non-interactive-permissions", "perhaps"]).0, "USAGE");
+    let waits =
+        place.acpx(&["--format", "json", "--non-interactive-permissions", "wait", "scripted", "exec", "go"]);
+    assert_eq!((waits.failure().0.as_str(), waits.code), ("USAGE", Some(2)));
     place.configure(r#"{"permissionPolicy":{"escalate":"x"}}"#);
     let message = failed(&[]).1;
     assert!(

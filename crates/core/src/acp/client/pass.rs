@@ -36,8 +36,6 @@ impl AgentConnection {
             "session/set_mode" => self.offered.modes.is_some(),
             "session/set_config_option" => self.offered.config_options.is_some(),
             "session/fork" => self.capabilities.fork,
-            "session/list" => self.capabilities.sessions.list,
-            "session/delete" => self.capabilities.sessions.delete,
             "tool_call/cancel" | "terminal/cancel" => self.version == ProtocolVersion::V2,
             // What an extension's method needs, only those who made it know.
             method => method.starts_with('_'),
@@ -80,12 +78,7 @@ impl Passing<'_> {
     /// The request, about this session; everything else in it is as the client wrote it.
     pub fn request(self, pass: PassId, session: &AcpSessionId, params: &str) -> Result<Outgoing, AgentError> {
         let Self { connection, method } = self;
-        let named = match &*method {
-            // These are about all sessions of the agent, or about another one than this.
-            "session/list" | "session/delete" => Some(params.to_owned()),
-            _ => with_session(params, session.as_str()),
-        };
-        let Some(params) = named else {
+        let Some(params) = with_session(params, session.as_str()) else {
             let problem = "its params are no object that names one session".to_owned();
             return Err(AgentError::BadRequest { method: method.into_string(), problem });
         };

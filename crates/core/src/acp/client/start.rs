@@ -48,7 +48,7 @@ impl AgentConnection {
         match initialize(agent, version, &peer, &mut incoming, &mut secrets, &mut lines).await {
             Ok((version, capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), VecDeque::new());
-                let (offered, passed) = (Arc::default(), Vec::new());
+                let (offered, passed, inquiries) = (Arc::default(), Vec::new(), Vec::new());
                 let connection = Self {
                     agent,
                     peer,
@@ -58,6 +58,7 @@ impl AgentConnection {
                     answer,
                     offered,
                     passed,
+                    inquiries,
                     tools,
                     secrets,
                 };

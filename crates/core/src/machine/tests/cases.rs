@@ -469,7 +469,7 @@ fn what_is_held_of_a_late_replay_is_bounded() {
 fn thoughts_and_tool_calls_of_a_turn_are_never_held_back() {
     let mut machine = answered_early();
     feed(&mut machine, [prompt("p")]);
-    let tool = Update::Tool { call: "t".into(), kind: None, fields: "{}".into() };
+    let tool = Update::Tool { call: "t".into(), fields: "{}".into() };
     let effects = feed(&mut machine, [Input::Update { update: tool, body: Arc::from("tool") }]);
     assert_eq!(kept_lines(&effects), ["tool"]);
 

@@ -56,7 +56,7 @@ pub(crate) fn record(name: &str, millis: i64) -> Record {
     }
 }
 
-/// Event number `seq`, kept `seq` milliseconds after the moment 1000.
+/// Event number `seq`, kept `seq` milliseconds after the moment 1000, of a kind that always moves the record's time.
 pub(crate) fn event(seq: u64, body: impl Into<Arc<str>>) -> Event {
     Event {
         seq: Seq(seq),
@@ -65,7 +65,7 @@ pub(crate) fn event(seq: u64, body: impl Into<Arc<str>>) -> Event {
         lineage: LineageIndex::FIRST,
         protocol: 1,
         direction: Direction::FromAgent,
-        kind: EventKind::Update,
+        kind: EventKind::Notification,
         body: body.into(),
     }
 }

@@ -1,7 +1,3 @@
--- Format 4: what a turn's policy says beside its mode.
--- Never edited once released.
-
--- The columns belong to the checksum of their row up to the last one that is not null, so a row of an older format
--- keeps the one it has.
-ALTER TABLE turns ADD COLUMN tool_policy TEXT; -- the rules for single tools, a JSON object
-ALTER TABLE turns ADD COLUMN unasked TEXT;     -- fail or wait, or null for deny
+-- Format 4: the row of a record no longer tells of every event. While an agent talks, its row is written once a second,
+-- and its last event is the last one that there is. A program of an earlier format would number the next one by the row,
+-- so it must not write. Never edited once released.

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::cells::{self, Cells, Columns, columns};
 use super::super::fault::Fault;
-use super::{lineage, standing};
+use super::{lineage, standing, with_events};
 use crate::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, KeptServer, Lifecycle, ProcessIdentity,
     ProtocolVersion, Record, RecordId, Scope, SessionName,
@@ -32,7 +32,7 @@ pub(in super::super) type RecordRow<'a> = Cells<'a, COLUMNS>;
 /// A record with its lineage. The row has the columns of [`RECORD`], and then those of the standing.
 pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result<Record, Fault> {
     let cells = Cells::read(row, 0, &RECORD)?;
-    let standing = standing(row, RECORD.names.len() + 1)?;
+    let standing = with_events(connection, standing(row, RECORD.names.len() + 1)?)?;
     let Progress { last_seq, last_turn, answered_turns, updated_at, .. } = standing.progress;
     let Place { scope, real_cwd, lifecycle } = place(&cells)?;
     Ok(Record {
