@@ -17,7 +17,7 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 40] = [
+pub(super) const FLAGS: [(&str, bool); 42] = [
     ("--agent", true),
     ("--allow-approve-all", false),
     ("--allow-meta", false),
@@ -26,6 +26,7 @@ pub(super) const FLAGS: [(&str, bool); 40] = [
     ("--approve-all", false),
     ("--approve-reads", false),
     ("--carry-history", false),
+    ("--config-option", true),
     ("--cursor", true),
     ("--cwd", true),
     ("--deny-all", false),
@@ -41,6 +42,7 @@ pub(super) const FLAGS: [(&str, bool); 40] = [
     ("--listen", true),
     ("--local", false),
     ("--mcp-config", true),
+    ("--model", true),
     ("--name", true),
     ("--no-fallback", false),
     ("--no-wait", false),

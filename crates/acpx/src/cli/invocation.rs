@@ -46,6 +46,8 @@ pub(crate) struct Options {
     pub(crate) ttl: Option<Duration>,
     /// The newest version of the protocol that the agent is asked for.
     pub(crate) protocol: Option<ProtocolVersion>,
+    /// The model that the session is to work with.
+    pub(crate) model: Option<String>,
     /// The file with the MCP servers.
     pub(crate) mcp_config: Option<PathBuf>,
 }
@@ -77,8 +79,9 @@ pub(crate) struct OutputOptions {
 #[derive(Debug)]
 pub(crate) enum Command {
     Prompt(PromptCommand),
-    Exec(PromptWords),
+    Exec(ExecCommand),
     Cancel,
+    Set(SetCommand),
     Status,
     Pending,
     Answer(AnswerCommand),
@@ -110,6 +113,24 @@ pub(crate) struct PromptCommand {
     pub(crate) wait: Wait,
     /// How to bring the session back.
     pub(crate) wake: WakeOptions,
+}
+
+/// One prompt, with nothing kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ExecCommand {
+    /// Where it comes from.
+    pub(crate) input: PromptWords,
+    /// The options to choose before it, with their values.
+    pub(crate) options: Vec<(String, String)>,
+}
+
+/// A setting to choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SetCommand {
+    /// The option; the mode without one.
+    pub(crate) option: Option<String>,
+    /// Its value.
+    pub(crate) value: String,
 }
 
 /// Whether to stay for the answer.
@@ -226,7 +247,18 @@ fn read(verb: Verb) -> (Command, Shared) {
             let prompt = PromptCommand { input: words(args.input), wait, wake };
             (Command::Prompt(prompt), session(args.session, args.name.session))
         }
-        Verb::Exec(args) => (Command::Exec(words(args.input)), session(args.session, None)),
+        Verb::Exec(args) => {
+            let exec = ExecCommand { input: words(args.input), options: args.config_option };
+            (Command::Exec(exec), session(args.session, None))
+        }
+        Verb::SetMode(args) => {
+            let set = SetCommand { option: None, value: args.mode };
+            (Command::Set(set), session(args.session, args.name.session))
+        }
+        Verb::Set(args) => {
+            let set = SetCommand { option: Some(args.key), value: args.value };
+            (Command::Set(set), session(args.session, args.name.session))
+        }
         Verb::Cancel(args) => (Command::Cancel, session(args.session, args.name.session)),
         Verb::Status(args) => (Command::Status, session(args.session, args.name.session)),
         Verb::Pending(args) => (Command::Pending, Shared::Output(args.output)),
@@ -333,6 +365,7 @@ impl Options {
             timeout: args.timeout,
             ttl: args.ttl,
             protocol: args.protocol,
+            model: args.model,
             mcp_config: args.mcp_config,
         })
     }

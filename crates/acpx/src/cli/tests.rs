@@ -252,6 +252,8 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         "p.json",
         "--protocol",
         "2",
+        "--model",
+        "opus",
         "--mcp-config",
         "m.json",
         "--json-strict",
@@ -267,6 +269,7 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         timeout: Some(Duration::from_millis(1500)),
         ttl: Some(Duration::ZERO),
         protocol: Some(ProtocolVersion::V2),
+        model: Some("opus".to_owned()),
         mcp_config: Some("m.json".into()),
     };
     for verb in [&["prompt"][..], &["status"], &["cancel"], &["sessions", "show"], &["sessions", "new"]] {
@@ -389,10 +392,26 @@ fn a_word_that_is_nothing_is_a_mistake_with_a_suggestion_and_never_an_agent() {
 }
 
 #[test]
+fn a_setting_is_chosen_by_words_behind_its_verb() {
+    let set = |line: &[&str]| match invocation(line).command {
+        Command::Set(set) => set,
+        other => panic!("{line:?} is {other:?}"),
+    };
+    let chosen = |option: Option<&str>, value: &str| SetCommand {
+        option: option.map(str::to_owned),
+        value: value.to_owned(),
+    };
+    assert_eq!(set(&["claude", "set-mode", "plan"]), chosen(None, "plan"));
+    assert_eq!(set(&["set", "-s", "x", "model", "opus"]), chosen(Some("model"), "opus"));
+    let exec = invocation(&["exec", "--config-option", "a=b=c", "--config-option", "d=", "hi"]).command;
+    let Command::Exec(exec) = exec else { panic!("no exec") };
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(exec.options, [pair("a", "b=c"), pair("d", "")]);
+}
+
+#[test]
 fn a_verb_of_npm_acpx_that_is_not_here_is_said_and_never_sent_to_a_model() {
     let cases: &[(&[&str], &str, &str)] = &[
-        (&["demo", "set-mode", "plan"], "set-mode", "acpx demo prompt 'set-mode plan'"),
-        (&["set", "model", "x", "--format", "json"], "set", "acpx prompt 'set model x'"),
         (&["--agent", "x", "config", "show"], "config", "acpx prompt 'config show'"),
         (&["claude", "compare"], "compare", "acpx claude prompt compare"),
         (&["flow", "run", "a.yaml"], "flow", "acpx prompt 'flow run a.yaml'"),
@@ -415,8 +434,8 @@ fn a_verb_of_npm_acpx_that_is_not_here_is_said_and_never_sent_to_a_model() {
 #[test]
 fn a_flag_of_npm_acpx_that_is_not_here_is_said_wherever_it_stands() {
     let cases: &[(&[&str], &str)] = &[
-        (&["--model", "opus", "claude", "hi"], "--model"),
-        (&["claude", "--model=opus", "hi"], "--model"),
+        (&["--max-turns", "3", "claude", "hi"], "--max-turns"),
+        (&["claude", "--max-turns=3", "hi"], "--max-turns"),
         (&["claude", "exec", "hi", "--no-terminal"], "--no-terminal"),
         (&["claude", "sessions", "new", "--resume-session", "x"], "--resume-session"),
         (&["sessions", "--max-turns", "3"], "--max-turns"),

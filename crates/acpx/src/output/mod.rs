@@ -20,6 +20,7 @@ mod record;
 mod remote;
 #[cfg(test)]
 mod samples;
+mod settings;
 mod show;
 mod status;
 pub(crate) mod stdio;
@@ -40,6 +41,7 @@ pub(crate) use self::migrate::migrated;
 pub(crate) use self::pending::{answered, pending};
 pub(crate) use self::question::{Reply, TerminalQuestion};
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
+pub(crate) use self::settings::{Chosen, chosen, unmet};
 pub(crate) use self::show::show;
 pub(crate) use self::status::{Snapshot, no_session, status};
 pub(crate) use self::turn::{FollowView, PromptResult, ResultError, ResultIds, TurnStatus, TurnView};

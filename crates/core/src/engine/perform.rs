@@ -149,6 +149,7 @@ impl SessionTask {
             | Effect::SaveTurn(_)
             | Effect::SaveLineage(_)
             | Effect::SaveTitle(_)
+            | Effect::SaveSettings(_)
             | Effect::SaveLifecycle(_) => {}
         }
     }
@@ -168,6 +169,7 @@ impl SessionTask {
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
         let prompted = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { None };
         let passed = if let Call::Pass(pass) = &call { Some(pass.id) } else { None };
+        let is_setting = matches!(call, Call::Set(_));
         if prompted.is_some() {
             self.received = 0;
         }
@@ -183,6 +185,7 @@ impl SessionTask {
             }
             Some(Err(error)) => self.inputs.push_back(match passed {
                 Some(pass) => Input::PassAnswered { pass, answer: Err(error) },
+                None if is_setting => Input::SettingAnswered(Err(error)),
                 None => Input::SetupImpossible(error),
             }),
             // The machine asks only for what was advertised, and only while an agent runs.
@@ -224,15 +227,10 @@ impl SessionTask {
                 let carried = history.map(|history| history::with_history(&prompt, &history));
                 Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), besides.as_ref()))
             }
-            Call::Pass(Pass { id, method, params, .. }) => Some(
-                connection
-                    .passing(&method)
-                    .ok_or_else(|| AgentError::NotOffered {
-                        agent: self.place.agent.label().to_owned(),
-                        method: method.into_string(),
-                    })
-                    .and_then(|passing| passing.request(id, session, &params)),
-            ),
+            Call::Set(setting) => Some(connection.set(&setting, session)),
+            Call::Pass(Pass { id, method, params, .. }) => {
+                Some(connection.passing(&method).and_then(|passing| passing.request(id, session, &params)))
+            }
             Call::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
             Call::Cancel => Some(Ok(connection.cancel(session))),
             Call::Close => Some(Ok(connection.close()?.request(session))),
@@ -285,6 +283,7 @@ impl SessionTask {
                 if self.machine.is_adopting() {
                     self.note_first_words(&update);
                 }
+                self.note_offers();
                 return self.step(Input::Update { update, body: line.body });
             }
             Meaning::State(state) => {
@@ -295,6 +294,7 @@ impl SessionTask {
         }
         let (now, turn) = (self.now(), self.machine.current_turn());
         self.keeper.keep_line(now, turn, line);
+        self.note_offers();
         match meaning {
             Meaning::Permission(ask, request) => {
                 let (tool, has_options) = (request.tool.clone(), request.has_any_option());
@@ -353,7 +353,10 @@ impl SessionTask {
                     let line = Line { direction: Direction::Ours, kind: EventKind::Update, body };
                     self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
                 }
-                self.step(Input::PassAnswered { pass, answer });
+                self.step(match pass {
+                    PassId::OURS => Input::SettingAnswered(answer.map(drop)),
+                    pass => Input::PassAnswered { pass, answer },
+                });
             }
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),

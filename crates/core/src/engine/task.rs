@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::acp::client::{Answer, FromAgent, Known, Line, PermissionRequest};
+use crate::acp::client::{Answer, FromAgent, Known, Line, Offered, PermissionRequest};
 use crate::machine::{
     AskId, Asleep, Awakening, Deadline, Input, Pass, PassId, Refusal, SessionMachine, Unpassed,
 };
@@ -139,6 +139,8 @@ pub(super) struct SessionTask {
     /// What the user said first in a session that is being adopted, and whether that is all of it.
     pub(super) first_words: String,
     pub(super) first_words_end: bool,
+    /// What the machine was last told that the agent offers.
+    pub(super) offered: Arc<Offered>,
     /// How many pages of the agent's list were looked through.
     pub(super) pages: usize,
     /// Bytes the agent has sent since the last turn began or ended.
@@ -188,6 +190,7 @@ impl SessionTask {
             knowledge: Knowledge::default(),
             first_words: String::new(),
             first_words_end: false,
+            offered: Arc::default(),
             pages: 0,
             received: 0,
             over: false,
@@ -382,6 +385,7 @@ impl SessionTask {
         self.agent = Some(agent);
         self.received = 0;
         self.dropped_before = 0;
+        self.offered = Arc::default();
         self.keep_lines(lines);
         let (exchanges, spoken_at) = self.read_history().await?;
         self.step(Input::AgentReady { advertised, exchanges, spoken_at });

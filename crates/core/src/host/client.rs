@@ -84,7 +84,8 @@ impl HostClient {
     async fn initialized(peer: Peer, incoming: Incoming) -> Result<Option<Self>, HostError> {
         let mut client = Self { peer, incoming };
         let meta = json!({ "acpx": { "protocol": PROTOCOL } });
-        let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "_meta": meta });
+        let capabilities = json!({ "session": { "configOptions": { "boolean": {} } } });
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "_meta": meta });
         match client.call::<serde_json::Value>("initialize", &params).await {
             Ok(_) => Ok(Some(client)),
             Err(HostError::Lost) => Ok(None),

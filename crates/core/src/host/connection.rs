@@ -145,11 +145,12 @@ impl Connection {
         self.defaults.complete(&mut meta.start);
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let environment = meta.start.take_environment();
+        let settings = std::mem::take(&mut meta.start.settings);
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
         let new = NewSession { mcp_servers, besides, ..NewSession::new(agent, call.cwd, environment) };
         let opened = match meta.shell {
-            None => self.host.open(new).await?,
-            Some(shell) => self.host.open_in_shell(new, shell).await?,
+            None => self.host.open(new, &settings).await?,
+            Some(shell) => self.host.open_in_shell(new, shell, settings).await?,
         };
         room.filled_by(opened.session.record_id());
         self.set_idle_time(&opened.session, &meta.start).await?;

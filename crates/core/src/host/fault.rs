@@ -139,6 +139,7 @@ pub(super) fn refused(error: &SessionError) -> CallError {
     };
     let number = match error {
         SessionError::Prompt(_)
+        | SessionError::Setting(_)
         | SessionError::Directory { .. }
         | SessionError::Agent(AgentError::BadRequest { .. } | AgentError::WorksElsewhere { .. }) => {
             RpcError::INVALID_PARAMS
@@ -151,6 +152,7 @@ pub(super) fn refused(error: &SessionError) -> CallError {
     let field = match error {
         SessionError::Directory { .. } | SessionError::Agent(AgentError::WorksElsewhere { .. }) => "cwd",
         SessionError::Prompt(_) => "prompt",
+        SessionError::Setting(_) => "_meta.acpx.settings",
         _ => return of_agent(number, with_causes(error), fault),
     };
     let (field, problem) = (Some(field.to_owned()), Some(with_causes(error)));

@@ -6,7 +6,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ProtocolVersion, Verdict};
+use crate::model::{ProtocolVersion, SettingValue, Verdict};
 
 mod conversions;
 
@@ -80,6 +80,10 @@ pub struct ClientMeta {
 /// says anything itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that the user of a server allows or not"
+)]
 pub struct ElsewhereMeta {
     /// What holds for every request of the client, whatever the client says itself.
     pub client: ClientMeta,
@@ -127,12 +131,26 @@ pub struct StartMeta {
     /// The configuration file that the MCP servers come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_source: Option<String>,
+    /// What is chosen of the session's settings before the answer, in this order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<SettingMeta>,
     /// Whether each update says which event it is.
     #[serde(skip_serializing_if = "is_false")]
     pub with_seq: bool,
     /// Whether the client leaves `session/update` to others: it watches, or does not care.
     #[serde(skip_serializing_if = "is_false")]
     pub without_updates: bool,
+}
+
+/// A setting that is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SettingMeta {
+    /// The option, by its id or by its category; absent, the mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub option: Option<String>,
+    /// The value; `true` or `false` for one that is on or off.
+    pub value: String,
 }
 
 /// In `session/load` and `session/resume`.
@@ -308,12 +326,28 @@ pub struct SessionMeta {
     /// What the agent remembers, if that is less than the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryMeta>,
+    /// The wishes for its settings that could not be restored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet_settings: Vec<UnmetMeta>,
     /// What became of the MCP servers that this request named; absent if the agent has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_servers: Option<ServersMeta>,
     /// The last event that the client was told, or need not be told: whoever comes back goes on after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+}
+
+/// A setting that was wished and could not be restored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnmetMeta {
+    /// The option's id; absent, it is the mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub option: Option<String>,
+    /// What was wished.
+    pub value: SettingValue,
+    /// Why it is not so.
+    pub reason: String,
 }
 
 /// What became of the MCP servers that a request named.
@@ -388,6 +422,9 @@ pub struct TurnMeta {
     /// What the agent remembers, if that is less than the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryMeta>,
+    /// The wishes for the session's settings that could not be restored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet_settings: Vec<UnmetMeta>,
     /// The record's last event when the turn was over: whoever follows goes on after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
@@ -413,6 +450,9 @@ pub struct InsertedMeta {
     /// What the agent remembers, if that is less than the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryMeta>,
+    /// The wishes for the session's settings that could not be restored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet_settings: Vec<UnmetMeta>,
 }
 
 /// A text of the operating system: almost always Unicode, and otherwise bytes.

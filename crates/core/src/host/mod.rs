@@ -6,6 +6,7 @@
 
 mod attachment;
 mod bridge;
+mod choosing;
 mod client;
 mod coming_back;
 mod connection;

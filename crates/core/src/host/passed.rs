@@ -24,7 +24,7 @@ impl Connection {
         let (offered, client) = (asked.session.offered(), link.client());
         let offers = Offers { offered: &offered, agent, client: &client };
         let choice = offers.set_mode(&call.params).map_err(|error| unsaid(&error))?;
-        offers.check(&choice).map_err(|_| unknown_mode(&call.mode))?;
+        offers.check(&choice).map_err(|wrong| unknown_mode(&call.mode, wrong))?;
         let result = self.pass(choice.method, &choice.params, asked).await?;
         Ok(offers.mode_answer(&result))
     }
@@ -40,10 +40,13 @@ impl Connection {
         let offers = Offers { offered: &offered, agent, client: &client };
         let choice = offers.set_option(&call.params).map_err(|error| unsaid(&error))?;
         offers.check(&choice).map_err(|wrong| match wrong {
-            Wrong::Option => {
-                problem("configId", format!("is {:?}, which this session does not have", call.option))
+            Wrong::Option(there) => {
+                let known = has(&there);
+                problem("configId", format!("is {:?}, which this session does not have{known}", call.option))
             }
-            Wrong::Value => problem("value", "is none that this option can have"),
+            Wrong::Value(there) => {
+                problem("value", format!("is none that this option can have{}", has(&there)))
+            }
         })?;
         let result = self.pass(choice.method, &choice.params, asked).await?;
         Ok(offers.options_answer(&choice, &result))
@@ -108,8 +111,14 @@ pub(super) fn only_known(params: &str) -> Result<String, CallError> {
     Ok(serde_json::Value::Object(known.collect()).to_string())
 }
 
-fn unknown_mode(mode: &str) -> CallError {
-    problem("modeId", format!("is {mode:?}, which is no mode of this session"))
+fn unknown_mode(mode: &str, wrong: Wrong) -> CallError {
+    let (Wrong::Option(there) | Wrong::Value(there)) = wrong;
+    problem("modeId", format!("is {mode:?}, which is no mode of this session{}", has(&there)))
+}
+
+/// What there is instead.
+fn has(there: &[Box<str>]) -> String {
+    if there.is_empty() { String::new() } else { format!("; there are {}", there.join(", ")) }
 }
 
 /// What the agent's version has no words for is a parameter that is wrong.

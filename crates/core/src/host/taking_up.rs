@@ -157,14 +157,17 @@ impl Connection {
         Ok(Opened { servers, updates, with_seq, ..opened })
     }
 
-    /// Sees to it that the agent has the session, unless that can wait for a prompt which needs it.
+    /// Sees to it that the agent has the session, and is set as this client wants it, unless that can wait for a prompt
+    /// which needs it.
     async fn wake(&self, opened: &Opened, meta: &RestoreMeta) -> Result<Option<Awakening>, CallError> {
-        if meta.later {
+        let settings = &meta.start.settings;
+        if meta.later && settings.is_empty() {
             return Ok(None);
         }
         let room = self.room(Some(opened.session.record_id())).await?;
         let how = opened.session.wake(opened.given.clone()).await.map_err(|error| self.refused(&error))?;
         room.filled_by(opened.session.record_id());
+        self.host.choose(&opened.session, &opened.given, settings).await?;
         Ok(Some(how))
     }
 

@@ -24,7 +24,9 @@ use super::FromHost;
 use super::attachment::Attachment;
 use super::connection::{Connection, InUse, acpx_meta, problem, record_of};
 use super::fault;
-use super::meta::{AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta};
+use super::meta::{
+    AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta, UnmetMeta,
+};
 use super::own_prompts::OwnPrompt;
 use super::questions::Presence;
 use super::replaying::KeptEvents;
@@ -277,9 +279,9 @@ struct Inserting<'a> {
 
 impl Inserting<'_> {
     async fn tell(&self) {
-        let (awakening, memory) = remembered(self.session, self.turn);
+        let (awakening, memory, unmet_settings) = remembered(self.session, self.turn);
         let (turn, request_id) = (self.turn.0, self.request.to_string());
-        let meta = InsertedMeta { turn, request_id, awakening, memory };
+        let meta = InsertedMeta { turn, request_id, awakening, memory, unmet_settings };
         self.link.inserted(&self.message, &acpx_meta(&meta)).await;
         if let Some(own) = self.own {
             own.answered();
@@ -294,16 +296,20 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
     Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
-/// How the session came to be live before a turn, if it was not, and what its agent remembers, if that is not all.
-fn remembered(session: &Session, turn: TurnId) -> (Option<AwakeningMeta>, Option<MemoryMeta>) {
-    let SessionStatus { memory, awakened, .. } = session.status();
+/// How the session came to be live before a turn, if it was not, what its agent remembers, if that is not all, and which
+/// settings could not be restored.
+fn remembered(
+    session: &Session,
+    turn: TurnId,
+) -> (Option<AwakeningMeta>, Option<MemoryMeta>, Vec<UnmetMeta>) {
+    let SessionStatus { memory, awakened, unmet, .. } = session.status();
     let how = awakened.filter(|(first, _)| *first == turn).map(|(_, how)| how.into());
-    (how, MemoryMeta::of(memory))
+    (how, MemoryMeta::of(memory), unmet.iter().map(Into::into).collect())
 }
 
 fn answer(end: TurnEnd, session: &Session, client: ProtocolVersion) -> Result<PromptAnswer, CallError> {
     let TurnEnd { turn, seq, answer, dropped_lines } = end;
-    let (awakening, memory) = remembered(session, turn.id);
+    let (awakening, memory, unmet_settings) = remembered(session, turn.id);
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
         turn: turn.id.0,
@@ -314,6 +320,7 @@ fn answer(end: TurnEnd, session: &Session, client: ProtocolVersion) -> Result<Pr
         rejected: turn.permissions.rejected,
         awakening: awakening.clone(),
         memory: memory.clone(),
+        unmet_settings: unmet_settings.clone(),
         seq: seq.map(|seq| seq.0),
         stop_reason: None,
         dropped_lines,

@@ -21,6 +21,7 @@ mod protocol;
 mod record;
 mod scope;
 mod secrets;
+mod setting;
 mod time;
 mod title;
 mod turn;
@@ -50,6 +51,10 @@ pub use protocol::ProtocolVersion;
 pub use record::{Lifecycle, Record};
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
 pub use secrets::{Secrets, is_secret_name};
+pub use setting::{
+    Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError, SettingName,
+    SettingValue, UnmetWish,
+};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use title::title_of;
 pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnOutcome, TurnState};

@@ -15,6 +15,7 @@ mod policies;
 mod prompting;
 mod scope;
 mod servers;
+mod settings;
 #[cfg(target_os = "linux")]
 mod silent;
 mod stopping;

@@ -4,11 +4,12 @@
 //! the request is made by a value that only an agent with the method gives out.
 
 use crate::machine::PassId;
-use crate::model::{AcpSessionId, AgentError, EventKind, ProtocolVersion};
+use crate::model::{AcpSessionId, AgentError, EventKind, ProtocolVersion, Setting};
 use crate::wire::splice::{Step, locate};
 use crate::wire::{Message, RpcId, encode};
 
 use super::super::passing::with_session;
+use super::super::settings;
 use super::answer::refusal;
 use super::call::json;
 use super::{AgentConnection, Answer, Outgoing};
@@ -30,8 +31,14 @@ pub(super) struct Passed {
 }
 
 impl AgentConnection {
+    /// The request that sets the session as it is wished to be, if the agent offers that.
+    pub fn set(&mut self, setting: &Setting, session: &AcpSessionId) -> Result<Outgoing, AgentError> {
+        let (method, params) = settings::request(setting, session, self.version);
+        self.passing(method)?.request(PassId::OURS, session, &params)
+    }
+
     /// A method for a client's request, if the agent offers it.
-    pub fn passing(&mut self, method: &str) -> Option<Passing<'_>> {
+    pub fn passing(&mut self, method: &str) -> Result<Passing<'_>, AgentError> {
         let is_offered = match method {
             "session/set_mode" => self.offered.modes.is_some(),
             "session/set_config_option" => self.offered.config_options.is_some(),
@@ -40,7 +47,10 @@ impl AgentConnection {
             // What an extension's method needs, only those who made it know.
             method => method.starts_with('_'),
         };
-        is_offered.then(|| Passing { connection: self, method: method.into() })
+        if is_offered {
+            return Ok(Passing { connection: self, method: method.into() });
+        }
+        Err(AgentError::NotOffered { agent: self.agent.clone(), method: method.to_owned() })
     }
 
     /// The line that withdraws a client's request; `None` if the agent has answered it.

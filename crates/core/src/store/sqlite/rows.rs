@@ -2,6 +2,7 @@
 //! column named; nothing is guessed in its place.
 
 mod record;
+mod settings;
 mod turn;
 
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -19,6 +20,7 @@ pub(super) use self::record::{
     RECORD, RecordRow, agent_run, id, lifecycle_values, list, name_text, place, protocol_value, record,
     run_values, scope_values, servers_text,
 };
+pub(super) use self::settings::settings_text;
 pub(super) use self::turn::{
     DISPATCHED_AT, StateColumns, TURN, number_unless_none, tool_policy, turn, turn_state, unasked,
     wish_values,
