@@ -15,7 +15,7 @@ use crate::model::{AgentError, LineageIndex, Seq};
 
 use super::advice::{Advisor, Asked, Consultations};
 use super::agent::{self, FailedStart, LiveAgent};
-use super::perform::elicited;
+use super::consulting::elicited;
 use super::place::Place;
 use super::{Engine, NewSession, Question, SessionError};
 

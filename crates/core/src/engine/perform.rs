@@ -5,22 +5,18 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::acp::client::{
-    Answer, Escalation, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace,
-    is_elicitation_answer,
-};
-use crate::machine::{
-    AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
-};
+use crate::acp::client::{Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace};
+use crate::machine::{Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AgentError, Direction, EventKind, Fact, ProtocolVersion, Reading, RequestId, Scope, Seq, Timestamp, Turn,
+    AgentError, Direction, EventKind, Fact, ProtocolVersion, Reading, RequestId, Scope, Timestamp, Turn,
     TurnId, title_of,
 };
 
 use crate::store::StoreError;
 
-use super::advice::{Advice, Advisor, Asked, Wanted};
+use super::advice::Advisor;
 use super::agent::{self, Farewell, Leftover};
+use super::consulting::Consulting;
 use super::history;
 use super::session::{End, TurnEnd};
 use super::task::{Ask, SessionTask};
@@ -47,17 +43,6 @@ pub(super) enum Outward {
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Joined(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
     Closed,
-}
-
-/// A question to be put.
-pub(super) struct Consulting {
-    turn: Option<TurnId>,
-    ask: AskId,
-    at: Timestamp,
-    /// The last event that was kept: the question is none after it.
-    seq: Seq,
-    /// Whether it stays open while nobody can be asked.
-    waits: bool,
 }
 
 impl SessionTask {
@@ -113,10 +98,7 @@ impl SessionTask {
             Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
             Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
-            Effect::Consult(ask) => {
-                let (seq, waits) = (self.keeper.last(), self.machine.waits_for_answers());
-                self.outward.push(Outward::Consult(Consulting { turn, ask, at: now, seq, waits }));
-            }
+            Effect::Consult(ask) => self.put_later(now, turn, ask),
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
@@ -241,30 +223,6 @@ impl SessionTask {
     pub(super) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
         self.keeper.keep_line(now, turn, outgoing.kept());
         self.outward.push(Outward::Send(outgoing));
-    }
-
-    fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
-        self.consultations.withdraw(ask);
-        let Some(agent) = &self.agent else { return };
-        let answer = match self.asks.remove(ask) {
-            Some(Ask::Permission(request)) => match (permit, self.identity()) {
-                (Permit::Escalated(rule), Some(identity)) => {
-                    let escalation = Escalation { rule, identity, at: now };
-                    agent.connection.escalate(ask, &request, &escalation)
-                }
-                _ => agent.connection.permit(ask, &request, permit),
-            },
-            Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
-            Some(Ask::Refused(_)) | None => return,
-        };
-        self.send(now, turn, answer);
-    }
-
-    fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId) {
-        if let (Some(Ask::Refused(error)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
-            let answer = agent.connection.refusal(ask, &error);
-            self.send(now, turn, answer);
-        }
     }
 
     /// Takes one message of the agent.
@@ -427,41 +385,6 @@ impl SessionTask {
         Ok(())
     }
 
-    fn consult(&mut self, consulting: Consulting) {
-        let Consulting { turn, ask, at, seq, waits } = consulting;
-        let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
-        let (params, wanted) = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => {
-                let wanted = Wanted { tool: request.tool.clone(), since: at, waits };
-                (request.params().clone(), Some(wanted))
-            }
-            Some(Ask::Elicitation(params)) => (params.clone(), None),
-            Some(Ask::Refused(_)) | None => return,
-        };
-        let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
-        let lineage = self.keeper.lineage();
-        let asked = Asked { params, version, seq, lineage, wanted };
-        self.consultations.put(ask, asked, advisor);
-    }
-
-    /// Takes what a client has said, or that nobody has.
-    pub(super) fn take_advice(&mut self, ask: AskId, advice: Option<Advice>) {
-        let request = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => request,
-            Some(Ask::Elicitation(_)) => return self.step(Input::Advised { ask, permit: elicited(advice) }),
-            Some(Ask::Refused(_)) | None => return,
-        };
-        let permit = match advice {
-            Some(Advice::Choose(option)) => request.choice(&option),
-            Some(Advice::Say(result)) => request.said(&result),
-            Some(Advice::Approve) => Permit::Approve,
-            Some(Advice::Reject) => Permit::Reject,
-            Some(Advice::Cancel) => Permit::Cancelled,
-            None => return self.step(Input::Unanswered { ask }),
-        };
-        self.step(Input::Advised { ask, permit });
-    }
-
     fn start_agent(&mut self) {
         // Whoever waits first is the one it starts for; without a prompt, it is whoever woke it last.
         let first = self.machine.next_queued().and_then(|turn| self.given.get(&turn.request)).cloned();
@@ -510,17 +433,6 @@ impl SessionTask {
         if !matches!(sent, Ok(Ok(()))) {
             // The next receive sees the end and says how it came about.
             agent.connection.peer().abort();
-        }
-    }
-}
-
-/// What a client's word is to a question that is no permission; what is no answer to one declines it.
-pub(super) fn elicited(advice: Option<Advice>) -> Permit {
-    match advice {
-        Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
-        Some(Advice::Cancel) => Permit::Cancelled,
-        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Approve | Advice::Reject) | None => {
-            Permit::Declined
         }
     }
 }
