@@ -20,6 +20,7 @@ mod adopting;
 mod advice;
 mod agent;
 mod answers;
+mod consulting;
 mod counted;
 mod disk;
 mod error;
@@ -47,7 +48,7 @@ mod telling;
 mod waiters;
 
 pub use crate::acp::client::Offered;
-pub use advice::{Advice, Question, QuestionKind};
+pub use advice::{Advice, Question, QuestionKind, Wanted};
 pub use error::SessionError;
 pub use follow::Follower;
 pub use forking::Forked;

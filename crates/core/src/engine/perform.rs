@@ -5,21 +5,18 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::acp::client::{
-    Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace, is_elicitation_answer,
-};
-use crate::machine::{
-    AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
-};
+use crate::acp::client::{Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace};
+use crate::machine::{Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AgentError, Decision, Direction, EventKind, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId,
-    Scope, Seq, Timestamp, Turn, TurnId, title_of,
+    AgentError, Direction, EventKind, Fact, ProtocolVersion, Reading, RequestId, Scope, Timestamp, Turn,
+    TurnId, title_of,
 };
 
 use crate::store::StoreError;
 
-use super::advice::{Advice, Advisor, Asked, QuestionKind};
+use super::advice::Advisor;
 use super::agent::{self, Farewell, Leftover};
+use super::consulting::Consulting;
 use super::history;
 use super::session::{End, TurnEnd};
 use super::task::{Ask, SessionTask};
@@ -33,8 +30,7 @@ pub(super) enum Outward {
     Start,
     End,
     Send(Outgoing),
-    /// With the last event that was kept: the question is none after it.
-    Consult(Option<TurnId>, AskId, Seq),
+    Consult(Consulting),
     /// The session is in the agent's list.
     Found(Box<ListedSession>),
     Awake(Result<Awakening, Asleep>),
@@ -102,7 +98,7 @@ impl SessionTask {
             Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
             Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
-            Effect::Consult(ask) => self.outward.push(Outward::Consult(turn, ask, self.keeper.last())),
+            Effect::Consult(ask) => self.put_later(now, turn, ask),
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
@@ -229,24 +225,6 @@ impl SessionTask {
         self.outward.push(Outward::Send(outgoing));
     }
 
-    fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
-        self.consultations.withdraw(ask);
-        let Some(agent) = &self.agent else { return };
-        let answer = match self.asks.remove(ask) {
-            Some(Ask::Permission(request)) => agent.connection.permit(ask, &request, permit),
-            Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
-            Some(Ask::Refused(_)) | None => return,
-        };
-        self.send(now, turn, answer);
-    }
-
-    fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId) {
-        if let (Some(Ask::Refused(error)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
-            let answer = agent.connection.refusal(ask, &error);
-            self.send(now, turn, answer);
-        }
-    }
-
     /// Takes one message of the agent.
     pub(super) fn take_said(&mut self, said: FromAgent) {
         let FromAgent { meaning, line, size } = said;
@@ -277,9 +255,9 @@ impl SessionTask {
         self.note_offers();
         match meaning {
             Meaning::Permission(ask, request) => {
-                let kind = request.kind;
+                let (tool, has_options) = (request.tool.clone(), request.has_any_option());
                 self.asks.insert(ask.clone(), Ask::Permission(request));
-                self.step(Input::Permission { ask, kind });
+                self.step(Input::Permission { ask, tool, has_options });
             }
             Meaning::Elicitation(ask, params) => {
                 self.asks.insert(ask.clone(), Ask::Elicitation(params));
@@ -365,7 +343,7 @@ impl SessionTask {
             Outward::Start => self.start_agent(),
             Outward::End => self.end_agent(),
             Outward::Send(outgoing) => self.send_now(outgoing).await,
-            Outward::Consult(turn, ask, seq) => self.consult(turn, ask, seq),
+            Outward::Consult(consulting) => self.consult(consulting),
             Outward::Found(row) => self.take_found(*row).await,
             Outward::Awake(news) => {
                 self.waiters.tell_awake(&news);
@@ -405,38 +383,6 @@ impl SessionTask {
             }
         }
         Ok(())
-    }
-
-    fn consult(&mut self, turn: Option<TurnId>, ask: AskId, seq: Seq) {
-        let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
-        let (kind, params) = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => (QuestionKind::Permission, request.params().clone()),
-            Some(Ask::Elicitation(params)) => (QuestionKind::Elicitation, params.clone()),
-            Some(Ask::Refused(_)) | None => return,
-        };
-        let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
-        let lineage = self.keeper.lineage();
-        self.consultations.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
-    }
-
-    /// Takes what a client has said, or that nobody has.
-    pub(super) fn take_advice(&mut self, ask: AskId, advice: Option<Advice>) {
-        let request = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => request,
-            Some(Ask::Elicitation(_)) => return self.step(Input::Advised { ask, permit: elicited(advice) }),
-            Some(Ask::Refused(_)) | None => return,
-        };
-        let permit = match advice {
-            Some(Advice::Choose(option)) => request.choice(&option),
-            Some(Advice::Say(result)) => request.said(&result),
-            Some(Advice::Reject) => Permit::Reject,
-            Some(Advice::Cancel) => Permit::Cancelled,
-            None => match PermissionPolicy::UNASKED.decide(request.kind) {
-                Decision::Approve => Permit::Approve,
-                Decision::Reject | Decision::Ask => Permit::Reject,
-            },
-        };
-        self.step(Input::Advised { ask, permit });
     }
 
     fn start_agent(&mut self) {
@@ -488,14 +434,5 @@ impl SessionTask {
             // The next receive sees the end and says how it came about.
             agent.connection.peer().abort();
         }
-    }
-}
-
-/// What a client's word is to a question that is no permission; what is no answer to one declines it.
-pub(super) fn elicited(advice: Option<Advice>) -> Permit {
-    match advice {
-        Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
-        Some(Advice::Cancel) => Permit::Cancelled,
-        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Reject) | None => Permit::Declined,
     }
 }
