@@ -121,7 +121,7 @@ impl Engine {
             agent.end(shared.settings.process).await;
             return Ok(None);
         };
-        let limit = place.agent.start_timeout;
+        let limit = place.agent.patience(agent.connection.profile());
         let answer = match tokio::time::timeout(limit, ask(&mut agent, request)).await {
             Ok(Some(answer)) => Ok(Some(answer)),
             Ok(None) => {

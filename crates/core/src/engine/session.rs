@@ -369,7 +369,11 @@ impl Session {
         self.commands.send(command).await.map_err(|_| gone(&self.fate, &self.record))
     }
 
-    async fn ask<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, SessionError> {
+    pub(super) async fn ask<T>(
+        &self,
+        command: Command,
+        answer: oneshot::Receiver<T>,
+    ) -> Result<T, SessionError> {
         self.send(command).await?;
         answer.await.map_err(|_| gone(&self.fate, &self.record))
     }

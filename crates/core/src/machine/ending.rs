@@ -43,7 +43,11 @@ impl SessionMachine {
                 self.take_back(asked);
                 self.close_live(&live, Some(turn));
             }
-            State::Starting | State::Looking(_) | State::Creating(..) | State::Restoring(_) => {
+            State::Starting
+            | State::Looking(_)
+            | State::Waiting(_)
+            | State::Creating(..)
+            | State::Restoring(_) => {
                 self.do_(Effect::Awake(Err(Asleep::Closing)));
                 self.end_process(Then::Close);
             }
@@ -123,7 +127,11 @@ impl SessionMachine {
     pub(super) fn agent_gone(&mut self, now: Timestamp, error: &AgentError) {
         self.passes_lost(error);
         match self.take_state() {
-            State::Starting | State::Looking(_) | State::Creating(..) | State::Restoring(_) => {
+            State::Starting
+            | State::Looking(_)
+            | State::Waiting(_)
+            | State::Creating(..)
+            | State::Restoring(_) => {
                 self.do_(Effect::Disarm);
                 self.note_end(error);
                 self.fail_waiters(now, error);
@@ -173,6 +181,7 @@ impl SessionMachine {
     pub(super) fn deadline(&mut self, now: Timestamp, deadline: Deadline) {
         match (deadline, &self.state) {
             (Deadline::Setup, State::Looking(_)) => self.unresponsive(now, "session/list"),
+            (Deadline::Load(_), State::Waiting(_)) => self.waited(now),
             (Deadline::Setup, State::Creating(..)) => self.unresponsive(now, "session/new"),
             (Deadline::Setup, State::Restoring(restore)) => {
                 let method = restore.rung.method();

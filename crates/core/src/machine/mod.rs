@@ -142,9 +142,9 @@ impl SessionMachine {
             }
             Input::Park => self.park(),
             Input::Leave => self.leave(now),
-            Input::AgentReady { advertised, exchanges, spoken_at } => {
+            Input::AgentReady { advertised, habits, exchanges, spoken_at } => {
                 self.spoken_at = spoken_at.or(self.spoken_at);
-                self.agent_ready(now, advertised, exchanges);
+                self.agent_ready(now, advertised, habits, exchanges);
             }
             Input::StartFailed(error) => self.start_failed(now, &error),
             Input::AgentGone(error) => self.agent_gone(now, &error),
@@ -275,6 +275,7 @@ impl SessionMachine {
             }
             State::Starting
             | State::Looking(_)
+            | State::Waiting(_)
             | State::Creating(..)
             | State::Restoring(_)
             | State::Ending(Then::Wake) => self.wake_along(options),
@@ -331,6 +332,7 @@ impl SessionMachine {
             }
             State::Starting
             | State::Looking(_)
+            | State::Waiting(_)
             | State::Creating(..)
             | State::Restoring(_)
             | State::Ending(Then::Wake) => self.wake_along(options),

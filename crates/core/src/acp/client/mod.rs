@@ -14,12 +14,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::machine::{AgentState, AskId};
-use crate::model::{AcpSessionId, Direction, EventKind, ProtocolVersion, Secrets, ToolKind, Update};
+use crate::model::{
+    AcpSessionId, AgentProfile, Direction, EventKind, ProtocolVersion, Secrets, ToolKind, Update,
+};
 use crate::wire::splice::{Step, locate};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
-use super::Capabilities;
 use super::content::is_foreign;
+use super::{AgentInfo, Capabilities};
 
 mod answer;
 mod call;
@@ -30,6 +32,7 @@ mod permission;
 mod setup;
 mod start;
 
+use answer::Speaker;
 pub(crate) use answer::read_list;
 pub use answer::{Answer, ListPage, ListedSession};
 pub use call::{Close, Delete, List, Outgoing};
@@ -52,6 +55,7 @@ pub struct AgentConnection {
     capabilities: Capabilities,
     /// Its answer to `initialize`.
     answer: Arc<str>,
+    profile: Arc<AgentProfile>,
     offered: Arc<Offered>,
     /// Requests of clients that are out.
     passed: Vec<pass::Passed>,
@@ -128,6 +132,25 @@ impl AgentConnection {
         &self.answer
     }
 
+    /// What the agent says of itself.
+    pub fn info(&self) -> AgentInfo {
+        AgentInfo::of_answer(&self.answer)
+    }
+
+    /// How the agent behaves. Until something else is said, as any does.
+    pub fn profile(&self) -> &Arc<AgentProfile> {
+        &self.profile
+    }
+
+    /// From here on the agent is taken to behave so.
+    pub fn set_profile(&mut self, profile: Arc<AgentProfile>) {
+        self.profile = profile;
+    }
+
+    fn speaker(&self) -> Speaker<'_> {
+        Speaker { agent: &self.agent, profile: &self.profile }
+    }
+
     /// What the session offers at the moment.
     pub fn offered(&self) -> &Arc<Offered> {
         &self.offered
@@ -183,7 +206,7 @@ impl AgentConnection {
             self.tools.clear();
             self.offer(message.result().and_then(|result| self.offered.after_setup(result)));
         }
-        answer::read(self.version, &self.agent, method, message, known.remembers)
+        answer::read(self.version, self.speaker(), method, message, known.remembers)
     }
 
     fn offer(&mut self, changed: Option<Offered>) {
@@ -198,7 +221,7 @@ impl AgentConnection {
         let update = match self.version {
             ProtocolVersion::V1 => super::update(params),
             ProtocolVersion::V2 => match super::state_update(params) {
-                Some(state) => return Meaning::State(answer::state(&self.agent, state)),
+                Some(state) => return Meaning::State(answer::state(self.speaker(), state)),
                 None => super::update_v2(params),
             },
         };

@@ -117,6 +117,7 @@ impl Side {
                 Change::McpServers(names.iter().map(|(name, kept)| server(name, source(*kept))).collect())
             }
             Step::Scope(scope) => Change::Scope(scope),
+            Step::Place { directory } => Change::Place { cwd: path(directory), real_cwd: path(directory) },
             Step::AgentCommand { program, args, protocol } => {
                 Change::AgentCommand { program: program.clone(), args: args.clone(), protocol }
             }
