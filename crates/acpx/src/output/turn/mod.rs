@@ -12,7 +12,7 @@ mod updates;
 
 use std::io::{self, Write};
 
-use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity};
+use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, Timestamp};
 use serde::Serialize;
 
 pub(crate) use self::follow::FollowView;
@@ -105,6 +105,13 @@ impl TurnView {
                 ));
                 self.tell(&News::McpServersLeftOut { names, reason }, console)
             }
+            Some(Fact::LoadDelayed { until }) => {
+                console.flush()?;
+                console.say(&format!(
+                    "waiting until {until}: this agent cannot load a session in the minute it began"
+                ));
+                self.tell(&News::LoadDelayed { until }, console)
+            }
             Some(Fact::LinesDropped { lines, limit }) => {
                 console.flush()?;
                 console.say(&format!("lost: {lines} lines of the agent, each longer than {limit} bytes"));
@@ -161,6 +168,8 @@ enum News {
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// The agent cannot load the session before this moment.
+    LoadDelayed { until: Timestamp },
 }
 
 impl News {
@@ -168,6 +177,7 @@ impl News {
         match self {
             Self::SessionReset { .. } => "session_reset",
             Self::McpServersLeftOut { .. } => "mcp_servers_left_out",
+            Self::LoadDelayed { .. } => "load_delayed",
         }
     }
 }
