@@ -7,12 +7,15 @@
 mod banner;
 mod clean;
 mod console;
+mod diff;
 mod done;
 mod error;
 mod history;
 mod host;
 mod list;
 mod migrate;
+mod pending;
+mod question;
 mod record;
 mod remote;
 #[cfg(test)]
@@ -35,6 +38,8 @@ pub(crate) use self::history::{History, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
 pub(crate) use self::list::{ListRow, RemoteSession, list};
 pub(crate) use self::migrate::migrated;
+pub(crate) use self::pending::{answered, pending};
+pub(crate) use self::question::{Reply, TerminalQuestion};
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
 pub(crate) use self::settings::{Chosen, chosen, unmet};
 pub(crate) use self::show::show;

@@ -223,9 +223,30 @@ pub struct PromptMeta {
     /// What the agent may do meanwhile; absent, the client is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyMeta>,
+    /// Rules for single tools, which come before that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_policy: Option<serde_json::Value>,
+    /// What becomes of a question where nobody can be asked; absent, the answer is no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unasked: Option<UnaskedMeta>,
+    /// Whether the client has a person before it who can be asked; absent, it has unless it says a policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interactive: Option<bool>,
     /// How the session is to be brought back, should that be needed by then.
     #[serde(flatten)]
     pub wishes: WishMeta,
+}
+
+/// What becomes of a question that nobody can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnaskedMeta {
+    /// The answer is no.
+    Deny,
+    /// The turn fails.
+    Fail,
+    /// It stays open.
+    Wait,
 }
 
 /// A permission policy.
@@ -234,7 +255,7 @@ pub struct PromptMeta {
 pub enum PolicyMeta {
     /// Everything is approved.
     ApproveAll,
-    /// Reading and searching are approved.
+    /// Reading and searching are approved, the rest is asked.
     ApproveReads,
     /// Everything is rejected.
     DenyAll,

@@ -9,7 +9,15 @@ use crate::output::samples::{at, bare_record, formats, record, run, turn};
 /// The word for people, for quiet and for programs. The host lives if anything is to happen.
 fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
     let host_lives = !open_turns.is_empty();
-    words_of(&Snapshot { record, open_turns, last_prompt: None, agent_lives, host_lives, now: at(60) })
+    words_of(&Snapshot {
+        record,
+        open_turns,
+        last_prompt: None,
+        agent_lives,
+        host_lives,
+        now: at(60),
+        questions: &[],
+    })
 }
 
 fn words_of(snapshot: &Snapshot<'_>) -> String {
@@ -55,6 +63,7 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
         agent_lives: false,
         host_lives,
         now: at(60),
+        questions: &[],
     };
     assert_eq!([words_of(&left(false)), words_of(&left(true))], ["dead dead", "dead dead"]);
     let [text, _, json] = formats(|console| status(&left(false), console).unwrap());
@@ -80,6 +89,7 @@ fn a_snapshot_is_whole_and_has_no_null() {
         agent_lives: true,
         host_lives: true,
         now: at(50 + 3723),
+        questions: &[],
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let expected = "\
@@ -113,6 +123,7 @@ queued: 2, waiting since 2023-11-14T22:14:03.000Z
         agent_lives: false,
         host_lives: false,
         now: at(60),
+        questions: &[],
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let expected = "\
