@@ -16,6 +16,7 @@ pub(crate) mod offers;
 mod passing;
 mod reading;
 pub(crate) mod render;
+pub(crate) mod settings;
 
 pub use agent_info::AgentInfo;
 pub use capabilities::{Capabilities, PromptContent};

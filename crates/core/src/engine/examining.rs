@@ -144,7 +144,11 @@ async fn ask(agent: &mut LiveAgent, request: Outgoing) -> Option<Answer> {
             Meaning::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
             Meaning::Elicitation(ask, _) => connection.elicited(&ask, &Permit::Declined),
             Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
-            Meaning::Update(_) | Meaning::State(_) | Meaning::Withdrawn(_) | Meaning::Nothing => continue,
+            Meaning::Update(_)
+            | Meaning::State(_)
+            | Meaning::Withdrawn(_)
+            | Meaning::Inquired(..)
+            | Meaning::Nothing => continue,
         };
         answer.send().await.ok()?;
     }

@@ -29,6 +29,7 @@ mod forking;
 mod found;
 mod history;
 mod holds;
+mod inquiry;
 mod keeper;
 mod knowledge;
 mod login;
@@ -48,7 +49,7 @@ mod telling;
 mod waiters;
 
 pub use crate::acp::client::Offered;
-pub use advice::{Advice, Question, QuestionKind};
+pub use advice::{Advice, Question, QuestionKind, Wanted};
 pub use error::SessionError;
 pub use examining::{Examination, Trial};
 pub use follow::Follower;

@@ -7,19 +7,20 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::client::{
-    Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace, is_elicitation_answer,
+    Answer, Escalation, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace,
+    is_elicitation_answer,
 };
 use crate::machine::{
     AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
 };
 use crate::model::{
-    AgentError, Decision, Direction, EventKind, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId,
-    Scope, Seq, Timestamp, Turn, TurnId, title_of,
+    AgentError, Direction, EventKind, Fact, ProtocolVersion, Reading, RequestId, Scope, Seq, Timestamp, Turn,
+    TurnId, title_of,
 };
 
 use crate::store::StoreError;
 
-use super::advice::{Advice, Advisor, Asked, QuestionKind};
+use super::advice::{Advice, Advisor, Asked, Wanted};
 use super::agent::{self, Farewell, Leftover};
 use super::history;
 use super::moving::Moving;
@@ -35,8 +36,7 @@ pub(super) enum Outward {
     Start,
     End,
     Send(Outgoing),
-    /// With the last event that was kept: the question is none after it.
-    Consult(Option<TurnId>, AskId, Seq),
+    Consult(Consulting),
     /// The session is in the agent's list.
     Found(Box<ListedSession>),
     Awake(Result<Awakening, Asleep>),
@@ -50,6 +50,17 @@ pub(super) enum Outward {
     Move(Box<Moving>),
     Joined(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
     Closed,
+}
+
+/// A question to be put.
+pub(super) struct Consulting {
+    turn: Option<TurnId>,
+    ask: AskId,
+    at: Timestamp,
+    /// The last event that was kept: the question is none after it.
+    seq: Seq,
+    /// Whether it stays open while nobody can be asked.
+    waits: bool,
 }
 
 impl SessionTask {
@@ -67,7 +78,9 @@ impl SessionTask {
                 match &mut effect {
                     Effect::Fact(fact) => {
                         self.waiters.name_asker(fact);
-                        if matches!(fact, Fact::TurnEnded { .. }) {
+                        // One that only waited has had nothing to do with what was dropped.
+                        if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
+                        {
                             self.keep_dropped_lines(now);
                         }
                         self.knowledge.take(self.keeper.last().next(), fact);
@@ -103,7 +116,10 @@ impl SessionTask {
             Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
             Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
-            Effect::Consult(ask) => self.outward.push(Outward::Consult(turn, ask, self.keeper.last())),
+            Effect::Consult(ask) => {
+                let (seq, waits) = (self.keeper.last(), self.machine.waits_for_answers());
+                self.outward.push(Outward::Consult(Consulting { turn, ask, at: now, seq, waits }));
+            }
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
@@ -136,6 +152,7 @@ impl SessionTask {
             | Effect::SaveTurn(_)
             | Effect::SaveLineage(_)
             | Effect::SaveTitle(_)
+            | Effect::SaveSettings(_)
             | Effect::SaveLifecycle(_) => {}
         }
     }
@@ -162,6 +179,7 @@ impl SessionTask {
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
         let prompted = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { None };
         let passed = if let Call::Pass(pass) = &call { Some(pass.id) } else { None };
+        let is_setting = matches!(call, Call::Set(_));
         if prompted.is_some() {
             self.received = 0;
         }
@@ -177,6 +195,7 @@ impl SessionTask {
             }
             Some(Err(error)) => self.inputs.push_back(match passed {
                 Some(pass) => Input::PassAnswered { pass, answer: Err(error) },
+                None if is_setting => Input::SettingAnswered(Err(error)),
                 None => Input::SetupImpossible(error),
             }),
             // The machine asks only for what was advertised, and only while an agent runs.
@@ -218,15 +237,10 @@ impl SessionTask {
                 let carried = history.map(|history| history::with_history(&prompt, &history));
                 Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), besides.as_ref()))
             }
-            Call::Pass(Pass { id, method, params, .. }) => Some(
-                connection
-                    .passing(&method)
-                    .ok_or_else(|| AgentError::NotOffered {
-                        agent: self.place.agent.label().to_owned(),
-                        method: method.into_string(),
-                    })
-                    .and_then(|passing| passing.request(id, session, &params)),
-            ),
+            Call::Set(setting) => Some(connection.set(&setting, session)),
+            Call::Pass(Pass { id, method, params, .. }) => {
+                Some(connection.passing(&method).and_then(|passing| passing.request(id, session, &params)))
+            }
             Call::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
             Call::Cancel => Some(Ok(connection.cancel(session))),
             Call::Close => Some(Ok(connection.close()?.request(session))),
@@ -243,7 +257,13 @@ impl SessionTask {
         self.consultations.withdraw(ask);
         let Some(agent) = &self.agent else { return };
         let answer = match self.asks.remove(ask) {
-            Some(Ask::Permission(request)) => agent.connection.permit(ask, &request, permit),
+            Some(Ask::Permission(request)) => match (permit, self.identity()) {
+                (Permit::Escalated(rule), Some(identity)) => {
+                    let escalation = Escalation { rule, identity, at: now };
+                    agent.connection.escalate(ask, &request, &escalation)
+                }
+                _ => agent.connection.permit(ask, &request, permit),
+            },
             Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
             Some(Ask::Refused(_)) | None => return,
         };
@@ -260,6 +280,9 @@ impl SessionTask {
     /// Takes one message of the agent.
     pub(super) fn take_said(&mut self, said: FromAgent) {
         let FromAgent { meaning, line, size } = said;
+        if let Meaning::Inquired(id, answer) = meaning {
+            return self.take_inquired(&id, answer);
+        }
         self.received += size as u64;
         let unborn = !self.keeper.has_record() && self.keeper.waiting_bytes() > UNBORN_BYTES;
         if self.received > self.shared.settings.turn_bytes || unborn {
@@ -270,6 +293,7 @@ impl SessionTask {
                 if self.machine.is_adopting() {
                     self.note_first_words(&update);
                 }
+                self.note_offers();
                 return self.step(Input::Update { update, body: line.body });
             }
             Meaning::State(state) => {
@@ -280,11 +304,12 @@ impl SessionTask {
         }
         let (now, turn) = (self.now(), self.machine.current_turn());
         self.keeper.keep_line(now, turn, line);
+        self.note_offers();
         match meaning {
             Meaning::Permission(ask, request) => {
-                let kind = request.kind;
+                let (tool, has_options) = (request.tool.clone(), request.has_any_option());
                 self.asks.insert(ask.clone(), Ask::Permission(request));
-                self.step(Input::Permission { ask, kind });
+                self.step(Input::Permission { ask, tool, has_options });
             }
             Meaning::Elicitation(ask, params) => {
                 self.asks.insert(ask.clone(), Ask::Elicitation(params));
@@ -296,7 +321,7 @@ impl SessionTask {
                 self.step(Input::Request { ask });
             }
             Meaning::Answer(answer) => self.take_answer(answer),
-            Meaning::Update(_) | Meaning::State(_) | Meaning::Nothing => {}
+            Meaning::Update(_) | Meaning::State(_) | Meaning::Inquired(..) | Meaning::Nothing => {}
         }
     }
 
@@ -338,7 +363,10 @@ impl SessionTask {
                     let line = Line { direction: Direction::Ours, kind: EventKind::Update, body };
                     self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
                 }
-                self.step(Input::PassAnswered { pass, answer });
+                self.step(match pass {
+                    PassId::OURS => Input::SettingAnswered(answer.map(drop)),
+                    pass => Input::PassAnswered { pass, answer },
+                });
             }
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),
@@ -367,7 +395,7 @@ impl SessionTask {
             Outward::Start => self.start_agent(),
             Outward::End => self.end_agent(),
             Outward::Send(outgoing) => self.send_now(outgoing).await,
-            Outward::Consult(turn, ask, seq) => self.consult(turn, ask, seq),
+            Outward::Consult(consulting) => self.consult(consulting),
             Outward::Found(row) => self.take_found(*row).await,
             Outward::Awake(news) => {
                 self.waiters.tell_awake(&news);
@@ -410,16 +438,21 @@ impl SessionTask {
         Ok(())
     }
 
-    fn consult(&mut self, turn: Option<TurnId>, ask: AskId, seq: Seq) {
+    fn consult(&mut self, consulting: Consulting) {
+        let Consulting { turn, ask, at, seq, waits } = consulting;
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
-        let (kind, params) = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => (QuestionKind::Permission, request.params().clone()),
-            Some(Ask::Elicitation(params)) => (QuestionKind::Elicitation, params.clone()),
+        let (params, wanted) = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) => {
+                let wanted = Wanted { tool: request.tool.clone(), since: at, waits };
+                (request.params().clone(), Some(wanted))
+            }
+            Some(Ask::Elicitation(params)) => (params.clone(), None),
             Some(Ask::Refused(_)) | None => return,
         };
         let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
         let lineage = self.keeper.lineage();
-        self.consultations.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
+        let asked = Asked { params, version, seq, lineage, wanted };
+        self.consultations.put(ask, asked, advisor);
     }
 
     /// Takes what a client has said, or that nobody has.
@@ -432,12 +465,10 @@ impl SessionTask {
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),
             Some(Advice::Say(result)) => request.said(&result),
+            Some(Advice::Approve) => Permit::Approve,
             Some(Advice::Reject) => Permit::Reject,
             Some(Advice::Cancel) => Permit::Cancelled,
-            None => match PermissionPolicy::UNASKED.decide(request.kind) {
-                Decision::Approve => Permit::Approve,
-                Decision::Reject | Decision::Ask => Permit::Reject,
-            },
+            None => return self.step(Input::Unanswered { ask }),
         };
         self.step(Input::Advised { ask, permit });
     }
@@ -499,6 +530,8 @@ pub(super) fn elicited(advice: Option<Advice>) -> Permit {
     match advice {
         Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
         Some(Advice::Cancel) => Permit::Cancelled,
-        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Reject) | None => Permit::Declined,
+        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Approve | Advice::Reject) | None => {
+            Permit::Declined
+        }
     }
 }

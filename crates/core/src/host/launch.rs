@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::fault::Refusal;
 use super::local_socket::LocalSocket;
-use super::meta::PROTOCOL;
+use super::meta::{PROTOCOL, ProtocolRange};
 use super::place::check_private;
 use super::{HostClient, HostError, HostInfo, HostPlace, published};
 
@@ -50,19 +50,19 @@ pub const READY: &str = "ready\n";
 
 /// Connects to the host of a home, if one listens.
 pub async fn running(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
-    match listening(place).await? {
+    match listening(place, PROTOCOL).await? {
         Some(socket) => begin(socket, place).await,
         None => Ok(None),
     }
 }
 
-/// A socket to the host of a home, if one listens that we can talk to.
-async fn listening(place: &HostPlace) -> Result<Option<LocalSocket>, HostError> {
+/// A socket to the host of a home, if one listens that we can talk to in one of these versions.
+async fn listening(place: &HostPlace, spoken: ProtocolRange) -> Result<Option<LocalSocket>, HostError> {
     let Some(info) = published(place) else { return Ok(None) };
     let Some(socket) = connect(&info).await? else { return Ok(None) };
-    if !PROTOCOL.meets(info.protocol) {
+    if !spoken.meets(info.protocol) {
         let version = info.version;
-        let newer = info.protocol.oldest > PROTOCOL.newest;
+        let newer = info.protocol.oldest > spoken.newest;
         return Err(if newer { HostError::Newer { version } } else { HostError::Older { version } });
     }
     Ok(Some(socket))
@@ -123,10 +123,14 @@ impl Launcher {
         self.until_there(place, || running(place)).await
     }
 
-    /// The same for whoever says the first word itself. A host that is just leaving may still let it in: then the
-    /// socket ends, and nothing has happened.
-    pub(super) async fn reach_socket(&self, place: &HostPlace) -> Result<LocalSocket, HostError> {
-        self.until_there(place, || listening(place)).await
+    /// The same for whoever says the first word itself, in one of these versions. A host that is just leaving may still
+    /// let it in: then the socket ends, and nothing has happened.
+    pub(super) async fn reach_socket(
+        &self,
+        place: &HostPlace,
+        spoken: ProtocolRange,
+    ) -> Result<LocalSocket, HostError> {
+        self.until_there(place, || listening(place, spoken)).await
     }
 
     /// Looks for a host, and starts one as long as there is none.

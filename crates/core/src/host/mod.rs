@@ -6,6 +6,7 @@
 
 mod attachment;
 mod bridge;
+mod choosing;
 mod client;
 mod coming_back;
 mod connection;
@@ -26,6 +27,7 @@ mod offering;
 mod opening;
 mod own_prompts;
 mod passed;
+mod pending;
 mod place;
 mod progress;
 mod questions;
@@ -55,6 +57,7 @@ pub use fault::{Refusal, last_words};
 pub use importing::{AgentNames, FileMeta, ImportMeta, ImportParams, TakenMeta, import_alone};
 pub use launch::{Launcher, READY, any_version, running};
 pub use lock::{HostInfo, HostLock, listens, published};
+pub use pending::{AnswerParams, AskedMeta, OptionMeta, PendingMeta, PendingParams, QuestionMeta};
 pub use place::HostPlace;
 pub use replaying::{CursorError, KeptEvents};
 pub use run::{HostSetup, RunError, run};

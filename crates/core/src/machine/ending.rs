@@ -47,7 +47,8 @@ impl SessionMachine {
             | State::Looking(_)
             | State::Waiting(_)
             | State::Creating(..)
-            | State::Restoring(_) => {
+            | State::Restoring(_)
+            | State::Settling(_) => {
                 self.do_(Effect::Awake(Err(Asleep::Closing)));
                 self.end_process(Then::Close);
             }
@@ -131,19 +132,20 @@ impl SessionMachine {
             | State::Looking(_)
             | State::Waiting(_)
             | State::Creating(..)
-            | State::Restoring(_) => {
+            | State::Restoring(_)
+            | State::Settling(_) => {
                 self.do_(Effect::Disarm);
                 self.note_end(error);
                 self.fail_waiters(now, error);
             }
             State::Idle(_) => self.note_end(error),
-            State::Prompting(Prompting { turn, held, cancelling, .. }) => {
+            State::Prompting(Prompting { turn, held, cancelling, failing, .. }) => {
                 self.do_(Effect::Disarm);
                 self.release(held);
-                let outcome = if cancelling {
-                    TurnOutcome::Stopped(StopReason::cancelled())
-                } else {
-                    TurnOutcome::Failed(error.into())
+                let outcome = match failing {
+                    None if cancelling => TurnOutcome::Stopped(StopReason::cancelled()),
+                    None => TurnOutcome::Failed(error.into()),
+                    Some(failure) => TurnOutcome::Failed(failure),
                 };
                 self.end_turn(now, turn, outcome);
                 self.note_end(error);
@@ -187,6 +189,7 @@ impl SessionMachine {
                 let method = restore.rung.method();
                 self.unresponsive(now, method);
             }
+            (Deadline::Setup, State::Settling(_)) => self.settings_unanswered(now),
             (Deadline::Cancel, State::Prompting(_)) => self.cancel_unanswered(now),
             (Deadline::Close, State::Closing(..) | State::Deleting) => self.close_unanswered(now),
             (Deadline::Idle, State::Idle(_)) => self.end_process(Then::Park),
@@ -201,9 +204,11 @@ impl SessionMachine {
 
     /// The agent did not stop when it was told to: its process is stopped instead.
     fn cancel_unanswered(&mut self, now: Timestamp) {
-        let State::Prompting(Prompting { turn, held, .. }) = self.take_state() else { return };
+        let State::Prompting(Prompting { turn, held, failing, .. }) = self.take_state() else { return };
         self.release(held);
-        self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
+        let outcome =
+            failing.map_or_else(|| TurnOutcome::Stopped(StopReason::cancelled()), TurnOutcome::Failed);
+        self.end_turn(now, turn, outcome);
         let how = "it did not answer session/cancel and was ended".to_owned();
         self.do_(Effect::Fact(Fact::AgentEnded { how }));
         self.end_process(if self.queue.is_empty() { Then::Park } else { Then::Wake });

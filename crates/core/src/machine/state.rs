@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
-use crate::model::{AgentError, Alignment, Exchange, Habits, LineageReason, Turn};
+use crate::model::{
+    AgentError, Alignment, Exchange, Habits, LineageReason, Setting, ToolUse, Turn, TurnError,
+};
 
-use super::{Advertised, AskId, Rung, Stopped};
+use super::{Advertised, AskId, Awakening, Rung, Stopped};
 
 /// Where a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub(super) enum State {
     Creating(Advertised, Option<Reset>),
     /// The agent is bringing the session back. What it replays is compared, not shown.
     Restoring(Restore),
+    /// The agent has the session, and is set as it was wished to be.
+    Settling(Settling),
     /// The agent has the session and nothing runs.
     Idle(Live),
     /// A turn runs.
@@ -63,6 +67,18 @@ pub(super) struct Restore {
     pub(super) alignment: Alignment,
 }
 
+/// Wishes that are being restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Settling {
+    pub(super) live: Live,
+    /// How the session came to be live.
+    pub(super) how: Awakening,
+    /// The one that the agent has been asked for.
+    pub(super) asked: Setting,
+    /// Those that it has not.
+    pub(super) left: Vec<Setting>,
+}
+
 /// A session the agent has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Live {
@@ -81,8 +97,10 @@ pub(super) struct Prompting {
     pub(super) live: Live,
     pub(super) turn: Turn,
     pub(super) cancelling: bool,
-    /// What the turn's client has been asked and has not answered.
-    pub(super) asked: Vec<AskId>,
+    /// What somebody has been asked and has not answered.
+    pub(super) asked: Vec<Asked>,
+    /// Why the turn fails once the agent has stopped.
+    pub(super) failing: Option<TurnError>,
     /// Whether the agent has the prompt, so that its being idle ends the turn. One of version 1 ends it otherwise.
     pub(super) inserted: bool,
     /// Whether the agent has said or done anything in it, or that it works.
@@ -93,6 +111,14 @@ pub(super) struct Prompting {
     pub(super) held: Vec<Arc<str>>,
     /// Whether the held lines are all that the replay owed.
     pub(super) rest_came: bool,
+}
+
+/// A question of the agent that is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) ask: AskId,
+    /// The tool call that it wants permission for; one that wants something else has none.
+    pub(super) tool: Option<ToolUse>,
 }
 
 /// What a record is once its session is over.

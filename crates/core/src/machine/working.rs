@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Fact, PermissionCount, PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnId, TurnState,
+    Fact, PermissionCount, PermissionMode, RequestId, StopReason, Timestamp, Turn, TurnId, TurnState,
     WakeOptions,
 };
 
@@ -31,7 +31,11 @@ impl SessionMachine {
             (state, told) => {
                 let is_setup = matches!(
                     state,
-                    State::Looking(_) | State::Waiting(_) | State::Creating(..) | State::Restoring(_)
+                    State::Looking(_)
+                        | State::Waiting(_)
+                        | State::Creating(..)
+                        | State::Restoring(_)
+                        | State::Settling(_)
                 );
                 if is_setup {
                     self.do_(Effect::Arm(Deadline::Setup));
@@ -102,7 +106,7 @@ impl SessionMachine {
             request,
             prompt: Arc::from("[]"),
             // Nobody has allowed anything, so whoever is there is asked.
-            policy: PermissionPolicy::Ask,
+            policy: PermissionMode::Ask.into(),
             wishes: WakeOptions::default(),
             queued_at: now,
             state: TurnState::Dispatched { at: now },
@@ -126,6 +130,7 @@ impl Prompting {
             turn,
             cancelling: false,
             asked: Vec::new(),
+            failing: None,
             inserted: false,
             worked: false,
             stopped: None,

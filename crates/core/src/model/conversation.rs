@@ -219,6 +219,7 @@ impl Conversation {
             | Fact::LoadDelayed { .. }
             | Fact::Moved { .. }
             | Fact::McpServersLeftOut { .. }
+            | Fact::SettingNotRestored { .. }
             | Fact::LinesDropped { .. }
             | Fact::AgentEnded { .. }
             | Fact::Closed {} => {}

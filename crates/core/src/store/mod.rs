@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentBuild, AgentKey, AgentRun, Event, HostId, KeptServer, Lifecycle,
-    Lineage, ProtocolVersion, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
+    Lineage, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq, Timestamp, Turn,
+    TurnId,
 };
 
 mod error;
@@ -86,6 +87,8 @@ pub enum Change {
         /// The same with every link followed.
         real_cwd: AbsolutePath,
     },
+    /// The record's settings, whole.
+    Settings(RecordSettings),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
     /// How the record's agent is started: one that has a name may move.
@@ -141,7 +144,7 @@ pub trait Store: Send + Sync {
     /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written, and while updates
     /// alone come it is behind by less than a second; without an event it is the time of the change of lineage or
     /// lifecycle, if that is later. A turn by itself does not move it: a prompt that waits is not news from the
-    /// agent. Nor does a scope, a place, a run or a command line.
+    /// agent. Nor does a scope, a place, a setting, a run or a command line.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
 
     /// Writes to two records as [`Store::append`] does, first to one and then to the other, all or none: what one

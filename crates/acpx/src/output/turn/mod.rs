@@ -12,14 +12,18 @@ mod updates;
 
 use std::io::{self, Write};
 
-use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, Timestamp};
+use acpx_core::model::{
+    AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, SettingValue, Timestamp,
+};
 use serde::Serialize;
 
 pub(crate) use self::follow::FollowView;
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
+pub(super) use self::tool::{command_line, first_named};
 
 use self::quiet::QuietView;
 use self::text::TextView;
+use super::settings::not_restored;
 use super::{Console, WatchedEvent, json_line};
 use crate::cli::Format;
 
@@ -112,6 +116,11 @@ impl TurnView {
                 ));
                 self.tell(&News::LoadDelayed { until }, console)
             }
+            Some(Fact::SettingNotRestored { option, value, reason }) => {
+                console.flush()?;
+                console.say(&not_restored(option.as_deref(), &value, &reason));
+                self.tell(&News::SettingNotRestored { option, value, reason }, console)
+            }
             Some(Fact::LinesDropped { lines, limit }) => {
                 console.flush()?;
                 console.say(&format!("lost: {lines} lines of the agent, each longer than {limit} bytes"));
@@ -170,6 +179,13 @@ enum News {
     },
     /// The agent cannot load the session before this moment.
     LoadDelayed { until: Timestamp },
+    /// A setting is not as it was wished.
+    SettingNotRestored {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        option: Option<String>,
+        value: SettingValue,
+        reason: String,
+    },
 }
 
 impl News {
@@ -178,6 +194,7 @@ impl News {
             Self::SessionReset { .. } => "session_reset",
             Self::McpServersLeftOut { .. } => "mcp_servers_left_out",
             Self::LoadDelayed { .. } => "load_delayed",
+            Self::SettingNotRestored { .. } => "setting_not_restored",
         }
     }
 }

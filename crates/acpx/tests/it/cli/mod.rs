@@ -1,5 +1,6 @@
 //! Sessions from the shell: every command over the real program, its host and its agents.
 
+mod asking;
 mod bad_input;
 mod crash;
 mod doctor;
@@ -12,9 +13,11 @@ mod load;
 mod moving;
 mod output;
 mod permissions;
+mod policies;
 mod prompting;
 mod scope;
 mod servers;
+mod settings;
 #[cfg(target_os = "linux")]
 mod silent;
 mod stopping;

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use crate::machine::Awakening;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentProfile, AgentSessionId, AgentSpec, Fallback, Memory, PermissionPolicy,
-    ProfileError, ProtocolVersion, RecordId, SessionIdentity, WakeOptions,
+    AbsolutePath, AcpSessionId, AgentProfile, AgentSessionId, AgentSpec, Fallback, Memory, PermissionMode,
+    ProfileError, ProtocolVersion, RecordId, SessionIdentity, Setting, Unasked, WakeOptions,
 };
 use crate::tools::Environment;
 
 use super::{
     AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, MemoryMeta, OsText, PolicyMeta, ProfileMeta,
-    ProtocolMeta, StartMeta, WishMeta,
+    ProtocolMeta, StartMeta, UnaskedMeta, UnmetMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -70,7 +70,7 @@ impl StartMeta {
     ) -> Self {
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let idle_ms = Some(idle_millis(idle));
-        Self { environment, idle_ms, mcp_source: None, with_seq: false, without_updates: true }
+        Self { environment, idle_ms, without_updates: true, ..Self::default() }
     }
 
     /// The environment for the agent.
@@ -123,7 +123,7 @@ impl From<WishMeta> for WakeOptions {
     }
 }
 
-impl From<PolicyMeta> for PermissionPolicy {
+impl From<PolicyMeta> for PermissionMode {
     fn from(policy: PolicyMeta) -> Self {
         match policy {
             PolicyMeta::ApproveAll => Self::ApproveAll,
@@ -134,13 +134,34 @@ impl From<PolicyMeta> for PermissionPolicy {
 }
 
 impl PolicyMeta {
-    /// The policy as a client says it; `None` for the one that is meant by saying nothing.
-    pub fn of(policy: PermissionPolicy) -> Option<Self> {
-        match policy {
-            PermissionPolicy::ApproveAll => Some(Self::ApproveAll),
-            PermissionPolicy::ApproveReads => Some(Self::ApproveReads),
-            PermissionPolicy::DenyAll => Some(Self::DenyAll),
-            PermissionPolicy::Ask => None,
+    /// The mode as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(mode: PermissionMode) -> Option<Self> {
+        match mode {
+            PermissionMode::ApproveAll => Some(Self::ApproveAll),
+            PermissionMode::ApproveReads => Some(Self::ApproveReads),
+            PermissionMode::DenyAll => Some(Self::DenyAll),
+            PermissionMode::Ask => None,
+        }
+    }
+}
+
+impl From<UnaskedMeta> for Unasked {
+    fn from(unasked: UnaskedMeta) -> Self {
+        match unasked {
+            UnaskedMeta::Deny => Self::Deny,
+            UnaskedMeta::Fail => Self::Fail,
+            UnaskedMeta::Wait => Self::Wait,
+        }
+    }
+}
+
+impl UnaskedMeta {
+    /// The rule as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(unasked: Unasked) -> Option<Self> {
+        match unasked {
+            Unasked::Deny => None,
+            Unasked::Fail => Some(Self::Fail),
+            Unasked::Wait => Some(Self::Wait),
         }
     }
 }
@@ -212,6 +233,13 @@ impl MemoryMeta {
                 Some(Self { how: "fresh".to_owned(), from: Some(from.0), reason })
             }
         }
+    }
+}
+
+impl From<&(Setting, Box<str>)> for UnmetMeta {
+    fn from((wish, reason): &(Setting, Box<str>)) -> Self {
+        let option = wish.name.option().map(str::to_owned);
+        Self { option, value: wish.value.clone(), reason: reason.to_string() }
     }
 }
 

@@ -62,6 +62,7 @@ impl Draft {
                 (self.record.cwd, self.record.real_cwd) = (cwd, real_cwd);
                 refuse_taken_scope(others, &self.record)?;
             }
+            Change::Settings(settings) => self.record.settings = settings,
             Change::AgentRun(run) => self.record.agent_run = Some(run),
             Change::AgentCommand { program, args, protocol } => {
                 self.record.agent = AgentSpec { program, args, protocol, ..self.record.agent.clone() };

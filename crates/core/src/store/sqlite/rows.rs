@@ -2,6 +2,7 @@
 //! column named; nothing is guessed in its place.
 
 mod record;
+mod settings;
 mod turn;
 
 use rusqlite::{Connection, OptionalExtension, Row};
@@ -19,8 +20,10 @@ pub(super) use self::record::{
     RECORD, RecordRow, agent_run, id, lifecycle_values, list, name_text, place, protocol_value, record,
     run_values, scope_values, servers_text,
 };
+pub(super) use self::settings::settings_text;
 pub(super) use self::turn::{
-    DISPATCHED_AT, StateColumns, TURN, number_unless_none, turn, turn_state, wish_values,
+    DISPATCHED_AT, StateColumns, TURN, number_unless_none, tool_policy, turn, turn_state, unasked,
+    wish_values,
 };
 
 /// The number of a record in the file.

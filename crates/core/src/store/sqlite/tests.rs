@@ -15,7 +15,7 @@ use super::schema::Migrations;
 use super::*;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Direction, EventKind, KeptServer, Lifecycle, Lineage,
-    LineageIndex, LineageReason, PermissionCount, PermissionPolicy, TurnId, TurnState, WakeOptions,
+    LineageIndex, LineageReason, PermissionCount, PermissionMode, TurnId, TurnState, WakeOptions,
 };
 use crate::store::PAGE_BYTES;
 
@@ -43,6 +43,7 @@ pub(super) fn record(name: &str) -> Record {
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(5)),
         agent_run: None,
+        settings: crate::model::RecordSettings::default(),
         created_at: at(5),
         updated_at: at(5),
         last_seq: None,
@@ -73,7 +74,7 @@ pub(super) fn turn(number: u64, state: TurnState) -> Change {
         id: TurnId(number),
         request: request(number),
         prompt: "[]".into(),
-        policy: PermissionPolicy::DenyAll,
+        policy: PermissionMode::DenyAll.into(),
         wishes: WakeOptions::default(),
         queued_at: at(7),
         state,

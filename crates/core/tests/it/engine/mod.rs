@@ -26,6 +26,7 @@ mod passing;
 mod questions;
 mod real_agents;
 mod runs;
+mod settings;
 mod setup;
 mod store_faults;
 mod turns;
