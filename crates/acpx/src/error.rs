@@ -73,6 +73,20 @@ pub(crate) enum CliError {
         /// What to do about it.
         remedy: Remedy,
     },
+    /// No session has lost its directory.
+    #[error("no session {}of {agent} has lost its directory", named(.name.as_deref()))]
+    NoneLost {
+        /// The agent, as it is named on the command line.
+        agent: String,
+        /// The session's name.
+        name: Option<String>,
+    },
+    /// More than one has.
+    #[error("more than one session has lost its directory: {}", ids.join(", "))]
+    SeveralLost {
+        /// Their ids.
+        ids: Vec<String>,
+    },
     /// The conversation has no such place.
     #[error("{0}")]
     NoPlace(String),
@@ -316,12 +330,12 @@ impl CliError {
             Self::Inside { .. } => "NOT_ALLOWED",
             Self::Address(_) => "BAD_URL",
             Self::Relay(_) => "REMOTE_LOST",
-            Self::Usage(_) | Self::NoPlace(_) => "USAGE",
+            Self::Usage(_) | Self::NoPlace(_) | Self::SeveralLost { .. } => "USAGE",
             Self::Agent(_) => "AGENT_UNKNOWN",
             Self::Input(_) => "BAD_PROMPT",
             Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
             Self::Directory { .. } => "BAD_DIRECTORY",
-            Self::NoSession { .. } => "NO_SESSION",
+            Self::NoSession { .. } | Self::NoneLost { .. } => "NO_SESSION",
             Self::NoQuestion { .. } => "NO_QUESTION",
             Self::ExecDisabled { .. } => "EXEC_DISABLED",
             Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",
@@ -360,6 +374,8 @@ impl CliError {
             Self::Inside { .. } => Some("ask from outside of the agent".into()),
             Self::Address(error) => Some(error.hint().into()),
             Self::Relay(error) => error.hint().map(Into::into),
+            Self::NoneLost { .. } => Some("name it by its id; acpx sessions list has those there are".into()),
+            Self::SeveralLost { .. } => Some("name one of them by its id".into()),
             Self::NoPlace(_) => Some("sessions show says how far it goes".into()),
             Self::NoHome => Some("set ACPX_HOME or HOME".into()),
             Self::RelativeHome(_) => {

@@ -68,7 +68,7 @@ impl Settings {
         let policy = policy(options, config, cwd.as_path())?;
         Ok(Self {
             mode: mode(options.output, config)?,
-            agent: in_version(agent(&options.agent, config)?, options, config),
+            agent: as_configured(agent(&options.agent, config)?, options, config),
             cwd,
             session: options.session.clone(),
             policy,
@@ -146,11 +146,12 @@ fn chosen(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> 
     }
 }
 
-/// The agent, to be spoken to in the version of the protocol that is wanted.
-fn in_version(agent: AgentSpec, options: &Options, config: &Config) -> AgentSpec {
+/// The agent, to be spoken to in the version of the protocol that is wanted, and taken to behave as its user says.
+fn as_configured(agent: AgentSpec, options: &Options, config: &Config) -> AgentSpec {
     let configured = || config.protocol(agent.name.as_deref()?);
     let version = options.protocol.or_else(configured).unwrap_or_default();
-    agent.with_protocol(version)
+    let profile = agent.name.as_deref().and_then(|name| config.profile(name));
+    agent.with_protocol(version).with_profile(profile)
 }
 
 /// The directory to work in: an absolute one stays as it was typed, byte for byte.

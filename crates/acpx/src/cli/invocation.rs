@@ -88,6 +88,7 @@ pub(crate) enum Command {
     Sessions(SessionsCommand),
     Acp,
     Serve(ServeCommand),
+    Doctor,
     Token(TokenCommand),
     Host(HostCommand),
     Tour(TourArgs),
@@ -162,6 +163,7 @@ pub(crate) enum SessionsCommand {
     Replay(ReplayCommand),
     Watch { from: Option<Cursor> },
     Close,
+    Move,
     Migrate(MigrateCommand),
 }
 
@@ -221,9 +223,25 @@ enum Shared {
     Nothing,
 }
 
+impl Verb {
+    /// The agent that is named behind the verb.
+    fn named_agent(&self) -> Option<String> {
+        match self {
+            Self::Doctor(args) => args.named.clone(),
+            _ => None,
+        }
+    }
+}
+
 impl Invocation {
     /// Makes sense of what clap read, together with the agent's name that stood before the verb.
     pub(super) fn new(verb: Verb, agent: Option<String>) -> Result<Self, UsageError> {
+        let agent = match (agent, verb.named_agent()) {
+            (Some(_), Some(word)) => {
+                return Err(UsageError::UnknownSubverb { verb: "doctor".to_owned(), word, suggestion: None });
+            }
+            (before, behind) => before.or(behind),
+        };
         let (command, shared) = read(verb);
         let options = match (shared, agent) {
             (Shared::Session(args, name), agent) => Options::new(*args, agent, name.as_deref())?,
@@ -279,6 +297,7 @@ fn read(verb: Verb) -> (Command, Shared) {
             let (serve, args) = serve(args);
             (Command::Serve(serve), session(args, None))
         }
+        Verb::Doctor(args) => (Command::Doctor, session(args.session, args.name.session)),
         Verb::Token(verb) => {
             let (command, args) = match verb {
                 TokenVerb::New(args) => (TokenCommand::New { name: args.name }, args.output),
@@ -338,6 +357,7 @@ fn read_sessions(verb: SessionsVerb) -> (SessionsCommand, Shared) {
             (SessionsCommand::Watch { from: args.place.from }, session(args.session, named(args.name)))
         }
         SessionsVerb::Close(args) => (SessionsCommand::Close, session(args.session, named(args.name))),
+        SessionsVerb::Move(args) => (SessionsCommand::Move, session(args.session, named(args.name))),
         SessionsVerb::Migrate(args) => {
             let migrate = MigrateCommand { directory: args.directory, dry_run: args.dry_run };
             (SessionsCommand::Migrate(migrate), Shared::Output(args.output))

@@ -158,6 +158,10 @@ fn every_verb_is_read_before_and_behind_an_agent() {
         (&["claude", "sessions", "ensure"], named("claude"), "Sessions(Ensure)"),
         (&["sessions", "show"], AgentChoice::Default, "Sessions(Show)"),
         (&["sessions", "close"], AgentChoice::Default, "Sessions(Close)"),
+        (&["sessions", "move"], AgentChoice::Default, "Sessions(Move)"),
+        (&["doctor"], AgentChoice::Default, "Doctor"),
+        (&["doctor", "claude"], AgentChoice::Named("claude".to_owned()), "Doctor"),
+        (&["claude", "doctor"], AgentChoice::Named("claude".to_owned()), "Doctor"),
         (&["sessions", "history", "--limit", "3"], AgentChoice::Default, "Sessions(History { limit: 3 })"),
         (
             &["sessions", "replay", "--from", "turn:2", "--last", "3"],

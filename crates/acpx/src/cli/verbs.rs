@@ -47,7 +47,8 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them.
-const UNUSED: [(&[&str], &[&str]); 15] = [
+const UNUSED: [(&[&str], &[&str]); 17] = [
+    (&["doctor"], &["approve_all", "approve_reads", "deny_all", "ttl", "model"]),
     (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "model", "mcp_config"]),
     (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "model", "mcp_config"]),
     (&["exec"], &["ttl"]),
@@ -72,6 +73,10 @@ const UNUSED: [(&[&str], &[&str]); 15] = [
         &["sessions", "close"],
         &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
     ),
+    (
+        &["sessions", "move"],
+        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
+    ),
 ];
 const READING: &[&str] =
     &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "protocol", "model", "mcp_config"];
@@ -81,7 +86,8 @@ const BESIDE_MODES: [&str; 2] = ["non_interactive_permissions", "permission_poli
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
-const SESSIONS_ABOUT: &str = "Make, list, show, follow and close sessions; without more words, list them";
+const SESSIONS_ABOUT: &str =
+    "Make, list, show, follow, move and close sessions; without more words, list them";
 
 const SESSIONS_HELP: &str = "\
 Without a command the sessions are listed, with those of AGENT alone if one is named:
@@ -92,7 +98,7 @@ Without a command the sessions are listed, with those of AGENT alone if one is n
 /// What puts a verb's arguments and texts into its command. Those below it are all put in, or that of the path alone.
 type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
 
-const VERBS: [(&str, Build); 17] = [
+const VERBS: [(&str, Build); 18] = [
     ("prompt", |command, _| PromptArgs::augment_args(command)),
     ("exec", |command, _| ExecArgs::augment_args(command)),
     ("cancel", |command, _| CancelArgs::augment_args(command)),
@@ -105,6 +111,7 @@ const VERBS: [(&str, Build); 17] = [
     ("sessions", sessions),
     ("acp", |command, _| AcpArgs::augment_args(command)),
     ("serve", |command, _| ServeArgs::augment_args(command)),
+    ("doctor", |command, _| DoctorArgs::augment_args(command)),
     ("token", |command, _| of_verbs(TokenVerb::augment_subcommands(command))),
     ("host", |command, _| of_verbs(HostVerb::augment_subcommands(command))),
     ("tour", |command, _| TourArgs::augment_args(command)),
@@ -112,7 +119,7 @@ const VERBS: [(&str, Build); 17] = [
     ("remote-agent", |command, _| RemoteAgentArgs::augment_args(command).hide(true)),
 ];
 
-const SESSIONS_VERBS: [(&str, Build); 9] = [
+const SESSIONS_VERBS: [(&str, Build); 10] = [
     ("new", |command, _| NewArgs::augment_args(command)),
     ("ensure", |command, _| EnsureArgs::augment_args(command)),
     ("list", |command, _| ListArgs::augment_args(command)),
@@ -121,6 +128,7 @@ const SESSIONS_VERBS: [(&str, Build); 9] = [
     ("replay", |command, _| ReplayArgs::augment_args(command)),
     ("watch", |command, _| WatchArgs::augment_args(command)),
     ("close", |command, _| CloseArgs::augment_args(command)),
+    ("move", |command, _| MoveArgs::augment_args(command)),
     ("migrate", |command, _| MigrateArgs::augment_args(command)),
 ];
 
@@ -201,6 +209,7 @@ pub(super) enum Verb {
     Sessions(SessionsVerb),
     Acp(AcpArgs),
     Serve(ServeArgs),
+    Doctor(DoctorArgs),
     #[command(subcommand)]
     Token(TokenVerb),
     #[command(subcommand)]
@@ -353,6 +362,7 @@ pub(super) enum SessionsVerb {
     Replay(ReplayArgs),
     Watch(WatchArgs),
     Close(CloseArgs),
+    Move(MoveArgs),
     Migrate(MigrateArgs),
 }
 
@@ -496,6 +506,20 @@ pub(super) struct CloseArgs {
     pub(super) session: SessionArgs,
 }
 
+/// Have a session work in another directory, after its project has moved
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The directory is that of --cwd, or the current one. Without an id, the session is meant whose own directory is gone.
+The agent is ended first; the next prompt restores the session in the new directory. An agent that refuses that goes
+on in a fresh session, and says so.")]
+#[command(override_usage = "acpx [AGENT] sessions move [FLAGS] [NAME|ID]")]
+pub(super) struct MoveArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
 /// Take over sessions that npm acpx has kept; its files stay as they are
 #[derive(Debug, Args)]
 pub(super) struct MigrateArgs {
@@ -507,6 +531,23 @@ pub(super) struct MigrateArgs {
     pub(super) dry_run: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+}
+
+/// Look for what is wrong: with acpx here, with an agent, with a session
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With an agent it is started, asked what it can do and for a session, and ended; it is never prompted. Its session in
+this directory, if there is one, is looked at too: that of -s NAME, or of an id.
+Every line says ok, warn or fail. It ends with 1 if something failed.")]
+#[command(override_usage = "acpx doctor [FLAGS] [AGENT]\n       acpx AGENT doctor [FLAGS]")]
+pub(super) struct DoctorArgs {
+    /// The agent to look at
+    #[arg(value_name = "AGENT")]
+    pub(super) named: Option<String>,
+    #[command(flatten)]
+    pub(super) name: SessionNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
 }
 
 /// See to the background process that holds the sessions

@@ -50,10 +50,15 @@ impl Kept {
     /// The session that is meant, or else the one whose id the name is: ids are what commands print. An id means
     /// one session wherever it is, whichever agent it is with, and whether it is closed or not.
     pub(super) async fn meant(&self, settings: &Settings, which: Which) -> Result<Option<Record>, CliError> {
-        let found = self.find(settings, which).await?;
-        let (None, Some(store), Some(name)) = (&found, &self.store, &settings.session) else {
-            return Ok(found);
-        };
+        match self.find(settings, which).await? {
+            None => self.by_id(settings).await,
+            found => Ok(found),
+        }
+    }
+
+    /// The session whose id the name is.
+    pub(super) async fn by_id(&self, settings: &Settings) -> Result<Option<Record>, CliError> {
+        let (Some(store), Some(name)) = (&self.store, &settings.session) else { return Ok(None) };
         let Ok(id) = RecordId::new(name.as_str()) else { return Ok(None) };
         let record = store.record(id).await?;
         Ok(record.filter(|record| !matches!(record.lifecycle, Lifecycle::Deleted { .. })))

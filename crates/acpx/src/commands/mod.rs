@@ -4,6 +4,7 @@ mod acp;
 mod answer;
 mod cancel;
 mod demo_agent;
+mod doctor;
 mod exec;
 mod host;
 mod kept;
@@ -57,6 +58,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         }
         Command::Acp => Ok(acp::run(settings())),
         Command::Serve(serve) => serve::run(serve, &settings()?),
+        Command::Doctor => doctor::run(&options, config),
         Command::Token(command) => token::run(&command, options.output, config),
         Command::Pending => pending::run(options.output, config),
         Command::Answer(answer) => answer::run(&answer, options.output, config),
@@ -67,6 +69,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             sessions::new::ensure(&settings()?, &options, config.get()?)
         }
         Command::Sessions(SessionsCommand::Close) => sessions::close::run(&settings()?),
+        Command::Sessions(SessionsCommand::Move) => sessions::moving::run(&settings()?),
         Command::Host(command) => host::run(command, options.output, config),
         Command::Sessions(SessionsCommand::List(list)) => sessions::remote::run(&settings()?, &list),
         Command::Sessions(SessionsCommand::Migrate(migrate)) => {

@@ -12,12 +12,13 @@ mod node;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::model::{PermissionMode, ProtocolVersion, ToolPolicy, Unasked};
+use acpx_core::model::{AgentProfile, PermissionMode, ProtocolVersion, ToolPolicy, Unasked};
 
 pub(crate) use self::error::ConfigError;
-pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings};
+pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings, find_program};
 
 use self::agents::AgentEntry;
 use self::node::Node;
@@ -100,6 +101,11 @@ impl Config {
     /// The version of the protocol that the file wants this agent to be asked for.
     pub(crate) fn protocol(&self, name: &str) -> Option<ProtocolVersion> {
         self.agents.get(name)?.protocol
+    }
+
+    /// How the file says that this agent behaves.
+    pub(crate) fn profile(&self, name: &str) -> Option<Arc<AgentProfile>> {
+        self.agents.get(name)?.profile.clone()
     }
 
     /// The names of the agents that the file has.

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use acpx_core::model::ToolPolicy;
+use acpx_core::model::{AgentProfile, ProfileError, ToolPolicy};
 use serde_json::{Map, Value};
 
 use super::ConfigError;
@@ -82,6 +82,15 @@ impl<'a> Node<'a> {
         let known = self.value.as_str().is_some_and(|text| words.contains(&text));
         let expected = || words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or ");
         if known { Ok(()) } else { Err(self.wrong(&expected())) }
+    }
+
+    /// How an agent behaves.
+    pub(super) fn profile(&self) -> Result<AgentProfile, ConfigError> {
+        AgentProfile::parse(self.value).map_err(|ProfileError { member, expected }| {
+            let dot = if member.is_empty() { "" } else { "." };
+            let key = format!("{}{dot}{member}", self.key);
+            ConfigError::Wrong { file: self.file.to_owned(), key, expected: expected.to_owned() }
+        })
     }
 
     pub(super) fn array(&self) -> Result<Vec<Node<'a>>, ConfigError> {

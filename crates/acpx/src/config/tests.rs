@@ -1,7 +1,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use acpx_core::model::{AbsolutePath, McpServer, McpTransport, NamedValue};
+use acpx_core::model::{AbsolutePath, LoadWait, McpServer, McpTransport, NamedValue};
 
 use super::*;
 
@@ -33,8 +33,14 @@ fn every_key_is_read_and_unknown_ones_are_left_alone() {
         disable_exec: true,
         mcp_servers: Vec::new(),
         agents: [
-            ("a".to_owned(), AgentEntry { argv: Some(vec!["a".to_owned(), String::new()]), protocol: None }),
-            ("claude".to_owned(), AgentEntry { argv: None, protocol: Some(ProtocolVersion::V2) }),
+            (
+                "a".to_owned(),
+                AgentEntry { argv: Some(vec!["a".to_owned(), String::new()]), protocol: None, profile: None },
+            ),
+            (
+                "claude".to_owned(),
+                AgentEntry { argv: None, protocol: Some(ProtocolVersion::V2), profile: None },
+            ),
         ]
         .into(),
     };
@@ -135,6 +141,32 @@ fn a_wrong_type_of_an_agent_is_named_likewise() {
     ];
     for (text, message) in cases {
         assert_eq!(wrong(text), format!("/h/config.json: {message}"), "{text}");
+    }
+}
+
+#[test]
+fn how_an_agent_behaves_is_read_for_a_built_in_one_too_and_what_is_wrong_is_named_by_its_member() {
+    let text =
+        r#"{"agents":{"Gemini":{"profile":{"waitBeforeLoad":"none"}},"mine":{"argv":["m"],"profile":{}}}}"#;
+    let config = parse(text).unwrap();
+    let said = AgentProfile { wait_before_load: Some(LoadWait::None), ..AgentProfile::default() };
+    assert_eq!((config.profile("gemini").as_deref(), config.agent("gemini")), (Some(&said), None));
+    assert_eq!(config.profile("mine").as_deref(), Some(&AgentProfile::default()));
+    assert_eq!(config.agent_names(), ["mine"]);
+    let cases = [
+        (r#"{"profile":7}"#, "agents.foo.profile must be an object"),
+        (
+            r#"{"profile":{"errors":[{"code":1,"reading":"s3cret"}]}}"#,
+            "agents.foo.profile.errors[0].reading must be \"lost\", \"busy-elsewhere\", \"login-needed\" or \"broken\"",
+        ),
+        (
+            r#"{"profile":{"ignoresTerminate":1}}"#,
+            "agents.foo.profile.ignoresTerminate must be true or false",
+        ),
+    ];
+    for (text, message) in cases {
+        let error = wrong(&format!(r#"{{"agents":{{"foo":{text}}}}}"#));
+        assert_eq!(error, format!("/h/config.json: {message}"), "{text}");
     }
 }
 

@@ -8,6 +8,7 @@ mod banner;
 mod clean;
 mod console;
 mod diff;
+mod doctor;
 mod done;
 mod error;
 mod history;
@@ -31,7 +32,8 @@ use std::process::ExitCode;
 
 pub(crate) use self::banner::{AgentWord, SessionLabel, awake, created, prompting, starting};
 pub(crate) use self::console::{Console, Mode};
-pub(crate) use self::done::{Ensured, HowEnsured, cancelled, closed, ensured, queued};
+pub(crate) use self::doctor::{Finding, Level, Verdict, finding, verdict};
+pub(crate) use self::done::{Ensured, HowEnsured, Moved, cancelled, closed, ensured, moved, queued};
 #[cfg(test)]
 pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
 pub(crate) use self::history::{History, history};

@@ -8,6 +8,7 @@ pub mod agent;
 pub mod client;
 pub mod translate;
 
+mod agent_info;
 mod capabilities;
 mod content;
 mod cursor;
@@ -17,6 +18,7 @@ mod reading;
 pub(crate) mod render;
 pub(crate) mod settings;
 
+pub use agent_info::AgentInfo;
 pub use capabilities::{Capabilities, PromptContent};
 pub(crate) use content::carried_block;
 pub use content::{StateUpdate, content, prompt_text, state_update, update, update_v2};

@@ -9,7 +9,8 @@ use tokio::task::JoinHandle;
 
 use crate::acp::client::{AgentConnection, InitializeFailure, Known, Line, Started};
 use crate::model::{
-    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, McpTransport, Secrets, is_secret_name,
+    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Profiles,
+    Secrets, is_secret_name,
 };
 use crate::tools::{AgentProcess, Ended, Exit, Grace};
 use crate::wire::{self, End, Peer};
@@ -22,6 +23,9 @@ use super::{Settings, Shared};
 const EXIT_LAG: Duration = Duration::from_millis(500);
 /// How much of what an agent says while it is being ended is kept.
 const LAST_LINES_BYTES: usize = 4 << 20;
+/// How long an agent that does not heed a step of its end is given for it all the same: what is queued for it is
+/// written meanwhile.
+const UNHEEDED: Duration = Duration::from_millis(100);
 
 /// A running agent that has answered `initialize`.
 pub(super) struct LiveAgent {
@@ -42,18 +46,22 @@ pub(super) async fn start(
     let Place { agent, cwd, environment, .. } = &place;
     let Shared { settings, spawner, .. } = &shared;
     let program = settings.program_of(agent);
-    let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, settings.process);
+    let profile = Profiles::built_in().of(agent, None);
+    let (patience, grace) = (agent.patience(&profile), grace_for(&profile, settings.process));
+    let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, grace);
     // A program on a disk that does not answer can hang before it is one.
-    let spawned = tokio::time::timeout(agent.start_timeout, spawn).await.unwrap_or_else(|_| {
-        Err(AgentError::SlowStart { agent: label(agent), limit: agent.start_timeout, said: Vec::new() })
+    let spawned = tokio::time::timeout(patience, spawn).await.unwrap_or_else(|_| {
+        Err(AgentError::SlowStart { agent: label(agent), limit: patience, said: Vec::new() })
     });
     let since = (settings.clock)();
     let (mut process, pipes) = spawned.map_err(|error| FailedStart::new(error, Vec::new()))?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     let initialize =
         AgentConnection::start(agent.label(), agent.protocol, peer.clone(), incoming, place.secrets());
-    let mut failed = match tokio::time::timeout(agent.start_timeout, initialize).await {
-        Ok(Ok(Started { connection, lines })) => {
+    let mut failed = match tokio::time::timeout(patience, initialize).await {
+        Ok(Ok(Started { mut connection, lines })) => {
+            let told = connection.info().name;
+            connection.set_profile(Arc::new(Profiles::built_in().of(agent, told.as_deref())));
             answers::remember(&shared, &place, connection.answer()).await;
             return Ok((LiveAgent { connection, process }, lines));
         }
@@ -70,13 +78,13 @@ pub(super) async fn start(
         }
         Err(_) => {
             let said = place.censor(&said(&mut process, &peer).await);
-            let error = AgentError::SlowStart { agent: label(agent), limit: agent.start_timeout, said };
+            let error = AgentError::SlowStart { agent: label(agent), limit: patience, said };
             FailedStart::new(error, Vec::new())
         }
     };
     peer.abort();
     let identity = process.identity().clone();
-    let ended = process.end(settings.process).await;
+    let ended = process.end(grace).await;
     failed.left = (ended == Ended::Left).then(|| {
         let ended = Some(AgentExit { at: (settings.clock)(), how: ended.into() });
         AgentRun { process: identity, since, ended }
@@ -163,6 +171,7 @@ impl LiveAgent {
     /// read, so that it can finish. The first of it is given back, to be kept.
     pub(super) async fn end(self, grace: Grace) -> Farewell {
         let Self { mut connection, process } = self;
+        let grace = grace_for(connection.profile(), grace);
         let peer = connection.peer().clone();
         let close = async {
             if tokio::time::timeout(grace.eof, peer.close()).await.is_err() {
@@ -183,6 +192,17 @@ impl LiveAgent {
             }
         };
         Farewell { lines, ended }
+    }
+}
+
+/// How long each step of an end may take for an agent that behaves so.
+fn grace_for(profile: &AgentProfile, grace: Grace) -> Grace {
+    let unheeded = |ignores: Option<bool>, given: Duration| {
+        if ignores == Some(true) { given.min(UNHEEDED) } else { given }
+    };
+    Grace {
+        eof: unheeded(profile.ignores_stdin_end, grace.eof),
+        term: unheeded(profile.ignores_terminate, grace.term),
     }
 }
 

@@ -221,6 +221,24 @@ impl Keeper {
         }
     }
 
+    /// Keeps where the record works, at once and alone: it may be refused, and nothing else is then.
+    pub(super) async fn set_place(
+        &mut self,
+        cwd: &AbsolutePath,
+        real_cwd: &AbsolutePath,
+    ) -> Result<(), StoreError> {
+        match &mut self.stage {
+            Stage::Unborn(seed, _) => {
+                (seed.cwd, seed.real_cwd) = (cwd.clone(), real_cwd.clone());
+                Ok(())
+            }
+            Stage::Kept(writer) => {
+                let place = Change::Place { cwd: cwd.clone(), real_cwd: real_cwd.clone() };
+                writer.append(vec![place], Durability::Machine).await
+            }
+        }
+    }
+
     /// Once the record is closed, this one has a scope: both are kept in one step.
     pub(super) fn leave_scope_to(&mut self, heir: Heir) {
         self.heir = Some(heir);
@@ -321,7 +339,8 @@ impl Seed {
     fn record(&self, lineage: Lineage, born: Timestamp) -> Record {
         Record {
             id: self.id.clone(),
-            agent: self.agent.clone(),
+            // What a user says of an agent's behaviour is said anew with every start.
+            agent: self.agent.clone().with_profile(None),
             cwd: self.cwd.clone(),
             real_cwd: self.real_cwd.clone(),
             scope: self.scope.clone(),

@@ -1,6 +1,7 @@
 //! How a session's inputs become effects, and effects become deeds: kept first, done after the commit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
@@ -18,6 +19,7 @@ use super::advice::Advisor;
 use super::agent::{self, Farewell, Leftover};
 use super::consulting::Consulting;
 use super::history;
+use super::moving::Moving;
 use super::session::{End, TurnEnd};
 use super::task::{Ask, SessionTask};
 use super::waiters::tell;
@@ -41,6 +43,7 @@ pub(super) enum Outward {
     Passed(PassId, Result<Arc<str>, Unpassed>),
     Parked(bool),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
+    Move(Box<Moving>),
     Joined(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
     Closed,
 }
@@ -138,7 +141,8 @@ impl SessionTask {
 
     pub(super) fn arm(&mut self, deadline: Deadline) {
         let limit = match deadline {
-            Deadline::Setup => Some(self.place.agent.start_timeout),
+            Deadline::Setup => Some(self.patience()),
+            Deadline::Load(at) => Some(at.since(self.now())),
             Deadline::Cancel => Some(self.shared.settings.cancel_grace),
             Deadline::Close => Some(self.shared.settings.close_grace),
             Deadline::Idle => self.idle_time(),
@@ -146,6 +150,12 @@ impl SessionTask {
         // A time beyond what the clock can say is no limit.
         let at = limit.and_then(|limit| Instant::now().checked_add(limit));
         self.deadline = at.map(|at| (deadline, at));
+    }
+
+    /// How long the agent may take to answer a setup request.
+    fn patience(&self) -> Duration {
+        let spec = &self.place.agent;
+        self.agent.as_ref().map_or(spec.start_timeout, |agent| spec.patience(agent.connection.profile()))
     }
 
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
@@ -366,6 +376,7 @@ impl SessionTask {
                 Err(error) if !matches!(error, StoreError::ScopeTaken { .. }) => return Err(error),
                 kept => tell(reply, kept),
             },
+            Outward::Move(moving) => return self.move_to(*moving).await,
             Outward::Joined(request, advisor, reply) => {
                 let turn = self.keeper.turn_of(&request).await?;
                 if let (Some(turn), Some(advisor)) = (turn.as_ref().filter(|turn| turn.is_open()), advisor) {

@@ -36,14 +36,15 @@ impl Place {
         if let Some(servers) = mcp_servers.filter(|servers| servers.unread.is_none() || !is_known) {
             self.mcp_servers = servers;
         }
-        let Some(moved) = agent.filter(|agent| self.has_moved(agent)) else { return false };
-        self.agent = AgentSpec { start_timeout: self.agent.start_timeout, ..moved };
-        true
+        let Some(agent) = agent.filter(|agent| agent.key() == self.agent.key()) else { return false };
+        let has_moved = self.has_moved(&agent);
+        self.agent = AgentSpec { start_timeout: self.agent.start_timeout, ..agent };
+        has_moved
     }
 
-    /// Whether this is our agent, started by another command line or asked for another version of the protocol.
+    /// Whether our agent is started by another command line or asked for another version of the protocol.
     fn has_moved(&self, agent: &AgentSpec) -> bool {
         let command = |agent: &AgentSpec| (agent.program.clone(), agent.args.clone(), agent.protocol);
-        agent.key() == self.agent.key() && command(agent) != command(&self.agent)
+        command(agent) != command(&self.agent)
     }
 }

@@ -107,7 +107,7 @@ impl Engine {
             agent.end(shared.settings.process).await;
             return Ok(None);
         };
-        let limit = place.agent.start_timeout;
+        let limit = place.agent.patience(agent.connection.profile());
         let answer = match timeout(limit, ask(&mut agent, request)).await {
             Ok(Some(answer)) => Ok(Some(answer)),
             Ok(None) => {

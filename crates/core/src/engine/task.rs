@@ -28,6 +28,7 @@ use super::inquiry::{Inquiry, Unanswered};
 use super::keeper::{Heir, Keeper};
 use super::knowledge::Knowledge;
 use super::metas::Metas;
+use super::moving::Moving;
 use super::perform::Outward;
 use super::place::Place;
 use super::session::{End, Told};
@@ -64,6 +65,7 @@ pub(super) enum Command {
     HasServers(Vec<McpServer>, oneshot::Sender<bool>),
     Idle(Option<Duration>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
+    Move(Box<Moving>),
     Leave,
 }
 
@@ -345,6 +347,7 @@ impl SessionTask {
                 self.renew_idle_time();
             }
             Command::Scope(scope, reply) => self.outward.push(Outward::Scope(scope, reply)),
+            Command::Move(moving) => self.outward.push(Outward::Move(moving)),
             Command::Leave => {
                 self.step(Input::Leave);
                 self.over = true;
@@ -378,6 +381,7 @@ impl SessionTask {
 
     async fn take_agent(&mut self, agent: LiveAgent, lines: Vec<Line>) -> Result<(), StoreError> {
         let advertised = agent.connection.capabilities().sessions;
+        let habits = agent.connection.profile().habits();
         let run = AgentRun { process: agent.process.identity().clone(), since: self.now(), ended: None };
         self.keeper.keep_run(run.clone());
         self.run = Some(run);
@@ -388,7 +392,7 @@ impl SessionTask {
         self.offered = Arc::default();
         self.keep_lines(lines);
         let (exchanges, spoken_at) = self.read_history().await?;
-        self.step(Input::AgentReady { advertised, exchanges, spoken_at });
+        self.step(Input::AgentReady { advertised, habits, exchanges, spoken_at });
         Ok(())
     }
 

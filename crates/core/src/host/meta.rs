@@ -4,9 +4,11 @@
 //! Both ends of a connection use these types, so that they cannot disagree. An unknown member is passed over,
 //! and an absent one means what it meant before the member was invented.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ProtocolVersion, SettingValue, Verdict};
+use crate::model::{AgentProfile, ProtocolVersion, SettingValue, Verdict};
 
 mod conversions;
 
@@ -274,7 +276,15 @@ pub struct AgentMeta {
     /// spoken in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<ProtocolMeta>,
+    /// What its user says of how it behaves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileMeta>,
 }
+
+/// How an agent behaves, as in a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "serde_json::Value", into = "serde_json::Value")]
+pub struct ProfileMeta(pub Arc<AgentProfile>);
 
 /// A version of the protocol, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

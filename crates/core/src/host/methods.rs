@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::acp::agent::{CallError, ClientLink, ExtensionCall};
 use crate::engine::{RestoreSession, Session, SessionError};
-use crate::model::{RecordId, Seq};
+use crate::model::{AbsolutePath, RecordId, Seq};
 
 use super::attachment::{Gated, How};
 use super::connection::{Connection, problem};
@@ -18,6 +18,14 @@ use super::pending::PendingParams;
 #[serde(rename_all = "camelCase")]
 struct OfSession {
     session_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Move {
+    session_id: String,
+    /// Where it is to work.
+    cwd: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -46,6 +54,7 @@ impl Connection {
             "_acpx/watch" => self.watch(read(&call)?, link).await,
             "_acpx/cancel" => self.cancel(read(&call)?).await,
             "_acpx/close" => self.close(read(&call)?).await,
+            "_acpx/move" => self.move_record(read(&call)?).await,
             "_acpx/pending" => {
                 self.pending(if call.params.is_some() { read(&call)? } else { PendingParams::default() })
                     .await
@@ -87,6 +96,19 @@ impl Connection {
         let identity = session.identity().ok_or_else(|| fault::unknown(session.record_id()))?;
         session.close().await.map_err(|error| self.refused(&error))?;
         self.attachments().remove(session.record_id());
+        Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
+    }
+
+    /// Has a record work in another directory from now on.
+    async fn move_record(&self, to: Move) -> Result<String, CallError> {
+        if self.is_confined() {
+            return Err(fault::not_allowed("move a session"));
+        }
+        let cwd = AbsolutePath::new(to.cwd).map_err(|error| problem("cwd", error.to_string()))?;
+        let real_cwd = self.host.engine.real_directory(&cwd).await.map_err(|error| self.refused(&error))?;
+        let session = self.session(&to.session_id).await?;
+        let identity = session.identity().ok_or_else(|| fault::unknown(session.record_id()))?;
+        session.move_to(cwd, real_cwd).await.map_err(|error| self.refused(&error))?;
         Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
     }
 

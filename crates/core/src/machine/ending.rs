@@ -45,6 +45,7 @@ impl SessionMachine {
             }
             State::Starting
             | State::Looking(_)
+            | State::Waiting(_)
             | State::Creating(..)
             | State::Restoring(_)
             | State::Settling(_) => {
@@ -129,6 +130,7 @@ impl SessionMachine {
         match self.take_state() {
             State::Starting
             | State::Looking(_)
+            | State::Waiting(_)
             | State::Creating(..)
             | State::Restoring(_)
             | State::Settling(_) => {
@@ -181,6 +183,7 @@ impl SessionMachine {
     pub(super) fn deadline(&mut self, now: Timestamp, deadline: Deadline) {
         match (deadline, &self.state) {
             (Deadline::Setup, State::Looking(_)) => self.unresponsive(now, "session/list"),
+            (Deadline::Load(_), State::Waiting(_)) => self.waited(now),
             (Deadline::Setup, State::Creating(..)) => self.unresponsive(now, "session/new"),
             (Deadline::Setup, State::Restoring(restore)) => {
                 let method = restore.rung.method();

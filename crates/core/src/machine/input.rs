@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, Exchange, OfferedSettings, PermissionPolicy, Reading,
+    AcpSessionId, AgentError, AgentSessionId, Exchange, Habits, OfferedSettings, PermissionPolicy, Reading,
     RequestId, StopReason, Timestamp, ToolUse, Turn, TurnId, Update, WakeOptions,
 };
 
@@ -45,6 +45,8 @@ pub enum Input {
     AgentReady {
         /// What it offers.
         advertised: Advertised,
+        /// How it behaves where agents differ.
+        habits: Habits,
         /// The conversation so far, for comparison with what it may replay.
         exchanges: Vec<Exchange>,
         /// When something was last said in it, for comparison with the agent's list.
@@ -209,6 +211,8 @@ pub enum Deadline {
     Setup,
     /// For the turn to end after it was cancelled.
     Cancel,
+    /// For the moment from which the agent can load the session.
+    Load(Timestamp),
     /// For the answer to `session/close` or `session/delete`.
     Close,
     /// For the next prompt, while the agent has nothing to do; then it is parked.

@@ -157,9 +157,9 @@ impl SessionMachine {
             }
             Input::Park => self.park(),
             Input::Leave => self.leave(now),
-            Input::AgentReady { advertised, exchanges, spoken_at } => {
+            Input::AgentReady { advertised, habits, exchanges, spoken_at } => {
                 self.spoken_at = spoken_at.or(self.spoken_at);
-                self.agent_ready(now, advertised, exchanges);
+                self.agent_ready(now, advertised, habits, exchanges);
             }
             Input::StartFailed(error) => self.start_failed(now, &error),
             Input::AgentGone(error) => self.agent_gone(now, &error),
@@ -303,6 +303,7 @@ impl SessionMachine {
             }
             State::Starting
             | State::Looking(_)
+            | State::Waiting(_)
             | State::Creating(..)
             | State::Restoring(_)
             | State::Settling(_)
@@ -360,6 +361,7 @@ impl SessionMachine {
             }
             State::Starting
             | State::Looking(_)
+            | State::Waiting(_)
             | State::Creating(..)
             | State::Restoring(_)
             | State::Settling(_)

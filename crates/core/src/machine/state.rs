@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::model::{AgentError, Alignment, Exchange, LineageReason, Setting, ToolUse, Turn, TurnError};
+use crate::model::{
+    AgentError, Alignment, Exchange, Habits, LineageReason, Setting, ToolUse, Turn, TurnError,
+};
 
 use super::{Advertised, AskId, Awakening, Rung, Stopped};
 
@@ -15,6 +17,8 @@ pub(super) enum State {
     Starting,
     /// The agent is looking for the session in its list.
     Looking(Ladder),
+    /// The agent is not to load the session yet.
+    Waiting(Ladder),
     /// The agent is making a session.
     Creating(Advertised, Option<Reset>),
     /// The agent is bringing the session back. What it replays is compared, not shown.
@@ -46,6 +50,7 @@ pub(super) struct Reset {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ladder {
     pub(super) advertised: Advertised,
+    pub(super) habits: Habits,
     /// The conversation so far.
     pub(super) exchanges: Vec<Exchange>,
     pub(super) tried_resume: bool,

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
-    AcpSessionId, AgentSessionId, AgentSpec, Choices, ChunkContent, Exchange, LineageReason, MessageKind,
-    OfferedSetting, PermissionMode, Reading, RecordId, Setting, SettingName, SettingValue, ToolUse, Verdict,
+    AcpSessionId, AgentSessionId, AgentSpec, Choices, ChunkContent, Exchange, Habits, LineageReason,
+    LoadWait, MessageKind, OfferedSetting, PermissionMode, Reading, RecordId, Setting, SettingName,
+    SettingValue, ToolUse, Verdict,
 };
 
 mod adopting;
 mod cases;
 mod deleting;
 mod forking;
+mod habits;
 mod permissions;
 mod settling;
 mod table;
@@ -119,6 +121,13 @@ const LOAD: Advertised = Advertised { load: true, ..NONE };
 const REPLAY: Advertised = Advertised { replay: true, ..NONE };
 const RESUME: Advertised = Advertised { resume: true, ..NONE };
 
+/// Of an agent that names a session's file by the minute.
+const BY_THE_MINUTE: Habits = Habits {
+    needs_prompt_before_load: false,
+    wait_before_load: LoadWait::NextMinute,
+    replays_on_resume: false,
+};
+
 fn ready(advertised: Advertised) -> Input {
     ready_after(1, advertised)
 }
@@ -127,7 +136,17 @@ fn ready(advertised: Advertised) -> Input {
 fn ready_after(answered: u64, advertised: Advertised) -> Input {
     let exchange = |_| Exchange { prompt: "one".into(), answered: true, reply: "first".into(), unkept: 0 };
     let exchanges = (0..answered).map(exchange).collect();
-    Input::AgentReady { advertised, exchanges, spoken_at: Some(at(100)) }
+    Input::AgentReady { advertised, habits: Habits::default(), exchanges, spoken_at: Some(at(100)) }
+}
+
+/// A started agent that behaves so, in a conversation of one answered prompt.
+fn ready_with(habits: Habits, advertised: Advertised) -> Input {
+    match ready(advertised) {
+        Input::AgentReady { exchanges, spoken_at, .. } => {
+            Input::AgentReady { advertised, habits, exchanges, spoken_at }
+        }
+        other => other,
+    }
 }
 
 /// A kept record whose agent answered `answered` prompts.

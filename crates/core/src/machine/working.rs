@@ -31,7 +31,11 @@ impl SessionMachine {
             (state, told) => {
                 let is_setup = matches!(
                     state,
-                    State::Looking(_) | State::Creating(..) | State::Restoring(_) | State::Settling(_)
+                    State::Looking(_)
+                        | State::Waiting(_)
+                        | State::Creating(..)
+                        | State::Restoring(_)
+                        | State::Settling(_)
                 );
                 if is_setup {
                     self.do_(Effect::Arm(Deadline::Setup));

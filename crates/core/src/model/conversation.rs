@@ -216,6 +216,8 @@ impl Conversation {
             }
             Fact::SessionReset { .. }
             | Fact::Restored { .. }
+            | Fact::LoadDelayed { .. }
+            | Fact::Moved { .. }
             | Fact::McpServersLeftOut { .. }
             | Fact::SettingNotRestored { .. }
             | Fact::LinesDropped { .. }

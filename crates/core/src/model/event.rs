@@ -111,6 +111,18 @@ pub enum Fact {
         /// Whether a person must be told: not when there was nothing to forget.
         announced: bool,
     },
+    /// The agent cannot load the session yet: it is loaded then.
+    LoadDelayed {
+        /// When.
+        until: Timestamp,
+    },
+    /// The record works in another directory from now on.
+    Moved {
+        /// The one before, as it was given.
+        from: String,
+        /// The new one.
+        to: String,
+    },
     /// Servers the record had that could not be given to the agent again.
     McpServersLeftOut {
         /// Their names.

@@ -17,6 +17,7 @@ mod message_id;
 mod path;
 mod policy;
 mod process;
+mod profile;
 mod protocol;
 mod record;
 mod scope;
@@ -47,6 +48,7 @@ pub use policy::{
     Decision, PermissionMode, PermissionPolicy, PolicyProblem, Ruling, ToolKind, ToolPolicy, ToolUse, Unasked,
 };
 pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};
+pub use profile::{AgentProfile, ErrorRow, Habits, LoadWait, ProfileError, Profiles, runs_package};
 pub use protocol::ProtocolVersion;
 pub use record::{Lifecycle, Record};
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};

@@ -3,7 +3,7 @@
 use acpx_core::acp::client::{AgentConnection, Answer, FromAgent, Known, Meaning, Outgoing, SessionPlace};
 use acpx_core::acp::read_error;
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentError, ChunkContent, McpServer, McpTransport, NamedValue,
+    AbsolutePath, AcpSessionId, AgentError, ChunkContent, McpServer, McpTransport, NamedValue, Profiles,
     ProtocolVersion, Reading, Secrets, ToolKind, Update,
 };
 use acpx_core::wire::{self, Inbound, Incoming, Limits, Peer, RpcError};
@@ -278,5 +278,5 @@ async fn each_transport_goes_out_only_where_it_may() {
 
 #[test]
 fn the_older_code_of_an_unknown_session_is_read_as_lost() {
-    assert_eq!(read_error(&RpcError::new(-32001, "x"), true), Reading::Lost);
+    assert_eq!(read_error(Profiles::built_in().any(), &RpcError::new(-32001, "x"), true), Reading::Lost);
 }

@@ -32,7 +32,7 @@ use self::deleting::{
 use self::scopes::{
     a_record_hands_its_scope_over_in_one_step_or_not_at_all,
     a_record_is_found_by_its_agent_and_name_in_the_nearest_directory,
-    a_scope_is_given_changed_and_taken_away,
+    a_record_that_moves_is_found_where_it_is_and_not_where_it_was, a_scope_is_given_changed_and_taken_away,
     a_session_is_known_by_every_row_of_a_lineage_even_of_a_deleted_record,
     a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
     an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed,
@@ -89,6 +89,7 @@ promises! {
     a_record_is_found_by_its_agent_and_name_in_the_nearest_directory,
     an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed,
     a_record_hands_its_scope_over_in_one_step_or_not_at_all,
+    a_record_that_moves_is_found_where_it_is_and_not_where_it_was,
     two_open_records_of_a_directory_cannot_have_one_scope,
     a_scope_is_given_changed_and_taken_away,
     a_session_is_known_by_every_row_of_a_lineage_even_of_a_deleted_record,

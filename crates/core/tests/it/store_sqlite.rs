@@ -32,6 +32,28 @@ fn open(path: &Path) -> SqliteStore {
     SqliteStore::open(path, Access::ReadWrite).unwrap()
 }
 
+#[tokio::test]
+async fn a_store_is_said_to_be_whole_or_what_is_wrong_with_it_is_told() {
+    let (_home, path) = place();
+    filled(&path, 200).await;
+    let look = async |limit| SqliteStore::open(&path, Access::ReadOnly).unwrap().check(limit).await.unwrap();
+    let whole = look(Duration::from_mins(1)).await;
+    assert_eq!((whole.problems, whole.is_whole), (Vec::new(), true));
+    let format: i64 =
+        Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(whole.format, format);
+    // Damage in a page that is read for nothing else.
+    let mut bytes = fs::read(&path).unwrap();
+    let last = bytes.len() - 4096;
+    bytes[last..].fill(0xff);
+    fs::write(&path, bytes).unwrap();
+    let looked = SqliteStore::open(&path, Access::ReadOnly).unwrap().check(Duration::from_mins(1)).await;
+    match looked {
+        Ok(look) => assert_ne!(look.problems, Vec::<String>::new()),
+        Err(error) => assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}"),
+    }
+}
+
 /// A store of one record with `count` events and a turn, closed again, so that all of it is in the one file.
 async fn filled(path: &Path, count: u64) -> (Record, Vec<Event>) {
     let store = open(path);

@@ -12,7 +12,9 @@ mod updates;
 
 use std::io::{self, Write};
 
-use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, SettingValue};
+use acpx_core::model::{
+    AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, SettingValue, Timestamp,
+};
 use serde::Serialize;
 
 pub(crate) use self::follow::FollowView;
@@ -107,6 +109,13 @@ impl TurnView {
                 ));
                 self.tell(&News::McpServersLeftOut { names, reason }, console)
             }
+            Some(Fact::LoadDelayed { until }) => {
+                console.flush()?;
+                console.say(&format!(
+                    "waiting until {until}: this agent cannot load a session in the minute it began"
+                ));
+                self.tell(&News::LoadDelayed { until }, console)
+            }
             Some(Fact::SettingNotRestored { option, value, reason }) => {
                 console.flush()?;
                 console.say(&not_restored(option.as_deref(), &value, &reason));
@@ -168,6 +177,8 @@ enum News {
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// The agent cannot load the session before this moment.
+    LoadDelayed { until: Timestamp },
     /// A setting is not as it was wished.
     SettingNotRestored {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -182,6 +193,7 @@ impl News {
         match self {
             Self::SessionReset { .. } => "session_reset",
             Self::McpServersLeftOut { .. } => "mcp_servers_left_out",
+            Self::LoadDelayed { .. } => "load_delayed",
             Self::SettingNotRestored { .. } => "setting_not_restored",
         }
     }

@@ -3,12 +3,14 @@
 mod asking;
 mod bad_input;
 mod crash;
+mod doctor;
 mod exec;
 mod following;
 mod hosts;
 mod identity;
 mod imports;
 mod load;
+mod moving;
 mod output;
 mod permissions;
 mod policies;

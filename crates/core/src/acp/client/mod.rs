@@ -14,12 +14,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::machine::{AgentState, AskId};
-use crate::model::{AcpSessionId, Direction, EventKind, ProtocolVersion, Secrets, ToolUse, Update};
+use crate::model::{
+    AcpSessionId, AgentProfile, Direction, EventKind, ProtocolVersion, Secrets, ToolUse, Update,
+};
 use crate::wire::splice::{Step, locate};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
-use super::Capabilities;
 use super::content::is_foreign;
+use super::{AgentInfo, Capabilities};
 
 mod answer;
 mod call;
@@ -31,6 +33,7 @@ mod permission;
 mod setup;
 mod start;
 
+use answer::Speaker;
 pub use answer::{Answer, ListPage, ListedSession};
 pub use call::{Close, Delete, List, Outgoing};
 pub(crate) use elicitation::is_elicitation_answer;
@@ -52,6 +55,7 @@ pub struct AgentConnection {
     capabilities: Capabilities,
     /// Its answer to `initialize`.
     answer: Arc<str>,
+    profile: Arc<AgentProfile>,
     offered: Arc<Offered>,
     /// Requests of clients that are out.
     passed: Vec<pass::Passed>,
@@ -132,6 +136,25 @@ impl AgentConnection {
         &self.answer
     }
 
+    /// What the agent says of itself.
+    pub fn info(&self) -> AgentInfo {
+        AgentInfo::of_answer(&self.answer)
+    }
+
+    /// How the agent behaves. Until something else is said, as any does.
+    pub fn profile(&self) -> &Arc<AgentProfile> {
+        &self.profile
+    }
+
+    /// From here on the agent is taken to behave so.
+    pub fn set_profile(&mut self, profile: Arc<AgentProfile>) {
+        self.profile = profile;
+    }
+
+    fn speaker(&self) -> Speaker<'_> {
+        Speaker { agent: &self.agent, profile: &self.profile }
+    }
+
     /// What the session offers at the moment.
     pub fn offered(&self) -> &Arc<Offered> {
         &self.offered
@@ -173,7 +196,7 @@ impl AgentConnection {
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
             Inbound::Request { id, .. } => self.request(id, message, known.session),
             Inbound::Response { id, method, .. } if self.take_inquiry(id) => {
-                let answer = answer::read(self.version, &self.agent, method, message, true);
+                let answer = answer::read(self.version, self.speaker(), method, message, true);
                 Meaning::Inquired(id.clone(), answer)
             }
             Inbound::Response { id, method, .. } => {
@@ -191,7 +214,7 @@ impl AgentConnection {
             self.tools.clear();
             self.offer(message.result().and_then(|result| self.offered.after_setup(result)));
         }
-        answer::read(self.version, &self.agent, method, message, known.remembers)
+        answer::read(self.version, self.speaker(), method, message, known.remembers)
     }
 
     fn offer(&mut self, changed: Option<Offered>) {
@@ -206,7 +229,7 @@ impl AgentConnection {
         let update = match self.version {
             ProtocolVersion::V1 => super::update(params),
             ProtocolVersion::V2 => match super::state_update(params) {
-                Some(state) => return Meaning::State(answer::state(&self.agent, state)),
+                Some(state) => return Meaning::State(answer::state(self.speaker(), state)),
                 None => super::update_v2(params),
             },
         };

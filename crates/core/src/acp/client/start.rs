@@ -7,11 +7,12 @@ use agent_client_protocol_schema::{v1, v2};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::model::{AgentError, ProtocolVersion, Secrets};
+use crate::model::{AgentError, Profiles, ProtocolVersion, Secrets};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
+use super::answer::{self, Speaker};
 use super::call::json;
-use super::{AgentConnection, Capabilities, Line, Outgoing, answer, clean_message, inbound_line};
+use super::{AgentConnection, Capabilities, Line, Outgoing, clean_message, inbound_line};
 
 /// How much an agent may send before it answers `initialize`.
 const BYTES_BEFORE_ANSWER: u64 = 1 << 20;
@@ -56,6 +57,7 @@ impl AgentConnection {
                     version,
                     capabilities,
                     answer,
+                    profile: Arc::new(Profiles::built_in().any().clone()),
                     offered,
                     passed,
                     inquiries,
@@ -153,7 +155,8 @@ fn read_answer(
     agent: &str,
     message: &Message,
 ) -> Result<(ProtocolVersion, Capabilities), AgentError> {
-    let result = match answer::result(agent, "initialize", message, true) {
+    let speaker = Speaker { agent, profile: Profiles::built_in().any() };
+    let result = match answer::result(speaker, "initialize", message, true) {
         Err(AgentError::Refused { agent, code: RpcError::UNSUPPORTED_VERSION, acp, .. }) => {
             let asked = asked.number();
             return Err(AgentError::VersionRefused { agent, asked, supported: supported(&acp), acp });

@@ -2,17 +2,18 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::machine::Awakening;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, Memory, PermissionMode, ProtocolVersion,
-    RecordId, SessionIdentity, Setting, Unasked, WakeOptions,
+    AbsolutePath, AcpSessionId, AgentProfile, AgentSessionId, AgentSpec, Fallback, Memory, PermissionMode,
+    ProfileError, ProtocolVersion, RecordId, SessionIdentity, Setting, Unasked, WakeOptions,
 };
 use crate::tools::Environment;
 
 use super::{
-    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, MemoryMeta, OsText, PolicyMeta,
+    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, MemoryMeta, OsText, PolicyMeta, ProfileMeta,
     ProtocolMeta, StartMeta, UnaskedMeta, UnmetMeta, WishMeta,
 };
 
@@ -170,7 +171,22 @@ impl From<&AgentSpec> for AgentMeta {
         let argv = std::iter::once(&agent.program).chain(&agent.args).cloned().collect();
         // The first version is what is meant by saying nothing.
         let protocol = Some(ProtocolMeta(agent.protocol)).filter(|_| agent.protocol != ProtocolVersion::V1);
-        Self { name: agent.name.clone(), argv, protocol }
+        let profile = agent.profile.clone().map(ProfileMeta);
+        Self { name: agent.name.clone(), argv, protocol, profile }
+    }
+}
+
+impl TryFrom<serde_json::Value> for ProfileMeta {
+    type Error = ProfileError;
+
+    fn try_from(value: serde_json::Value) -> Result<Self, ProfileError> {
+        AgentProfile::parse(&value).map(|profile| Self(Arc::new(profile)))
+    }
+}
+
+impl From<ProfileMeta> for serde_json::Value {
+    fn from(ProfileMeta(profile): ProfileMeta) -> Self {
+        profile.to_json()
     }
 }
 
@@ -196,6 +212,7 @@ impl AgentMeta {
         let spec = AgentSpec::new(argv.next().filter(|program| !program.is_empty())?, argv);
         let spec =
             spec.with_protocol(self.protocol.map_or(ProtocolVersion::V1, |ProtocolMeta(version)| version));
+        let spec = spec.with_profile(self.profile.map(|ProfileMeta(profile)| profile));
         Some(match self.name {
             Some(name) => spec.named(name),
             None => spec,

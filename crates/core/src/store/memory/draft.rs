@@ -58,6 +58,10 @@ impl Draft {
                 self.record.scope = scope;
                 refuse_taken_scope(others, &self.record)?;
             }
+            Change::Place { cwd, real_cwd } => {
+                (self.record.cwd, self.record.real_cwd) = (cwd, real_cwd);
+                refuse_taken_scope(others, &self.record)?;
+            }
             Change::Settings(settings) => self.record.settings = settings,
             Change::AgentRun(run) => self.record.agent_run = Some(run),
             Change::AgentCommand { program, args, protocol } => {

@@ -10,7 +10,9 @@ use super::rows::{
     self, DISPATCHED_AT, EVENT, LINEAGE, RECORD, RecordKey, RecordRow, STANDING, Standing, StateColumns, TURN,
 };
 use super::scope;
-use crate::model::{AgentSessionId, Event, Lifecycle, Lineage, RecordId, Scope, Timestamp, Turn, TurnState};
+use crate::model::{
+    AbsolutePath, AgentSessionId, Event, Lifecycle, Lineage, RecordId, Scope, Timestamp, Turn, TurnState,
+};
 use crate::store::progress::Progress;
 use crate::store::{Change, StoreError};
 
@@ -39,6 +41,7 @@ impl Target<'_> {
                 }
                 Change::Lifecycle(lifecycle) => self.write_lifecycle(*lifecycle)?,
                 Change::Scope(scope) => self.write_scope(scope.as_ref())?,
+                Change::Place { cwd, real_cwd } => self.write_place(cwd, real_cwd)?,
                 Change::AgentRun(run) => self.replace(&rows::run_values(Some(run))?)?,
                 Change::Settings(settings) => {
                     let settings = rows::settings_text(settings);
@@ -97,6 +100,14 @@ impl Target<'_> {
             scope::refuse_taken(self.connection, self.id, scope, &place.real_cwd)?;
         }
         self.replace(&rows::scope_values(scope))
+    }
+
+    fn write_place(&self, cwd: &AbsolutePath, real_cwd: &AbsolutePath) -> Result<(), Fault> {
+        let place = self.read_row(rows::place)?;
+        if place.lifecycle == Lifecycle::Open {
+            scope::refuse_taken(self.connection, self.id, place.scope.as_ref(), real_cwd)?;
+        }
+        self.replace(&[("cwd", cwd.as_str().into()), ("real_cwd", real_cwd.as_str().into())])
     }
 
     fn write_event(&mut self, insert: &mut CachedStatement<'_>, event: &Event) -> Result<(), Fault> {

@@ -16,12 +16,15 @@ use serde_json::{Value, json};
 
 mod bad_input;
 mod ending;
+mod examining;
 mod following;
 mod identity;
 mod kept_first;
 mod ladder;
+mod moving;
 mod passing;
 mod questions;
+mod real_agents;
 mod runs;
 mod settings;
 mod setup;

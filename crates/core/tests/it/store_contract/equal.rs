@@ -122,6 +122,7 @@ impl Side {
                 Change::Settings(value.map_or_else(RecordSettings::default, |value| settings_of(&value)))
             }
             Step::Scope(scope) => Change::Scope(scope),
+            Step::Place { directory } => Change::Place { cwd: path(directory), real_cwd: path(directory) },
             Step::AgentCommand { program, args, protocol } => {
                 Change::AgentCommand { program: program.clone(), args: args.clone(), protocol }
             }

@@ -126,6 +126,25 @@ pub(super) async fn two_open_records_of_a_directory_cannot_have_one_scope(store:
     assert_eq!(found(&store, &["/a"], "", false).await, "closed");
 }
 
+pub(super) async fn a_record_that_moves_is_found_where_it_is_and_not_where_it_was(store: AnyStore) {
+    let to = |cwd: &str, real: &str| Change::Place { cwd: path(cwd), real_cwd: path(real) };
+    let moving = create(&store, scoped("moving", "/a", "")).await;
+    create(&store, scoped("there", "/b", "")).await;
+    let before = kept(&store, "moving").await;
+    let taken = "the record there has this agent, directory and name already";
+    assert_eq!(said(write(&store, &moving, to("/link", "/b")).await), taken);
+    assert_eq!(kept(&store, "moving").await, before);
+    write(&store, &moving, to("/link", "/c")).await.unwrap();
+    let moved = Record { cwd: path("/link"), real_cwd: path("/c"), ..before };
+    assert_eq!(kept(&store, "moving").await, moved);
+    assert_eq!(found(&store, &["/a"], "", true).await, "");
+    assert_eq!(found(&store, &["/c"], "", false).await, "moving");
+    // One that is closed takes no scope with it.
+    close(&store, &moving, 60).await;
+    write(&store, &moving, to("/b", "/b")).await.unwrap();
+    assert_eq!(found(&store, &["/b"], "", true).await, "there");
+}
+
 pub(super) async fn a_record_hands_its_scope_over_in_one_step_or_not_at_all(store: AnyStore) {
     let old = create(&store, scoped("old", "/a", "")).await;
     let new = create(&store, Record { scope: None, ..scoped("new", "/a", "") }).await;

@@ -44,6 +44,7 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
             args: cells.parsed(4, |text| serde_json::from_str(text).ok())?,
             start_timeout: Duration::from_millis(cells.number(5)?),
             protocol: protocol(&cells)?,
+            profile: None,
         },
         cwd: cells.parsed(6, path)?,
         real_cwd,
