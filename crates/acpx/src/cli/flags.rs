@@ -17,7 +17,7 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 35] = [
+pub(super) const FLAGS: [(&str, bool); 36] = [
     ("--agent", true),
     ("--allow-approve-all", false),
     ("--allow-origin", true),
@@ -33,6 +33,7 @@ pub(super) const FLAGS: [(&str, bool); 35] = [
     ("--filter-cwd", true),
     ("--format", true),
     ("--from", true),
+    ("--idle-timeout", true),
     ("--insecure-public", false),
     ("--json-strict", false),
     ("--last", true),

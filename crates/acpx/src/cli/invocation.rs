@@ -38,6 +38,8 @@ pub(crate) struct Options {
     pub(crate) policy: Option<PermissionPolicy>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
+    /// How long the agent may say nothing in a turn.
+    pub(crate) idle_timeout: Option<Duration>,
     /// How long the agent may be idle; zero is for ever.
     pub(crate) ttl: Option<Duration>,
     /// The newest version of the protocol that the agent is asked for.
@@ -299,6 +301,7 @@ impl Options {
             output: output(&args.output)?,
             policy: policy(&args.permissions),
             timeout: args.timeout,
+            idle_timeout: args.idle_timeout,
             ttl: args.ttl,
             protocol: args.protocol,
             mcp_config: args.mcp_config,

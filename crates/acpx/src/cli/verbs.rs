@@ -45,22 +45,34 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them.
 const UNUSED: [(&[&str], &[&str]); 13] = [
-    (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
-    (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
+    (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "idle_timeout", "mcp_config"]),
+    (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "idle_timeout", "mcp_config"]),
     (&["exec"], &["ttl"]),
-    (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
+    (
+        &["cancel"],
+        &["approve_all", "approve_reads", "deny_all", "idle_timeout", "ttl", "protocol", "mcp_config"],
+    ),
     (&["status"], READING),
-    (&["sessions", "new"], &["approve_all", "approve_reads", "deny_all"]),
-    (&["sessions", "ensure"], &["approve_all", "approve_reads", "deny_all"]),
-    (&["sessions", "list"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
+    (&["sessions", "new"], &["approve_all", "approve_reads", "deny_all", "idle_timeout"]),
+    (&["sessions", "ensure"], &["approve_all", "approve_reads", "deny_all", "idle_timeout"]),
+    (
+        &["sessions", "list"],
+        &["approve_all", "approve_reads", "deny_all", "idle_timeout", "ttl", "protocol", "mcp_config"],
+    ),
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
-    (&["sessions", "watch"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
-    (&["sessions", "close"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
+    (
+        &["sessions", "watch"],
+        &["approve_all", "approve_reads", "deny_all", "idle_timeout", "ttl", "protocol", "mcp_config"],
+    ),
+    (
+        &["sessions", "close"],
+        &["approve_all", "approve_reads", "deny_all", "idle_timeout", "ttl", "protocol", "mcp_config"],
+    ),
 ];
 const READING: &[&str] =
-    &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "protocol", "mcp_config"];
+    &["approve_all", "approve_reads", "deny_all", "timeout", "idle_timeout", "ttl", "protocol", "mcp_config"];
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 

@@ -33,7 +33,7 @@ pub(super) fn run(
         return Err(CliError::ExecDisabled { file: config.file.clone() });
     }
     let blocks = prompt_input::read(words, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
-    let asking = Asking::new(&blocks, settings.policy, WakeOptions::default(), Wait::ForAnswer)?;
+    let asking = Asking::new(&blocks, settings, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let tag = Reach::of_environment()?.tag();
     let mut console = Console::of_program(settings.mode);
@@ -85,5 +85,5 @@ async fn turn(
     let (identity, _) = setup::read(&answer).ok_or_else(bad)?;
     let record = identity.record.as_str();
     talk.watch(&client, record).await?;
-    talk.prompt(&mut client, record, &asking.params(record), Wait::ForAnswer).await
+    talk.prompt(&mut client, record, asking).await
 }

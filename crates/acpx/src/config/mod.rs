@@ -34,8 +34,10 @@ pub(crate) struct Config {
     pub(crate) policy: Option<PermissionPolicy>,
     /// How long an agent may be idle; zero is for ever.
     pub(crate) ttl: Option<Duration>,
-    /// How long to wait for an agent.
+    /// How long a command may take.
     pub(crate) timeout: Option<Duration>,
+    /// How long an agent may say nothing in a turn.
+    pub(crate) idle_timeout: Option<Duration>,
     /// How to write.
     pub(crate) format: Option<Format>,
     /// Whether `exec` is forbidden.
@@ -72,6 +74,7 @@ impl Config {
             policy: members.get("defaultPermissions").map(|node| policy(&node)).transpose()?,
             ttl: members.get("ttl").map(|node| ttl(&node)).transpose()?,
             timeout: members.get("timeout").map(|node| timeout(&node)).transpose()?.flatten(),
+            idle_timeout: members.get("idleTimeout").map(|node| timeout(&node)).transpose()?.flatten(),
             format: members.get("format").map(|node| format(&node)).transpose()?,
             disable_exec: members.get("disableExec").map(|node| node.boolean()).transpose()?.unwrap_or(false),
             mcp_servers: members

@@ -30,6 +30,7 @@ mod history;
 mod holds;
 mod keeper;
 mod knowledge;
+mod limits;
 mod login;
 mod metas;
 mod perform;

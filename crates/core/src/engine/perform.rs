@@ -105,7 +105,10 @@ impl SessionTask {
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
             Effect::StartAgent => self.outward.push(Outward::Start),
-            Effect::EndAgent => self.outward.push(Outward::End),
+            Effect::EndAgent(fault) => {
+                self.fault = fault;
+                self.outward.push(Outward::End);
+            }
             Effect::Awake(news) => self.outward.push(Outward::Awake(news)),
             Effect::TurnAccepted(request, turn) => {
                 self.metas.accepted(&request, turn);
@@ -143,6 +146,8 @@ impl SessionTask {
             Deadline::Cancel => Some(self.shared.settings.cancel_grace),
             Deadline::Close => Some(self.shared.settings.close_grace),
             Deadline::Idle => self.idle_time(),
+            // These run beside the others, and the turns themselves say how long they are.
+            Deadline::Turn(_) | Deadline::Silence => return,
         };
         // A time beyond what the clock can say is no limit.
         let at = limit.and_then(|limit| Instant::now().checked_add(limit));
@@ -226,6 +231,7 @@ impl SessionTask {
 
     pub(super) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
         self.keeper.keep_line(now, turn, outgoing.kept());
+        self.limits.spoken();
         self.outward.push(Outward::Send(outgoing));
     }
 
@@ -250,6 +256,7 @@ impl SessionTask {
     /// Takes one message of the agent.
     pub(super) fn take_said(&mut self, said: FromAgent) {
         let FromAgent { meaning, line, size } = said;
+        self.limits.spoken();
         self.received += size as u64;
         let unborn = !self.keeper.has_record() && self.keeper.waiting_bytes() > UNBORN_BYTES;
         if self.received > self.shared.settings.turn_bytes || unborn {

@@ -26,6 +26,7 @@ use super::advice::{Advice, Advisor, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
 use super::keeper::{Heir, Keeper};
 use super::knowledge::Knowledge;
+use super::limits::Limits;
 use super::metas::Metas;
 use super::perform::Outward;
 use super::place::Place;
@@ -109,11 +110,14 @@ pub(super) struct SessionTask {
     /// An agent that was asked to go.
     pub(super) going: Option<JoinHandle<Farewell>>,
     pub(super) leftover: Option<Leftover>,
+    /// What the agent that was asked to go had done wrong, if anything.
+    pub(super) fault: Option<&'static str>,
     /// Why the agent is about to go, if we know better than its exit.
     pub(super) undoing: Option<AgentError>,
     /// What the machine is to be told next.
     pub(super) inputs: VecDeque<Input>,
     pub(super) deadline: Option<(Deadline, Instant)>,
+    pub(super) limits: Limits,
     pub(super) asks: HashMap<AskId, Ask>,
     pub(super) consultations: Consultations,
     pub(super) waiters: Waiters,
@@ -165,9 +169,11 @@ impl SessionTask {
             run: None,
             going: None,
             leftover: None,
+            fault: None,
             undoing: None,
             inputs: VecDeque::new(),
             deadline: None,
+            limits: Limits::new(),
             asks: HashMap::new(),
             consultations: Consultations::default(),
             waiters: Waiters::default(),
@@ -192,6 +198,8 @@ impl SessionTask {
     }
 
     pub(super) async fn run(mut self) {
+        // Prompts that outlived their host have had their time since.
+        self.limits.note(self.now(), &self.machine);
         if let Err(error) = self.serve().await {
             self.told.fate.seal(End::Failed(Arc::new(error)));
         }
@@ -210,7 +218,9 @@ impl SessionTask {
 
     async fn next(&mut self) -> Happening {
         let known = known(&self.machine);
-        let deadline = self.deadline;
+        // What the agent waits for us to do is no silence of its own.
+        let limit = self.limits.next(&self.machine, self.asks.is_empty());
+        let deadline = self.deadline.into_iter().chain(limit).min_by_key(|(_, at)| *at);
         tokio::select! {
             command = self.commands.recv() => Happening::Command(command),
             started = when(self.coming.as_mut()) => {
@@ -237,7 +247,7 @@ impl SessionTask {
                 tokio::time::sleep_until(at).await;
                 name
             }))) => {
-                self.deadline = None;
+                self.deadline.take_if(|(name, _)| *name == reached);
                 Happening::Deadline(reached)
             }
         }
@@ -259,7 +269,10 @@ impl SessionTask {
             }
             Happening::Ended(Farewell { lines, ended }) => {
                 self.keep_lines(lines);
-                self.keep_run_end(ended.into());
+                let fault = self.fault.take().filter(|_| ended == Ended::Gone);
+                self.keep_run_end(
+                    fault.map_or_else(|| ended.into(), |how| AgentEnd::Otherwise(how.to_owned())),
+                );
                 self.step(Input::AgentEnded);
             }
             Happening::Cleared(ended) => self.take_cleared(ended),
@@ -284,7 +297,7 @@ impl SessionTask {
                 self.step(Input::Wake(options));
             }
             Command::Prompt { prompt, waiter } => {
-                let Prompt { blocks, policy, request, restore, client, besides } = *prompt;
+                let Prompt { blocks, policy, request, restore, client, besides, limits } = *prompt;
                 if self.waiters.prompts.contains_key(&request)
                     || self.keeper.turn_of(&request).await?.is_some()
                 {
@@ -296,7 +309,7 @@ impl SessionTask {
                 self.metas.asked(&request, besides);
                 let options = restore.options;
                 self.given.insert(request.clone(), restore);
-                self.step(Input::Prompt { request, prompt: blocks, policy, options });
+                self.step(Input::Prompt { request, prompt: blocks, policy, options, limits });
             }
             // The first may have been taken this moment: then it is kept before this is looked at.
             Command::Join(request, advisor, reply) => {
@@ -437,6 +450,7 @@ impl SessionTask {
     async fn settle(&mut self) -> Result<(), StoreError> {
         loop {
             self.keeper.commit().await?;
+            self.limits.note(self.now(), &self.machine);
             self.tell_status();
             if self.outward.is_empty() {
                 return Ok(());

@@ -198,6 +198,12 @@ pub struct PromptMeta {
     /// What the agent may do meanwhile; absent, the client is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyMeta>,
+    /// How long the turn may take, from the acceptance of the prompt on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// How long the agent may say nothing in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
     /// How the session is to be brought back, should that be needed by then.
     #[serde(flatten)]
     pub wishes: WishMeta,

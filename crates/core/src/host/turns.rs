@@ -125,7 +125,8 @@ impl Connection {
         }
         let prompt = Prompt::blocks(format!("[{}]", call.blocks.join(",")))
             .map_err(|error| fault::refused(&error.into()))?
-            .with_policy(policy);
+            .with_policy(policy)
+            .with_limits(meta.limits());
         match &meta.request_id {
             None => Ok(prompt),
             Some(request) => {

@@ -11,14 +11,15 @@ use std::sync::Arc;
 
 use crate::model::{
     AcpSessionId, AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, PermissionCount,
-    PermissionPolicy, Record, RequestId, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome,
-    TurnState, Update, WakeOptions,
+    PermissionPolicy, Record, RequestId, StopReason, Timestamp, Turn, TurnError, TurnId, TurnLimits,
+    TurnOutcome, TurnState, Update, WakeOptions,
 };
 
 mod effect;
 mod ending;
 mod input;
 mod ladder;
+mod limits;
 mod passing;
 mod prompting;
 mod state;
@@ -128,8 +129,8 @@ impl SessionMachine {
         match input {
             Input::Recover(turns) => self.recover(now, turns),
             Input::Wake(options) => self.wake(options),
-            Input::Prompt { request, prompt, policy, options } => {
-                self.accept(now, request, prompt, policy, options);
+            Input::Prompt { request, prompt, policy, options, limits } => {
+                self.accept(now, request, prompt, policy, options, limits);
             }
             Input::Pass(pass) => self.pass(pass),
             Input::PassWithdrawn(pass) => self.pass_withdrawn(pass),
@@ -299,6 +300,7 @@ impl SessionMachine {
         prompt: Arc<str>,
         policy: PermissionPolicy,
         options: WakeOptions,
+        limits: TurnLimits,
     ) {
         if self.is_closing() {
             return self.do_(Effect::TurnRefused(request, Refusal::Closing));
@@ -314,6 +316,7 @@ impl SessionMachine {
             prompt,
             policy,
             wishes: options,
+            limits,
             queued_at: now,
             state: TurnState::Queued,
             usage: None,

@@ -7,7 +7,7 @@ use crate::model::{
     TurnState, Update,
 };
 
-use super::state::{Live, Prompting, State};
+use super::state::{Live, Prompting, State, Stopping};
 use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine, Stopped};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
@@ -37,25 +37,23 @@ impl SessionMachine {
     pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<Stopped, AgentError>) {
         match self.take_state() {
             State::Prompting(prompting) => {
-                let Prompting { live, mut turn, cancelling, asked, held, .. } = prompting;
+                let Prompting { live, mut turn, stopping, asked, held, .. } = prompting;
                 self.release(held);
                 self.take_back(asked);
-                let outcome = match answer {
+                let said = match answer {
                     Ok(Stopped { reason, usage }) => {
                         turn.usage = usage;
                         TurnOutcome::Stopped(reason)
                     }
-                    // The protocol wants `cancelled` here, and some agents say it with an error.
-                    Err(_) if cancelling => TurnOutcome::Stopped(StopReason::cancelled()),
                     Err(error) => TurnOutcome::Failed((&error).into()),
                 };
-                self.end_turn(now, turn, outcome);
+                self.end_turn(now, turn, stopping.map_or(said, Stopping::outcome));
                 self.state = State::Idle(live);
                 self.dispatch_next(now);
             }
-            State::Closing(advertised, Some(turn)) => {
-                let reason = answer.map_or_else(|_| StopReason::cancelled(), |stopped| stopped.reason);
-                self.end_turn(now, turn, TurnOutcome::Stopped(reason));
+            State::Closing(advertised, Some(mut turn)) => {
+                turn.usage = answer.ok().and_then(|stopped| stopped.usage);
+                self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
                 if advertised.close {
                     self.state = State::Closing(advertised, None);
                 } else {
@@ -77,15 +75,21 @@ impl SessionMachine {
         };
         match wanted {
             Some(id) if id != prompting.turn.id => self.cancel_queued(now, id),
-            _ if prompting.cancelling => {}
-            _ => {
-                prompting.cancelling = true;
-                let asked = std::mem::take(&mut prompting.asked);
-                self.do_(Effect::Ask(Call::Cancel));
-                self.take_back(asked);
-                self.do_(Effect::Arm(Deadline::Cancel));
-            }
+            _ => self.stop(Stopping::Asked),
         }
+    }
+
+    /// Tells the agent to stop its turn, and its questions that nobody will answer them. It is told once.
+    pub(super) fn stop(&mut self, why: Stopping) {
+        let State::Prompting(prompting) = &mut self.state else { return };
+        if prompting.stopping.is_some() {
+            return;
+        }
+        prompting.stopping = Some(why);
+        let asked = std::mem::take(&mut prompting.asked);
+        self.do_(Effect::Ask(Call::Cancel));
+        self.take_back(asked);
+        self.do_(Effect::Arm(Deadline::Cancel));
     }
 
     pub(super) fn update(&mut self, update: &Update, body: Arc<str>) {
@@ -159,7 +163,7 @@ impl SessionMachine {
             return;
         }
         let permit = match &mut self.state {
-            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(..) | State::Deleting => {
+            State::Prompting(Prompting { stopping: Some(_), .. }) | State::Closing(..) | State::Deleting => {
                 Permit::Cancelled
             }
             State::Prompting(Prompting { turn, asked, .. }) => match turn.policy.decide(kind) {
@@ -182,7 +186,7 @@ impl SessionMachine {
             return;
         }
         let answer = match &mut self.state {
-            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(..) | State::Deleting => {
+            State::Prompting(Prompting { stopping: Some(_), .. }) | State::Closing(..) | State::Deleting => {
                 Permit::Cancelled
             }
             State::Prompting(Prompting { asked, .. }) => {

@@ -50,6 +50,6 @@ pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
 pub use secrets::{Secrets, is_secret_name};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use title::title_of;
-pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnOutcome, TurnState};
+pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnLimits, TurnOutcome, TurnState};
 pub use update::{ChunkContent, Content, MessageKind, Update};
 pub use wake::{Fallback, WakeOptions};

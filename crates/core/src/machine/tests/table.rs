@@ -46,6 +46,9 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("a turn of the agent's own", after(live(ALL), vec![state(AgentState::Working)])),
         ("prompting, one queued", after(live(ALL), vec![prompt("p"), prompt("q")])),
         ("cancelling", after(live(ALL), vec![prompt("p"), Input::Cancel(None)])),
+        ("prompting, with limits", after(live(ALL), vec![limited("p")])),
+        ("prompting, one with limits queued", after(live(ALL), vec![prompt("p"), limited("q")])),
+        ("out of time", after(live(ALL), vec![limited("p"), Input::Deadline(Deadline::Silence)])),
         ("closing", after(live(ALL), vec![Input::Close])),
         ("closing over a turn", after(live(ALL), vec![prompt("p"), Input::Close])),
         ("deleting", after(live(ALL), vec![Input::Delete, Input::CloseAnswered])),
@@ -121,15 +124,18 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("cancel deadline", Input::Deadline(Deadline::Cancel)),
         ("close deadline", Input::Deadline(Deadline::Close)),
         ("idle deadline", Input::Deadline(Deadline::Idle)),
+        ("deadline of turn 2", Input::Deadline(Deadline::Turn(TurnId(2)))),
+        ("deadline of turn 3", Input::Deadline(Deadline::Turn(TurnId(3)))),
+        ("deadline of silence", Input::Deadline(Deadline::Silence)),
     ]
 }
 
 /// A turn whose client has been asked for a permission.
 fn asking() -> SessionMachine {
     let mut machine = live(ALL);
-    let Input::Prompt { request, prompt, options, .. } = prompt("p") else { panic!("a prompt") };
+    let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
     let policy = PermissionPolicy::Ask;
-    let prompt = Input::Prompt { request, prompt, policy, options };
+    let prompt = Input::Prompt { request, prompt, policy, options, limits };
     feed(&mut machine, [prompt, Input::Permission { ask: ask(), kind: ToolKind::Reads }]);
     machine
 }
@@ -152,6 +158,7 @@ fn left_open(id: u64, state: TurnState) -> Turn {
         prompt: Arc::from("[]"),
         policy: PermissionPolicy::DenyAll,
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(4),
         state,
         usage: None,
@@ -249,7 +256,7 @@ fn state_name(state: &State) -> &'static str {
         State::Restoring(restore) if restore.rung == Rung::Replay => "replaying",
         State::Restoring(_) => "loading",
         State::Idle(_) => "idle",
-        State::Prompting(Prompting { cancelling: true, .. }) => "cancelling",
+        State::Prompting(Prompting { stopping: Some(_), .. }) => "cancelling",
         State::Prompting(_) => "prompting",
         State::Closing(_, None) => "closing",
         State::Closing(_, Some(_)) => "closing over a turn",
@@ -264,7 +271,8 @@ fn state_name(state: &State) -> &'static str {
 fn words(effect: &Effect) -> String {
     match effect {
         Effect::StartAgent => "start the agent".into(),
-        Effect::EndAgent => "end the agent".into(),
+        Effect::EndAgent(None) => "end the agent".into(),
+        Effect::EndAgent(Some(_)) => "end the agent for its fault".into(),
         Effect::Ask(call) => format!("send {}", call_name(call)),
         Effect::Permit(_, permit) => format!("answer: {permit:?}").to_lowercase(),
         Effect::Consult(_) => "ask the client".into(),

@@ -20,7 +20,7 @@ pub(super) use self::record::{
     run_values, scope_values, servers_text,
 };
 pub(super) use self::turn::{
-    DISPATCHED_AT, StateColumns, TURN, number_unless_none, turn, turn_state, wish_values,
+    DISPATCHED_AT, StateColumns, TURN, limit_values, number_unless_none, turn, turn_state, wish_values,
 };
 
 /// The number of a record in the file.

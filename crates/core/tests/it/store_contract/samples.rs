@@ -5,7 +5,7 @@ use std::sync::Arc;
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Direction, Event, EventKind, HostId, KeptServer,
     Lifecycle, Lineage, LineageIndex, PermissionCount, PermissionPolicy, Record, RecordId, RequestId, Seq,
-    StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, WakeOptions,
+    StopReason, Timestamp, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, WakeOptions,
 };
 use acpx_core::store::{Change, Store, StoreError};
 
@@ -82,6 +82,7 @@ pub(crate) fn turn(number: u64, name: &str, state: TurnState) -> Turn {
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {number}\"}}]").into(),
         policy: PermissionPolicy::ApproveReads,
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(10),
         state,
         usage: None,

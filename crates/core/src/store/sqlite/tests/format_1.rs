@@ -16,6 +16,7 @@ fn old_turn(number: u64, policy: PermissionPolicy, state: TurnState) -> Turn {
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {number}\"}}]").into(),
         policy,
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(1000 + i64::try_from(number).unwrap()),
         state,
         usage: None,
@@ -105,7 +106,7 @@ async fn a_file_of_format_1_is_brought_to_ours_and_says_all_it_said() {
     assert_eq!(refused.code(), "STORE_OLDER");
     let expected = (old_records().to_vec(), old_events(), old_turns().to_vec(), old_turns()[3..].to_vec());
     assert_eq!(contents(&SqliteStore::open(&path, Access::ReadWrite).unwrap()).await, expected);
-    assert_eq!(format(&path), 3);
+    assert_eq!(format(&path), 4);
     assert_eq!(contents(&SqliteStore::open(&path, Access::ReadOnly).unwrap()).await, expected);
 }
 
