@@ -39,7 +39,7 @@ pub(super) fn run(
     let mut console = Console::of_program(settings.mode);
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
-        let host = host(tag);
+        let host = host(tag, config);
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST);
         let ended = turn(&host, &asking, &given, settings, &mut talk).await;
@@ -59,10 +59,11 @@ pub(super) fn run(
     })
 }
 
-fn host(tag: Option<String>) -> Arc<Host> {
+fn host(tag: Option<String>, config: &Config) -> Arc<Host> {
     let store = Arc::new(MemoryStore::new());
     let id = HostId::new("exec").expect("the name is not empty");
-    let settings = EngineSettings { tag, relay: relay(), ..EngineSettings::default() };
+    let keep_programs = config.keep_programs.clone().into();
+    let settings = EngineSettings { tag, keep_programs, relay: relay(), ..EngineSettings::default() };
     let engine = Engine::new(store.clone(), id, settings);
     Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), env!("CARGO_PKG_VERSION"))
 }

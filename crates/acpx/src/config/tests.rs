@@ -18,7 +18,7 @@ fn every_key_is_read_and_unknown_ones_are_left_alone() {
     let text = r#"{
         "defaultAgent": " Claude ", "defaultPermissions": "deny-all", "nonInteractivePermissions": "fail",
         "authPolicy": "skip", "ttl": 0, "timeout": 1.5, "idleTimeout": 0.5, "queueMaxDepth": 16, "format": "json",
-        "agents": {"A": {"argv": ["a", ""]}, "claude": {"protocol": 2}}, "auth": {"api-key": "s3cret"}, "disableExec": true,
+        "agents": {"A": {"argv": ["a", ""]}, "claude": {"protocol": 2}}, "auth": {"api-key": "s3cret"}, "disableExec": true, "keepPrograms": ["tmux: server"],
         "mcpServers": [], "fromTheFuture": [null]
     }"#;
     let expected = Config {
@@ -30,6 +30,7 @@ fn every_key_is_read_and_unknown_ones_are_left_alone() {
         idle_timeout: Some(Duration::from_millis(500)),
         format: Some(Format::Json),
         disable_exec: true,
+        keep_programs: vec!["tmux: server".to_owned()],
         mcp_servers: Vec::new(),
         agents: [
             ("a".to_owned(), AgentEntry { argv: Some(vec!["a".to_owned(), String::new()]), protocol: None }),

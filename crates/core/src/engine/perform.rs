@@ -257,6 +257,7 @@ impl SessionTask {
     pub(super) fn take_said(&mut self, said: FromAgent) {
         let FromAgent { meaning, line, size } = said;
         self.limits.spoken();
+        self.glance.heard(self.now());
         self.received += size as u64;
         let unborn = !self.keeper.has_record() && self.keeper.waiting_bytes() > UNBORN_BYTES;
         if self.received > self.shared.settings.turn_bytes || unborn {
@@ -395,6 +396,9 @@ impl SessionTask {
                 tell(reply, turn);
             }
             Outward::Closed => {
+                // What an agent has left that went by itself is gone too before the session is said to be closed.
+                self.clear_leftover().await;
+                self.keeper.commit().await?;
                 self.over = true;
                 if self.machine.is_deleted() {
                     self.told.fate.seal(End::Deleted);
@@ -458,17 +462,21 @@ impl SessionTask {
             }
         }
         let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
-        let start = agent::start(self.place.clone(), self.shared.clone(), predecessor);
-        self.coming = Some(Box::pin(start));
+        let (place, shared, record) = (self.place.clone(), self.shared.clone(), self.keeper.record().clone());
+        self.coming =
+            Some(Box::pin(async move { agent::start(place, shared, record.as_str(), predecessor).await }));
     }
 
     fn end_agent(&mut self) {
+        let (strays, grace) =
+            (self.shared.strays(self.keeper.record().as_str()), self.shared.settings.process);
         let going = match (self.agent.take(), self.coming.take()) {
-            (Some(agent), _) => tokio::spawn(agent.end(self.shared.settings.process)),
-            // Dropping the start kills what it had started.
+            (Some(agent), _) => tokio::spawn(agent.end(grace)),
+            // Dropping the start kills what it had started, but for what has left the agent's group.
             (None, coming) => tokio::spawn(async move {
                 drop(coming);
-                Farewell::default()
+                let (ended, strays) = agent::end_strays(strays, grace).await;
+                Farewell { ended, strays, ..Farewell::default() }
             }),
         };
         self.going = Some(going);

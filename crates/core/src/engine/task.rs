@@ -17,13 +17,15 @@ use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
 use crate::machine::{
     AskId, Asleep, Awakening, Deadline, Input, Pass, PassId, Refusal, SessionMachine, Unpassed,
 };
-use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
+use crate::model::{
+    AgentEnd, AgentError, AgentExit, AgentRun, EndedProcess, Fact, McpServer, RequestId, Scope, Turn, TurnId,
+};
 use crate::store::{SessionWriter, StoreError};
-use crate::tools::Ended;
+use crate::tools::{Ended, SweptProcess};
 use crate::wire::RpcError;
 
 use super::advice::{Advice, Advisor, Consultations};
-use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
+use super::agent::{self, FailedStart, Farewell, Leftover, LiveAgent, LiveId};
 use super::keeper::{Heir, Keeper};
 use super::knowledge::Knowledge;
 use super::limits::Limits;
@@ -32,6 +34,7 @@ use super::perform::Outward;
 use super::place::Place;
 use super::session::{End, Told};
 use super::waiters::{PromptWaiter, Waiters, tell};
+use super::waiting::{Glance, Waiting};
 use super::{Counted, Prompt, RestoreSession, Shared};
 
 /// How many of the agent's messages are settled together at most, and about how many bytes of them.
@@ -60,6 +63,8 @@ pub(super) enum Command {
     Delete(oneshot::Sender<()>),
     Park(oneshot::Sender<bool>),
     HasServers(Vec<McpServer>, oneshot::Sender<bool>),
+    /// What is waited for?
+    Waiting(oneshot::Sender<Option<Waiting>>),
     Idle(Option<Duration>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Leave,
@@ -83,7 +88,7 @@ enum Happening {
     /// The agent has gone as it was asked to, or would not.
     Ended(Farewell),
     /// What an agent had left when it went by itself is gone, or would not go.
-    Cleared(Ended),
+    Cleared(Farewell),
     Said(Option<FromAgent>),
     Deadline(Deadline),
     /// A client has answered a question of the agent, or nobody has.
@@ -118,6 +123,7 @@ pub(super) struct SessionTask {
     pub(super) inputs: VecDeque<Input>,
     pub(super) deadline: Option<(Deadline, Instant)>,
     pub(super) limits: Limits,
+    pub(super) glance: Glance,
     pub(super) asks: HashMap<AskId, Ask>,
     pub(super) consultations: Consultations,
     pub(super) waiters: Waiters,
@@ -174,6 +180,7 @@ impl SessionTask {
             inputs: VecDeque::new(),
             deadline: None,
             limits: Limits::new(),
+            glance: Glance::default(),
             asks: HashMap::new(),
             consultations: Consultations::default(),
             waiters: Waiters::default(),
@@ -232,7 +239,7 @@ impl SessionTask {
                 Happening::Ended(farewell.unwrap_or_default())
             }
             ended = when(self.leftover.as_mut().map(|leftover| &mut leftover.task)) => {
-                Happening::Cleared(ended.unwrap_or(Ended::Gone))
+                Happening::Cleared(ended.unwrap_or_default())
             }
             said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(known)))) => {
                 Happening::Said(said)
@@ -258,24 +265,26 @@ impl SessionTask {
             Happening::Command(Some(command)) => self.take_command(command).await?,
             Happening::Command(None) => self.over = true,
             Happening::Started(Ok((agent, lines))) => self.take_agent(agent, lines).await?,
-            Happening::Started(Err(FailedStart { error, lines, left })) => {
+            Happening::Started(Err(FailedStart { error, lines, left, strays })) => {
                 if self.keeper.has_record() {
                     self.keep_lines(lines);
+                    self.keep_strays(strays);
                     if let Some(run) = left {
                         self.keeper.keep_run(run);
                     }
                 }
                 self.step(Input::StartFailed(error));
             }
-            Happening::Ended(Farewell { lines, ended }) => {
+            Happening::Ended(Farewell { lines, ended, strays }) => {
                 self.keep_lines(lines);
+                self.keep_strays(strays);
                 let fault = self.fault.take().filter(|_| ended == Ended::Gone);
                 self.keep_run_end(
                     fault.map_or_else(|| ended.into(), |how| AgentEnd::Otherwise(how.to_owned())),
                 );
                 self.step(Input::AgentEnded);
             }
-            Happening::Cleared(ended) => self.take_cleared(ended),
+            Happening::Cleared(farewell) => self.take_cleared(farewell),
             Happening::Said(Some(said)) => self.take_said(said),
             Happening::Said(None) => self.take_end().await,
             Happening::Deadline(deadline) => self.step(Input::Deadline(deadline)),
@@ -343,6 +352,7 @@ impl SessionTask {
                 self.step(Input::Park);
             }
             Command::HasServers(servers, reply) => tell(reply, self.has_servers(&servers)),
+            Command::Waiting(reply) => tell(reply, self.waiting()),
             Command::Idle(limit) => {
                 self.idle = limit;
                 self.renew_idle_time();
@@ -386,6 +396,7 @@ impl SessionTask {
         self.run = Some(run);
         self.keeper.set_protocol(agent.connection.version());
         self.agent = Some(agent);
+        self.glance.begin();
         self.received = 0;
         self.dropped_before = 0;
         self.keep_lines(lines);
@@ -437,11 +448,31 @@ impl SessionTask {
         Some(run)
     }
 
+    /// Names what was ended beyond an agent's own group.
+    fn keep_strays(&mut self, strays: Vec<SweptProcess>) {
+        if !strays.is_empty() {
+            let named =
+                |process: SweptProcess| EndedProcess { name: process.name, pid: process.identity.pid };
+            let processes = strays.into_iter().map(named).collect();
+            self.keeper.keep_fact(self.now(), &Fact::ProcessesEnded { processes });
+        }
+    }
+
     /// Keeps that something of the last agent would not go, unless another agent has come since.
-    fn take_cleared(&mut self, ended: Ended) {
+    fn take_cleared(&mut self, farewell: Farewell) {
+        let Farewell { ended, strays, .. } = farewell;
+        self.keep_strays(strays);
         let amended = self.leftover.take().and_then(|leftover| leftover.amended(ended));
         if let Some(run) = amended.filter(|_| self.run.is_none()) {
             self.keeper.keep_run(run);
+        }
+    }
+
+    /// Waits until what an agent has left that went by itself is gone, or would not go.
+    pub(super) async fn clear_leftover(&mut self) {
+        if let Some(leftover) = &mut self.leftover {
+            let farewell = (&mut leftover.task).await.unwrap_or_default();
+            self.take_cleared(farewell);
         }
     }
 
@@ -451,6 +482,7 @@ impl SessionTask {
         loop {
             self.keeper.commit().await?;
             self.limits.note(self.now(), &self.machine);
+            self.glance();
             self.tell_status();
             if self.outward.is_empty() {
                 return Ok(());
@@ -488,19 +520,23 @@ impl SessionTask {
     async fn leave(mut self) {
         self.commands.close();
         self.keeper.close();
-        self.coming = None;
+        let grace = self.shared.settings.process;
+        if self.coming.take().is_some() {
+            let (_, strays) =
+                agent::end_strays(self.shared.strays(self.keeper.record().as_str()), grace).await;
+            self.keep_strays(strays);
+        }
         if let Some(agent) = self.agent.take() {
-            let farewell = agent.end(self.shared.settings.process).await;
-            self.keep_run_end(farewell.ended.into());
+            let Farewell { ended, strays, .. } = agent.end(grace).await;
+            self.keep_strays(strays);
+            self.keep_run_end(ended.into());
         }
         if let Some(going) = self.going.take() {
-            let farewell = going.await.unwrap_or_default();
-            self.keep_run_end(farewell.ended.into());
+            let Farewell { ended, strays, .. } = going.await.unwrap_or_default();
+            self.keep_strays(strays);
+            self.keep_run_end(ended.into());
         }
-        if let Some(leftover) = &mut self.leftover {
-            let ended = (&mut leftover.task).await.unwrap_or(Ended::Gone);
-            self.take_cleared(ended);
-        }
+        self.clear_leftover().await;
         // A store that failed has failed this session already; whoever asks next is told.
         drop(self.keeper.commit().await);
     }

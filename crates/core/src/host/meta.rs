@@ -302,6 +302,34 @@ pub enum ServersMeta {
     Kept,
 }
 
+/// The answer to `_acpx/waiting`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WaitingAnswer {
+    /// What a session waits for, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitingMeta>,
+}
+
+/// What a session waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingMeta {
+    /// `agent-start`, `answer`, `turn-end`, `permission`, `elicitation` or `agent-end`.
+    pub what: String,
+    /// The method that the agent has to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The questions that somebody has to answer, by the ids that the agent gave them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<String>,
+    /// Since when.
+    pub since: String,
+    /// When the agent last said anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_line_at: Option<String>,
+}
+
 /// In the answer to `session/list`.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -11,7 +11,7 @@ use crate::model::{RecordId, Seq};
 use super::attachment::{Gated, How};
 use super::connection::{Connection, problem};
 use super::fault;
-use super::meta::{IdsMeta, PROTOCOL};
+use super::meta::{IdsMeta, PROTOCOL, WaitingAnswer, WaitingMeta};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -45,6 +45,7 @@ impl Connection {
             "_acpx/watch" => self.watch(read(&call)?, link).await,
             "_acpx/cancel" => self.cancel(read(&call)?).await,
             "_acpx/close" => self.close(read(&call)?).await,
+            "_acpx/waiting" => self.waiting(read(&call)?).await,
             "_acpx/host/status" => Ok(self.status()),
             "_acpx/host/stop" => self.stop(&call).await,
             "_acpx/import" => match &self.host.importer {
@@ -84,6 +85,20 @@ impl Connection {
         Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
     }
 
+    /// What the record's session waits for. One that has no session waits for nothing, and is given none.
+    async fn waiting(&self, of: OfSession) -> Result<String, CallError> {
+        let record = record(&of.session_id)?;
+        self.may_use(&record).await?;
+        let refused = |error: SessionError| self.refused(&error);
+        let waiting = match self.host.engine.running(&record).await.map_err(refused)? {
+            // One that ends this moment waits for nothing more.
+            Some(session) => session.waiting().await.ok().flatten(),
+            None => None,
+        };
+        let answer = WaitingAnswer { waiting_for: waiting.map(WaitingMeta::from) };
+        Ok(serde_json::to_string(&answer).expect("what is waited for has only text and lists"))
+    }
+
     /// Stops the host, or only if nobody else is there and no session is live: that is decided where clients come in,
     /// so that none comes in between.
     async fn stop(&self, call: &ExtensionCall) -> Result<String, CallError> {
@@ -109,11 +124,15 @@ impl Connection {
     }
 
     async fn session(&self, id: &str) -> Result<Session, CallError> {
-        let record = RecordId::new(id).map_err(|error| problem("sessionId", error.to_string()))?;
+        let record = record(id)?;
         self.may_use(&record).await?;
         let session = self.host.engine.attach(&record, &RestoreSession::default()).await;
         session.map_err(|error: SessionError| self.refused(&error))
     }
+}
+
+fn record(id: &str) -> Result<RecordId, CallError> {
+    RecordId::new(id).map_err(|error| problem("sessionId", error.to_string()))
 }
 
 pub(super) fn read<T: DeserializeOwned>(call: &ExtensionCall) -> Result<T, CallError> {

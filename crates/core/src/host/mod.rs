@@ -17,6 +17,7 @@ mod error;
 mod fault;
 mod importing;
 mod launch;
+mod leftovers;
 mod list;
 mod lock;
 pub mod meta;

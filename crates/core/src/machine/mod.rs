@@ -23,11 +23,13 @@ mod limits;
 mod passing;
 mod prompting;
 mod state;
+mod waiting;
 mod working;
 
 pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung, Unpassed};
 pub use input::{Advertised, AgentState, AskId, Deadline, Input, Stopped};
 pub use passing::{MAX_PASSES, Pass, PassId};
+pub use waiting::Awaited;
 
 use state::{Ends, Live, Prompting, State, Then};
 

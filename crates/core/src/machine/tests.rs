@@ -16,6 +16,7 @@ mod forking;
 mod limits;
 mod table;
 mod version_2;
+mod waiting;
 mod wishes;
 
 fn at(millis: i64) -> Timestamp {

@@ -219,6 +219,7 @@ impl Conversation {
             | Fact::McpServersLeftOut { .. }
             | Fact::LinesDropped { .. }
             | Fact::AgentEnded { .. }
+            | Fact::ProcessesEnded { .. }
             | Fact::Closed {} => {}
         }
     }

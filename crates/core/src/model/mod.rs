@@ -31,7 +31,7 @@ pub use agent::{AgentBuild, AgentSpec};
 pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
 pub use client_name::ClientName;
 pub use conversation::{Conversation, Entry, Message, ToolCall};
-pub use event::{Direction, Event, EventKind, Fact, FactError};
+pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError};
 pub use failure::{AgentError, Reading};
 pub use ids::{
     AcpSessionId, AgentSessionId, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq, SessionIdentity,

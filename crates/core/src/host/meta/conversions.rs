@@ -4,7 +4,8 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-use crate::machine::Awakening;
+use crate::engine::{QuestionKind, Waiting};
+use crate::machine::{Awaited, Awakening};
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, Memory, PermissionPolicy,
     ProtocolVersion, RecordId, SessionIdentity, TurnLimits, WakeOptions,
@@ -13,7 +14,7 @@ use crate::tools::Environment;
 
 use super::{
     AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, MemoryMeta, OsText, PolicyMeta, PromptMeta,
-    ProtocolMeta, StartMeta, WishMeta,
+    ProtocolMeta, StartMeta, WaitingMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -91,6 +92,27 @@ impl PromptMeta {
     pub fn with_limits(self, limits: TurnLimits) -> Self {
         let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self { timeout_ms: limits.whole.map(millis), idle_timeout_ms: limits.silence.map(millis), ..self }
+    }
+}
+
+impl From<Waiting> for WaitingMeta {
+    fn from(waiting: Waiting) -> Self {
+        let Waiting { what, question, since, heard } = waiting;
+        let (what, method, questions) = match what {
+            Awaited::AgentStart => ("agent-start", None, Vec::new()),
+            Awaited::Answer(method) => ("answer", Some(method.into_string()), Vec::new()),
+            Awaited::TurnEnd => ("turn-end", None, Vec::new()),
+            Awaited::Questions(asked) => {
+                let what = match question {
+                    Some(QuestionKind::Elicitation) => "elicitation",
+                    Some(QuestionKind::Permission) | None => "permission",
+                };
+                (what, None, asked.into_iter().map(|ask| ask.0.into_string()).collect())
+            }
+            Awaited::AgentEnd => ("agent-end", None, Vec::new()),
+        };
+        let (since, last_line_at) = (since.to_string(), heard.map(|heard| heard.to_string()));
+        Self { what: what.to_owned(), method, questions, since, last_line_at }
     }
 }
 

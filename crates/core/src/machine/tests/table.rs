@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::*;
 
-fn states() -> Vec<(&'static str, SessionMachine)> {
+pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
     let wake = || Input::Wake(WakeOptions::default());
     let after = |mut machine: SessionMachine, inputs: Vec<Input>| {
         feed(&mut machine, inputs);
@@ -333,6 +333,7 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::McpServersLeftOut { .. } => "servers left out",
         Fact::LinesDropped { .. } => "lines dropped",
         Fact::AgentEnded { .. } => "agent ended",
+        Fact::ProcessesEnded { .. } => "processes ended",
         Fact::Closed {} => "closed",
     }
 }
