@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::host::meta::{PolicyMeta, PromptMeta, TurnMeta};
+use acpx_core::host::meta::{PolicyMeta, PromptMeta, TurnMeta, UnaskedMeta};
 use acpx_core::model::{
     PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, TurnError, TurnLimits,
     WakeOptions,
@@ -24,6 +24,8 @@ pub(crate) struct Asking {
     /// Our name for it.
     pub(crate) request: RequestId,
     policy: PermissionPolicy,
+    /// Whether a person can be asked.
+    interactive: bool,
     wake: WakeOptions,
     /// How long the whole may take, and how long the agent may be silent.
     limits: TurnLimits,
@@ -69,6 +71,7 @@ impl Asking {
     pub(crate) fn new(
         blocks: &Arc<str>,
         settings: &Settings,
+        policy: &PermissionPolicy,
         wake: WakeOptions,
         wait: Wait,
     ) -> Result<Self, CliError> {
@@ -76,14 +79,22 @@ impl Asking {
             .map_err(|_| acpx_core::engine::PromptProblem::NoBlocks)?;
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let limits = TurnLimits { whole: settings.timeout, silence: settings.idle_timeout };
-        Ok(Self { blocks, request, policy: settings.policy, wake, limits, wait })
+        Ok(Self { blocks, request, policy: policy.clone(), interactive: false, wake, limits, wait })
+    }
+
+    /// The same prompt of somebody who can be asked what the agent asks.
+    pub(crate) fn interactive(self, interactive: bool) -> Self {
+        Self { interactive, ..self }
     }
 
     /// The params that ask it, when so much of the time is left.
     pub(crate) fn params<'a>(&'a self, record: &'a str, left: Option<Duration>) -> PromptParams<'a> {
         let meta = PromptMeta {
             request_id: Some(self.request.to_string()),
-            policy: PolicyMeta::of(self.policy),
+            policy: PolicyMeta::of(self.policy.mode),
+            tool_policy: self.policy.tools.as_ref().map(|tools| tools.to_value()),
+            unasked: UnaskedMeta::of(self.policy.unasked),
+            interactive: Some(self.interactive),
             wishes: self.wake.into(),
             ..PromptMeta::default()
         };

@@ -8,6 +8,7 @@ mod cli;
 mod commands;
 mod config;
 mod demo_agent;
+mod desk;
 mod error;
 mod home;
 mod output;
@@ -20,6 +21,7 @@ mod settings;
 mod setup;
 mod takeover;
 mod talk;
+mod terminal;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};

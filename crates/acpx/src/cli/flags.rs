@@ -17,14 +17,16 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 36] = [
+pub(super) const FLAGS: [(&str, bool); 43] = [
     ("--agent", true),
     ("--allow-approve-all", false),
+    ("--allow-meta", false),
     ("--allow-origin", true),
     ("--allow-stdio-servers", false),
     ("--approve-all", false),
     ("--approve-reads", false),
     ("--carry-history", false),
+    ("--config-option", true),
     ("--cursor", true),
     ("--cwd", true),
     ("--deny-all", false),
@@ -41,9 +43,14 @@ pub(super) const FLAGS: [(&str, bool); 36] = [
     ("--listen", true),
     ("--local", false),
     ("--mcp-config", true),
+    ("--model", true),
     ("--name", true),
     ("--no-fallback", false),
     ("--no-wait", false),
+    ("--non-interactive-permissions", true),
+    ("--option", true),
+    ("--permission-policy", true),
+    ("--policy", true),
     ("--protocol", true),
     ("--remote", false),
     ("--session", true),

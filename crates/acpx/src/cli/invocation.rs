@@ -5,10 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acpx_core::acp::Cursor;
-use acpx_core::model::{Fallback, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
+use acpx_core::model::{Fallback, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions};
 
 use super::elsewhere::{ServeArgs, TokenVerb};
-use super::options::{Format, OutputArgs, PermissionArgs, SessionArgs};
+use super::options::{Format, OutputArgs, PermissionArgs, PolicyArgs, SessionArgs};
 use super::usage::UsageError;
 use super::verbs::{HostVerb, NamedArgs, SessionsVerb, Verb, WordArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
@@ -35,7 +35,11 @@ pub(crate) struct Options {
     /// How to write.
     pub(crate) output: OutputOptions,
     /// What the agent may do.
-    pub(crate) policy: Option<PermissionPolicy>,
+    pub(crate) mode: Option<PermissionMode>,
+    /// What becomes of a permission that nobody can be asked.
+    pub(crate) unasked: Option<Unasked>,
+    /// Rules for single tools: JSON, or the file they are in.
+    pub(crate) tool_policy: Option<String>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
     /// How long the agent may say nothing in a turn.
@@ -44,6 +48,8 @@ pub(crate) struct Options {
     pub(crate) ttl: Option<Duration>,
     /// The newest version of the protocol that the agent is asked for.
     pub(crate) protocol: Option<ProtocolVersion>,
+    /// The model that the session is to work with.
+    pub(crate) model: Option<String>,
     /// The file with the MCP servers.
     pub(crate) mcp_config: Option<PathBuf>,
 }
@@ -75,9 +81,12 @@ pub(crate) struct OutputOptions {
 #[derive(Debug)]
 pub(crate) enum Command {
     Prompt(PromptCommand),
-    Exec(PromptWords),
+    Exec(ExecCommand),
     Cancel,
+    Set(SetCommand),
     Status,
+    Pending,
+    Answer(AnswerCommand),
     Sessions(SessionsCommand),
     Acp,
     Serve(ServeCommand),
@@ -108,11 +117,40 @@ pub(crate) struct PromptCommand {
     pub(crate) wake: WakeOptions,
 }
 
+/// One prompt, with nothing kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ExecCommand {
+    /// Where it comes from.
+    pub(crate) input: PromptWords,
+    /// The options to choose before it, with their values.
+    pub(crate) options: Vec<(String, String)>,
+}
+
+/// A setting to choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SetCommand {
+    /// The option; the mode without one.
+    pub(crate) option: Option<String>,
+    /// Its value.
+    pub(crate) value: String,
+}
+
 /// Whether to stay for the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wait {
     ForAnswer,
     JustQueue,
+}
+
+/// An answer to what an agent asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AnswerCommand {
+    /// The question's id.
+    pub(crate) question: String,
+    /// Whether the agent may.
+    pub(crate) approve: bool,
+    /// Which of its options says so.
+    pub(crate) option: Option<String>,
 }
 
 /// What to do about sessions.
@@ -211,9 +249,29 @@ fn read(verb: Verb) -> (Command, Shared) {
             let prompt = PromptCommand { input: words(args.input), wait, wake };
             (Command::Prompt(prompt), session(args.session, args.name.session))
         }
-        Verb::Exec(args) => (Command::Exec(words(args.input)), session(args.session, None)),
+        Verb::Exec(args) => {
+            let exec = ExecCommand { input: words(args.input), options: args.config_option };
+            (Command::Exec(exec), session(args.session, None))
+        }
+        Verb::SetMode(args) => {
+            let set = SetCommand { option: None, value: args.mode };
+            (Command::Set(set), session(args.session, args.name.session))
+        }
+        Verb::Set(args) => {
+            let set = SetCommand { option: Some(args.key), value: args.value };
+            (Command::Set(set), session(args.session, args.name.session))
+        }
         Verb::Cancel(args) => (Command::Cancel, session(args.session, args.name.session)),
         Verb::Status(args) => (Command::Status, session(args.session, args.name.session)),
+        Verb::Pending(args) => (Command::Pending, Shared::Output(args.output)),
+        Verb::Approve(args) => {
+            let answer = AnswerCommand { question: args.question, approve: true, option: args.option };
+            (Command::Answer(answer), Shared::Output(args.output))
+        }
+        Verb::Deny(args) => {
+            let answer = AnswerCommand { question: args.question, approve: false, option: None };
+            (Command::Answer(answer), Shared::Output(args.output))
+        }
         Verb::Sessions(verb) => {
             let (command, shared) = read_sessions(verb);
             (Command::Sessions(command), shared)
@@ -252,7 +310,11 @@ fn serve(args: ServeArgs) -> (ServeCommand, SessionArgs) {
         tls: args.tls_cert.zip(args.tls_key),
         insecure_public: args.insecure_public,
         origins: args.allow_origin,
-        allowance: Allowance { approve_all: args.allow_approve_all, stdio_servers: args.allow_stdio_servers },
+        allowance: Allowance {
+            approve_all: args.allow_approve_all,
+            stdio_servers: args.allow_stdio_servers,
+            besides: args.allow_meta,
+        },
     };
     (command, args.session)
 }
@@ -299,11 +361,14 @@ impl Options {
             cwd: args.cwd,
             session,
             output: output(&args.output)?,
-            policy: policy(&args.permissions),
+            mode: mode(&args.permissions),
+            unasked: args.policy.non_interactive_permissions,
+            tool_policy: tool_policy(args.policy)?,
             timeout: args.timeout,
             idle_timeout: args.idle_timeout,
             ttl: args.ttl,
             protocol: args.protocol,
+            model: args.model,
             mcp_config: args.mcp_config,
         })
     }
@@ -317,13 +382,21 @@ fn output(args: &OutputArgs) -> Result<OutputOptions, UsageError> {
     Ok(OutputOptions { format: args.format, strict: args.json_strict, verbose: args.verbose })
 }
 
-fn policy(args: &PermissionArgs) -> Option<PermissionPolicy> {
+/// The two flags for it say the same, or one of them is a mistake.
+fn tool_policy(args: PolicyArgs) -> Result<Option<String>, UsageError> {
+    match (args.permission_policy, args.policy) {
+        (Some(one), Some(other)) if one != other => Err(UsageError::TwoPolicies),
+        (one, other) => Ok(one.or(other)),
+    }
+}
+
+fn mode(args: &PermissionArgs) -> Option<PermissionMode> {
     let modes = [
-        (args.approve_all, PermissionPolicy::ApproveAll),
-        (args.approve_reads, PermissionPolicy::ApproveReads),
-        (args.deny_all, PermissionPolicy::DenyAll),
+        (args.approve_all, PermissionMode::ApproveAll),
+        (args.approve_reads, PermissionMode::ApproveReads),
+        (args.deny_all, PermissionMode::DenyAll),
     ];
-    modes.into_iter().find_map(|(given, policy)| given.then_some(policy))
+    modes.into_iter().find_map(|(given, mode)| given.then_some(mode))
 }
 
 fn words(args: WordArgs) -> PromptWords {

@@ -7,6 +7,7 @@ use acpx_core::acp::Cursor;
 use acpx_core::model::{Seq, TurnId};
 use clap::{Args, Subcommand};
 
+use super::answering::{ApproveArgs, DenyArgs, PendingArgs};
 use super::elsewhere::{ServeArgs, TokenVerb};
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, TourArgs};
@@ -31,6 +32,8 @@ Examples:
   acpx claude 'fix the tests'          go on with it
   acpx claude -s api 'add a route'     the session named api
   acpx claude --no-wait 'and then…'    queue a prompt behind the one that runs
+  acpx pending                         what agents ask and nobody has answered
+  acpx claude set-mode plan            have it plan first; it stays so, whatever becomes of the agent
   acpx claude acp                      be claude for an editor, with sessions that last
   acpx claude serve                    the same for programs that reach us over HTTP
   acpx exec 'what is this?'            one prompt to the default agent, nothing kept
@@ -44,35 +47,91 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them.
-const UNUSED: [(&[&str], &[&str]); 13] = [
-    (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "idle_timeout", "mcp_config"]),
-    (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "idle_timeout", "mcp_config"]),
+const UNUSED: [(&[&str], &[&str]); 15] = [
+    (
+        &["serve"],
+        &["approve_all", "approve_reads", "deny_all", "idle_timeout", "timeout", "model", "mcp_config"],
+    ),
+    (
+        &["acp"],
+        &["approve_all", "approve_reads", "deny_all", "idle_timeout", "timeout", "model", "mcp_config"],
+    ),
     (&["exec"], &["ttl"]),
     (
         &["cancel"],
-        &["approve_all", "approve_reads", "deny_all", "idle_timeout", "ttl", "protocol", "mcp_config"],
+        &[
+            "approve_all",
+            "approve_reads",
+            "deny_all",
+            "idle_timeout",
+            "ttl",
+            "protocol",
+            "model",
+            "mcp_config",
+        ],
     ),
+    (&["set-mode"], &["approve_all", "approve_reads", "deny_all", "idle_timeout", "model", "mcp_config"]),
+    (&["set"], &["approve_all", "approve_reads", "deny_all", "idle_timeout", "model", "mcp_config"]),
     (&["status"], READING),
     (&["sessions", "new"], &["approve_all", "approve_reads", "deny_all", "idle_timeout"]),
     (&["sessions", "ensure"], &["approve_all", "approve_reads", "deny_all", "idle_timeout"]),
     (
         &["sessions", "list"],
-        &["approve_all", "approve_reads", "deny_all", "idle_timeout", "ttl", "protocol", "mcp_config"],
+        &[
+            "approve_all",
+            "approve_reads",
+            "deny_all",
+            "idle_timeout",
+            "ttl",
+            "protocol",
+            "model",
+            "mcp_config",
+        ],
     ),
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
     (
         &["sessions", "watch"],
-        &["approve_all", "approve_reads", "deny_all", "idle_timeout", "ttl", "protocol", "mcp_config"],
+        &[
+            "approve_all",
+            "approve_reads",
+            "deny_all",
+            "idle_timeout",
+            "ttl",
+            "protocol",
+            "model",
+            "mcp_config",
+        ],
     ),
     (
         &["sessions", "close"],
-        &["approve_all", "approve_reads", "deny_all", "idle_timeout", "ttl", "protocol", "mcp_config"],
+        &[
+            "approve_all",
+            "approve_reads",
+            "deny_all",
+            "idle_timeout",
+            "ttl",
+            "protocol",
+            "model",
+            "mcp_config",
+        ],
     ),
 ];
-const READING: &[&str] =
-    &["approve_all", "approve_reads", "deny_all", "timeout", "idle_timeout", "ttl", "protocol", "mcp_config"];
+const READING: &[&str] = &[
+    "approve_all",
+    "approve_reads",
+    "deny_all",
+    "idle_timeout",
+    "timeout",
+    "ttl",
+    "protocol",
+    "model",
+    "mcp_config",
+];
+
+/// What says more of permissions than their modes do.
+const BESIDE_MODES: [&str; 2] = ["non_interactive_permissions", "permission_policy"];
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
@@ -87,11 +146,16 @@ Without a command the sessions are listed, with those of AGENT alone if one is n
 /// What puts a verb's arguments and texts into its command. Those below it are all put in, or that of the path alone.
 type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
 
-const VERBS: [(&str, Build); 12] = [
+const VERBS: [(&str, Build); 17] = [
     ("prompt", |command, _| PromptArgs::augment_args(command)),
     ("exec", |command, _| ExecArgs::augment_args(command)),
     ("cancel", |command, _| CancelArgs::augment_args(command)),
+    ("set-mode", |command, _| SetModeArgs::augment_args(command)),
+    ("set", |command, _| SetArgs::augment_args(command)),
     ("status", |command, _| StatusArgs::augment_args(command)),
+    ("pending", |command, _| PendingArgs::augment_args(command)),
+    ("approve", |command, _| ApproveArgs::augment_args(command)),
+    ("deny", |command, _| DenyArgs::augment_args(command)),
     ("sessions", sessions),
     ("acp", |command, _| AcpArgs::augment_args(command)),
     ("serve", |command, _| ServeArgs::augment_args(command)),
@@ -148,7 +212,12 @@ fn with_verbs(command: clap::Command, verbs: &[(&'static str, Build)], path: &[&
 fn without(command: clap::Command, path: &[&str], flags: &[&'static str]) -> clap::Command {
     match path.split_first() {
         Some((verb, below)) => command.mut_subcommand(verb, |verb| without(verb, below, flags)),
-        None => flags.iter().fold(command, |command, flag| command.mut_arg(flag, |flag| flag.hide(true))),
+        None => {
+            // Where no mode of permissions is of use, nothing is that stands beside it.
+            let beside = if flags.contains(&"approve_all") { &BESIDE_MODES[..] } else { &[] };
+            let unused = flags.iter().chain(beside);
+            unused.fold(command, |command, flag| command.mut_arg(flag, |flag| flag.hide(true)))
+        }
     }
 }
 
@@ -176,7 +245,12 @@ pub(super) enum Verb {
     Prompt(PromptArgs),
     Exec(ExecArgs),
     Cancel(CancelArgs),
+    SetMode(SetModeArgs),
+    Set(SetArgs),
     Status(StatusArgs),
+    Pending(PendingArgs),
+    Approve(ApproveArgs),
+    Deny(DenyArgs),
     #[command(subcommand)]
     Sessions(SessionsVerb),
     Acp(AcpArgs),
@@ -236,6 +310,9 @@ Behind -- everything is text.")]
 pub(super) struct ExecArgs {
     #[command(flatten)]
     pub(super) input: WordArgs,
+    /// Choose an option of the agent before the prompt; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub(super) config_option: Vec<(String, String)>,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }
@@ -248,6 +325,48 @@ pub(super) struct CancelArgs {
     pub(super) name: SessionNameArgs,
     #[command(flatten)]
     pub(super) session: SessionArgs,
+}
+
+/// Put a session into a mode of its agent; it stays with the session
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] set-mode [FLAGS] MODE")]
+pub(super) struct SetModeArgs {
+    /// The mode, by its id
+    #[arg(value_name = "MODE")]
+    pub(super) mode: String,
+    #[command(flatten)]
+    pub(super) name: SessionNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Choose an option of a session, such as its model; it stays with the session
+#[derive(Debug, Args)]
+#[command(after_help = "\
+KEY is an option's id, or what it is about: model, mode, thought_level. An option that is on or off is true or
+false. What a session offers stands in the error for what it does not.")]
+#[command(override_usage = "acpx [AGENT] set [FLAGS] KEY VALUE")]
+pub(super) struct SetArgs {
+    /// The option
+    #[arg(value_name = "KEY")]
+    pub(super) key: String,
+    /// What it is to be
+    #[arg(value_name = "VALUE")]
+    pub(super) value: String,
+    #[command(flatten)]
+    pub(super) name: SessionNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Reads an option with its value.
+fn key_and_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    if key.trim().is_empty() {
+        Err("expected KEY=VALUE".to_owned())
+    } else {
+        Ok((key.to_owned(), value.to_owned()))
+    }
 }
 
 /// Show how a session stands: its ids, its agent, the turn that runs and those that wait

@@ -11,6 +11,7 @@ use serde_json::json;
 use tokio::time::timeout;
 
 use super::kept::{Kept, Which, agent_lives};
+use super::pending;
 use crate::error::{CliError, Exit};
 use crate::output::{CLIENT, Console, HOST, Snapshot, no_session, status};
 use crate::reach::{Reach, block_on};
@@ -37,6 +38,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             Some(first) => Some(waiting_for(CLIENT, first.queued_at)),
             None => None,
         };
+        let questions = if host_lives { pending::of_record(&reach, &record).await } else { Vec::new() };
         let snapshot = Snapshot {
             waiting: waiting.as_ref(),
             open_turns: &open_turns,
@@ -44,6 +46,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             agent_lives: agent_lives(&record),
             host_lives,
             now: now(),
+            questions: &questions,
             record: &record,
         };
         Ok(status(&snapshot, &mut console)?)

@@ -3,17 +3,21 @@
 //! The words are npm acpx's and mean the same: `running` to people and `alive` to programs is that the process is
 //! there; `idle` that there is none and the next prompt starts one; `dead` that the last one ended as it should not.
 
+mod settings;
+
 use std::io::{self, Write};
 use std::time::Duration;
 
+use acpx_core::host::QuestionMeta;
 use acpx_core::host::meta::WaitingMeta;
 use acpx_core::model::{
     AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, Timestamp, Turn, TurnState,
 };
 use serde::Serialize;
 
+use self::settings::SettingsObject;
 use super::record::{command, name};
-use super::{Console, json_line};
+use super::{Console, json_line, pending};
 use crate::cli::Format;
 
 /// A session and what is known of it at this moment.
@@ -31,6 +35,8 @@ pub(crate) struct Snapshot<'a> {
     /// What it waits for, if that is known.
     pub(crate) waiting: Option<&'a WaitingMeta>,
     pub(crate) now: Timestamp,
+    /// What its agent asks and nobody has answered.
+    pub(crate) questions: &'a [QuestionMeta],
 }
 
 /// How a session stands, in one word: whether it has an agent, and if not, how the last one left.
@@ -152,7 +158,7 @@ pub(crate) fn no_session(agent: &AgentSpec, console: &mut Console<'_>) -> io::Re
         }
         Format::Text => {
             writeln!(console.out, "session: -\nagent: {}\npid: -\nstatus: {STATUS}", command(agent))?;
-            writeln!(console.out, "uptime: -\nlastPromptTime: -")
+            writeln!(console.out, "model: -\nmode: -\nuptime: -\nlastPromptTime: -")
         }
     }?;
     console.flush()
@@ -187,6 +193,8 @@ struct StatusObject<'a> {
     cwd: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
+    #[serde(flatten)]
+    settings: SettingsObject<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     uptime: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -206,6 +214,8 @@ struct StatusObject<'a> {
     last_exit: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_exit_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    questions: &'a [QuestionMeta],
 }
 
 #[derive(Serialize)]
@@ -234,6 +244,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         name: name(record).map(SessionName::as_str),
         cwd: record.cwd.as_str(),
         pid: snapshot.pid(),
+        settings: SettingsObject::of(&record.settings),
         uptime: snapshot.uptime(),
         last_prompt_time: snapshot.last_prompt,
         turn,
@@ -242,6 +253,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         waiting_for: snapshot.waiting,
         last_exit: exit.map(|exit| exit.how.words()),
         last_exit_at: exit.map(|exit| exit.at),
+        questions: snapshot.questions,
     }
 }
 
@@ -257,10 +269,14 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "agent: {}", command(&record.agent))?;
     writeln!(out, "pid: {}", snapshot.pid().map_or_else(dash, |pid| pid.to_string()))?;
     writeln!(out, "status: {}", snapshot.standing().word())?;
+    settings::text(&record.settings, out)?;
     writeln!(out, "uptime: {}", snapshot.uptime().unwrap_or_else(dash))?;
     writeln!(out, "lastPromptTime: {}", snapshot.last_prompt.map_or_else(dash, |at| at.to_string()))?;
     if let Some((turn, since)) = snapshot.running() {
         writeln!(out, "turn: {} ({}) since {since}", turn.id, turn.request)?;
+    }
+    for question in snapshot.questions {
+        writeln!(out, "question: {} {}", question.question_id, pending::subject(question))?;
     }
     if let Some(first) = snapshot.queued().next() {
         writeln!(out, "queued: {}, waiting since {}", snapshot.queued().count(), first.queued_at)?;

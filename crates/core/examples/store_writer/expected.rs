@@ -3,7 +3,7 @@
 
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Direction, Event, EventKind, Lifecycle, Lineage, LineageIndex,
-    PermissionCount, PermissionPolicy, Record, RecordId, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
+    PermissionCount, PermissionMode, Record, RecordId, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
     TurnLimits, TurnOutcome, TurnState, WakeOptions,
 };
 
@@ -29,6 +29,7 @@ pub(crate) fn record(number: usize) -> Record {
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(session, None, at(0)),
         agent_run: None,
+        settings: acpx_core::model::RecordSettings::default(),
         created_at: at(0),
         updated_at: at(0),
         last_seq: None,
@@ -66,7 +67,7 @@ pub(crate) fn running_turn(seq: u64) -> Turn {
         id,
         request: RequestId::new(format!("q{id}")).expect("not empty"),
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {id}\"}}]").into(),
-        policy: PermissionPolicy::ApproveReads,
+        policy: PermissionMode::ApproveReads.into(),
         wishes: WakeOptions::default(),
         limits: TurnLimits::default(),
         queued_at: at(0),

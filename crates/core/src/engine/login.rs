@@ -17,7 +17,7 @@ use super::advice::{Advisor, Asked, Consultations};
 use super::agent::{self, FailedStart, LiveAgent};
 use super::perform::elicited;
 use super::place::Place;
-use super::{Engine, NewSession, Question, QuestionKind, SessionError};
+use super::{Engine, NewSession, Question, SessionError};
 
 /// How long a user may take to log in, with a browser perhaps.
 const PATIENCE: Duration = Duration::from_mins(10);
@@ -85,10 +85,11 @@ async fn ask(
             said = connection.recv(Known::default()) => match said?.meaning {
                 Meaning::Answer(Answer::Login(answer)) => return Some(answer),
                 Meaning::Elicitation(ask, params) => {
-                    let (kind, version) = (QuestionKind::Elicitation, connection.version());
+                    let version = connection.version();
                     // It is about no session, and nothing of it is kept.
                     let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
-                    questions.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
+                    let asked = Asked { params, version, seq, lineage, wanted: None };
+                    questions.put(ask, asked, advisor);
                     continue;
                 }
                 // Nobody is at work here who could be permitted anything.
@@ -98,7 +99,11 @@ async fn ask(
                     questions.withdraw(&ask);
                     connection.elicited(&ask, &Permit::Cancelled)
                 }
-                Meaning::Update(_) | Meaning::State(_) | Meaning::Answer(_) | Meaning::Nothing => continue,
+                Meaning::Update(_)
+                | Meaning::State(_)
+                | Meaning::Answer(_)
+                | Meaning::Inquired(..)
+                | Meaning::Nothing => continue,
             },
             (ask, advice) = questions.next() => connection.elicited(&ask, &elicited(advice)),
         };

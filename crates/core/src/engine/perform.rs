@@ -6,35 +6,35 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::client::{
-    Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace, is_elicitation_answer,
+    Answer, Escalation, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace,
+    is_elicitation_answer,
 };
 use crate::machine::{
     AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
 };
 use crate::model::{
-    AgentError, Decision, Direction, EventKind, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId,
-    Scope, Seq, Timestamp, Turn, TurnId, title_of,
+    AgentError, Direction, EventKind, Fact, ProtocolVersion, Reading, RequestId, Scope, Seq, Timestamp, Turn,
+    TurnId, title_of,
 };
 
 use crate::store::StoreError;
 
-use super::advice::{Advice, Advisor, Asked, QuestionKind};
-use super::agent::{self, Farewell, Leftover};
+use super::advice::{Advice, Advisor, Asked, Wanted};
+use super::agent;
 use super::history;
 use super::session::{End, TurnEnd};
 use super::task::{Ask, SessionTask};
 use super::waiters::tell;
 
 /// How much may be exchanged before there is a record to keep it in.
-const UNBORN_BYTES: usize = 64 << 20;
+pub(super) const UNBORN_BYTES: usize = 64 << 20;
 
 /// What is done once its cause is kept.
 pub(super) enum Outward {
     Start,
     End,
     Send(Outgoing),
-    /// With the last event that was kept: the question is none after it.
-    Consult(Option<TurnId>, AskId, Seq),
+    Consult(Consulting),
     /// The session is in the agent's list.
     Found(Box<ListedSession>),
     Awake(Result<Awakening, Asleep>),
@@ -47,6 +47,17 @@ pub(super) enum Outward {
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Joined(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
     Closed,
+}
+
+/// A question to be put.
+pub(super) struct Consulting {
+    turn: Option<TurnId>,
+    ask: AskId,
+    at: Timestamp,
+    /// The last event that was kept: the question is none after it.
+    seq: Seq,
+    /// Whether it stays open while nobody can be asked.
+    waits: bool,
 }
 
 impl SessionTask {
@@ -64,7 +75,9 @@ impl SessionTask {
                 match &mut effect {
                     Effect::Fact(fact) => {
                         self.waiters.name_asker(fact);
-                        if matches!(fact, Fact::TurnEnded { .. }) {
+                        // One that only waited has had nothing to do with what was dropped.
+                        if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
+                        {
                             self.keep_dropped_lines(now);
                         }
                         self.knowledge.take(self.keeper.last().next(), fact);
@@ -100,7 +113,10 @@ impl SessionTask {
             Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
             Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
-            Effect::Consult(ask) => self.outward.push(Outward::Consult(turn, ask, self.keeper.last())),
+            Effect::Consult(ask) => {
+                let (seq, waits) = (self.keeper.last(), self.machine.waits_for_answers());
+                self.outward.push(Outward::Consult(Consulting { turn, ask, at: now, seq, waits }));
+            }
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
@@ -136,6 +152,7 @@ impl SessionTask {
             | Effect::SaveTurn(_)
             | Effect::SaveLineage(_)
             | Effect::SaveTitle(_)
+            | Effect::SaveSettings(_)
             | Effect::SaveLifecycle(_) => {}
         }
     }
@@ -157,6 +174,7 @@ impl SessionTask {
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
         let prompted = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { None };
         let passed = if let Call::Pass(pass) = &call { Some(pass.id) } else { None };
+        let is_setting = matches!(call, Call::Set(_));
         if prompted.is_some() {
             self.received = 0;
         }
@@ -172,6 +190,7 @@ impl SessionTask {
             }
             Some(Err(error)) => self.inputs.push_back(match passed {
                 Some(pass) => Input::PassAnswered { pass, answer: Err(error) },
+                None if is_setting => Input::SettingAnswered(Err(error)),
                 None => Input::SetupImpossible(error),
             }),
             // The machine asks only for what was advertised, and only while an agent runs.
@@ -213,15 +232,10 @@ impl SessionTask {
                 let carried = history.map(|history| history::with_history(&prompt, &history));
                 Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), besides.as_ref()))
             }
-            Call::Pass(Pass { id, method, params, .. }) => Some(
-                connection
-                    .passing(&method)
-                    .ok_or_else(|| AgentError::NotOffered {
-                        agent: self.place.agent.label().to_owned(),
-                        method: method.into_string(),
-                    })
-                    .and_then(|passing| passing.request(id, session, &params)),
-            ),
+            Call::Set(setting) => Some(connection.set(&setting, session)),
+            Call::Pass(Pass { id, method, params, .. }) => {
+                Some(connection.passing(&method).and_then(|passing| passing.request(id, session, &params)))
+            }
             Call::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
             Call::Cancel => Some(Ok(connection.cancel(session))),
             Call::Close => Some(Ok(connection.close()?.request(session))),
@@ -239,7 +253,13 @@ impl SessionTask {
         self.consultations.withdraw(ask);
         let Some(agent) = &self.agent else { return };
         let answer = match self.asks.remove(ask) {
-            Some(Ask::Permission(request)) => agent.connection.permit(ask, &request, permit),
+            Some(Ask::Permission(request)) => match (permit, self.identity()) {
+                (Permit::Escalated(rule), Some(identity)) => {
+                    let escalation = Escalation { rule, identity, at: now };
+                    agent.connection.escalate(ask, &request, &escalation)
+                }
+                _ => agent.connection.permit(ask, &request, permit),
+            },
             Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
             Some(Ask::Refused(_)) | None => return,
         };
@@ -258,6 +278,9 @@ impl SessionTask {
         let FromAgent { meaning, line, size } = said;
         self.limits.spoken();
         self.glance.heard(self.now());
+        if let Meaning::Inquired(id, answer) = meaning {
+            return self.take_inquired(&id, answer);
+        }
         self.received += size as u64;
         let unborn = !self.keeper.has_record() && self.keeper.waiting_bytes() > UNBORN_BYTES;
         if self.received > self.shared.settings.turn_bytes || unborn {
@@ -268,6 +291,7 @@ impl SessionTask {
                 if self.machine.is_adopting() {
                     self.note_first_words(&update);
                 }
+                self.note_offers();
                 return self.step(Input::Update { update, body: line.body });
             }
             Meaning::State(state) => {
@@ -278,11 +302,12 @@ impl SessionTask {
         }
         let (now, turn) = (self.now(), self.machine.current_turn());
         self.keeper.keep_line(now, turn, line);
+        self.note_offers();
         match meaning {
             Meaning::Permission(ask, request) => {
-                let kind = request.kind;
+                let (tool, has_options) = (request.tool.clone(), request.has_any_option());
                 self.asks.insert(ask.clone(), Ask::Permission(request));
-                self.step(Input::Permission { ask, kind });
+                self.step(Input::Permission { ask, tool, has_options });
             }
             Meaning::Elicitation(ask, params) => {
                 self.asks.insert(ask.clone(), Ask::Elicitation(params));
@@ -294,7 +319,7 @@ impl SessionTask {
                 self.step(Input::Request { ask });
             }
             Meaning::Answer(answer) => self.take_answer(answer),
-            Meaning::Update(_) | Meaning::State(_) | Meaning::Nothing => {}
+            Meaning::Update(_) | Meaning::State(_) | Meaning::Inquired(..) | Meaning::Nothing => {}
         }
     }
 
@@ -336,7 +361,10 @@ impl SessionTask {
                     let line = Line { direction: Direction::Ours, kind: EventKind::Update, body };
                     self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
                 }
-                self.step(Input::PassAnswered { pass, answer });
+                self.step(match pass {
+                    PassId::OURS => Input::SettingAnswered(answer.map(drop)),
+                    pass => Input::PassAnswered { pass, answer },
+                });
             }
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),
@@ -346,26 +374,12 @@ impl SessionTask {
         }
     }
 
-    fn stop_flood(&mut self) {
-        let Some(agent) = self.agent.take() else { return };
-        agent.connection.peer().abort();
-        let limit =
-            if self.keeper.has_record() { self.shared.settings.turn_bytes } else { UNBORN_BYTES as u64 };
-        let during = match self.machine.current_turn() {
-            Some(turn) => format!("in turn {turn}"),
-            None => "outside any turn".to_owned(),
-        };
-        let error = AgentError::Flooded { agent: self.place.agent.label().to_owned(), limit, during };
-        let leftover = Leftover::of(agent, self.shared.settings.process);
-        self.lose_agent(leftover, error);
-    }
-
     pub(super) async fn act(&mut self, outward: Outward) -> Result<(), StoreError> {
         match outward {
             Outward::Start => self.start_agent(),
             Outward::End => self.end_agent(),
             Outward::Send(outgoing) => self.send_now(outgoing).await,
-            Outward::Consult(turn, ask, seq) => self.consult(turn, ask, seq),
+            Outward::Consult(consulting) => self.consult(consulting),
             Outward::Found(row) => self.take_found(*row).await,
             Outward::Awake(news) => {
                 self.waiters.tell_awake(&news);
@@ -410,16 +424,21 @@ impl SessionTask {
         Ok(())
     }
 
-    fn consult(&mut self, turn: Option<TurnId>, ask: AskId, seq: Seq) {
+    fn consult(&mut self, consulting: Consulting) {
+        let Consulting { turn, ask, at, seq, waits } = consulting;
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
-        let (kind, params) = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => (QuestionKind::Permission, request.params().clone()),
-            Some(Ask::Elicitation(params)) => (QuestionKind::Elicitation, params.clone()),
+        let (params, wanted) = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) => {
+                let wanted = Wanted { tool: request.tool.clone(), since: at, waits };
+                (request.params().clone(), Some(wanted))
+            }
+            Some(Ask::Elicitation(params)) => (params.clone(), None),
             Some(Ask::Refused(_)) | None => return,
         };
         let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
         let lineage = self.keeper.lineage();
-        self.consultations.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
+        let asked = Asked { params, version, seq, lineage, wanted };
+        self.consultations.put(ask, asked, advisor);
     }
 
     /// Takes what a client has said, or that nobody has.
@@ -432,12 +451,10 @@ impl SessionTask {
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),
             Some(Advice::Say(result)) => request.said(&result),
+            Some(Advice::Approve) => Permit::Approve,
             Some(Advice::Reject) => Permit::Reject,
             Some(Advice::Cancel) => Permit::Cancelled,
-            None => match PermissionPolicy::UNASKED.decide(request.kind) {
-                Decision::Approve => Permit::Approve,
-                Decision::Reject | Decision::Ask => Permit::Reject,
-            },
+            None => return self.step(Input::Unanswered { ask }),
         };
         self.step(Input::Advised { ask, permit });
     }
@@ -467,22 +484,6 @@ impl SessionTask {
             Some(Box::pin(async move { agent::start(place, shared, record.as_str(), predecessor).await }));
     }
 
-    fn end_agent(&mut self) {
-        let (strays, grace) =
-            (self.shared.strays(self.keeper.record().as_str()), self.shared.settings.process);
-        let going = match (self.agent.take(), self.coming.take()) {
-            (Some(agent), _) => tokio::spawn(agent.end(grace)),
-            // Dropping the start kills what it had started, but for what has left the agent's group.
-            (None, coming) => tokio::spawn(async move {
-                drop(coming);
-                let (ended, strays) = agent::end_strays(strays, grace).await;
-                Farewell { ended, strays, ..Farewell::default() }
-            }),
-        };
-        self.going = Some(going);
-        self.forget_agent();
-    }
-
     /// An agent that does not read what it is sent is as good as gone.
     async fn send_now(&mut self, outgoing: Outgoing) {
         let Some(agent) = &self.agent else { return };
@@ -503,6 +504,8 @@ pub(super) fn elicited(advice: Option<Advice>) -> Permit {
     match advice {
         Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
         Some(Advice::Cancel) => Permit::Cancelled,
-        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Reject) | None => Permit::Declined,
+        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Approve | Advice::Reject) | None => {
+            Permit::Declined
+        }
     }
 }

@@ -13,19 +13,17 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
+use crate::acp::client::{Answer, FromAgent, Known, Line, Offered, PermissionRequest};
 use crate::machine::{
     AskId, Asleep, Awakening, Deadline, Input, Pass, PassId, Refusal, SessionMachine, Unpassed,
 };
-use crate::model::{
-    AgentEnd, AgentError, AgentExit, AgentRun, EndedProcess, Fact, McpServer, RequestId, Scope, Turn, TurnId,
-};
+use crate::model::{AgentError, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
 use crate::store::{SessionWriter, StoreError};
-use crate::tools::{Ended, SweptProcess};
-use crate::wire::RpcError;
+use crate::wire::{RpcError, RpcId};
 
 use super::advice::{Advice, Advisor, Consultations};
-use super::agent::{self, FailedStart, Farewell, Leftover, LiveAgent, LiveId};
+use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
+use super::inquiry::{Inquiry, Unanswered};
 use super::keeper::{Heir, Keeper};
 use super::knowledge::Knowledge;
 use super::limits::Limits;
@@ -56,6 +54,8 @@ pub(super) enum Command {
     Pass(Box<RestoreSession>, Pass, oneshot::Sender<Result<Arc<str>, Unpassed>>),
     /// Nobody waits for its answer any more.
     Withdraw(PassId),
+    /// What the agent has beside this session, if it is there.
+    Inquire(Inquiry, oneshot::Sender<Result<Answer, Unanswered>>),
     Cancel(Option<TurnId>),
     /// With a record that is to have the scope from then on.
     Close(Option<Heir>, oneshot::Sender<()>),
@@ -111,7 +111,7 @@ pub(super) struct SessionTask {
     pub(super) agent: Option<LiveAgent>,
     pub(super) coming: Option<Coming>,
     /// The agent's process, until its end is kept.
-    run: Option<AgentRun>,
+    pub(super) run: Option<AgentRun>,
     /// An agent that was asked to go.
     pub(super) going: Option<JoinHandle<Farewell>>,
     pub(super) leftover: Option<Leftover>,
@@ -127,6 +127,8 @@ pub(super) struct SessionTask {
     pub(super) asks: HashMap<AskId, Ask>,
     pub(super) consultations: Consultations,
     pub(super) waiters: Waiters,
+    /// Those who have asked the agent what it has beside this session.
+    pub(super) inquirers: HashMap<RpcId, oneshot::Sender<Result<Answer, Unanswered>>>,
     pub(super) metas: Metas,
     /// What those whose prompts are open would start the agent with.
     pub(super) given: HashMap<RequestId, RestoreSession>,
@@ -144,6 +146,8 @@ pub(super) struct SessionTask {
     /// What the user said first in a session that is being adopted, and whether that is all of it.
     pub(super) first_words: String,
     pub(super) first_words_end: bool,
+    /// What the machine was last told that the agent offers.
+    pub(super) offered: Arc<Offered>,
     /// How many pages of the agent's list were looked through.
     pub(super) pages: usize,
     /// Bytes the agent has sent since the last turn began or ended.
@@ -184,6 +188,7 @@ impl SessionTask {
             asks: HashMap::new(),
             consultations: Consultations::default(),
             waiters: Waiters::default(),
+            inquirers: HashMap::new(),
             metas: Metas::default(),
             given: HashMap::new(),
             outward: Vec::new(),
@@ -195,6 +200,7 @@ impl SessionTask {
             knowledge: Knowledge::default(),
             first_words: String::new(),
             first_words_end: false,
+            offered: Arc::default(),
             pages: 0,
             received: 0,
             over: false,
@@ -275,15 +281,7 @@ impl SessionTask {
                 }
                 self.step(Input::StartFailed(error));
             }
-            Happening::Ended(Farewell { lines, ended, strays }) => {
-                self.keep_lines(lines);
-                self.keep_strays(strays);
-                let fault = self.fault.take().filter(|_| ended == Ended::Gone);
-                self.keep_run_end(
-                    fault.map_or_else(|| ended.into(), |how| AgentEnd::Otherwise(how.to_owned())),
-                );
-                self.step(Input::AgentEnded);
-            }
+            Happening::Ended(farewell) => self.take_ended(farewell),
             Happening::Cleared(farewell) => self.take_cleared(farewell),
             Happening::Said(Some(said)) => self.take_said(said),
             Happening::Said(None) => self.take_end().await,
@@ -334,6 +332,7 @@ impl SessionTask {
                 self.waiters.passes.remove(&pass);
                 self.step(Input::PassWithdrawn(pass));
             }
+            Command::Inquire(inquiry, reply) => self.inquire(&inquiry, reply),
             Command::Cancel(turn) => self.step(Input::Cancel(turn)),
             Command::Close(heir, reply) => {
                 if let Some(heir) = heir {
@@ -399,13 +398,14 @@ impl SessionTask {
         self.glance.begin();
         self.received = 0;
         self.dropped_before = 0;
+        self.offered = Arc::default();
         self.keep_lines(lines);
         let (exchanges, spoken_at) = self.read_history().await?;
         self.step(Input::AgentReady { advertised, exchanges, spoken_at });
         Ok(())
     }
 
-    fn keep_lines(&mut self, lines: Vec<Line>) {
+    pub(super) fn keep_lines(&mut self, lines: Vec<Line>) {
         let now = self.now();
         for line in lines {
             self.keeper.keep_line(now, None, line);
@@ -432,50 +432,6 @@ impl SessionTask {
         self.lose_agent(leftover, error);
     }
 
-    /// The agent has gone by itself, and what it left is being ended.
-    pub(super) fn lose_agent(&mut self, leftover: Leftover, error: AgentError) {
-        self.forget_agent();
-        let run = self.keep_run_end(AgentEnd::Otherwise(error.to_string()));
-        self.leftover = Some(Leftover { run, ..leftover });
-        self.step(Input::AgentGone(error));
-    }
-
-    /// Keeps how the agent's process ended, if one ran; the run as it is kept.
-    fn keep_run_end(&mut self, how: AgentEnd) -> Option<AgentRun> {
-        let ended = Some(AgentExit { at: self.now(), how });
-        let run = AgentRun { ended, ..self.run.take()? };
-        self.keeper.keep_run(run.clone());
-        Some(run)
-    }
-
-    /// Names what was ended beyond an agent's own group.
-    fn keep_strays(&mut self, strays: Vec<SweptProcess>) {
-        if !strays.is_empty() {
-            let named =
-                |process: SweptProcess| EndedProcess { name: process.name, pid: process.identity.pid };
-            let processes = strays.into_iter().map(named).collect();
-            self.keeper.keep_fact(self.now(), &Fact::ProcessesEnded { processes });
-        }
-    }
-
-    /// Keeps that something of the last agent would not go, unless another agent has come since.
-    fn take_cleared(&mut self, farewell: Farewell) {
-        let Farewell { ended, strays, .. } = farewell;
-        self.keep_strays(strays);
-        let amended = self.leftover.take().and_then(|leftover| leftover.amended(ended));
-        if let Some(run) = amended.filter(|_| self.run.is_none()) {
-            self.keeper.keep_run(run);
-        }
-    }
-
-    /// Waits until what an agent has left that went by itself is gone, or would not go.
-    pub(super) async fn clear_leftover(&mut self) {
-        if let Some(leftover) = &mut self.leftover {
-            let farewell = (&mut leftover.task).await.unwrap_or_default();
-            self.take_cleared(farewell);
-        }
-    }
-
     /// Commits what was gathered, then acts on it, until nothing is left to do. The status is told first:
     /// whoever is told that something happened finds the session as it left it.
     async fn settle(&mut self) -> Result<(), StoreError> {
@@ -500,6 +456,7 @@ impl SessionTask {
 
     pub(super) fn forget_agent(&mut self) {
         self.asks.clear();
+        self.inquirers.clear();
         self.consultations.forget();
         self.live_id = None;
         self.deadline = None;
@@ -514,31 +471,6 @@ impl SessionTask {
         if self.machine.is_live() && self.machine.is_idle() {
             self.arm(Deadline::Idle);
         }
-    }
-
-    /// Leaves nothing behind, or tells what is left. It does not take longer than processes are given.
-    async fn leave(mut self) {
-        self.commands.close();
-        self.keeper.close();
-        let grace = self.shared.settings.process;
-        if self.coming.take().is_some() {
-            let (_, strays) =
-                agent::end_strays(self.shared.strays(self.keeper.record().as_str()), grace).await;
-            self.keep_strays(strays);
-        }
-        if let Some(agent) = self.agent.take() {
-            let Farewell { ended, strays, .. } = agent.end(grace).await;
-            self.keep_strays(strays);
-            self.keep_run_end(ended.into());
-        }
-        if let Some(going) = self.going.take() {
-            let Farewell { ended, strays, .. } = going.await.unwrap_or_default();
-            self.keep_strays(strays);
-            self.keep_run_end(ended.into());
-        }
-        self.clear_leftover().await;
-        // A store that failed has failed this session already; whoever asks next is told.
-        drop(self.keeper.commit().await);
     }
 }
 

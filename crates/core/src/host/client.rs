@@ -8,12 +8,13 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tokio::net::UnixStream;
 
 use crate::model::{Seq, TurnId};
+use crate::wire::splice::{Step, locate};
 use crate::wire::{self, Inbound, Incoming, Message, Peer, RpcId, WireError};
 
 use super::fault::Refusal;
+use super::local_socket::LocalSocket;
 use super::meta::PROTOCOL;
 use super::serve::{limits, serve_connection};
 use super::watched::{self, WatchedEvent};
@@ -56,6 +57,11 @@ pub enum FromHost {
         /// The params of a `session/request_permission`.
         params: Box<str>,
     },
+    /// A question of the agent has been taken back: it was answered elsewhere, or nobody wants the answer any more.
+    Withdrawn {
+        /// Its id.
+        id: RpcId,
+    },
     /// Anything else.
     Other,
 }
@@ -63,9 +69,8 @@ pub enum FromHost {
 impl HostClient {
     /// Begins a conversation with whoever listens at the other end. `None` if it goes away before it has
     /// answered: then nothing has happened.
-    pub(super) async fn start(stream: UnixStream) -> Result<Option<Self>, HostError> {
-        let (source, target) = stream.into_split();
-        let (peer, incoming) = wire::connect(source, target, limits());
+    pub(super) async fn start(socket: LocalSocket) -> Result<Option<Self>, HostError> {
+        let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
         Self::initialized(peer, incoming).await
     }
 
@@ -79,7 +84,8 @@ impl HostClient {
     async fn initialized(peer: Peer, incoming: Incoming) -> Result<Option<Self>, HostError> {
         let mut client = Self { peer, incoming };
         let meta = json!({ "acpx": { "protocol": PROTOCOL } });
-        let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "_meta": meta });
+        let capabilities = json!({ "session": { "configOptions": { "boolean": {} } } });
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "_meta": meta });
         match client.call::<serde_json::Value>("initialize", &params).await {
             Ok(_) => Ok(Some(client)),
             Err(HostError::Lost) => Ok(None),
@@ -181,6 +187,9 @@ fn notification(message: &Message) -> FromHost {
         Some(watched::EVENT) => WatchedEvent::read(params).map(FromHost::Event),
         Some(watched::ENDED) => watched::read_ended(params),
         Some(turns::ACCEPTED) => turns::read_accepted(params),
+        Some("$/cancel_request") => locate(params, &[Step::Key("requestId")])
+            .and_then(|id| RpcId::from_raw(&params[id]))
+            .map(|id| FromHost::Withdrawn { id }),
         _ => None,
     };
     read.unwrap_or(FromHost::Other)

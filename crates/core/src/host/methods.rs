@@ -12,6 +12,7 @@ use super::attachment::{Gated, How};
 use super::connection::{Connection, problem};
 use super::fault;
 use super::meta::{IdsMeta, PROTOCOL, WaitingAnswer, WaitingMeta};
+use super::pending::PendingParams;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -46,6 +47,11 @@ impl Connection {
             "_acpx/cancel" => self.cancel(read(&call)?).await,
             "_acpx/close" => self.close(read(&call)?).await,
             "_acpx/waiting" => self.waiting(read(&call)?).await,
+            "_acpx/pending" => {
+                self.pending(if call.params.is_some() { read(&call)? } else { PendingParams::default() })
+                    .await
+            }
+            "_acpx/answer" => self.answer_question(read(&call)?).await,
             "_acpx/host/status" => Ok(self.status()),
             "_acpx/host/stop" => self.stop(&call).await,
             "_acpx/import" => match &self.host.importer {
@@ -95,7 +101,11 @@ impl Connection {
             Some(session) => session.waiting().await.ok().flatten(),
             None => None,
         };
-        let answer = WaitingAnswer { waiting_for: waiting.map(WaitingMeta::from) };
+        let mut waiting_for = waiting.map(WaitingMeta::from);
+        if let Some(waiting) = &mut waiting_for {
+            waiting.questions = self.host.askable.open().of(&record);
+        }
+        let answer = WaitingAnswer { waiting_for };
         Ok(serde_json::to_string(&answer).expect("what is waited for has only text and lists"))
     }
 

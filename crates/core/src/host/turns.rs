@@ -9,23 +9,24 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::acp::Besides;
 use crate::acp::agent::{
     CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall, TurnLink,
 };
 use crate::acp::translate::stop_reason_to_v1;
 use crate::engine::{Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnEnd, TurnTicket};
 use crate::model::{
-    ClientName, EventKind, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason, Timestamp, Turn,
-    TurnId, TurnOutcome, TurnState, prompt_message_id,
+    ClientName, EventKind, PermissionMode, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason,
+    Timestamp, ToolPolicy, Turn, TurnId, TurnOutcome, TurnState, prompt_message_id,
 };
 use crate::store::Store;
 
 use super::FromHost;
 use super::attachment::Attachment;
-use super::connection::{Connection, acpx_meta, problem, record_of};
+use super::connection::{Connection, InUse, acpx_meta, problem, record_of};
 use super::fault;
-use super::meta::{AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta};
+use super::meta::{
+    AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta, UnmetMeta,
+};
 use super::own_prompts::OwnPrompt;
 use super::questions::Presence;
 use super::replaying::KeptEvents;
@@ -52,27 +53,35 @@ impl Connection {
         link: &TurnLink,
     ) -> Result<PromptAnswer, CallError> {
         let record = record_of(&call.session);
-        let (session, given) = self.attached(&record).await?;
+        let InUse { session, given, room } = self.attached(&record).await?;
         let meta: PromptMeta = self.said(call.meta.as_deref())?;
         let restore = RestoreSession { options: meta.wishes.into(), ..given };
         let prompt = self
             .prompt_of(&call, &meta)?
             .with_restore(restore.clone())
             .with_client(client_name(link))
-            .with_besides(Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref()));
+            .with_besides(self.besides(
+                link.client().protocol,
+                call.meta.as_deref(),
+                call.unknown.as_deref(),
+            ));
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
         let own = own.map(|own| Arc::new(own.add(prompt.request())));
         if let Some(own) = &own {
             link.keep_until_answered(Arc::clone(own));
         }
         let presence = Presence::default();
-        let advisor = self.host.advisor(&record, Some(presence.of(self.somebody(&record, link))));
+        // Whoever says what is allowed need not be asked about the rest, and what an agent started never is.
+        let can_be_asked = meta.interactive.unwrap_or(meta.policy.is_none()) && !self.is_confined();
+        let client = presence.of(self.somebody(&record, link), can_be_asked);
+        let advisor = self.host.advisor(&record, Some(client));
         let waiting = Waiting { session: &session, link, own: own.as_deref(), cancellation };
         let end = loop {
             // Followed from before the turn is looked at, so that its end cannot slip through between.
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
             let request = match session.prompt_asking(prompt.clone(), advisor.clone()).await {
                 Ok(ticket) => {
+                    room.filled_by(&record);
                     // Whatever this client asks next is queued behind it.
                     link.queued();
                     break waiting.first(ticket).await;
@@ -84,6 +93,7 @@ impl Connection {
             let advisor = Some(advisor.clone()).filter(|_| !self.is_confined());
             match session.join(&request, advisor).await {
                 Ok(Some(first)) => {
+                    room.filled_by(&record);
                     link.queued();
                     break waiting.again(&self.host.store, first, from, restore).await;
                 }
@@ -107,15 +117,27 @@ impl Connection {
         answer(end, &session, link.client().protocol)
     }
 
-    fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
-        let policy = match meta.policy {
+    /// What a prompt allows its agent. A program that an agent started allows nothing of its own.
+    fn policy_of(&self, meta: &PromptMeta) -> Result<PermissionPolicy, CallError> {
+        let mode = match meta.policy {
             Some(PolicyMeta::ApproveAll) if self.is_confined() => {
                 return Err(fault::not_allowed("approve everything"));
             }
             Some(policy) => policy.into(),
-            None if self.is_confined() => PermissionPolicy::default(),
-            None => PermissionPolicy::Ask,
+            None if self.is_confined() => PermissionMode::default(),
+            None => PermissionMode::Ask,
         };
+        let tools = match &meta.tool_policy {
+            None => None,
+            Some(_) if self.is_confined() => return Err(fault::not_allowed("make rules for tools")),
+            Some(rules) => Some(Arc::new(
+                ToolPolicy::of(rules).map_err(|error| problem("_meta.acpx.toolPolicy", error.to_string()))?,
+            )),
+        };
+        Ok(PermissionPolicy { mode, tools, unasked: meta.unasked.map(Into::into).unwrap_or_default() })
+    }
+
+    fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
         if meta.wishes.fallback == Some(FallbackMeta::Reset) {
             // A prompt waits behind others, who did not ask for their session to be forgotten.
             return Err(problem(
@@ -125,7 +147,7 @@ impl Connection {
         }
         let prompt = Prompt::blocks(format!("[{}]", call.blocks.join(",")))
             .map_err(|error| fault::refused(&error.into()))?
-            .with_policy(policy)
+            .with_policy(self.policy_of(meta)?)
             .with_limits(meta.limits());
         match &meta.request_id {
             None => Ok(prompt),
@@ -258,9 +280,9 @@ struct Inserting<'a> {
 
 impl Inserting<'_> {
     async fn tell(&self) {
-        let (awakening, memory) = remembered(self.session, self.turn);
+        let (awakening, memory, unmet_settings) = remembered(self.session, self.turn);
         let (turn, request_id) = (self.turn.0, self.request.to_string());
-        let meta = InsertedMeta { turn, request_id, awakening, memory };
+        let meta = InsertedMeta { turn, request_id, awakening, memory, unmet_settings };
         self.link.inserted(&self.message, &acpx_meta(&meta)).await;
         if let Some(own) = self.own {
             own.answered();
@@ -275,16 +297,20 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
     Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
-/// How the session came to be live before a turn, if it was not, and what its agent remembers, if that is not all.
-fn remembered(session: &Session, turn: TurnId) -> (Option<AwakeningMeta>, Option<MemoryMeta>) {
-    let SessionStatus { memory, awakened, .. } = session.status();
+/// How the session came to be live before a turn, if it was not, what its agent remembers, if that is not all, and which
+/// settings could not be restored.
+fn remembered(
+    session: &Session,
+    turn: TurnId,
+) -> (Option<AwakeningMeta>, Option<MemoryMeta>, Vec<UnmetMeta>) {
+    let SessionStatus { memory, awakened, unmet, .. } = session.status();
     let how = awakened.filter(|(first, _)| *first == turn).map(|(_, how)| how.into());
-    (how, MemoryMeta::of(memory))
+    (how, MemoryMeta::of(memory), unmet.iter().map(Into::into).collect())
 }
 
 fn answer(end: TurnEnd, session: &Session, client: ProtocolVersion) -> Result<PromptAnswer, CallError> {
     let TurnEnd { turn, seq, answer, dropped_lines } = end;
-    let (awakening, memory) = remembered(session, turn.id);
+    let (awakening, memory, unmet_settings) = remembered(session, turn.id);
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
         turn: turn.id.0,
@@ -295,6 +321,7 @@ fn answer(end: TurnEnd, session: &Session, client: ProtocolVersion) -> Result<Pr
         rejected: turn.permissions.rejected,
         awakening: awakening.clone(),
         memory: memory.clone(),
+        unmet_settings: unmet_settings.clone(),
         seq: seq.map(|seq| seq.0),
         stop_reason: None,
         dropped_lines,

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, Exchange, PermissionPolicy, Reading, RequestId, StopReason,
-    Timestamp, ToolKind, Turn, TurnId, TurnLimits, Update, WakeOptions,
+    AcpSessionId, AgentError, AgentSessionId, Exchange, OfferedSettings, PermissionPolicy, Reading,
+    RequestId, StopReason, Timestamp, ToolUse, Turn, TurnId, TurnLimits, Update, WakeOptions,
 };
 
 use super::{Pass, PassId, Permit};
@@ -92,6 +92,10 @@ pub enum Input {
         /// The agent's result, JSON as it wrote it.
         answer: Result<Arc<str>, AgentError>,
     },
+    /// The agent has told what it offers to choose from, and what is chosen; it comes before whatever told it.
+    Offered(OfferedSettings),
+    /// A setting that the agent was asked for is set, or is not.
+    SettingAnswered(Result<(), AgentError>),
     /// `session/close` was answered, well or badly.
     CloseAnswered,
     /// `session/delete` was answered, well or badly.
@@ -117,7 +121,9 @@ pub enum Input {
         /// Its request.
         ask: AskId,
         /// What it wants to do.
-        kind: ToolKind,
+        tool: ToolUse,
+        /// Whether it offers any answer. To one that does not, nobody can say anything.
+        has_options: bool,
     },
     /// The agent asks the user for something else.
     Elicitation {
@@ -129,12 +135,17 @@ pub enum Input {
         /// Its request.
         ask: AskId,
     },
-    /// The turn's client has said what to answer; or nobody has, and this is what nobody's word is.
+    /// Somebody has said what to answer.
     Advised {
         /// The request.
         ask: AskId,
         /// The answer.
         permit: Permit,
+    },
+    /// Nobody is there who could be asked this.
+    Unanswered {
+        /// The request.
+        ask: AskId,
     },
     /// The agent asks for anything else.
     Request {

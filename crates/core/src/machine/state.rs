@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Alignment, Exchange, LineageReason, StopReason, Turn, TurnError, TurnOutcome,
+    AgentError, Alignment, Exchange, LineageReason, Setting, StopReason, ToolUse, Turn, TurnError,
+    TurnOutcome,
 };
 
-use super::{Advertised, AskId, Rung, Stopped};
+use super::{Advertised, AskId, Awakening, Rung, Stopped};
 
 /// Where a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -21,6 +22,8 @@ pub(super) enum State {
     Creating(Advertised, Option<Reset>),
     /// The agent is bringing the session back. What it replays is compared, not shown.
     Restoring(Restore),
+    /// The agent has the session, and is set as it was wished to be.
+    Settling(Settling),
     /// The agent has the session and nothing runs.
     Idle(Live),
     /// A turn runs.
@@ -62,6 +65,18 @@ pub(super) struct Restore {
     pub(super) alignment: Alignment,
 }
 
+/// Wishes that are being restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Settling {
+    pub(super) live: Live,
+    /// How the session came to be live.
+    pub(super) how: Awakening,
+    /// The one that the agent has been asked for.
+    pub(super) asked: Setting,
+    /// Those that it has not.
+    pub(super) left: Vec<Setting>,
+}
+
 /// A session the agent has.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Live {
@@ -77,8 +92,8 @@ pub(super) struct Prompting {
     pub(super) turn: Turn,
     /// Why the agent was told to stop, if it was.
     pub(super) stopping: Option<Stopping>,
-    /// What the turn's client has been asked and has not answered.
-    pub(super) asked: Vec<AskId>,
+    /// What somebody has been asked and has not answered.
+    pub(super) asked: Vec<Asked>,
     /// Whether the agent has the prompt, so that its being idle ends the turn. One of version 1 ends it otherwise.
     pub(super) inserted: bool,
     /// Whether the agent has said or done anything in it, or that it works.
@@ -96,8 +111,8 @@ pub(super) struct Prompting {
 pub(super) enum Stopping {
     /// Somebody cancelled the turn.
     Asked,
-    /// The turn has come to a limit.
-    TimedOut(TurnError),
+    /// The turn has come to a limit, or cannot go on.
+    Failing(TurnError),
 }
 
 impl Stopping {
@@ -106,9 +121,17 @@ impl Stopping {
     pub(super) fn outcome(self) -> TurnOutcome {
         match self {
             Self::Asked => TurnOutcome::Stopped(StopReason::cancelled()),
-            Self::TimedOut(error) => TurnOutcome::Failed(error),
+            Self::Failing(error) => TurnOutcome::Failed(error),
         }
     }
+}
+
+/// A question of the agent that is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) ask: AskId,
+    /// The tool call that it wants permission for; one that wants something else has none.
+    pub(super) tool: Option<ToolUse>,
 }
 
 /// What a record is once its session is over.

@@ -1,8 +1,8 @@
 //! What a session waits for, so that somebody who hears nothing can be told why.
 
-use super::state::{Prompting, Reset, State};
+use super::state::{Prompting, Reset, Settling, State};
 use super::{AskId, SessionMachine};
-use crate::model::LineageReason;
+use crate::model::{LineageReason, SettingName};
 
 /// What has to happen before a session goes on.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,10 +30,14 @@ impl SessionMachine {
             State::Creating(_, Some(Reset { reason: LineageReason::Forked, .. })) => answer("session/fork"),
             State::Creating(..) => answer("session/new"),
             State::Restoring(restore) => answer(restore.rung.method()),
-            State::Idle(_) => self.passed.first().and_then(|(_, method)| answer(method)),
+            State::Settling(Settling { asked, .. }) => match asked.name {
+                SettingName::Mode => answer("session/set_mode"),
+                _ => answer("session/set_config_option"),
+            },
+            State::Idle(_) => self.passed.first().and_then(|passed| answer(&passed.method)),
             State::Prompting(Prompting { stopping: Some(_), .. }) => answer("session/cancel"),
             State::Prompting(Prompting { asked, .. }) if !asked.is_empty() => {
-                Some(Awaited::Questions(asked.clone()))
+                Some(Awaited::Questions(asked.iter().map(|open| open.ask.clone()).collect()))
             }
             State::Prompting(Prompting { inserted: true, .. }) => Some(Awaited::TurnEnd),
             State::Prompting(_) => answer("session/prompt"),

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Fact, PermissionCount, PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnId, TurnLimits,
+    Fact, PermissionCount, PermissionMode, RequestId, StopReason, Timestamp, Turn, TurnId, TurnLimits,
     TurnState, WakeOptions,
 };
 
@@ -29,7 +29,10 @@ impl SessionMachine {
                 self.prompt_answered(now, how.unwrap_or_else(|| Ok(StopReason::cancelled().into())));
             }
             (state, told) => {
-                let is_setup = matches!(state, State::Looking(_) | State::Creating(..) | State::Restoring(_));
+                let is_setup = matches!(
+                    state,
+                    State::Looking(_) | State::Creating(..) | State::Restoring(_) | State::Settling(_)
+                );
                 if is_setup {
                     self.do_(Effect::Arm(Deadline::Setup));
                     match told {
@@ -98,7 +101,7 @@ impl SessionMachine {
             request,
             prompt: Arc::from("[]"),
             // Nobody has allowed anything, so whoever is there is asked.
-            policy: PermissionPolicy::Ask,
+            policy: PermissionMode::Ask.into(),
             wishes: WakeOptions::default(),
             limits: TurnLimits::default(),
             queued_at: now,

@@ -217,6 +217,7 @@ impl Conversation {
             Fact::SessionReset { .. }
             | Fact::Restored { .. }
             | Fact::McpServersLeftOut { .. }
+            | Fact::SettingNotRestored { .. }
             | Fact::LinesDropped { .. }
             | Fact::AgentEnded { .. }
             | Fact::ProcessesEnded { .. }

@@ -21,6 +21,7 @@ mod protocol;
 mod record;
 mod scope;
 mod secrets;
+mod setting;
 mod time;
 mod title;
 mod turn;
@@ -42,12 +43,18 @@ pub use mcp::{KeptServer, McpServer, McpTransport, NamedValue};
 pub use memory::Memory;
 pub use message_id::{OwnMessageId, prompt_message_id, run_message_id};
 pub use path::{AbsolutePath, PathProblem};
-pub use policy::{Decision, PermissionPolicy, ToolKind};
+pub use policy::{
+    Decision, PermissionMode, PermissionPolicy, PolicyProblem, Ruling, ToolKind, ToolPolicy, ToolUse, Unasked,
+};
 pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};
 pub use protocol::ProtocolVersion;
 pub use record::{Lifecycle, Record};
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
 pub use secrets::{Secrets, is_secret_name};
+pub use setting::{
+    Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError, SettingName,
+    SettingValue, UnmetWish,
+};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use title::title_of;
 pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnLimits, TurnOutcome, TurnState};

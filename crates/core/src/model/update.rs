@@ -1,6 +1,6 @@
 //! What an event says, free of any protocol version. `acp` reads lines into these; the model never parses one.
 
-use super::{Fact, ToolKind};
+use super::Fact;
 
 /// What one event contributes to a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +45,6 @@ pub enum Update {
     Tool {
         /// The agent's id for the call.
         call: Box<str>,
-        /// What the call does, if this update tells it. A new call that does not tell it does anything.
-        kind: Option<ToolKind>,
         /// The whole update object, as received.
         fields: Box<str>,
     },

@@ -1,5 +1,6 @@
 //! Sessions from the shell: every command over the real program, its host and its agents.
 
+mod asking;
 mod bad_input;
 mod crash;
 mod exec;
@@ -10,10 +11,12 @@ mod imports;
 mod load;
 mod output;
 mod permissions;
+mod policies;
 mod processes;
 mod prompting;
 mod scope;
 mod servers;
+mod settings;
 #[cfg(target_os = "linux")]
 mod silent;
 mod stopping;

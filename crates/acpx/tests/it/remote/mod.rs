@@ -12,7 +12,7 @@ mod tls;
 mod tokens;
 mod websocket;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -38,8 +38,12 @@ pub(crate) struct Served {
 impl Served {
     /// Serves the demo agent.
     pub(crate) fn new(place: &Place, flags: &[&str]) -> Self {
-        let process = place.start(&[&["--format", "json", "demo", "serve"], flags].concat());
-        Self::of(process)
+        Self::agent(place, "demo", flags)
+    }
+
+    /// Serves an agent that has this name.
+    pub(crate) fn agent(place: &Place, name: &str, flags: &[&str]) -> Self {
+        Self::of(place.start(&[&["--format", "json", name, "serve"], flags].concat()))
     }
 
     fn of(mut process: Started) -> Self {
@@ -187,6 +191,8 @@ impl Socket {
                     return Err(close.map(|close| close.reason.to_string()).unwrap_or_default());
                 }
                 Ok(_) => {}
+                // A process that was stopped for a while goes on.
+                Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.to_string()),
             }
         }

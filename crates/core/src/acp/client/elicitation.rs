@@ -14,9 +14,11 @@ impl AgentConnection {
         let result = match answer {
             Permit::Elicited(result) => result.to_string(),
             Permit::Cancelled => said(acp::ElicitationAction::Cancel),
-            Permit::Declined | Permit::Approve | Permit::Reject | Permit::Choose { .. } => {
-                said(acp::ElicitationAction::Decline)
-            }
+            Permit::Declined
+            | Permit::Approve
+            | Permit::Reject
+            | Permit::Escalated(_)
+            | Permit::Choose { .. } => said(acp::ElicitationAction::Decline),
         };
         self.said_by_client(encode::response(&rpc_id(ask), &result))
     }

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::machine::{AgentState, AskId};
-use crate::model::{AcpSessionId, Direction, EventKind, ProtocolVersion, Secrets, ToolKind, Update};
+use crate::model::{AcpSessionId, Direction, EventKind, ProtocolVersion, Secrets, ToolUse, Update};
 use crate::wire::splice::{Step, locate};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
@@ -24,23 +24,23 @@ use super::content::is_foreign;
 mod answer;
 mod call;
 mod elicitation;
+mod inquiry;
 mod offered;
 mod pass;
 mod permission;
 mod setup;
 mod start;
 
-pub(crate) use answer::read_list;
 pub use answer::{Answer, ListPage, ListedSession};
 pub use call::{Close, Delete, List, Outgoing};
 pub(crate) use elicitation::is_elicitation_answer;
 pub use offered::Offered;
 pub use pass::Passing;
-pub use permission::PermissionRequest;
+pub use permission::{Escalation, PermissionRequest};
 pub use setup::{Load, Replay, Resume, SessionPlace};
 pub use start::{InitializeFailure, Started};
 
-/// How many tool calls' kinds are remembered, for permission requests that do not repeat them.
+/// How many tool calls are remembered, for permission requests that do not repeat what they are.
 const KNOWN_TOOLS: usize = 256;
 
 /// A connection to an agent that has answered `initialize`.
@@ -55,7 +55,9 @@ pub struct AgentConnection {
     offered: Arc<Offered>,
     /// Requests of clients that are out.
     passed: Vec<pass::Passed>,
-    tools: VecDeque<(Box<str>, ToolKind)>,
+    /// Inquiries that are out.
+    inquiries: Vec<RpcId>,
+    tools: VecDeque<(Box<str>, ToolUse)>,
     /// What is kept out of every line.
     secrets: Secrets,
 }
@@ -108,6 +110,8 @@ pub enum Meaning {
     Refused(AskId, RpcError),
     /// It answers a request of ours.
     Answer(Answer),
+    /// It answers an inquiry, which is no part of the session.
+    Inquired(RpcId, Answer),
     /// Nothing to act on: another notification, or an answer to nothing.
     Nothing,
 }
@@ -168,6 +172,10 @@ impl AgentConnection {
             Inbound::Notification(_) if message.method() == Some("$/cancel_request") => withdrawn(message),
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
             Inbound::Request { id, .. } => self.request(id, message, known.session),
+            Inbound::Response { id, method, .. } if self.take_inquiry(id) => {
+                let answer = answer::read(self.version, &self.agent, method, message, true);
+                Meaning::Inquired(id.clone(), answer)
+            }
             Inbound::Response { id, method, .. } => {
                 Meaning::Answer(self.answered(id, method, message, known))
             }
@@ -202,14 +210,26 @@ impl AgentConnection {
                 None => super::update_v2(params),
             },
         };
-        if let Update::Tool { call, kind: Some(kind), .. } = &update {
-            self.tools.retain(|(known, _)| known != call);
-            self.tools.push_back((call.clone(), *kind));
-            if self.tools.len() > KNOWN_TOOLS {
-                self.tools.pop_front();
-            }
+        if let Update::Tool { call, fields, .. } = &update {
+            self.remember(call, fields);
         }
         Meaning::Update(update)
+    }
+
+    /// Remembers what a tool call is. Of one that changes its words the last ones count, and of one that is begun
+    /// again none of those before.
+    fn remember(&mut self, call: &str, fields: &str) {
+        let (mut tool, is_new) = permission::told_tool(fields);
+        if let Some(index) = self.tools.iter().position(|(known, _)| &**known == call)
+            && let Some((_, earlier)) = self.tools.remove(index)
+            && !is_new
+        {
+            tool = tool.or(&earlier);
+        }
+        self.tools.push_back((call.into(), tool));
+        if self.tools.len() > KNOWN_TOOLS {
+            self.tools.pop_front();
+        }
     }
 
     fn request(&self, id: &RpcId, message: &Message, session: Option<&AcpSessionId>) -> Meaning {
@@ -223,7 +243,7 @@ impl AgentConnection {
                 }
                 Ok(()) => {
                     let known =
-                        |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, kind)| *kind);
+                        |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, it)| it);
                     Meaning::Permission(ask, PermissionRequest::read(params, known))
                 }
             },

@@ -7,14 +7,14 @@ use std::time::Duration;
 use crate::engine::{QuestionKind, Waiting};
 use crate::machine::{Awaited, Awakening};
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, Memory, PermissionPolicy,
-    ProtocolVersion, RecordId, SessionIdentity, TurnLimits, WakeOptions,
+    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, Memory, PermissionMode, ProtocolVersion,
+    RecordId, SessionIdentity, Setting, TurnLimits, Unasked, WakeOptions,
 };
 use crate::tools::Environment;
 
 use super::{
     AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, MemoryMeta, OsText, PolicyMeta, PromptMeta,
-    ProtocolMeta, StartMeta, WaitingMeta, WishMeta,
+    ProtocolMeta, StartMeta, UnaskedMeta, UnmetMeta, WaitingMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -70,7 +70,7 @@ impl StartMeta {
     ) -> Self {
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let idle_ms = Some(idle_millis(idle));
-        Self { environment, idle_ms, mcp_source: None, with_seq: false, without_updates: true }
+        Self { environment, idle_ms, without_updates: true, ..Self::default() }
     }
 
     /// The environment for the agent.
@@ -98,21 +98,16 @@ impl PromptMeta {
 impl From<Waiting> for WaitingMeta {
     fn from(waiting: Waiting) -> Self {
         let Waiting { what, question, since, heard } = waiting;
-        let (what, method, questions) = match what {
-            Awaited::AgentStart => ("agent-start", None, Vec::new()),
-            Awaited::Answer(method) => ("answer", Some(method.into_string()), Vec::new()),
-            Awaited::TurnEnd => ("turn-end", None, Vec::new()),
-            Awaited::Questions(asked) => {
-                let what = match question {
-                    Some(QuestionKind::Elicitation) => "elicitation",
-                    Some(QuestionKind::Permission) | None => "permission",
-                };
-                (what, None, asked.into_iter().map(|ask| ask.0.into_string()).collect())
-            }
-            Awaited::AgentEnd => ("agent-end", None, Vec::new()),
+        let (what, method) = match what {
+            Awaited::AgentStart => ("agent-start", None),
+            Awaited::Answer(method) => ("answer", Some(method.into_string())),
+            Awaited::TurnEnd => ("turn-end", None),
+            Awaited::Questions(_) if question == Some(QuestionKind::Elicitation) => ("elicitation", None),
+            Awaited::Questions(_) => ("permission", None),
+            Awaited::AgentEnd => ("agent-end", None),
         };
         let (since, last_line_at) = (since.to_string(), heard.map(|heard| heard.to_string()));
-        Self { what: what.to_owned(), method, questions, since, last_line_at }
+        Self { what: what.to_owned(), method, questions: Vec::new(), since, last_line_at }
     }
 }
 
@@ -159,7 +154,7 @@ impl From<WishMeta> for WakeOptions {
     }
 }
 
-impl From<PolicyMeta> for PermissionPolicy {
+impl From<PolicyMeta> for PermissionMode {
     fn from(policy: PolicyMeta) -> Self {
         match policy {
             PolicyMeta::ApproveAll => Self::ApproveAll,
@@ -170,13 +165,34 @@ impl From<PolicyMeta> for PermissionPolicy {
 }
 
 impl PolicyMeta {
-    /// The policy as a client says it; `None` for the one that is meant by saying nothing.
-    pub fn of(policy: PermissionPolicy) -> Option<Self> {
-        match policy {
-            PermissionPolicy::ApproveAll => Some(Self::ApproveAll),
-            PermissionPolicy::ApproveReads => Some(Self::ApproveReads),
-            PermissionPolicy::DenyAll => Some(Self::DenyAll),
-            PermissionPolicy::Ask => None,
+    /// The mode as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(mode: PermissionMode) -> Option<Self> {
+        match mode {
+            PermissionMode::ApproveAll => Some(Self::ApproveAll),
+            PermissionMode::ApproveReads => Some(Self::ApproveReads),
+            PermissionMode::DenyAll => Some(Self::DenyAll),
+            PermissionMode::Ask => None,
+        }
+    }
+}
+
+impl From<UnaskedMeta> for Unasked {
+    fn from(unasked: UnaskedMeta) -> Self {
+        match unasked {
+            UnaskedMeta::Deny => Self::Deny,
+            UnaskedMeta::Fail => Self::Fail,
+            UnaskedMeta::Wait => Self::Wait,
+        }
+    }
+}
+
+impl UnaskedMeta {
+    /// The rule as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(unasked: Unasked) -> Option<Self> {
+        match unasked {
+            Unasked::Deny => None,
+            Unasked::Fail => Some(Self::Fail),
+            Unasked::Wait => Some(Self::Wait),
         }
     }
 }
@@ -232,6 +248,13 @@ impl MemoryMeta {
                 Some(Self { how: "fresh".to_owned(), from: Some(from.0), reason })
             }
         }
+    }
+}
+
+impl From<&(Setting, Box<str>)> for UnmetMeta {
+    fn from((wish, reason): &(Setting, Box<str>)) -> Self {
+        let option = wish.name.option().map(str::to_owned);
+        Self { option, value: wish.value.clone(), reason: reason.to_string() }
     }
 }
 

@@ -26,14 +26,24 @@ pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
         ("replaying", restoring(REPLAY)),
         ("resuming, the agent works", after(restoring(ALL), vec![state(AgentState::Working)])),
         ("falling back", restoring(NONE)),
+        (
+            "settling",
+            after(
+                wishing(),
+                vec![wake(), ready(ALL), Input::Offered(offers("ask")), Input::Restored { inner: None }],
+            ),
+        ),
         ("idle", live(ALL)),
+        ("idle, a mode wished", in_mode("plan")),
         ("idle, a request out", after(live(ALL), vec![pass(1)])),
         ("idle, a replay owed", early(&[])),
         ("prompting, a replay owed", early(&[prompt("p")])),
         ("prompting, text held", early(&[prompt("p"), chunk(MessageKind::Agent, "fir")])),
         ("prompting", after(live(ALL), vec![prompt("p")])),
         ("prompting, a request out", after(live(ALL), vec![prompt("p"), pass(1)])),
-        ("prompting, the client asked", asking()),
+        ("prompting, the client asked", asking(Unasked::Deny)),
+        ("prompting, asked, to fail unasked", asking(Unasked::Fail)),
+        ("prompting, asked, to wait", asking(Unasked::Wait)),
         ("prompting, the agent has it", after(live(ALL), vec![prompt("p"), Input::PromptInserted])),
         (
             "prompting, the agent works",
@@ -75,6 +85,9 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("request withdrawn", Input::PassWithdrawn(PassId(1))),
         ("request answered", Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) }),
         ("request failed", Input::PassAnswered { pass: PassId(1), answer: Err(died()) }),
+        ("another mode shown", Input::Offered(offers("ask"))),
+        ("setting done", Input::SettingAnswered(Ok(()))),
+        ("setting refused", Input::SettingAnswered(Err(died()))),
         ("cancel", Input::Cancel(None)),
         ("cancel turn 3", Input::Cancel(Some(TurnId(3)))),
         ("close", Input::Close),
@@ -116,9 +129,14 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("agent in a state unknown", state(AgentState::Other)),
         ("elicitation", Input::Elicitation { ask: ask() }),
         ("question withdrawn", Input::Withdrawn { ask: ask() }),
-        ("permission to read", Input::Permission { ask: ask(), kind: ToolKind::Reads }),
-        ("permission to change", Input::Permission { ask: ask(), kind: ToolKind::Other }),
+        ("permission to read", permission("read")),
+        ("permission to change", permission("edit")),
+        (
+            "permission, no options",
+            Input::Permission { ask: ask(), tool: ToolUse::default(), has_options: false },
+        ),
         ("advised to approve", Input::Advised { ask: ask(), permit: Permit::Approve }),
+        ("nobody to ask", Input::Unanswered { ask: ask() }),
         ("other request", Input::Request { ask: ask() }),
         ("setup deadline", Input::Deadline(Deadline::Setup)),
         ("cancel deadline", Input::Deadline(Deadline::Cancel)),
@@ -131,12 +149,12 @@ fn inputs() -> Vec<(&'static str, Input)> {
 }
 
 /// A turn whose client has been asked for a permission.
-fn asking() -> SessionMachine {
+fn asking(unasked: Unasked) -> SessionMachine {
     let mut machine = live(ALL);
     let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
-    let policy = PermissionPolicy::Ask;
+    let policy = PermissionPolicy { unasked, ..PermissionMode::Ask.into() };
     let prompt = Input::Prompt { request, prompt, policy, options, limits };
-    feed(&mut machine, [prompt, Input::Permission { ask: ask(), kind: ToolKind::Reads }]);
+    feed(&mut machine, [prompt, permission("read")]);
     machine
 }
 
@@ -156,7 +174,7 @@ fn left_open(id: u64, state: TurnState) -> Turn {
         id: TurnId(id),
         request: RequestId::new(format!("left{id}")).unwrap(),
         prompt: Arc::from("[]"),
-        policy: PermissionPolicy::DenyAll,
+        policy: PermissionMode::DenyAll.into(),
         wishes: WakeOptions::default(),
         limits: TurnLimits::default(),
         queued_at: at(4),
@@ -175,6 +193,8 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::Pass(_)
         | Input::PassWithdrawn(_)
         | Input::PassAnswered { .. }
+        | Input::Offered(_)
+        | Input::SettingAnswered(_)
         | Input::Cancel(_)
         | Input::Close
         | Input::Delete
@@ -199,6 +219,7 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::Withdrawn { .. }
         | Input::Permission { .. }
         | Input::Advised { .. }
+        | Input::Unanswered { .. }
         | Input::Request { .. }
         | Input::Deadline(_) => true,
     }
@@ -255,6 +276,7 @@ fn state_name(state: &State) -> &'static str {
         State::Restoring(restore) if restore.rung == Rung::Resume => "resuming",
         State::Restoring(restore) if restore.rung == Rung::Replay => "replaying",
         State::Restoring(_) => "loading",
+        State::Settling(_) => "settling",
         State::Idle(_) => "idle",
         State::Prompting(Prompting { stopping: Some(_), .. }) => "cancelling",
         State::Prompting(_) => "prompting",
@@ -286,6 +308,11 @@ fn words(effect: &Effect) -> String {
             format!("save lineage: {} ({})", row.session, row.reason.as_str())
         }
         Effect::SaveTitle(_) => "save the title".into(),
+        Effect::SaveSettings(settings) => {
+            let wishes: Vec<_> = settings.wished.iter().map(|wish| wish.value.to_string()).collect();
+            let wished = if wishes.is_empty() { "none".to_owned() } else { wishes.join(", ") };
+            format!("save settings, wished: {wished}")
+        }
         Effect::SaveLifecycle(Lifecycle::Open) => "save: open".into(),
         Effect::SaveLifecycle(Lifecycle::Closed { .. }) => "save: closed".into(),
         Effect::SaveLifecycle(Lifecycle::Deleted { .. }) => "save: deleted".into(),
@@ -315,6 +342,8 @@ fn call_name(call: &Call) -> &'static str {
         Call::Replay => "session/resume from the start",
         Call::List => "session/list",
         Call::Prompt { .. } => "session/prompt",
+        Call::Set(Setting { name: SettingName::Mode, .. }) => "session/set_mode",
+        Call::Set(_) => "session/set_config_option",
         Call::Pass(_) => "the request",
         Call::Withdraw(_) => "$/cancel_request",
         Call::Cancel => "session/cancel",
@@ -332,6 +361,7 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::SessionReset { .. } => "reset, in silence",
         Fact::McpServersLeftOut { .. } => "servers left out",
         Fact::LinesDropped { .. } => "lines dropped",
+        Fact::SettingNotRestored { .. } => "setting not restored",
         Fact::AgentEnded { .. } => "agent ended",
         Fact::ProcessesEnded { .. } => "processes ended",
         Fact::Closed {} => "closed",

@@ -1,7 +1,7 @@
 //! Agents that break the protocol in the middle of a turn, beside a good one in the same engine: the turn ends, the
 //! record can be read, the next prompt is answered, and the good one notices nothing.
 
-use acpx_core::model::{EventKind, PermissionPolicy, Verdict};
+use acpx_core::model::{EventKind, PermissionMode, Verdict};
 
 use super::*;
 
@@ -39,7 +39,7 @@ impl Pair {
 
     /// One turn with each at the same time; how the bad one ended.
     async fn turn(&self) -> Turn {
-        let allowed = Prompt::text("go").unwrap().with_policy(PermissionPolicy::ApproveAll);
+        let allowed = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll);
         let bad = async { self.bad.prompt(allowed).await.unwrap().over().await.unwrap() };
         let (turn, good) = tokio::join!(bad, prompt(&self.good, "go"));
         assert_eq!(stop_reason(&good), "end_turn");
@@ -115,7 +115,7 @@ async fn requests_that_share_an_id_with_each_other_or_with_ours_are_all_answered
             .end("end_turn")
     })
     .await;
-    let go = Prompt::text("go").unwrap().with_policy(PermissionPolicy::ApproveAll);
+    let go = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll);
     let ticket = pair.bad.prompt(go).await.unwrap();
     let mut follower = pair.bad.follow(Seq::FIRST);
     let mut answered = 0;

@@ -128,7 +128,7 @@ async fn what_the_agent_asks_is_no_silence_of_its_own_and_an_answer_begins_it_an
     let (session, _) = bench.open(&script).await;
     let (advisor, mut questions) = tokio::sync::mpsc::channel(1);
     let prompt = Prompt::text("go").unwrap().with_limits(limits(None, Some(200)));
-    let prompt = prompt.with_policy(acpx_core::model::PermissionPolicy::Ask);
+    let prompt = prompt.with_policy(acpx_core::model::PermissionMode::Ask);
     let ticket = session.prompt_asking(prompt, advisor).await.unwrap();
     let question = questions.recv().await.unwrap();
     tokio::time::pause();

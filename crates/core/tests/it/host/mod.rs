@@ -39,6 +39,7 @@ mod replay;
 mod safety;
 mod sdk;
 mod servers;
+mod settings;
 mod shell;
 mod streams;
 mod unanswered;

@@ -1,8 +1,12 @@
 //! What later formats added: damage in it is found as in the rest, and no lookup goes through all records.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::model::{
-    AgentEnd, AgentExit, AgentKey, AgentRun, Fallback, ProcessIdentity, ProtocolVersion, Scope, SessionName,
+    AgentEnd, AgentExit, AgentKey, AgentRun, Choices, Fallback, OfferedSetting, OfferedSettings,
+    ProcessIdentity, ProtocolVersion, RecordSettings, Scope, SessionName, Setting, SettingName, SettingValue,
+    ToolPolicy, Unasked, UnmetWish,
 };
 
 /// A record with something in every column, and a turn too.
@@ -10,6 +14,8 @@ fn full() -> (Record, Change) {
     let Change::Turn(mut ended) = turn(1, TurnState::Interrupted { at: at(8) }) else { unreachable!() };
     ended.usage = Some("{}".into());
     ended.permissions = PermissionCount { approved: 2, rejected: 1 };
+    ended.policy.tools = Some(Arc::new(ToolPolicy::read(r#"{"autoDeny":["edit"]}"#).unwrap()));
+    ended.policy.unasked = Unasked::Wait;
     ended.wishes = WakeOptions { fallback: Fallback::Refuse, carry_history: true };
     let millis = std::time::Duration::from_millis;
     ended.limits = TurnLimits { whole: Some(millis(90_000)), silence: Some(millis(1500)) };
@@ -23,9 +29,35 @@ fn full() -> (Record, Change) {
             ended: Some(AgentExit { at: at(6), how: AgentEnd::Otherwise("exit status: 1".to_owned()) }),
         }),
         agent: record("r").agent.with_protocol(ProtocolVersion::V2),
+        settings: settings(),
         ..record("r")
     };
     (full, Change::Turn(ended))
+}
+
+/// Settings of every kind.
+fn settings() -> RecordSettings {
+    let mode = || SettingName::Mode;
+    let id = |text: &str| SettingValue::Id(text.into());
+    let option = |id: &str| SettingName::Option(id.into());
+    let shown = |name, category: Option<&str>, value, choices| OfferedSetting {
+        name,
+        category: category.map(Into::into),
+        value,
+        choices,
+    };
+    RecordSettings {
+        wished: vec![
+            Setting { name: mode(), value: id("plan") },
+            Setting { name: option("web"), value: SettingValue::Flag(true) },
+        ],
+        shown: OfferedSettings(vec![
+            shown(mode(), None, Some(id("ask")), Choices::Unknown),
+            shown(option("model"), Some("model"), Some(id("m1")), Choices::Of(vec!["m1".into()])),
+            shown(option("web"), None, None, Choices::Flag),
+        ]),
+        unmet: vec![UnmetWish { name: mode(), reason: "no".into() }],
+    }
 }
 
 fn query(agent: &str, name: &str) -> ScopeQuery {
@@ -84,16 +116,20 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
         "UPDATE records SET mcp_servers = '[\"files\"]'",
         "UPDATE records SET deleted_at = 9",
         "UPDATE records SET protocol = NULL",
+        "UPDATE records SET settings = NULL",
+        "UPDATE records SET settings = '{}'",
         "UPDATE turns SET usage = NULL",
         "UPDATE turns SET approved = 3",
         "UPDATE turns SET rejected = NULL",
         "UPDATE turns SET fallback = 'reset'",
         "UPDATE turns SET fallback = NULL",
         "UPDATE turns SET carry_history = NULL",
+        "UPDATE turns SET tool_policy = NULL",
+        "UPDATE turns SET unasked = 'fail'",
         "UPDATE turns SET limit_ms = 90001",
         "UPDATE turns SET silence_ms = NULL",
         "UPDATE turns SET usage = NULL, approved = NULL, rejected = NULL, fallback = NULL, \
-         carry_history = NULL, limit_ms = NULL, silence_ms = NULL",
+         carry_history = NULL, tool_policy = NULL, unasked = NULL, limit_ms = NULL, silence_ms = NULL",
     ];
     for change in changes {
         let problem = problem_with(change, false).await;
@@ -122,11 +158,19 @@ async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checks
         ("UPDATE records SET deleted_at = 9, closed_at = 9", "records.deleted_at"),
         ("UPDATE records SET protocol = 1", "records.protocol"),
         ("UPDATE records SET protocol = 3", "records.protocol"),
+        ("UPDATE records SET settings = ''", "records.settings"),
+        ("UPDATE records SET settings = '{}'", "records.settings"),
+        ("UPDATE records SET settings = '{\"wished\":[{}]}'", "records.settings"),
+        ("UPDATE records SET settings = '{\"wanted\":[]}'", "records.settings"),
+        ("UPDATE records SET settings = '{\"shown\":[{\"choices\":[],\"flag\":true}]}'", "records.settings"),
         ("UPDATE turns SET approved = -1", "turns.approved"),
         ("UPDATE turns SET rejected = 4294967296", "turns.rejected"),
         ("UPDATE turns SET fallback = 'fresh'", "turns.fallback"),
         ("UPDATE turns SET fallback = 'Refuse'", "turns.fallback"),
         ("UPDATE turns SET carry_history = 0", "turns.carry_history"),
+        ("UPDATE turns SET tool_policy = '[]'", "turns.tool_policy"),
+        ("UPDATE turns SET unasked = 'deny'", "turns.unasked"),
+        ("UPDATE turns SET unasked = 'Wait'", "turns.unasked"),
     ];
     for (change, column) in changes {
         let expected = format!("{column} holds what no version of ours writes");
