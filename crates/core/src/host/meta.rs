@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 use crate::model::{ProtocolVersion, SettingValue, Verdict};
 
 mod conversions;
+mod waiting;
+
+pub use waiting::{WaitingAnswer, WaitingMeta};
 
 /// The versions of the protocol between our clients and a host, oldest and newest that are understood. The second has
 /// clients from elsewhere.
@@ -362,34 +365,6 @@ pub struct UnmetMeta {
 pub enum ServersMeta {
     /// The agent keeps those it has: it is at work, or somebody else is at the session.
     Kept,
-}
-
-/// The answer to `_acpx/waiting`.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
-pub struct WaitingAnswer {
-    /// What a session waits for, if it does.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub waiting_for: Option<WaitingMeta>,
-}
-
-/// What a session waits for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub struct WaitingMeta {
-    /// `agent-start`, `answer`, `turn-end`, `permission`, `elicitation` or `agent-end`.
-    pub what: String,
-    /// The method that the agent has to answer.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub method: Option<String>,
-    /// The permissions that somebody has to give or refuse, by their ids.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub questions: Vec<String>,
-    /// Since when.
-    pub since: String,
-    /// When the agent last said anything.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub last_line_at: Option<String>,
 }
 
 /// In the answer to `session/list`.

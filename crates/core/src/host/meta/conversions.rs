@@ -4,8 +4,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::time::Duration;
 
-use crate::engine::{QuestionKind, Waiting};
-use crate::machine::{Awaited, Awakening};
+use crate::machine::Awakening;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, Memory, PermissionMode, ProtocolVersion,
     RecordId, SessionIdentity, Setting, TurnLimits, Unasked, WakeOptions,
@@ -14,7 +13,7 @@ use crate::tools::Environment;
 
 use super::{
     AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, MemoryMeta, OsText, PolicyMeta, PromptMeta,
-    ProtocolMeta, StartMeta, UnaskedMeta, UnmetMeta, WaitingMeta, WishMeta,
+    ProtocolMeta, StartMeta, UnaskedMeta, UnmetMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -92,22 +91,6 @@ impl PromptMeta {
     pub fn with_limits(self, limits: TurnLimits) -> Self {
         let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
         Self { timeout_ms: limits.whole.map(millis), idle_timeout_ms: limits.silence.map(millis), ..self }
-    }
-}
-
-impl From<Waiting> for WaitingMeta {
-    fn from(waiting: Waiting) -> Self {
-        let Waiting { what, question, since, heard } = waiting;
-        let (what, method) = match what {
-            Awaited::AgentStart => ("agent-start", None),
-            Awaited::Answer(method) => ("answer", Some(method.into_string())),
-            Awaited::TurnEnd => ("turn-end", None),
-            Awaited::Questions(_) if question == Some(QuestionKind::Elicitation) => ("elicitation", None),
-            Awaited::Questions(_) => ("permission", None),
-            Awaited::AgentEnd => ("agent-end", None),
-        };
-        let (since, last_line_at) = (since.to_string(), heard.map(|heard| heard.to_string()));
-        Self { what: what.to_owned(), method, questions: Vec::new(), since, last_line_at }
     }
 }
 
