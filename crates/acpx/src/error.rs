@@ -453,6 +453,10 @@ pub(crate) fn hint_here<'a>(code: &str, hint: Option<&'a str>) -> Option<&'a str
         "SESSION_NOT_RESTORED" => Some(
             "without --no-fallback a fresh session takes over, and with --carry-history it is told what was said; all of it stays readable here",
         ),
+        "TIMEOUT" => Some(MORE_TIME),
+        "IDLE_TIMEOUT" => Some(
+            "see whether the agent or its model is stalled, or let it be silent for longer with --idle-timeout",
+        ),
         "NO_QUESTION" => {
             Some("acpx pending lists those that are open; one that was answered or taken back is not")
         }

@@ -56,6 +56,8 @@ pub(crate) struct Settings {
     pub(crate) policy: PermissionPolicy,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
+    /// How long the agent may say nothing in a turn.
+    pub(crate) idle_timeout: Option<Duration>,
     /// How long the agent may be idle; `None` is for ever.
     pub(crate) ttl: Option<Duration>,
 }
@@ -73,6 +75,7 @@ impl Settings {
             session: options.session.clone(),
             policy,
             timeout: options.timeout.or(config.timeout),
+            idle_timeout: options.idle_timeout.or(config.idle_timeout),
             ttl: (!ttl.is_zero()).then_some(ttl),
         })
     }

@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::asking::Asking;
 use crate::cli::Wait;
 use crate::desk::Desk;
 use crate::error::CliError;
@@ -187,6 +188,7 @@ impl<'a> Talk<'a> {
 
     /// The host, started if it has to be.
     pub(crate) async fn host(&mut self, reach: &Reach) -> Result<HostClient, Trouble> {
+        self.patience.allow(Duration::ZERO);
         let client = self.patience.during(reach.host(self.console)).await.map_err(Trouble::Stopped)??;
         self.heard_something();
         Ok(client)
@@ -261,15 +263,17 @@ impl<'a> Talk<'a> {
         Ok(self.patience.during(client.ask(method, params)).await.map_err(Trouble::Stopped)??)
     }
 
-    /// Prompts, and shows the turn to its end; or only until it is accepted.
+    /// Prompts, and shows the turn to its end; or only until it is accepted. The host sees to the turn's limits, and
+    /// so the record says what became of it; only one that does not is waited for no longer.
     pub(crate) async fn prompt(
         &mut self,
         client: &mut HostClient,
         record: &str,
-        params: &impl Serialize,
-        wait: Wait,
+        asking: &Asking,
     ) -> Result<Outcome, Trouble> {
-        let asked = self.send(client, "session/prompt", params).await?;
+        let params = asking.params(record, self.patience.left());
+        let asked = self.send(client, "session/prompt", &params).await?;
+        self.patience.allow(FAREWELL);
         let mut until = None;
         if self.stopped.is_some() {
             until = Some(cancel(client, record).await?);
@@ -293,7 +297,7 @@ impl<'a> Talk<'a> {
                     };
                 }
                 Heard::Said(FromHost::Accepted { request, .. })
-                    if wait == Wait::JustQueue && self.is_ours(&request) =>
+                    if asking.wait == Wait::JustQueue && self.is_ours(&request) =>
                 {
                     return Ok(Outcome::Queued);
                 }

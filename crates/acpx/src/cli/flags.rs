@@ -17,7 +17,7 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 42] = [
+pub(super) const FLAGS: [(&str, bool); 43] = [
     ("--agent", true),
     ("--allow-approve-all", false),
     ("--allow-meta", false),
@@ -35,6 +35,7 @@ pub(super) const FLAGS: [(&str, bool); 42] = [
     ("--filter-cwd", true),
     ("--format", true),
     ("--from", true),
+    ("--idle-timeout", true),
     ("--insecure-public", false),
     ("--json-strict", false),
     ("--last", true),

@@ -42,6 +42,8 @@ pub(crate) struct Options {
     pub(crate) tool_policy: Option<String>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
+    /// How long the agent may say nothing in a turn.
+    pub(crate) idle_timeout: Option<Duration>,
     /// How long the agent may be idle; zero is for ever.
     pub(crate) ttl: Option<Duration>,
     /// The newest version of the protocol that the agent is asked for.
@@ -383,6 +385,7 @@ impl Options {
             unasked: args.policy.non_interactive_permissions,
             tool_policy: tool_policy(args.policy)?,
             timeout: args.timeout,
+            idle_timeout: args.idle_timeout,
             ttl: args.ttl,
             protocol: args.protocol,
             model: args.model,

@@ -116,9 +116,12 @@ pub(crate) struct SessionArgs {
     pub(super) permissions: PermissionArgs,
     #[command(flatten)]
     pub(super) policy: PolicyArgs,
-    /// Give up after so many seconds; a turn that runs is cancelled
+    /// Give up after so many seconds, the wait for other turns included; a turn that runs is cancelled
     #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = EVERYWHERE)]
     pub(super) timeout: Option<Duration>,
+    /// Cancel the turn when the agent has said nothing for so many seconds and waits for nobody
+    #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = EVERYWHERE)]
+    pub(super) idle_timeout: Option<Duration>,
     /// Keep the agent running for so many idle seconds; 0 is for ever [default: 300]
     #[arg(long, value_name = "SECONDS", value_parser = idle_time, allow_negative_numbers = true, help_heading = EVERYWHERE)]
     pub(super) ttl: Option<Duration>,

@@ -46,43 +46,38 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 `acpx prompt --help` has the flags that every command takes.";
 
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
-/// put the same flags before every verb. Its help does not name them.
+/// put the same flags before every verb. Its help does not name them. Those of a turn are of no use either, except
+/// to `exec`.
 const UNUSED: [(&[&str], &[&str]); 17] = [
-    (&["doctor"], &["approve_all", "approve_reads", "deny_all", "ttl", "model"]),
-    (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "model", "mcp_config"]),
-    (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "model", "mcp_config"]),
+    (&["doctor"], &["ttl", "model"]),
+    (&["serve"], &["timeout", "model", "mcp_config"]),
+    (&["acp"], &["timeout", "model", "mcp_config"]),
     (&["exec"], &["ttl"]),
-    (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"]),
-    (&["set-mode"], &["approve_all", "approve_reads", "deny_all", "model", "mcp_config"]),
-    (&["set"], &["approve_all", "approve_reads", "deny_all", "model", "mcp_config"]),
+    (&["cancel"], &["ttl", "protocol", "model", "mcp_config"]),
+    (&["set-mode"], &["model", "mcp_config"]),
+    (&["set"], &["model", "mcp_config"]),
     (&["status"], READING),
-    (&["sessions", "new"], &["approve_all", "approve_reads", "deny_all"]),
-    (&["sessions", "ensure"], &["approve_all", "approve_reads", "deny_all"]),
-    (
-        &["sessions", "list"],
-        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
-    ),
+    (&["sessions", "new"], &[]),
+    (&["sessions", "ensure"], &[]),
+    (&["sessions", "list"], &["ttl", "protocol", "model", "mcp_config"]),
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
-    (
-        &["sessions", "watch"],
-        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
-    ),
-    (
-        &["sessions", "close"],
-        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
-    ),
-    (
-        &["sessions", "move"],
-        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
-    ),
+    (&["sessions", "watch"], &["ttl", "protocol", "model", "mcp_config"]),
+    (&["sessions", "close"], &["ttl", "protocol", "model", "mcp_config"]),
+    (&["sessions", "move"], &["ttl", "protocol", "model", "mcp_config"]),
 ];
-const READING: &[&str] =
-    &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "protocol", "model", "mcp_config"];
+const READING: &[&str] = &["timeout", "ttl", "protocol", "model", "mcp_config"];
 
-/// What says more of permissions than their modes do.
-const BESIDE_MODES: [&str; 2] = ["non_interactive_permissions", "permission_policy"];
+/// What only a turn has.
+const OF_A_TURN: [&str; 6] = [
+    "approve_all",
+    "approve_reads",
+    "deny_all",
+    "non_interactive_permissions",
+    "permission_policy",
+    "idle_timeout",
+];
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
@@ -145,7 +140,10 @@ pub(super) fn grammar(path: &[&str]) -> clap::Command {
         .after_long_help(format!("{}\n\n{EXAMPLES}", agents()));
     let root = with_verbs(of_verbs(root), &VERBS, path);
     let unused = UNUSED.into_iter().filter(|(verb, _)| path.starts_with(verb) || verb.starts_with(path));
-    unused.fold(root, |root, (verb, flags)| without(root, verb, flags))
+    unused.fold(root, |root, (verb, flags)| {
+        let of_a_turn = if *verb == ["exec"] { &[] } else { &OF_A_TURN[..] };
+        without(root, verb, &[flags, of_a_turn].concat())
+    })
 }
 
 fn of_verbs(command: clap::Command) -> clap::Command {
@@ -166,12 +164,7 @@ fn with_verbs(command: clap::Command, verbs: &[(&'static str, Build)], path: &[&
 fn without(command: clap::Command, path: &[&str], flags: &[&'static str]) -> clap::Command {
     match path.split_first() {
         Some((verb, below)) => command.mut_subcommand(verb, |verb| without(verb, below, flags)),
-        None => {
-            // Where no mode of permissions is of use, nothing is that stands beside it.
-            let beside = if flags.contains(&"approve_all") { &BESIDE_MODES[..] } else { &[] };
-            let unused = flags.iter().chain(beside);
-            unused.fold(command, |command, flag| command.mut_arg(flag, |flag| flag.hide(true)))
-        }
+        None => flags.iter().fold(command, |command, flag| command.mut_arg(flag, |flag| flag.hide(true))),
     }
 }
 

@@ -35,13 +35,14 @@ pub(super) fn run(
     }
     let blocks =
         prompt_input::read(&command.input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
-    let asking = Asking::new(&blocks, &policy(settings, options)?, WakeOptions::default(), Wait::ForAnswer)?;
+    let policy = policy(settings, options)?;
+    let asking = Asking::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let tag = Reach::of_environment()?.tag();
     let mut console = Console::of_program(settings.mode);
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
-        let host = host(tag);
+        let host = host(tag, config);
         let desk = Desk::of_program();
         let asking = asking.interactive(desk.is_some());
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
@@ -75,10 +76,11 @@ fn policy(settings: &Settings, options: &Options) -> Result<PermissionPolicy, Cl
     }
 }
 
-fn host(tag: Option<String>) -> Arc<Host> {
+fn host(tag: Option<String>, config: &Config) -> Arc<Host> {
     let store = Arc::new(MemoryStore::new());
     let id = HostId::new("exec").expect("the name is not empty");
-    let settings = EngineSettings { tag, relay: relay(), ..EngineSettings::default() };
+    let keep_programs = config.keep_programs.clone().into();
+    let settings = EngineSettings { tag, keep_programs, relay: relay(), ..EngineSettings::default() };
     let engine = Engine::new(store.clone(), id, settings);
     Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), env!("CARGO_PKG_VERSION"))
 }
@@ -108,5 +110,5 @@ async fn turn(
     let (identity, _) = setup::read(&answer).ok_or_else(bad)?;
     let record = identity.record.as_str();
     talk.watch(&client, record).await?;
-    talk.prompt(&mut client, record, &asking.params(record), Wait::ForAnswer).await
+    talk.prompt(&mut client, record, asking).await
 }

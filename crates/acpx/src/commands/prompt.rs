@@ -32,7 +32,7 @@ pub(super) fn run(
 ) -> Result<ExitCode, CliError> {
     let input = &command.input;
     let blocks = prompt_input::read(input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
-    let asking = Asking::new(&blocks, &settings.policy, command.wake, command.wait)?;
+    let asking = Asking::new(&blocks, settings, &settings.policy, command.wake, command.wait)?;
     // Without the flag a prompt brings no servers and changes none.
     let given = match &options.mcp_config {
         Some(file) => Some(Given::of(&McpFile::load(settings.cwd.as_path().join(file))?, &settings.cwd)?),
@@ -136,7 +136,7 @@ async fn attempt(
     if let Some((_, SessionMeta { awakening: Some(how), .. })) = setup::read(&answer) {
         output::awake(&how, talk.console);
     }
-    talk.prompt(&mut client, id, &asking.params(id), asking.wait).await
+    talk.prompt(&mut client, id, asking).await
 }
 
 /// What became of a prompt whose host is gone. Unless it is over, it is asked again, and not sent again.

@@ -39,12 +39,16 @@ pub(crate) struct Config {
     pub(crate) tool_policy: Option<ToolPolicy>,
     /// How long an agent may be idle; zero is for ever.
     pub(crate) ttl: Option<Duration>,
-    /// How long to wait for an agent.
+    /// How long a command may take.
     pub(crate) timeout: Option<Duration>,
+    /// How long an agent may say nothing in a turn.
+    pub(crate) idle_timeout: Option<Duration>,
     /// How to write.
     pub(crate) format: Option<Format>,
     /// Whether `exec` is forbidden.
     pub(crate) disable_exec: bool,
+    /// Programs that are not ended with an agent that has started them.
+    pub(crate) keep_programs: Vec<String>,
     /// The MCP servers for every session.
     pub(crate) mcp_servers: Vec<McpEntry>,
     agents: BTreeMap<String, AgentEntry>,
@@ -79,8 +83,14 @@ impl Config {
             tool_policy: members.get("permissionPolicy").map(|node| node.tool_policy()).transpose()?,
             ttl: members.get("ttl").map(|node| ttl(&node)).transpose()?,
             timeout: members.get("timeout").map(|node| timeout(&node)).transpose()?.flatten(),
+            idle_timeout: members.get("idleTimeout").map(|node| timeout(&node)).transpose()?.flatten(),
             format: members.get("format").map(|node| format(&node)).transpose()?,
             disable_exec: members.get("disableExec").map(|node| node.boolean()).transpose()?.unwrap_or(false),
+            keep_programs: members
+                .get("keepPrograms")
+                .map(|node| words(&node))
+                .transpose()?
+                .unwrap_or_default(),
             mcp_servers: members
                 .get("mcpServers")
                 .map(|node| mcp::entries(&node))
@@ -170,6 +180,10 @@ fn format(node: &Node<'_>) -> Result<Format, ConfigError> {
 fn ttl(node: &Node<'_>) -> Result<Duration, ConfigError> {
     let expected = "a number of seconds, 0 or more";
     node.number().and_then(seconds_to_idle_time).ok_or_else(|| node.wrong(expected))
+}
+
+fn words(node: &Node<'_>) -> Result<Vec<String>, ConfigError> {
+    node.array()?.iter().map(Node::word).collect()
 }
 
 /// `null` is no limit.

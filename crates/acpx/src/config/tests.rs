@@ -17,9 +17,9 @@ fn wrong(text: &str) -> String {
 fn every_key_is_read_and_unknown_ones_are_left_alone() {
     let text = r#"{
         "defaultAgent": " Claude ", "defaultPermissions": "deny-all", "nonInteractivePermissions": "fail",
-        "authPolicy": "skip", "ttl": 0, "timeout": 1.5, "queueMaxDepth": 16, "format": "json",
+        "authPolicy": "skip", "ttl": 0, "timeout": 1.5, "idleTimeout": 0.5, "queueMaxDepth": 16, "format": "json",
         "agents": {"A": {"argv": ["a", ""]}, "claude": {"protocol": 2}}, "auth": {"api-key": "s3cret"}, "disableExec": true,
-        "mcpServers": [], "permissionPolicy": {"autoDeny": ["bash"]}, "fromTheFuture": [null]
+        "keepPrograms": ["tmux: server"], "mcpServers": [], "permissionPolicy": {"autoDeny": ["bash"]}, "fromTheFuture": [null]
     }"#;
     let expected = Config {
         file: "/h/config.json".into(),
@@ -29,8 +29,10 @@ fn every_key_is_read_and_unknown_ones_are_left_alone() {
         tool_policy: Some(ToolPolicy::read(r#"{"autoDeny":["bash"]}"#).unwrap()),
         ttl: Some(Duration::ZERO),
         timeout: Some(Duration::from_millis(1500)),
+        idle_timeout: Some(Duration::from_millis(500)),
         format: Some(Format::Json),
         disable_exec: true,
+        keep_programs: vec!["tmux: server".to_owned()],
         mcp_servers: Vec::new(),
         agents: [
             (
@@ -46,7 +48,7 @@ fn every_key_is_read_and_unknown_ones_are_left_alone() {
     };
     assert_eq!(parse(text).unwrap(), expected);
     let nothing = Config { file: "/h/config.json".into(), ..Config::default() };
-    assert_eq!(parse("\u{feff}{\"timeout\":null}").unwrap(), nothing);
+    assert_eq!(parse("\u{feff}{\"timeout\":null,\"idleTimeout\":null}").unwrap(), nothing);
 }
 
 #[test]

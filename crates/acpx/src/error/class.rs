@@ -60,7 +60,7 @@ impl ErrorClass {
     pub(crate) fn of(code: &str) -> Self {
         match code {
             "NO_SESSION" | "NO_QUESTION" => Self::NoSession,
-            "TIMEOUT" | "AGENT_START_TIMEOUT" | "AGENT_UNRESPONSIVE" => Self::Timeout,
+            "TIMEOUT" | "IDLE_TIMEOUT" | "AGENT_START_TIMEOUT" | "AGENT_UNRESPONSIVE" => Self::Timeout,
             "PERMISSION_DENIED" | "PERMISSION_PROMPT_UNAVAILABLE" => Self::PermissionDenied,
             "EXEC_DISABLED" => Self::ExecDisabled,
             "SIGNALLED" => Self::Interrupted,

@@ -45,7 +45,7 @@ pub(crate) use self::question::{Reply, TerminalQuestion};
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
 pub(crate) use self::settings::{Chosen, chosen, unmet};
 pub(crate) use self::show::show;
-pub(crate) use self::status::{Snapshot, no_session, status};
+pub(crate) use self::status::{CLIENT, HOST, Snapshot, no_session, status};
 pub(crate) use self::turn::{FollowView, PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
 
 use acpx_core::host::WatchedEvent;

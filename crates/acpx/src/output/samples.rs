@@ -73,6 +73,7 @@ pub(super) fn turn(id: u64, state: TurnState) -> Turn {
         prompt: "[]".into(),
         policy: PermissionPolicy::default(),
         wishes: acpx_core::model::WakeOptions::default(),
+        limits: acpx_core::model::TurnLimits::default(),
         queued_at: at(40 + i64::try_from(id).unwrap()),
         state,
         usage: None,

@@ -9,6 +9,7 @@ use std::io::{self, Write};
 use std::time::Duration;
 
 use acpx_core::host::QuestionMeta;
+use acpx_core::host::meta::WaitingMeta;
 use acpx_core::model::{
     AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, Timestamp, Turn, TurnState,
 };
@@ -31,6 +32,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) agent_lives: bool,
     /// Whether a host is there to go on with its turns.
     pub(crate) host_lives: bool,
+    /// What it waits for, if that is known.
+    pub(crate) waiting: Option<&'a WaitingMeta>,
     pub(crate) now: Timestamp,
     /// What its agent asks and nobody has answered.
     pub(crate) questions: &'a [QuestionMeta],
@@ -204,6 +207,9 @@ struct StatusObject<'a> {
     /// Since when the first of them waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_since: Option<Timestamp>,
+    /// What the session waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_for: Option<&'a WaitingMeta>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_exit: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -244,6 +250,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         turn,
         queued: snapshot.queued().count(),
         waiting_since: snapshot.queued().next().map(|turn| turn.queued_at),
+        waiting_for: snapshot.waiting,
         last_exit: exit.map(|exit| exit.how.words()),
         last_exit_at: exit.map(|exit| exit.at),
         questions: snapshot.questions,
@@ -274,11 +281,39 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     if let Some(first) = snapshot.queued().next() {
         writeln!(out, "queued: {}, waiting since {}", snapshot.queued().count(), first.queued_at)?;
     }
+    if let Some(waiting) = snapshot.waiting {
+        writeln!(out, "waitingFor: {}", waiting_words(waiting, snapshot.now))?;
+    }
     if let Some(exit) = snapshot.exit() {
         writeln!(out, "lastExit: {} at {}", exit.how, exit.at)?;
     }
     Ok(())
 }
+
+/// What a session waits for, in words. A host of a later version may know more than we do.
+fn waiting_words(waiting: &WaitingMeta, now: Timestamp) -> String {
+    let questions = waiting.questions.join(", ");
+    let what = match (waiting.what.as_str(), &waiting.method) {
+        ("load-time", _) => "the time from which the agent loads sessions".to_owned(),
+        ("agent-start", _) => "the start of the agent".to_owned(),
+        ("answer", Some(method)) => format!("the agent's answer to {method}"),
+        ("turn-end", _) => "the agent, which has the prompt".to_owned(),
+        ("permission", _) => format!("somebody's answer to what the agent wants to do ({questions})"),
+        ("elicitation", _) => format!("somebody's answer to what the agent asks ({questions})"),
+        ("agent-end", _) => "the end of the agent's process".to_owned(),
+        (CLIENT, _) => "a client: no host runs, and the next prompt starts one".to_owned(),
+        (HOST, _) => "the host, which does not answer".to_owned(),
+        (other, _) => other.to_owned(),
+    };
+    let heard = waiting.last_line_at.as_deref().and_then(|at| Timestamp::parse(at).ok());
+    let heard = heard.map(|at| format!("; its last line came {} s ago", now.since(at).as_secs()));
+    format!("{what}, since {}{}", waiting.since, heard.unwrap_or_default())
+}
+
+/// What a prompt waits for that no host knows of.
+pub(crate) const CLIENT: &str = "client";
+/// What everything waits for when the host is stuck.
+pub(crate) const HOST: &str = "host";
 
 #[cfg(test)]
 mod tests;

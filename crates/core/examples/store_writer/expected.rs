@@ -4,7 +4,7 @@
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Direction, Event, EventKind, Lifecycle, Lineage, LineageIndex,
     PermissionCount, PermissionMode, Record, RecordId, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
-    TurnOutcome, TurnState, WakeOptions,
+    TurnLimits, TurnOutcome, TurnState, WakeOptions,
 };
 
 /// The records that are written to.
@@ -69,6 +69,7 @@ pub(crate) fn running_turn(seq: u64) -> Turn {
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {id}\"}}]").into(),
         policy: PermissionMode::ApproveReads.into(),
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(0),
         state: TurnState::Dispatched { at: at(1) },
         usage: None,

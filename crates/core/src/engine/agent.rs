@@ -12,7 +12,7 @@ use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Profiles,
     Secrets, is_secret_name,
 };
-use crate::tools::{AgentProcess, Ended, Exit, Grace};
+use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
 use crate::wire::{self, End, Peer};
 
 use super::answers;
@@ -31,19 +31,25 @@ const UNHEEDED: Duration = Duration::from_millis(100);
 pub(super) struct LiveAgent {
     pub(super) connection: AgentConnection,
     pub(super) process: AgentProcess,
+    /// What it has left outside of its process group.
+    strays: Strays,
 }
 
-/// Starts an agent. When this fails, nothing of it is left, or what is left is told.
+/// Starts an agent. When this fails, nothing of it is left, or what is left is told. Whatever the agent starts carries
+/// the mark, which is its record's id if it has one.
 pub(super) async fn start(
-    place: Place,
+    mut place: Place,
     shared: Shared,
+    mark: &str,
     predecessor: Option<watch::Receiver<bool>>,
 ) -> Result<(LiveAgent, Vec<Line>), FailedStart> {
     if let Some(mut gone) = predecessor {
         // Two processes on one session are what agents refuse with "busy".
         drop(gone.wait_for(|gone| *gone).await);
     }
+    place.environment = place.environment.with(RECORD_VARIABLE, mark);
     let Place { agent, cwd, environment, .. } = &place;
+    let strays = shared.strays(mark);
     let Shared { settings, spawner, .. } = &shared;
     let program = settings.program_of(agent);
     let profile = Profiles::built_in().of(agent, None);
@@ -63,7 +69,7 @@ pub(super) async fn start(
             let told = connection.info().name;
             connection.set_profile(Arc::new(Profiles::built_in().of(agent, told.as_deref())));
             answers::remember(&shared, &place, connection.answer()).await;
-            return Ok((LiveAgent { connection, process }, lines));
+            return Ok((LiveAgent { connection, process, strays }, lines));
         }
         Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart::new(error, lines),
         Ok(Err(InitializeFailure { error: None, lines })) if peer.end() == Some(End::Flooded) => {
@@ -84,12 +90,18 @@ pub(super) async fn start(
     };
     peer.abort();
     let identity = process.identity().clone();
-    let ended = process.end(grace).await;
+    let (ended, strays) = end_process(process, strays, grace).await;
+    failed.strays = strays;
     failed.left = (ended == Ended::Left).then(|| {
         let ended = Some(AgentExit { at: (settings.clock)(), how: ended.into() });
         AgentRun { process: identity, since, ended }
     });
     Err(failed)
+}
+
+/// The mark of an agent that is to have no session.
+pub(super) fn unused_mark() -> String {
+    uuid::Uuid::now_v7().to_string()
 }
 
 /// A start that failed, and what was exchanged all the same.
@@ -98,11 +110,13 @@ pub(super) struct FailedStart {
     pub(super) lines: Vec<Line>,
     /// The process, if it would not go.
     pub(super) left: Option<AgentRun>,
+    /// What was ended with it beyond its group.
+    pub(super) strays: Vec<SweptProcess>,
 }
 
 impl FailedStart {
     fn new(error: AgentError, lines: Vec<Line>) -> Self {
-        Self { error, lines, left: None }
+        Self { error, lines, left: None, strays: Vec::new() }
     }
 }
 
@@ -111,17 +125,42 @@ pub(super) struct Farewell {
     /// What it still said.
     pub(super) lines: Vec<Line>,
     pub(super) ended: Ended,
+    /// What was ended with it beyond its group.
+    pub(super) strays: Vec<SweptProcess>,
 }
 
 impl Default for Farewell {
     fn default() -> Self {
-        Self { lines: Vec::new(), ended: Ended::Gone }
+        Self { lines: Vec::new(), ended: Ended::Gone, strays: Vec::new() }
     }
+}
+
+/// Ends a process, and what it has left outside of its group.
+async fn end_process(process: AgentProcess, strays: Strays, grace: Grace) -> (Ended, Vec<SweptProcess>) {
+    let (identity, group) = (process.identity().clone(), process.pid());
+    let mut looking = strays.clone();
+    // It is looked at while it shows what it has started. Without that its marks have to do.
+    let seen = tokio::task::spawn_blocking(move || {
+        looking.look_below(&identity);
+        looking
+    });
+    let strays = seen.await.unwrap_or(strays);
+    let ended = process.end(grace).await;
+    let (left, mut swept) = end_strays(strays, grace).await;
+    swept.retain(|process| process.group != group);
+    (if left == Ended::Left { left } else { ended }, swept)
+}
+
+/// Ends what agents that are gone have left outside of their groups; what that was.
+pub(super) async fn end_strays(strays: Strays, grace: Grace) -> (Ended, Vec<SweptProcess>) {
+    let swept = tokio::task::spawn_blocking(move || strays.end(grace)).await.unwrap_or_default();
+    let ended = if swept.left.is_empty() { Ended::Gone } else { Ended::Left };
+    (ended, [swept.ended, swept.left].concat())
 }
 
 /// What is left of an agent that went by itself, being ended.
 pub(super) struct Leftover {
-    pub(super) task: JoinHandle<Ended>,
+    pub(super) task: JoinHandle<Farewell>,
     /// True once nothing more is done about it.
     pub(super) gone: watch::Receiver<bool>,
     /// The run as its end was kept, to be amended if something of it would not go.
@@ -134,7 +173,7 @@ impl Leftover {
         let task = tokio::spawn(async move {
             let farewell = agent.end(grace).await;
             told.send_replace(true);
-            farewell.ended
+            farewell
         });
         Self { task, gone, run: None }
     }
@@ -170,7 +209,7 @@ impl LiveAgent {
     /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
     /// read, so that it can finish. The first of it is given back, to be kept.
     pub(super) async fn end(self, grace: Grace) -> Farewell {
-        let Self { mut connection, process } = self;
+        let Self { mut connection, process, strays } = self;
         let grace = grace_for(connection.profile(), grace);
         let peer = connection.peer().clone();
         let close = async {
@@ -179,8 +218,8 @@ impl LiveAgent {
             }
         };
         let mut lines = Vec::new();
-        let ended = {
-            let mut end = std::pin::pin!(async { tokio::join!(close, process.end(grace)) });
+        let (ended, strays) = {
+            let mut end = std::pin::pin!(async { tokio::join!(close, end_process(process, strays, grace)) });
             let mut drain = std::pin::pin!(drain(&mut connection, &mut lines));
             tokio::select! {
                 ((), ended) = &mut end => {
@@ -191,7 +230,7 @@ impl LiveAgent {
                 () = &mut drain => end.await.1,
             }
         };
-        Farewell { lines, ended }
+        Farewell { lines, ended, strays }
     }
 }
 
@@ -317,8 +356,11 @@ mod tests {
             since: at,
             ended: Some(AgentExit { at, how: AgentEnd::Otherwise(words.to_owned()) }),
         };
-        let leftover =
-            |run| Leftover { task: tokio::spawn(async { Ended::Gone }), gone: watch::channel(true).1, run };
+        let leftover = |run| Leftover {
+            task: tokio::spawn(async { Farewell::default() }),
+            gone: watch::channel(true).1,
+            run,
+        };
         let amended = leftover(Some(run("signal 9"))).amended(Ended::Left);
         assert_eq!(amended, Some(run("signal 9; what it left would not go")));
         assert_eq!(leftover(Some(run("signal 9"))).amended(Ended::Gone), None);

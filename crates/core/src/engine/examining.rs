@@ -60,7 +60,7 @@ impl Engine {
         self.real_directory(&with.cwd).await?;
         let (place, shared) = (Place::alone(with), self.0.shared.clone());
         let begun = Instant::now();
-        let started = agent::start(place.clone(), shared.clone(), None).await;
+        let started = agent::start(place.clone(), shared.clone(), &agent::unused_mark(), None).await;
         let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
         let started_in = begun.elapsed();
         let connection = &agent.connection;
@@ -79,7 +79,7 @@ impl Engine {
             Ok(Some(trial)) => (trial, agent.end(shared.settings.process).await.ended),
             Ok(None) => {
                 let (error, leftover) = agent.gone(&place, &shared.settings).await;
-                (Trial::Refused(error), leftover.task.await.unwrap_or(Ended::Left))
+                (Trial::Refused(error), leftover.task.await.map_or(Ended::Left, |farewell| farewell.ended))
             }
             Err(_) => (unresponsive(), agent.end(shared.settings.process).await.ended),
         };

@@ -50,7 +50,7 @@ impl Engine {
         self.real_directory(&with.cwd).await?;
         let place = Place::alone(with);
         let shared = self.0.shared.clone();
-        let started = agent::start(place.clone(), shared.clone(), None).await;
+        let started = agent::start(place.clone(), shared.clone(), &agent::unused_mark(), None).await;
         let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
         let label = || place.agent.label().to_owned();
         let Some(request) = request(&agent) else {

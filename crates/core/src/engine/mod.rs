@@ -14,7 +14,7 @@ use tokio::task::JoinHandle;
 use crate::machine::{Awakening, Input, SessionMachine};
 use crate::model::{AbsolutePath, AgentSpec, Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
 use crate::store::{SessionWriter, Store};
-use crate::tools::{Spawner, Tag};
+use crate::tools::{Spawner, Strays, Tag};
 
 mod adopting;
 mod advice;
@@ -33,9 +33,11 @@ mod holds;
 mod inquiry;
 mod keeper;
 mod knowledge;
+mod limits;
 mod login;
 mod metas;
 mod moving;
+mod parting;
 mod perform;
 mod place;
 mod prompt;
@@ -48,6 +50,7 @@ mod settings;
 mod task;
 mod telling;
 mod waiters;
+mod waiting;
 
 pub use crate::acp::client::Offered;
 pub use advice::{Advice, Question, QuestionKind, Wanted};
@@ -61,6 +64,7 @@ pub use request::{NewSession, RestoreSession, Servers};
 pub use reservations::Reservation;
 pub use session::{Hold, Session, SessionStatus, TurnEnd, TurnTicket, Unclaimed};
 pub use settings::Settings;
+pub use waiting::Waiting;
 
 use agent::LiveIds;
 pub(crate) use counted::Counted;
@@ -110,6 +114,13 @@ pub(crate) struct Shared {
     holds: Holds,
     disk: Disk,
     spawner: Spawner,
+}
+
+impl Shared {
+    /// What agents with this mark may leave outside of their groups.
+    fn strays(&self, mark: &str) -> Strays {
+        Strays::of(mark, self.spawner.tag().cloned(), Arc::clone(&self.settings.keep_programs))
+    }
 }
 
 impl Engine {

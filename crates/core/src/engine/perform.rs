@@ -16,7 +16,7 @@ use crate::model::{
 use crate::store::StoreError;
 
 use super::advice::Advisor;
-use super::agent::{self, Farewell, Leftover};
+use super::agent;
 use super::consulting::Consulting;
 use super::history;
 use super::moving::Moving;
@@ -25,7 +25,7 @@ use super::task::{Ask, SessionTask};
 use super::waiters::tell;
 
 /// How much may be exchanged before there is a record to keep it in.
-const UNBORN_BYTES: usize = 64 << 20;
+pub(super) const UNBORN_BYTES: usize = 64 << 20;
 
 /// What is done once its cause is kept.
 pub(super) enum Outward {
@@ -106,7 +106,10 @@ impl SessionTask {
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
             Effect::StartAgent => self.outward.push(Outward::Start),
-            Effect::EndAgent => self.outward.push(Outward::End),
+            Effect::EndAgent(fault) => {
+                self.fault = fault;
+                self.outward.push(Outward::End);
+            }
             Effect::Awake(news) => self.outward.push(Outward::Awake(news)),
             Effect::TurnAccepted(request, turn) => {
                 self.metas.accepted(&request, turn);
@@ -146,6 +149,8 @@ impl SessionTask {
             Deadline::Cancel => Some(self.shared.settings.cancel_grace),
             Deadline::Close => Some(self.shared.settings.close_grace),
             Deadline::Idle => self.idle_time(),
+            // These run beside the others, and the turns themselves say how long they are.
+            Deadline::Turn(_) | Deadline::Silence => return,
         };
         // A time beyond what the clock can say is no limit.
         let at = limit.and_then(|limit| Instant::now().checked_add(limit));
@@ -232,12 +237,15 @@ impl SessionTask {
 
     pub(super) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
         self.keeper.keep_line(now, turn, outgoing.kept());
+        self.limits.spoken();
         self.outward.push(Outward::Send(outgoing));
     }
 
     /// Takes one message of the agent.
     pub(super) fn take_said(&mut self, said: FromAgent) {
         let FromAgent { meaning, line, size } = said;
+        self.limits.spoken();
+        self.glance.heard(self.now());
         if let Meaning::Inquired(id, answer) = meaning {
             return self.take_inquired(&id, answer);
         }
@@ -334,20 +342,6 @@ impl SessionTask {
         }
     }
 
-    fn stop_flood(&mut self) {
-        let Some(agent) = self.agent.take() else { return };
-        agent.connection.peer().abort();
-        let limit =
-            if self.keeper.has_record() { self.shared.settings.turn_bytes } else { UNBORN_BYTES as u64 };
-        let during = match self.machine.current_turn() {
-            Some(turn) => format!("in turn {turn}"),
-            None => "outside any turn".to_owned(),
-        };
-        let error = AgentError::Flooded { agent: self.place.agent.label().to_owned(), limit, during };
-        let leftover = Leftover::of(agent, self.shared.settings.process);
-        self.lose_agent(leftover, error);
-    }
-
     pub(super) async fn act(&mut self, outward: Outward) -> Result<(), StoreError> {
         match outward {
             Outward::Start => self.start_agent(),
@@ -385,6 +379,9 @@ impl SessionTask {
                 tell(reply, turn);
             }
             Outward::Closed => {
+                // What an agent has left that went by itself is gone too before the session is said to be closed.
+                self.clear_leftover().await;
+                self.keeper.commit().await?;
                 self.over = true;
                 if self.machine.is_deleted() {
                     self.told.fate.seal(End::Deleted);
@@ -416,21 +413,9 @@ impl SessionTask {
             }
         }
         let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
-        let start = agent::start(self.place.clone(), self.shared.clone(), predecessor);
-        self.coming = Some(Box::pin(start));
-    }
-
-    fn end_agent(&mut self) {
-        let going = match (self.agent.take(), self.coming.take()) {
-            (Some(agent), _) => tokio::spawn(agent.end(self.shared.settings.process)),
-            // Dropping the start kills what it had started.
-            (None, coming) => tokio::spawn(async move {
-                drop(coming);
-                Farewell::default()
-            }),
-        };
-        self.going = Some(going);
-        self.forget_agent();
+        let (place, shared, record) = (self.place.clone(), self.shared.clone(), self.keeper.record().clone());
+        self.coming =
+            Some(Box::pin(async move { agent::start(place, shared, record.as_str(), predecessor).await }));
     }
 
     /// An agent that does not read what it is sent is as good as gone.

@@ -101,7 +101,7 @@ impl Engine {
     ) -> Result<Option<Answer>, SessionError> {
         self.real_directory(&with.cwd).await?;
         let (place, shared) = (Place::alone(with), self.0.shared.clone());
-        let started = agent::start(place.clone(), shared.clone(), None).await;
+        let started = agent::start(place.clone(), shared.clone(), &agent::unused_mark(), None).await;
         let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
         let Some(request) = inquiry.request(&agent.connection) else {
             agent.end(shared.settings.process).await;

@@ -26,7 +26,7 @@ use super::methods;
 /// How a server says that a client is from elsewhere.
 pub(super) const ELSEWHERE: &str = "_acpx/elsewhere";
 /// Methods of ours that a client from elsewhere has. The others are about this machine.
-const METHODS: [&str; 3] = ["_acpx/watch", "_acpx/cancel", "_acpx/close"];
+const METHODS: [&str; 4] = ["_acpx/watch", "_acpx/cancel", "_acpx/close", "_acpx/waiting"];
 /// How many sessions of one who is elsewhere have an agent at the same time.
 const MOST_SESSIONS: usize = 32;
 

@@ -11,6 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::model::{AgentProfile, ProtocolVersion, SettingValue, Verdict};
 
 mod conversions;
+mod waiting;
+
+pub use waiting::{WaitingAnswer, WaitingMeta};
 
 /// The versions of the protocol between our clients and a host, oldest and newest that are understood. The second has
 /// clients from elsewhere.
@@ -234,6 +237,12 @@ pub struct PromptMeta {
     /// Whether the client has a person before it who can be asked; absent, it has unless it says a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interactive: Option<bool>,
+    /// How long the turn may take, from the acceptance of the prompt on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// How long the agent may say nothing in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
     /// How the session is to be brought back, should that be needed by then.
     #[serde(flatten)]
     pub wishes: WishMeta,

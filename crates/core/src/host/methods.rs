@@ -11,7 +11,7 @@ use crate::model::{AbsolutePath, RecordId, Seq};
 use super::attachment::{Gated, How};
 use super::connection::{Connection, problem};
 use super::fault;
-use super::meta::{IdsMeta, PROTOCOL};
+use super::meta::{IdsMeta, PROTOCOL, WaitingAnswer, WaitingMeta};
 use super::pending::PendingParams;
 
 #[derive(Deserialize)]
@@ -55,6 +55,7 @@ impl Connection {
             "_acpx/cancel" => self.cancel(read(&call)?).await,
             "_acpx/close" => self.close(read(&call)?).await,
             "_acpx/move" => self.move_record(read(&call)?).await,
+            "_acpx/waiting" => self.waiting(read(&call)?).await,
             "_acpx/pending" => {
                 self.pending(if call.params.is_some() { read(&call)? } else { PendingParams::default() })
                     .await
@@ -112,6 +113,24 @@ impl Connection {
         Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
     }
 
+    /// What the record's session waits for. One that has no session waits for nothing, and is given none.
+    async fn waiting(&self, of: OfSession) -> Result<String, CallError> {
+        let record = record(&of.session_id)?;
+        self.may_use(&record).await?;
+        let refused = |error: SessionError| self.refused(&error);
+        let waiting = match self.host.engine.running(&record).await.map_err(refused)? {
+            // One that ends this moment waits for nothing more.
+            Some(session) => session.waiting().await.ok().flatten(),
+            None => None,
+        };
+        let mut waiting_for = waiting.map(WaitingMeta::from);
+        if let Some(waiting) = &mut waiting_for {
+            waiting.questions = self.host.askable.open().of(&record);
+        }
+        let answer = WaitingAnswer { waiting_for };
+        Ok(serde_json::to_string(&answer).expect("what is waited for has only text and lists"))
+    }
+
     /// Stops the host, or only if nobody else is there and no session is live: that is decided where clients come in,
     /// so that none comes in between.
     async fn stop(&self, call: &ExtensionCall) -> Result<String, CallError> {
@@ -137,11 +156,15 @@ impl Connection {
     }
 
     async fn session(&self, id: &str) -> Result<Session, CallError> {
-        let record = RecordId::new(id).map_err(|error| problem("sessionId", error.to_string()))?;
+        let record = record(id)?;
         self.may_use(&record).await?;
         let session = self.host.engine.attach(&record, &RestoreSession::default()).await;
         session.map_err(|error: SessionError| self.refused(&error))
     }
+}
+
+fn record(id: &str) -> Result<RecordId, CallError> {
+    RecordId::new(id).map_err(|error| problem("sessionId", error.to_string()))
 }
 
 pub(super) fn read<T: DeserializeOwned>(call: &ExtensionCall) -> Result<T, CallError> {

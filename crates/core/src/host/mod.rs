@@ -18,6 +18,7 @@ mod error;
 mod fault;
 mod importing;
 mod launch;
+mod leftovers;
 mod list;
 mod local_socket;
 mod lock;

@@ -141,6 +141,12 @@ impl OpenQuestions {
         Listed { list: Arc::clone(self), id, answers }
     }
 
+    /// The questions of a record, by their ids, oldest first.
+    pub(super) fn of(&self, record: &RecordId) -> Vec<String> {
+        let of_record = |(id, open): (String, Open)| (open.record == *record).then_some(id);
+        self.all().into_iter().filter_map(of_record).collect()
+    }
+
     fn all(&self) -> Vec<(String, Open)> {
         let mut all: Vec<_> = self.lock().iter().map(|(id, open)| (id.clone(), open.clone())).collect();
         all.sort_by_key(|(_, open)| open.wanted.since);

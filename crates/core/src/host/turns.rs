@@ -147,7 +147,8 @@ impl Connection {
         }
         let prompt = Prompt::blocks(format!("[{}]", call.blocks.join(",")))
             .map_err(|error| fault::refused(&error.into()))?
-            .with_policy(self.policy_of(meta)?);
+            .with_policy(self.policy_of(meta)?)
+            .with_limits(meta.limits());
         match &meta.request_id {
             None => Ok(prompt),
             Some(request) => {

@@ -14,8 +14,8 @@ use super::{AskId, Deadline, Pass, PassId};
 pub enum Effect {
     /// Start the agent's process and initialize it.
     StartAgent,
-    /// End the agent's process.
-    EndAgent,
+    /// End the agent's process, for what it has done wrong, if it has: its run keeps that.
+    EndAgent(Option<&'static str>),
     /// Send this to the agent.
     Ask(Call),
     /// Answer a question of the agent.

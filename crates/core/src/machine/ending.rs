@@ -2,7 +2,7 @@
 
 use crate::model::{AgentError, Fact, Lifecycle, StopReason, Timestamp, Turn, TurnOutcome};
 
-use super::state::{Ends, Live, Prompting, State, Then};
+use super::state::{Ends, Live, Prompting, State, Stopping, Then};
 use super::{Advertised, Asleep, Call, Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
@@ -139,14 +139,10 @@ impl SessionMachine {
                 self.fail_waiters(now, error);
             }
             State::Idle(_) => self.note_end(error),
-            State::Prompting(Prompting { turn, held, cancelling, failing, .. }) => {
+            State::Prompting(Prompting { turn, held, stopping, .. }) => {
                 self.do_(Effect::Disarm);
                 self.release(held);
-                let outcome = match failing {
-                    None if cancelling => TurnOutcome::Stopped(StopReason::cancelled()),
-                    None => TurnOutcome::Failed(error.into()),
-                    Some(failure) => TurnOutcome::Failed(failure),
-                };
+                let outcome = stopping.map_or_else(|| TurnOutcome::Failed(error.into()), Stopping::outcome);
                 self.end_turn(now, turn, outcome);
                 self.note_end(error);
                 self.start_if_needed();
@@ -193,6 +189,8 @@ impl SessionMachine {
             (Deadline::Cancel, State::Prompting(_)) => self.cancel_unanswered(now),
             (Deadline::Close, State::Closing(..) | State::Deleting) => self.close_unanswered(now),
             (Deadline::Idle, State::Idle(_)) => self.end_process(Then::Park),
+            (Deadline::Turn(turn), _) => self.turn_is_overdue(now, turn),
+            (Deadline::Silence, _) => self.agent_is_silent(),
             _ => {}
         }
     }
@@ -204,14 +202,12 @@ impl SessionMachine {
 
     /// The agent did not stop when it was told to: its process is stopped instead.
     fn cancel_unanswered(&mut self, now: Timestamp) {
-        let State::Prompting(Prompting { turn, held, failing, .. }) = self.take_state() else { return };
+        let State::Prompting(Prompting { turn, held, stopping, .. }) = self.take_state() else { return };
         self.release(held);
-        let outcome =
-            failing.map_or_else(|| TurnOutcome::Stopped(StopReason::cancelled()), TurnOutcome::Failed);
-        self.end_turn(now, turn, outcome);
-        let how = "it did not answer session/cancel and was ended".to_owned();
-        self.do_(Effect::Fact(Fact::AgentEnded { how }));
-        self.end_process(if self.queue.is_empty() { Then::Park } else { Then::Wake });
+        self.end_turn(now, turn, stopping.unwrap_or(Stopping::Asked).outcome());
+        let how = "it did not answer session/cancel and was ended";
+        self.do_(Effect::Fact(Fact::AgentEnded { how: how.to_owned() }));
+        self.end_process_for(Some(how), if self.queue.is_empty() { Then::Park } else { Then::Wake });
     }
 
     fn start_if_needed(&mut self) {
@@ -221,9 +217,13 @@ impl SessionMachine {
     }
 
     pub(super) fn end_process(&mut self, then: Then) {
+        self.end_process_for(None, then);
+    }
+
+    fn end_process_for(&mut self, fault: Option<&'static str>, then: Then) {
         self.passes_unanswered();
         self.do_(Effect::Disarm);
-        self.do_(Effect::EndAgent);
+        self.do_(Effect::EndAgent(fault));
         self.state = State::Ending(then);
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{
     AcpSessionId, AgentError, AgentSessionId, Exchange, Habits, OfferedSettings, PermissionPolicy, Reading,
-    RequestId, StopReason, Timestamp, ToolUse, Turn, TurnId, Update, WakeOptions,
+    RequestId, StopReason, Timestamp, ToolUse, Turn, TurnId, TurnLimits, Update, WakeOptions,
 };
 
 use super::{Pass, PassId, Permit};
@@ -26,6 +26,8 @@ pub enum Input {
         policy: PermissionPolicy,
         /// How the session is to be brought back for it, should that be needed.
         options: WakeOptions,
+        /// How long its turn may take.
+        limits: TurnLimits,
     },
     /// A client has a request for the agent, beside any turn.
     Pass(Pass),
@@ -217,4 +219,8 @@ pub enum Deadline {
     Close,
     /// For the next prompt, while the agent has nothing to do; then it is parked.
     Idle,
+    /// For a turn, from its acceptance to its end. It runs beside the others and is not armed: the turn says it.
+    Turn(TurnId),
+    /// For a word from the agent that has a turn, likewise.
+    Silence,
 }

@@ -246,7 +246,7 @@ impl SessionMachine {
     pub(super) fn give_up(&mut self, now: Timestamp, error: &AgentError) {
         self.do_(Effect::Disarm);
         self.fail_waiters(now, error);
-        self.do_(Effect::EndAgent);
+        self.do_(Effect::EndAgent(None));
         self.state = State::Ending(Then::Park);
     }
 }

@@ -12,22 +12,25 @@ use std::sync::Arc;
 use crate::model::{
     AcpSessionId, AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, OfferedSettings,
     PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason, Timestamp, Turn,
-    TurnError, TurnId, TurnOutcome, TurnState, Unasked, Update, WakeOptions,
+    TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked, Update, WakeOptions,
 };
 
 mod effect;
 mod ending;
 mod input;
 mod ladder;
+mod limits;
 mod passing;
 mod prompting;
 mod settling;
 mod state;
+mod waiting;
 mod working;
 
 pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung, Unpassed};
 pub use input::{Advertised, AgentState, AskId, Deadline, Input, Stopped};
 pub use passing::{MAX_PASSES, Pass, PassId};
+pub use waiting::Awaited;
 
 use passing::Passed;
 use state::{Ends, Live, Prompting, State, Then};
@@ -141,8 +144,8 @@ impl SessionMachine {
         match input {
             Input::Recover(turns) => self.recover(now, turns),
             Input::Wake(options) => self.wake(options),
-            Input::Prompt { request, prompt, policy, options } => {
-                self.accept(now, request, prompt, policy, options);
+            Input::Prompt { request, prompt, policy, options, limits } => {
+                self.accept(now, request, prompt, policy, options, limits);
             }
             Input::Pass(pass) => self.pass(pass),
             Input::PassWithdrawn(pass) => self.pass_withdrawn(pass),
@@ -329,6 +332,7 @@ impl SessionMachine {
         prompt: Arc<str>,
         policy: PermissionPolicy,
         options: WakeOptions,
+        limits: TurnLimits,
     ) {
         if self.is_closing() {
             return self.do_(Effect::TurnRefused(request, Refusal::Closing));
@@ -344,6 +348,7 @@ impl SessionMachine {
             prompt,
             policy,
             wishes: options,
+            limits,
             queued_at: now,
             state: TurnState::Queued,
             usage: None,

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Decision, Fact, LateStep, MessageKind, StopReason, Timestamp, ToolKind, ToolUse, TurnError,
-    TurnId, TurnOutcome, TurnState, Unasked, Update,
+    AgentError, Decision, Fact, LateStep, MessageKind, StopReason, Timestamp, ToolKind, ToolUse, TurnId,
+    TurnOutcome, TurnState, Unasked, Update,
 };
 
-use super::state::{Asked, Live, Prompting, Settling, State};
+use super::state::{Asked, Live, Prompting, Settling, State, Stopping};
 use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine, Stopped};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
@@ -37,29 +37,23 @@ impl SessionMachine {
     pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<Stopped, AgentError>) {
         match self.take_state() {
             State::Prompting(prompting) => {
-                let Prompting { live, mut turn, cancelling, failing, asked, held, .. } = prompting;
+                let Prompting { live, mut turn, stopping, asked, held, .. } = prompting;
                 self.release(held);
                 self.take_back(asked);
-                let outcome = match (failing, answer) {
-                    (Some(failure), answer) => {
-                        turn.usage = answer.ok().and_then(|stopped| stopped.usage);
-                        TurnOutcome::Failed(failure)
-                    }
-                    (None, Ok(Stopped { reason, usage })) => {
+                let said = match answer {
+                    Ok(Stopped { reason, usage }) => {
                         turn.usage = usage;
                         TurnOutcome::Stopped(reason)
                     }
-                    // The protocol wants `cancelled` here, and some agents say it with an error.
-                    (None, Err(_)) if cancelling => TurnOutcome::Stopped(StopReason::cancelled()),
-                    (None, Err(error)) => TurnOutcome::Failed((&error).into()),
+                    Err(error) => TurnOutcome::Failed((&error).into()),
                 };
-                self.end_turn(now, turn, outcome);
+                self.end_turn(now, turn, stopping.map_or(said, Stopping::outcome));
                 self.state = State::Idle(live);
                 self.dispatch_next(now);
             }
-            State::Closing(advertised, Some(turn)) => {
-                let reason = answer.map_or_else(|_| StopReason::cancelled(), |stopped| stopped.reason);
-                self.end_turn(now, turn, TurnOutcome::Stopped(reason));
+            State::Closing(advertised, Some(mut turn)) => {
+                turn.usage = answer.ok().and_then(|stopped| stopped.usage);
+                self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
                 if advertised.close {
                     self.state = State::Closing(advertised, None);
                 } else {
@@ -81,17 +75,17 @@ impl SessionMachine {
         };
         match wanted {
             Some(id) if id != prompting.turn.id => self.cancel_queued(now, id),
-            _ => self.stop_turn(),
+            _ => self.stop(Stopping::Asked),
         }
     }
 
-    /// Tells the agent to stop, and that nothing it has asked will be answered.
-    fn stop_turn(&mut self) {
+    /// Tells the agent to stop its turn, and its questions that nobody will answer them. It is told once.
+    pub(super) fn stop(&mut self, why: Stopping) {
         let State::Prompting(prompting) = &mut self.state else { return };
-        if prompting.cancelling {
+        if prompting.stopping.is_some() {
             return;
         }
-        prompting.cancelling = true;
+        prompting.stopping = Some(why);
         let asked = std::mem::take(&mut prompting.asked);
         self.do_(Effect::Ask(Call::Cancel));
         self.take_back(asked);
@@ -169,7 +163,7 @@ impl SessionMachine {
             return;
         }
         let permit = match &mut self.state {
-            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(..) | State::Deleting => {
+            State::Prompting(Prompting { stopping: Some(_), .. }) | State::Closing(..) | State::Deleting => {
                 Permit::Cancelled
             }
             _ if !has_options => Permit::Cancelled,
@@ -193,7 +187,7 @@ impl SessionMachine {
             return;
         }
         let answer = match &mut self.state {
-            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(..) | State::Deleting => {
+            State::Prompting(Prompting { stopping: Some(_), .. }) | State::Closing(..) | State::Deleting => {
                 Permit::Cancelled
             }
             State::Prompting(Prompting { asked, .. }) => {
@@ -240,10 +234,7 @@ impl SessionMachine {
     /// The turn fails once the agent has stopped; that it is to stop it is told at once.
     fn fail_for_want_of_an_answer(&mut self) {
         let error = AgentError::NobodyToAsk { agent: self.agent.clone() };
-        if let State::Prompting(prompting) = &mut self.state {
-            prompting.failing = Some(TurnError::from(&error));
-        }
-        self.stop_turn();
+        self.stop(Stopping::Failing((&error).into()));
     }
 
     /// Takes a question out of those that are open.

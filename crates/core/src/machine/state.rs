@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Alignment, Exchange, Habits, LineageReason, Setting, ToolUse, Turn, TurnError,
+    AgentError, Alignment, Exchange, Habits, LineageReason, Setting, StopReason, ToolUse, Turn, TurnError,
+    TurnOutcome,
 };
 
 use super::{Advertised, AskId, Awakening, Rung, Stopped};
@@ -87,20 +88,15 @@ pub(super) struct Live {
     pub(super) owed: Option<Alignment>,
 }
 
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is one thing that has happened in the turn or has not"
-)]
 /// A running turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Prompting {
     pub(super) live: Live,
     pub(super) turn: Turn,
-    pub(super) cancelling: bool,
+    /// Why the agent was told to stop, if it was.
+    pub(super) stopping: Option<Stopping>,
     /// What somebody has been asked and has not answered.
     pub(super) asked: Vec<Asked>,
-    /// Why the turn fails once the agent has stopped.
-    pub(super) failing: Option<TurnError>,
     /// Whether the agent has the prompt, so that its being idle ends the turn. One of version 1 ends it otherwise.
     pub(super) inserted: bool,
     /// Whether the agent has said or done anything in it, or that it works.
@@ -111,6 +107,26 @@ pub(super) struct Prompting {
     pub(super) held: Vec<Arc<str>>,
     /// Whether the held lines are all that the replay owed.
     pub(super) rest_came: bool,
+}
+
+/// Why an agent was told to stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stopping {
+    /// Somebody cancelled the turn.
+    Asked,
+    /// The turn has come to a limit, or cannot go on.
+    Failing(TurnError),
+}
+
+impl Stopping {
+    /// How the turn ends, whatever the agent says: some answer a cancel as if they had finished, and others with an
+    /// error. What they said is kept as they said it.
+    pub(super) fn outcome(self) -> TurnOutcome {
+        match self {
+            Self::Asked => TurnOutcome::Stopped(StopReason::cancelled()),
+            Self::Failing(error) => TurnOutcome::Failed(error),
+        }
+    }
 }
 
 /// A question of the agent that is open.

@@ -15,10 +15,12 @@ mod cases;
 mod deleting;
 mod forking;
 mod habits;
+mod limits;
 mod permissions;
 mod settling;
 mod table;
 mod version_2;
+mod waiting;
 mod wishes;
 
 fn at(millis: i64) -> Timestamp {
@@ -51,7 +53,16 @@ fn prompt(request: &str) -> Input {
         prompt: Arc::from(r#"[{"type":"text","text":"two"}]"#),
         policy: PermissionMode::ApproveReads.into(),
         options: WakeOptions::default(),
+        limits: TurnLimits::default(),
     }
+}
+
+/// A prompt whose turn may take a second, and whose agent may be silent for half of one.
+fn limited(request: &str) -> Input {
+    let Input::Prompt { request, prompt, policy, options, .. } = prompt(request) else { panic!("a prompt") };
+    let millis = std::time::Duration::from_millis;
+    let limits = TurnLimits { whole: Some(millis(1000)), silence: Some(millis(500)) };
+    Input::Prompt { request, prompt, policy, options, limits }
 }
 
 fn chunk(kind: MessageKind, text: &str) -> Input {

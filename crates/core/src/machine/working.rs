@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Fact, PermissionCount, PermissionMode, RequestId, StopReason, Timestamp, Turn, TurnId, TurnState,
-    WakeOptions,
+    Fact, PermissionCount, PermissionMode, RequestId, StopReason, Timestamp, Turn, TurnId, TurnLimits,
+    TurnState, WakeOptions,
 };
 
 use super::state::{Live, Prompting, State};
@@ -51,8 +51,7 @@ impl SessionMachine {
     }
 
     fn state_in_a_turn(&mut self, now: Timestamp, state: AgentState) {
-        let State::Prompting(Prompting { cancelling, inserted, worked, stopped, .. }) = &mut self.state
-        else {
+        let State::Prompting(Prompting { stopping, inserted, worked, stopped, .. }) = &mut self.state else {
             return;
         };
         let how = match state {
@@ -63,8 +62,8 @@ impl SessionMachine {
                 return;
             }
             // Agents also say that they are idle when a session is ready, and that may come late.
-            AgentState::Idle(None) if !(*worked || *cancelling) => return,
-            AgentState::Idle(None) if *cancelling => Ok(StopReason::cancelled().into()),
+            AgentState::Idle(None) if !(*worked || stopping.is_some()) => return,
+            AgentState::Idle(None) if stopping.is_some() => Ok(StopReason::cancelled().into()),
             AgentState::Idle(None) => Ok(StopReason::new("end_turn").into()),
             AgentState::Idle(Some(how)) => how,
         };
@@ -108,6 +107,7 @@ impl SessionMachine {
             // Nobody has allowed anything, so whoever is there is asked.
             policy: PermissionMode::Ask.into(),
             wishes: WakeOptions::default(),
+            limits: TurnLimits::default(),
             queued_at: now,
             state: TurnState::Dispatched { at: now },
             usage: None,
@@ -128,9 +128,8 @@ impl Prompting {
         Self {
             live,
             turn,
-            cancelling: false,
+            stopping: None,
             asked: Vec::new(),
-            failing: None,
             inserted: false,
             worked: false,
             stopped: None,

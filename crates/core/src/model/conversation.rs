@@ -222,6 +222,7 @@ impl Conversation {
             | Fact::SettingNotRestored { .. }
             | Fact::LinesDropped { .. }
             | Fact::AgentEnded { .. }
+            | Fact::ProcessesEnded { .. }
             | Fact::Closed {} => {}
         }
     }

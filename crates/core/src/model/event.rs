@@ -153,8 +153,22 @@ pub enum Fact {
         /// How, in words.
         how: String,
     },
+    /// What an agent had started was ended with it, though it had left the agent's process group.
+    ProcessesEnded {
+        /// Which processes.
+        processes: Vec<EndedProcess>,
+    },
     /// The record was closed.
     Closed {},
+}
+
+/// A process that was ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedProcess {
+    /// Its short name, as it had chosen it itself.
+    pub name: String,
+    /// Its number, which may be another's by now.
+    pub pid: u32,
 }
 
 /// An error inside a fact.

@@ -295,6 +295,10 @@ impl AgentError {
             "AGENT_EXITED_AT_START" => {
                 "do what its last words ask for; if it has none, run its command by hand"
             }
+            "TIMEOUT" => "give the turn more time",
+            "IDLE_TIMEOUT" => {
+                "see whether the agent or its model is stalled, or let it be silent for longer; the next prompt goes on"
+            }
             "AGENT_DIED" | "AGENT_UNRESPONSIVE" => "the conversation is kept; the next prompt restores it",
             "SESSION_BUSY_ELSEWHERE" => "close the session where it is open, then try again",
             "AUTH_REQUIRED" => "log in with the agent's own program, then try again",

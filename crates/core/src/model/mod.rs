@@ -33,7 +33,7 @@ pub use agent::{AgentBuild, AgentSpec};
 pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
 pub use client_name::ClientName;
 pub use conversation::{Conversation, Entry, Message, ToolCall};
-pub use event::{Direction, Event, EventKind, Fact, FactError};
+pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError};
 pub use failure::{AgentError, Reading};
 pub use ids::{
     AcpSessionId, AgentSessionId, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq, SessionIdentity,
@@ -59,6 +59,6 @@ pub use setting::{
 };
 pub use time::{InvalidTimestamp, Timestamp};
 pub use title::title_of;
-pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnOutcome, TurnState};
+pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnLimits, TurnOutcome, TurnState};
 pub use update::{ChunkContent, Content, MessageKind, Update};
 pub use wake::{Fallback, WakeOptions};

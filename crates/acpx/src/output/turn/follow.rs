@@ -120,6 +120,9 @@ fn text(
         Some(Fact::SessionReset { reason, announced: true, .. }) => {
             return view.reset(reason, &mut *console.out);
         }
+        Some(fact @ (Fact::AgentEnded { .. } | Fact::ProcessesEnded { .. })) => {
+            return super::detail(fact).iter().try_for_each(|words| view.agent(words, &mut *console.out));
+        }
         _ => {}
     }
     match prompt(event) {

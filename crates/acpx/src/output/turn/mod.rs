@@ -13,7 +13,7 @@ mod updates;
 use std::io::{self, Write};
 
 use acpx_core::model::{
-    AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, SettingValue, Timestamp,
+    AcpSessionId, AgentSessionId, Direction, EndedProcess, Fact, SessionIdentity, SettingValue, Timestamp,
 };
 use serde::Serialize;
 
@@ -161,6 +161,11 @@ fn detail(fact: &Fact) -> Option<String> {
         }
         Fact::Restored { by, .. } => Some(format!("the session is restored by {by}")),
         Fact::AgentEnded { how } => Some(format!("the agent ended: {how}")),
+        Fact::ProcessesEnded { processes } => {
+            let named = |process: &EndedProcess| format!("{} ({})", process.name, process.pid);
+            let names: Vec<String> = processes.iter().map(named).collect();
+            Some(format!("ended with the agent that had started them: {}", names.join(", ")))
+        }
         _ => None,
     }
 }

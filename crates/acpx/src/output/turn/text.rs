@@ -106,6 +106,12 @@ impl TextView {
         writeln!(out, "[reset] {reason}: from here on the agent does not remember what came before")
     }
 
+    /// Shows what became of the agent.
+    pub(super) fn agent(&mut self, words: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.section(out)?;
+        writeln!(out, "[agent] {words}")
+    }
+
     /// Ends the line that stands there.
     pub(super) fn end_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;

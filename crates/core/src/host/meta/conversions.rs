@@ -8,13 +8,13 @@ use std::time::Duration;
 use crate::machine::Awakening;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentProfile, AgentSessionId, AgentSpec, Fallback, Memory, PermissionMode,
-    ProfileError, ProtocolVersion, RecordId, SessionIdentity, Setting, Unasked, WakeOptions,
+    ProfileError, ProtocolVersion, RecordId, SessionIdentity, Setting, TurnLimits, Unasked, WakeOptions,
 };
 use crate::tools::Environment;
 
 use super::{
     AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, MemoryMeta, OsText, PolicyMeta, ProfileMeta,
-    ProtocolMeta, StartMeta, UnaskedMeta, UnmetMeta, WishMeta,
+    PromptMeta, ProtocolMeta, StartMeta, UnaskedMeta, UnmetMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -77,6 +77,21 @@ impl StartMeta {
     pub(in crate::host) fn take_environment(&mut self) -> Environment {
         let variables = std::mem::take(&mut self.environment);
         variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+}
+
+impl PromptMeta {
+    /// How long the turn may take.
+    pub(in crate::host) fn limits(&self) -> TurnLimits {
+        let limit = |millis: Option<u64>| millis.map(Duration::from_millis);
+        TurnLimits { whole: limit(self.timeout_ms), silence: limit(self.idle_timeout_ms) }
+    }
+
+    /// The same with these limits.
+    #[must_use]
+    pub fn with_limits(self, limits: TurnLimits) -> Self {
+        let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        Self { timeout_ms: limits.whole.map(millis), idle_timeout_ms: limits.silence.map(millis), ..self }
     }
 }
 

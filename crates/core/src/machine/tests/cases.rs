@@ -310,6 +310,7 @@ fn a_crash_leaves_queued_prompts_queued_and_never_sends_a_dispatched_one_again()
         prompt: Arc::from("[]"),
         policy: PermissionMode::DenyAll.into(),
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(5),
         state,
         usage: None,
@@ -369,15 +370,6 @@ fn after_cancel_permissions_are_answered_cancelled_and_an_error_counts_as_cancel
 }
 
 #[test]
-fn an_agent_that_ignores_cancel_is_ended_and_the_turn_with_it() {
-    let mut machine = live(ALL);
-    feed(&mut machine, [prompt("p"), Input::Cancel(None)]);
-    let effects = feed(&mut machine, [Input::Deadline(Deadline::Cancel)]);
-    assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
-    assert!(effects.contains(&Effect::EndAgent));
-}
-
-#[test]
 fn close_without_the_capability_cancels_the_turn_and_ends_the_process_when_that_has_ended() {
     let mut machine = live(RESUME);
     feed(&mut machine, [prompt("p")]);
@@ -386,7 +378,7 @@ fn close_without_the_capability_cancels_the_turn_and_ends_the_process_when_that_
     let stopped = Ok(StopReason::cancelled().into());
     let effects = feed(&mut machine, [Input::PromptAnswered(stopped)]);
     assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
-    assert!(effects.contains(&Effect::EndAgent));
+    assert!(effects.contains(&Effect::EndAgent(None)));
     let effects = feed(&mut machine, [Input::AgentEnded]);
     assert_eq!(effects.last(), Some(&Effect::Closed));
 }
@@ -490,7 +482,7 @@ fn a_reset_is_for_one_start_and_not_for_the_next() {
 #[test]
 fn a_live_session_can_be_reset_when_no_turn_runs() {
     let mut machine = live(ALL);
-    assert!(feed(&mut machine, [wake(Fallback::Reset)]).contains(&Effect::EndAgent));
+    assert!(feed(&mut machine, [wake(Fallback::Reset)]).contains(&Effect::EndAgent(None)));
     let effects = feed(&mut machine, [Input::AgentEnded, ready(ALL)]);
     assert_eq!(calls(&effects), [&Call::New]);
 

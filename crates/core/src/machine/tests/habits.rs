@@ -41,7 +41,7 @@ fn what_comes_while_a_load_waits_goes_as_it_does_while_the_agent_restores() {
         machine
     };
     let effects = feed(&mut waiting(), [Input::Close]);
-    let expected = [Effect::Awake(Err(Asleep::Closing)), Effect::Disarm, Effect::EndAgent];
+    let expected = [Effect::Awake(Err(Asleep::Closing)), Effect::Disarm, Effect::EndAgent(None)];
     assert_eq!(effects, expected);
     let mut machine = waiting();
     feed(&mut machine, [prompt("p")]);

@@ -7,8 +7,8 @@ use crate::model::ToolPolicy;
 /// A turn under a policy whose agent has asked for an edit.
 fn asked(policy: PermissionPolicy) -> (SessionMachine, Vec<Effect>) {
     let mut machine = live(ALL);
-    let Input::Prompt { request, prompt, options, .. } = prompt("p") else { panic!("a prompt") };
-    feed(&mut machine, [Input::Prompt { request, prompt, policy, options }]);
+    let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
+    feed(&mut machine, [Input::Prompt { request, prompt, policy, options, limits }]);
     let effects = feed(&mut machine, [permission("edit")]);
     (machine, effects)
 }

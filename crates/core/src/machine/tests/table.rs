@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::*;
 
-fn states() -> Vec<(&'static str, SessionMachine)> {
+pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
     let wake = || Input::Wake(WakeOptions::default());
     let after = |mut machine: SessionMachine, inputs: Vec<Input>| {
         feed(&mut machine, inputs);
@@ -57,6 +57,9 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("a turn of the agent's own", after(live(ALL), vec![state(AgentState::Working)])),
         ("prompting, one queued", after(live(ALL), vec![prompt("p"), prompt("q")])),
         ("cancelling", after(live(ALL), vec![prompt("p"), Input::Cancel(None)])),
+        ("prompting, with limits", after(live(ALL), vec![limited("p")])),
+        ("prompting, one with limits queued", after(live(ALL), vec![prompt("p"), limited("q")])),
+        ("out of time", after(live(ALL), vec![limited("p"), Input::Deadline(Deadline::Silence)])),
         ("closing", after(live(ALL), vec![Input::Close])),
         ("closing over a turn", after(live(ALL), vec![prompt("p"), Input::Close])),
         ("deleting", after(live(ALL), vec![Input::Delete, Input::CloseAnswered])),
@@ -141,15 +144,18 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("load deadline", Input::Deadline(Deadline::Load(at(60_000)))),
         ("close deadline", Input::Deadline(Deadline::Close)),
         ("idle deadline", Input::Deadline(Deadline::Idle)),
+        ("deadline of turn 2", Input::Deadline(Deadline::Turn(TurnId(2)))),
+        ("deadline of turn 3", Input::Deadline(Deadline::Turn(TurnId(3)))),
+        ("deadline of silence", Input::Deadline(Deadline::Silence)),
     ]
 }
 
 /// A turn whose client has been asked for a permission.
 fn asking(unasked: Unasked) -> SessionMachine {
     let mut machine = live(ALL);
-    let Input::Prompt { request, prompt, options, .. } = prompt("p") else { panic!("a prompt") };
+    let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
     let policy = PermissionPolicy { unasked, ..PermissionMode::Ask.into() };
-    let prompt = Input::Prompt { request, prompt, policy, options };
+    let prompt = Input::Prompt { request, prompt, policy, options, limits };
     feed(&mut machine, [prompt, permission("read")]);
     machine
 }
@@ -172,6 +178,7 @@ fn left_open(id: u64, state: TurnState) -> Turn {
         prompt: Arc::from("[]"),
         policy: PermissionMode::DenyAll.into(),
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(4),
         state,
         usage: None,
@@ -274,7 +281,7 @@ fn state_name(state: &State) -> &'static str {
         State::Restoring(_) => "loading",
         State::Settling(_) => "settling",
         State::Idle(_) => "idle",
-        State::Prompting(Prompting { cancelling: true, .. }) => "cancelling",
+        State::Prompting(Prompting { stopping: Some(_), .. }) => "cancelling",
         State::Prompting(_) => "prompting",
         State::Closing(_, None) => "closing",
         State::Closing(_, Some(_)) => "closing over a turn",
@@ -289,7 +296,8 @@ fn state_name(state: &State) -> &'static str {
 fn words(effect: &Effect) -> String {
     match effect {
         Effect::StartAgent => "start the agent".into(),
-        Effect::EndAgent => "end the agent".into(),
+        Effect::EndAgent(None) => "end the agent".into(),
+        Effect::EndAgent(Some(_)) => "end the agent for its fault".into(),
         Effect::Ask(call) => format!("send {}", call_name(call)),
         Effect::Permit(_, permit) => format!("answer: {permit:?}").to_lowercase(),
         Effect::Consult(_) => "ask the client".into(),
@@ -361,6 +369,7 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::LinesDropped { .. } => "lines dropped",
         Fact::SettingNotRestored { .. } => "setting not restored",
         Fact::AgentEnded { .. } => "agent ended",
+        Fact::ProcessesEnded { .. } => "processes ended",
         Fact::Closed {} => "closed",
     }
 }

@@ -6,9 +6,9 @@ use super::*;
 
 /// A prompt under a policy, with wishes.
 fn wishing(request: &str, policy: PermissionMode, fallback: Fallback) -> Input {
-    let Input::Prompt { request, prompt, .. } = prompt(request) else { panic!("a prompt") };
+    let Input::Prompt { request, prompt, limits, .. } = prompt(request) else { panic!("a prompt") };
     let options = WakeOptions { fallback, carry_history: false };
-    Input::Prompt { request, prompt, policy: policy.into(), options }
+    Input::Prompt { request, prompt, policy: policy.into(), options, limits }
 }
 
 fn asking(request: &str) -> Input {
@@ -62,10 +62,12 @@ fn a_queued_prompt_that_wants_nothing_lost_is_heard_after_the_agent_dies_under_t
 #[test]
 fn the_wishes_of_a_waiting_prompt_are_kept_with_it_and_hold_under_the_next_host() {
     let mut machine = live(LOAD);
-    let Input::Prompt { request, prompt: blocks, policy, .. } = prompt("q") else { panic!("a prompt") };
+    let Input::Prompt { request, prompt: blocks, policy, limits, .. } = prompt("q") else {
+        panic!("a prompt")
+    };
     let options = WakeOptions { fallback: Fallback::Refuse, carry_history: true };
     feed(&mut machine, [prompt("p")]);
-    let effects = feed(&mut machine, [Input::Prompt { request, prompt: blocks, policy, options }]);
+    let effects = feed(&mut machine, [Input::Prompt { request, prompt: blocks, policy, options, limits }]);
     let Some(Effect::SaveTurn(waiting)) = effects.first() else { panic!("{effects:?}") };
     assert_eq!(waiting.wishes, options);
 
@@ -95,7 +97,7 @@ fn an_agent_is_parked_when_its_idle_time_is_over_and_not_while_a_turn_runs() {
     assert_eq!(feed(&mut machine, [prompt("p"), idle()]), []);
     let effects = feed(&mut machine, [end_turn()]);
     assert_eq!(effects.last(), Some(&Effect::Arm(Deadline::Idle)));
-    assert_eq!(feed(&mut machine, [idle()]), [Effect::Disarm, Effect::EndAgent]);
+    assert_eq!(feed(&mut machine, [idle()]), [Effect::Disarm, Effect::EndAgent(None)]);
     assert_eq!(feed(&mut machine, [Input::AgentEnded]), [Effect::Parked(true)]);
     assert_eq!(feed(&mut machine, [prompt("q")]).last(), Some(&Effect::StartAgent));
 }

@@ -15,7 +15,7 @@ use super::schema::Migrations;
 use super::*;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Direction, EventKind, KeptServer, Lifecycle, Lineage,
-    LineageIndex, LineageReason, PermissionCount, PermissionMode, TurnId, TurnState, WakeOptions,
+    LineageIndex, LineageReason, PermissionCount, PermissionMode, TurnId, TurnLimits, TurnState, WakeOptions,
 };
 use crate::store::PAGE_BYTES;
 
@@ -76,6 +76,7 @@ pub(super) fn turn(number: u64, state: TurnState) -> Change {
         prompt: "[]".into(),
         policy: PermissionMode::DenyAll.into(),
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(7),
         state,
         usage: None,

@@ -14,6 +14,7 @@ use acpx_core::tools::{Environment, Grace};
 use acpx_testkit::{Script, TempHome, received_lines, scripted_agent_command};
 use serde_json::{Value, json};
 
+mod bad_agents;
 mod bad_input;
 mod ending;
 mod examining;
@@ -29,6 +30,7 @@ mod runs;
 mod settings;
 mod setup;
 mod store_faults;
+mod time;
 mod turns;
 mod version_2;
 

@@ -33,7 +33,7 @@ async fn permissions_are_answered_by_the_turns_own_policy() {
 }
 
 #[tokio::test]
-async fn after_cancel_a_permission_is_answered_cancelled_and_the_turn_ends_as_the_agent_says() {
+async fn after_cancel_a_permission_is_answered_cancelled_and_the_turn_is_over_when_the_agent_says_so() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(everything())

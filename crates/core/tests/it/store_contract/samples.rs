@@ -6,7 +6,8 @@ use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Choices, Direction, Event, EventKind, HostId,
     KeptServer, Lifecycle, Lineage, LineageIndex, OfferedSetting, OfferedSettings, PermissionCount,
     PermissionMode, Record, RecordId, RecordSettings, RequestId, Seq, Setting, SettingName, SettingValue,
-    StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, UnmetWish, WakeOptions,
+    StopReason, Timestamp, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, UnmetWish,
+    WakeOptions,
 };
 use acpx_core::store::{Change, Store, StoreError};
 
@@ -84,6 +85,7 @@ pub(crate) fn turn(number: u64, name: &str, state: TurnState) -> Turn {
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {number}\"}}]").into(),
         policy: PermissionMode::ApproveReads.into(),
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(10),
         state,
         usage: None,

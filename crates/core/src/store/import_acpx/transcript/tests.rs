@@ -64,6 +64,7 @@ fn a_journal_without_markers_has_its_turns_from_prompts_and_answers() {
             prompt: r#"[{"type":"text"}]"#.into(),
             policy: PermissionPolicy::default(),
             wishes: WakeOptions::default(),
+            limits: TurnLimits::default(),
             queued_at: at(),
             state,
             usage: usage.map(Arc::from),

@@ -17,6 +17,8 @@ fn full() -> (Record, Change) {
     ended.policy.tools = Some(Arc::new(ToolPolicy::read(r#"{"autoDeny":["edit"]}"#).unwrap()));
     ended.policy.unasked = Unasked::Wait;
     ended.wishes = WakeOptions { fallback: Fallback::Refuse, carry_history: true };
+    let millis = std::time::Duration::from_millis;
+    ended.limits = TurnLimits { whole: Some(millis(90_000)), silence: Some(millis(1500)) };
     let source = Some(AbsolutePath::new("/etc/servers.json").unwrap());
     let full = Record {
         scope: Some(Scope { agent: AgentKey::new("claude"), name: SessionName::new("name").ok() }),
@@ -124,8 +126,10 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
         "UPDATE turns SET carry_history = NULL",
         "UPDATE turns SET tool_policy = NULL",
         "UPDATE turns SET unasked = 'fail'",
+        "UPDATE turns SET limit_ms = 90001",
+        "UPDATE turns SET silence_ms = NULL",
         "UPDATE turns SET usage = NULL, approved = NULL, rejected = NULL, fallback = NULL, \
-         carry_history = NULL, tool_policy = NULL, unasked = NULL",
+         carry_history = NULL, tool_policy = NULL, unasked = NULL, limit_ms = NULL, silence_ms = NULL",
     ];
     for change in changes {
         let problem = problem_with(change, false).await;
