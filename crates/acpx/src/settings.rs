@@ -50,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) agent: AgentSpec,
     /// The directory, as the agent is told it.
     pub(crate) cwd: AbsolutePath,
+    /// Directories beside that one whose files the session is to have.
+    pub(crate) additional_directories: Vec<AbsolutePath>,
     /// Which of the directory's sessions; `None` for the unnamed one.
     pub(crate) session: Option<SessionName>,
     /// What the agent may do.
@@ -64,10 +66,16 @@ impl Settings {
     /// Settles everything a session command needs.
     pub(crate) fn new(options: &Options, config: &Config) -> Result<Self, CliError> {
         let ttl = options.ttl.or(config.ttl).unwrap_or(DEFAULT_TTL);
+        let cwd = directory(options.cwd.as_deref())?;
         Ok(Self {
             mode: mode(options.output, config)?,
             agent: in_version(agent(&options.agent, config)?, options, config),
-            cwd: directory(options.cwd.as_deref())?,
+            additional_directories: options
+                .add_dirs
+                .iter()
+                .map(|typed| directory(Some(&cwd.as_path().join(typed))))
+                .collect::<Result<_, _>>()?,
+            cwd,
             session: options.session.clone(),
             policy: options.policy.or(config.policy).unwrap_or_default(),
             timeout: options.timeout.or(config.timeout),

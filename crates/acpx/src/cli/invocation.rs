@@ -44,6 +44,8 @@ pub(crate) struct Options {
     pub(crate) protocol: Option<ProtocolVersion>,
     /// The file with the MCP servers.
     pub(crate) mcp_config: Option<PathBuf>,
+    /// Directories beside the one to work in.
+    pub(crate) add_dirs: Vec<PathBuf>,
 }
 
 /// Which agent.
@@ -302,6 +304,7 @@ impl Options {
             ttl: args.ttl,
             protocol: args.protocol,
             mcp_config: args.mcp_config,
+            add_dirs: args.add_dir,
         })
     }
 }

@@ -45,22 +45,31 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them.
 const UNUSED: [(&[&str], &[&str]); 13] = [
-    (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
-    (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config"]),
+    (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config", "add_dir"]),
+    (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config", "add_dir"]),
     (&["exec"], &["ttl"]),
-    (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
+    (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config", "add_dir"]),
     (&["status"], READING),
     (&["sessions", "new"], &["approve_all", "approve_reads", "deny_all"]),
     (&["sessions", "ensure"], &["approve_all", "approve_reads", "deny_all"]),
-    (&["sessions", "list"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
+    (
+        &["sessions", "list"],
+        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config", "add_dir"],
+    ),
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
-    (&["sessions", "watch"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
-    (&["sessions", "close"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config"]),
+    (
+        &["sessions", "watch"],
+        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config", "add_dir"],
+    ),
+    (
+        &["sessions", "close"],
+        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config", "add_dir"],
+    ),
 ];
 const READING: &[&str] =
-    &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "protocol", "mcp_config"];
+    &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "protocol", "mcp_config", "add_dir"];
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use crate::acp::client::{Answer, Known, Meaning, Outgoing};
 use crate::machine::Permit;
 use crate::model::{AgentError, LineageIndex, Seq};
+use crate::wire::RpcError;
 
 use super::advice::{Advisor, Asked, Consultations};
 use super::agent::{self, FailedStart, LiveAgent};
@@ -88,12 +89,16 @@ async fn ask(
                     let (kind, version) = (QuestionKind::Elicitation, connection.version());
                     // It is about no session, and nothing of it is kept.
                     let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
-                    questions.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
+                    questions.put(ask, Asked { kind, params, version, seq, lineage, offer: None }, advisor);
                     continue;
                 }
                 // Nobody is at work here who could be permitted anything.
                 Meaning::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
                 Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
+                // A login is about no session, so there is no directory whose files it could have.
+                Meaning::Tool(ask, request, _) => {
+                    connection.refusal(&ask, &RpcError::method_not_found(request.method()))
+                }
                 Meaning::Withdrawn(ask) => {
                     questions.withdraw(&ask);
                     connection.elicited(&ask, &Permit::Cancelled)

@@ -65,6 +65,7 @@ impl SessionTask {
                     Effect::Fact(fact) => {
                         self.waiters.name_asker(fact);
                         if matches!(fact, Fact::TurnEnded { .. }) {
+                            self.keep_news(true);
                             self.keep_dropped_lines(now);
                         }
                         self.knowledge.take(self.keeper.last().next(), fact);
@@ -184,6 +185,7 @@ impl SessionTask {
         let connection = &mut self.agent.as_mut()?.connection;
         let place = SessionPlace {
             cwd: &self.place.cwd,
+            additional_directories: &self.place.additional_directories,
             mcp_servers: &self.place.mcp_servers.list,
             besides: self.place.besides.as_ref(),
         };
@@ -224,6 +226,11 @@ impl SessionTask {
         }
     }
 
+    /// Sends a line that is not worth keeping.
+    pub(super) fn send_unkept(&mut self, outgoing: Outgoing) {
+        self.outward.push(Outward::Send(outgoing));
+    }
+
     pub(super) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
         self.keeper.keep_line(now, turn, outgoing.kept());
         self.outward.push(Outward::Send(outgoing));
@@ -231,11 +238,15 @@ impl SessionTask {
 
     fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
         self.consultations.withdraw(ask);
+        let asked = self.asks.remove(ask);
+        if let Some(Ask::Tool(tool)) = asked {
+            return self.permit_tool(turn, ask, *tool, permit);
+        }
         let Some(agent) = &self.agent else { return };
-        let answer = match self.asks.remove(ask) {
+        let answer = match asked {
             Some(Ask::Permission(request)) => agent.connection.permit(ask, &request, permit),
             Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
-            Some(Ask::Refused(_)) | None => return,
+            Some(Ask::Tool(_) | Ask::Refused(_)) | None => return,
         };
         self.send(now, turn, answer);
     }
@@ -266,6 +277,7 @@ impl SessionTask {
                 let own = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
                 return self.step(Input::State { state, body: line.body, own });
             }
+            Meaning::Tool(ask, request, params) => return self.take_tool(ask, request, params, line),
             _ => {}
         }
         let (now, turn) = (self.now(), self.machine.current_turn());
@@ -280,13 +292,16 @@ impl SessionTask {
                 self.asks.insert(ask.clone(), Ask::Elicitation(params));
                 self.step(Input::Elicitation { ask });
             }
-            Meaning::Withdrawn(ask) => self.step(Input::Withdrawn { ask }),
+            Meaning::Withdrawn(ask) => {
+                self.withdraw_tool(&ask);
+                self.step(Input::Withdrawn { ask });
+            }
             Meaning::Refused(ask, error) => {
                 self.asks.insert(ask.clone(), Ask::Refused(error));
                 self.step(Input::Request { ask });
             }
             Meaning::Answer(answer) => self.take_answer(answer),
-            Meaning::Update(_) | Meaning::State(_) | Meaning::Nothing => {}
+            Meaning::Update(_) | Meaning::State(_) | Meaning::Tool(..) | Meaning::Nothing => {}
         }
     }
 
@@ -401,14 +416,18 @@ impl SessionTask {
 
     fn consult(&mut self, turn: Option<TurnId>, ask: AskId, seq: Seq) {
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
-        let (kind, params) = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => (QuestionKind::Permission, request.params().clone()),
-            Some(Ask::Elicitation(params)) => (QuestionKind::Elicitation, params.clone()),
+        let (kind, params, offer) = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) => (QuestionKind::Permission, request.params().clone(), None),
+            Some(Ask::Elicitation(params)) => (QuestionKind::Elicitation, params.clone(), None),
+            Some(Ask::Tool(tool)) => match tool.question() {
+                Some(question) => (QuestionKind::Permission, question.params().clone(), tool.offer()),
+                None => return,
+            },
             Some(Ask::Refused(_)) | None => return,
         };
         let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
         let lineage = self.keeper.lineage();
-        self.consultations.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
+        self.consultations.put(ask, Asked { kind, params, version, seq, lineage, offer }, advisor);
     }
 
     /// Takes what a client has said, or that nobody has.
@@ -416,12 +435,16 @@ impl SessionTask {
         let request = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => request,
             Some(Ask::Elicitation(_)) => return self.step(Input::Advised { ask, permit: elicited(advice) }),
+            Some(Ask::Tool(tool)) => match tool.question() {
+                Some(question) => question,
+                None => return,
+            },
             Some(Ask::Refused(_)) | None => return,
         };
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),
             Some(Advice::Say(result)) => request.said(&result),
-            Some(Advice::Reject) => Permit::Reject,
+            Some(Advice::Reject | Advice::Fail(_)) => Permit::Reject,
             Some(Advice::Cancel) => Permit::Cancelled,
             None => match PermissionPolicy::UNASKED.decide(request.kind) {
                 Decision::Approve => Permit::Approve,
@@ -456,6 +479,7 @@ impl SessionTask {
     }
 
     fn end_agent(&mut self) {
+        self.keep_news(true);
         let going = match (self.agent.take(), self.coming.take()) {
             (Some(agent), _) => tokio::spawn(agent.end(self.shared.settings.process)),
             // Dropping the start kills what it had started.
@@ -488,6 +512,8 @@ pub(super) fn elicited(advice: Option<Advice>) -> Permit {
     match advice {
         Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
         Some(Advice::Cancel) => Permit::Cancelled,
-        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Reject) | None => Permit::Declined,
+        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Reject | Advice::Fail(_)) | None => {
+            Permit::Declined
+        }
     }
 }

@@ -23,13 +23,15 @@ use crate::tools::Ended;
 use crate::wire::RpcError;
 
 use super::advice::{Advice, Advisor, Consultations};
-use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
+use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId, News};
 use super::keeper::{Heir, Keeper};
 use super::knowledge::Knowledge;
 use super::metas::Metas;
 use super::perform::Outward;
 use super::place::Place;
+use super::serving::ToolAsk;
 use super::session::{End, Told};
+use super::tools::Done;
 use super::waiters::{PromptWaiter, Waiters, tell};
 use super::{Counted, Prompt, RestoreSession, Shared};
 
@@ -69,6 +71,8 @@ pub(super) enum Ask {
     Permission(PermissionRequest),
     /// With its params.
     Elicitation(Arc<str>),
+    /// A file or a terminal.
+    Tool(Box<ToolAsk>),
     /// It is not granted, and this is why.
     Refused(RpcError),
 }
@@ -84,6 +88,8 @@ enum Happening {
     /// What an agent had left when it went by itself is gone, or would not go.
     Cleared(Ended),
     Said(Option<FromAgent>),
+    /// Something has come of what the agent wanted done, or terminals have shown something.
+    Done(Option<(AskId, Done)>),
     Deadline(Deadline),
     /// A client has answered a question of the agent, or nobody has.
     Advised(AskId, Option<Advice>),
@@ -224,9 +230,10 @@ impl SessionTask {
             ended = when(self.leftover.as_mut().map(|leftover| &mut leftover.task)) => {
                 Happening::Cleared(ended.unwrap_or(Ended::Gone))
             }
-            said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(known)))) => {
-                Happening::Said(said)
-            }
+            news = when(self.agent.as_mut().map(|agent| Box::pin(agent.next(known)))) => match news {
+                News::Said(said) => Happening::Said(said),
+                News::Done(done) => Happening::Done(done),
+            },
             (ask, advice) = self.consultations.next() => Happening::Advised(ask, advice),
             held = self.told.held.changed() => {
                 // The task has a share in the number, so there always is one.
@@ -265,6 +272,7 @@ impl SessionTask {
             Happening::Cleared(ended) => self.take_cleared(ended),
             Happening::Said(Some(said)) => self.take_said(said),
             Happening::Said(None) => self.take_end().await,
+            Happening::Done(done) => self.take_done(done),
             Happening::Deadline(deadline) => self.step(Input::Deadline(deadline)),
             Happening::Advised(ask, advice) => self.take_advice(ask, advice),
             Happening::Held => self.renew_idle_time(),
@@ -361,8 +369,15 @@ impl SessionTask {
     /// An agent that is there already keeps what it was started with.
     pub(super) fn prepare(&mut self, restore: RestoreSession) {
         let is_needed = self.agent.is_none() && self.coming.is_none();
-        if is_needed && self.place.renew(restore) {
+        if !is_needed {
+            return;
+        }
+        let directories = self.place.additional_directories.clone();
+        if self.place.renew(restore) {
             self.keeper.keep_command(&self.place.agent);
+        }
+        if self.place.additional_directories != directories {
+            self.keeper.keep_additional_directories(&self.place.additional_directories);
         }
     }
 
@@ -402,6 +417,7 @@ impl SessionTask {
     }
 
     async fn take_end(&mut self) {
+        self.keep_news(true);
         let Some(agent) = self.agent.take() else { return };
         let (seen, leftover) = agent.gone(&self.place, &self.shared.settings).await;
         let error = self.undoing.take().unwrap_or(seen);

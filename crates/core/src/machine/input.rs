@@ -122,6 +122,13 @@ pub enum Input {
         /// Its request.
         ask: AskId,
     },
+    /// The agent wants a file or a terminal, and what it wants is inside the session's directories.
+    Tool {
+        /// Its request.
+        ask: AskId,
+        /// What it wants.
+        wanted: Wanted,
+    },
     /// The agent no longer wants an answer to what it asked.
     Withdrawn {
         /// Its request.
@@ -141,6 +148,15 @@ pub enum Input {
     },
     /// A time that was armed is up.
     Deadline(Deadline),
+}
+
+/// What an agent wants done for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wanted {
+    /// Something that a turn's policy decides.
+    Use(ToolKind),
+    /// Something with a terminal that it was given: whoever may begin may go on, and end it.
+    Own,
 }
 
 /// How a prompt was answered.

@@ -22,10 +22,11 @@ mod ladder;
 mod passing;
 mod prompting;
 mod state;
+mod tools;
 mod working;
 
 pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung, Unpassed};
-pub use input::{Advertised, AgentState, AskId, Deadline, Input, Stopped};
+pub use input::{Advertised, AgentState, AskId, Deadline, Input, Stopped, Wanted};
 pub use passing::{MAX_PASSES, Pass, PassId};
 
 use state::{Ends, Live, Prompting, State, Then};
@@ -163,6 +164,7 @@ impl SessionMachine {
             Input::Elicitation { ask } => self.elicitation(ask),
             Input::Withdrawn { ask } => self.withdrawn(&ask),
             Input::Permission { ask, kind } => self.permission(ask, kind),
+            Input::Tool { ask, wanted } => self.tool(ask, wanted),
             Input::Advised { ask, permit } => self.advised(&ask, permit),
             Input::Request { ask } => self.request(ask),
             Input::Deadline(deadline) => self.deadline(now, deadline),

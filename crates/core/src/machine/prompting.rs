@@ -150,7 +150,7 @@ impl SessionMachine {
     }
 
     /// Whether there is an agent that reads what we send.
-    fn can_be_answered(&self) -> bool {
+    pub(super) fn can_be_answered(&self) -> bool {
         !matches!(self.state, State::Parked | State::Starting | State::Ending(_) | State::Closed)
     }
 
@@ -212,7 +212,7 @@ impl SessionMachine {
         }
     }
 
-    fn answer(&mut self, ask: AskId, permit: Permit) {
+    pub(super) fn answer(&mut self, ask: AskId, permit: Permit) {
         if let State::Prompting(Prompting { turn, .. }) = &mut self.state {
             match permit {
                 Permit::Approve | Permit::Choose { approves: true, .. } => turn.permissions.approved += 1,

@@ -96,6 +96,7 @@ fn kept(answered: u64) -> SessionMachine {
         agent: AgentSpec::new("a", [""; 0]),
         cwd: crate::model::AbsolutePath::new("/w").unwrap(),
         real_cwd: crate::model::AbsolutePath::new("/w").unwrap(),
+        additional_directories: Vec::new(),
         scope: None,
         mcp_servers: Vec::new(),
         title: None,

@@ -11,8 +11,8 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentBuild, AgentKey, AgentRun, Event, HostId, KeptServer, Lifecycle, Lineage,
-    ProtocolVersion, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentBuild, AgentKey, AgentRun, Event, HostId, KeptServer, Lifecycle,
+    Lineage, ProtocolVersion, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
 };
 
 mod error;
@@ -70,6 +70,8 @@ pub enum Change {
     Title(Option<String>),
     /// The record's MCP servers.
     McpServers(Vec<KeptServer>),
+    /// The directories beside its own whose files belong to the record's session.
+    AdditionalDirectories(Vec<AbsolutePath>),
     /// Whether the record still takes part. To open it again where another has taken its scope is
     /// [`StoreError::ScopeTaken`]. One that is closed or deleted leaves its scope to others at once.
     Lifecycle(Lifecycle),

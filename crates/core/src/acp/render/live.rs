@@ -15,7 +15,7 @@ use super::outgoing::{Asked, Beside, PassedOn, notification, notifications};
 use super::run::whole;
 use super::state::SessionState;
 use crate::acp::agent::ClientFacts;
-use crate::acp::translate::{UpdatesToV1, UpdatesToV2};
+use crate::acp::translate::{UpdatesToV1, UpdatesToV2, terminal_update};
 use crate::model::{
     Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Timestamp,
     TurnId, prompt_message_id, run_message_id,
@@ -49,6 +49,8 @@ pub(crate) struct Rendering {
     state: SessionState,
     to_v1: UpdatesToV1,
     to_v2: UpdatesToV2,
+    /// Whether a client of version 1 was told what a terminal of ours shows.
+    has_terminals: bool,
     /// When the last event was, and when content was last told that had changed.
     heard: Option<Timestamp>,
     settled: Option<Timestamp>,
@@ -74,6 +76,7 @@ impl Rendering {
             state: SessionState::default(),
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
+            has_terminals: false,
             heard: None,
             settled: None,
         }
@@ -246,7 +249,24 @@ impl Rendering {
                 let update = notice::fresh_session(&self.client, &self.record, event, &reason);
                 vec![notification(&self.session, &update, &beside(event, with_seq))]
             }
-            _ => Vec::new(),
+            Some(fact) => self.terminal(event, &fact, with_seq),
+            None => Vec::new(),
+        }
+    }
+
+    /// Takes what happened on a terminal of ours. Version 1 is told it with the tool calls that refer to the terminal.
+    fn terminal(&mut self, event: &Event, fact: &Fact, with_seq: bool) -> Vec<String> {
+        let Some(update) = terminal_update(fact) else { return Vec::new() };
+        if let Fact::TerminalStarted { terminal_id, .. } = fact {
+            self.to_v2.told_terminal(terminal_id);
+        }
+        match self.client.protocol {
+            ProtocolVersion::V1 => {
+                self.has_terminals = true;
+                drop(self.to_v1.update(&update));
+                Vec::new()
+            }
+            ProtocolVersion::V2 => vec![notification(&self.session, &update, &beside(event, with_seq))],
         }
     }
 
@@ -360,10 +380,13 @@ impl Rendering {
         line: &UpdateLine<'_>,
         beside: &Beside<'_>,
     ) -> Vec<String> {
-        if version(event) == self.client.protocol {
-            return vec![self.pass_on(event, line, beside)];
-        }
         let update = self.renamed(event, line);
+        if version(event) == self.client.protocol {
+            return vec![match self.with_terminals(version(event), &update) {
+                Some(update) => self.pass_on_as(line, &update, beside),
+                None => self.pass_on(event, line, beside),
+            }];
+        }
         self.told(version(event), event.lineage, &update, beside)
     }
 
@@ -384,7 +407,11 @@ impl Rendering {
                 let updates = self.to_v1.update(update).into_iter();
                 updates.map(|update| self.without_booleans(update)).collect()
             }
-            _ => return vec![notification(&self.session, update, beside)],
+            _ => {
+                let shown = self.with_terminals(spoken, update);
+                let update = shown.as_deref().unwrap_or(update);
+                return vec![notification(&self.session, update, beside)];
+            }
         };
         notifications(&self.session, &updates, beside)
     }
@@ -398,6 +425,23 @@ impl Rendering {
         // The list lies in the update, and nothing else is replaced.
         drop(splice.replace(range_in(&update, list), &fewer));
         splice.finish().into()
+    }
+
+    /// A tool call of version 1 with what its terminals show, for a client of that version; `None` if it has none. A
+    /// client that was told no terminal has none that an update without content could be about.
+    fn with_terminals(&mut self, spoken: ProtocolVersion, update: &str) -> Option<Box<str>> {
+        let has = |word: &str| memchr::memmem::find(update.as_bytes(), word.as_bytes()).is_some();
+        let may_have = self.has_terminals && has("tool_call") || has("terminalId");
+        let is_first = [spoken, self.client.protocol] == [ProtocolVersion::V1; 2];
+        if is_first && may_have { self.to_v1.with_terminals(update) } else { None }
+    }
+
+    /// The agent's line with another update in it.
+    fn pass_on_as(&self, line: &UpdateLine<'_>, update: &str, beside: &Beside<'_>) -> String {
+        let mut passed = PassedOn::new(line, &self.session);
+        passed.put(line.update, update);
+        passed.say(line, beside);
+        passed.finish()
     }
 
     /// The agent's line, for a client of its version.

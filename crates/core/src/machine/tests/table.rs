@@ -115,6 +115,9 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("question withdrawn", Input::Withdrawn { ask: ask() }),
         ("permission to read", Input::Permission { ask: ask(), kind: ToolKind::Reads }),
         ("permission to change", Input::Permission { ask: ask(), kind: ToolKind::Other }),
+        ("a file to read", Input::Tool { ask: ask(), wanted: Wanted::Use(ToolKind::Reads) }),
+        ("a file to write", Input::Tool { ask: ask(), wanted: Wanted::Use(ToolKind::Other) }),
+        ("its own terminal", Input::Tool { ask: ask(), wanted: Wanted::Own }),
         ("advised to approve", Input::Advised { ask: ask(), permit: Permit::Approve }),
         ("other request", Input::Request { ask: ask() }),
         ("setup deadline", Input::Deadline(Deadline::Setup)),
@@ -191,6 +194,7 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::Elicitation { .. }
         | Input::Withdrawn { .. }
         | Input::Permission { .. }
+        | Input::Tool { .. }
         | Input::Advised { .. }
         | Input::Request { .. }
         | Input::Deadline(_) => true,
@@ -324,6 +328,9 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::SessionReset { .. } => "reset, in silence",
         Fact::McpServersLeftOut { .. } => "servers left out",
         Fact::LinesDropped { .. } => "lines dropped",
+        Fact::TerminalStarted { .. } => "terminal started",
+        Fact::TerminalOutput { .. } => "terminal output",
+        Fact::TerminalEnded { .. } => "terminal ended",
         Fact::AgentEnded { .. } => "agent ended",
         Fact::Closed {} => "closed",
     }

@@ -37,6 +37,7 @@ pub(super) fn record(name: &str) -> Record {
         agent: AgentSpec::new("agent", ["--quiet"]),
         cwd: AbsolutePath::new("/work").unwrap(),
         real_cwd: AbsolutePath::new("/work").unwrap(),
+        additional_directories: Vec::new(),
         scope: None,
         mcp_servers: vec![KeptServer { name: "files".to_owned(), source: None }],
         title: None,
@@ -93,6 +94,7 @@ const WITH_MOODS: Migrations = Migrations(&[
     Migrations::OURS.0[0],
     Migrations::OURS.0[1],
     Migrations::OURS.0[2],
+    Migrations::OURS.0[3],
     "ALTER TABLE records ADD COLUMN mood TEXT; CREATE TABLE moods (mood TEXT NOT NULL) STRICT;",
 ]);
 
@@ -119,14 +121,14 @@ fn format(path: &Path) -> i64 {
 async fn an_older_file_is_brought_up_to_date_by_a_writer_and_keeps_everything() {
     let (_home, path) = place();
     let before = fill(&path, Migrations::OURS).await;
-    assert_eq!(format(&path), 3);
+    assert_eq!(format(&path), 4);
     let store = open(&path, Access::ReadWrite, WITH_MOODS).unwrap();
     assert_eq!(store.record(id("r")).await.unwrap(), Some(before));
     let lease = store.lease(id("r"), host()).await.unwrap();
     store.append(lease, vec![event(2, "two")], Durability::Machine).await.unwrap();
     drop(store);
     sql(&path, "INSERT INTO moods VALUES ('good')");
-    assert_eq!(format(&path), 4);
+    assert_eq!(format(&path), 5);
     // Once it is up to date it is read as any other, and a new file gets all formats at once.
     assert_eq!(
         open(&path, Access::ReadOnly, WITH_MOODS).unwrap().events(id("r"), Seq(1), 9).await.unwrap().len(),
@@ -134,7 +136,7 @@ async fn an_older_file_is_brought_up_to_date_by_a_writer_and_keeps_everything() 
     );
     let (_home, new) = place();
     fill(&new, WITH_MOODS).await;
-    assert_eq!(format(&new), 4);
+    assert_eq!(format(&new), 5);
 }
 
 #[tokio::test]
@@ -144,7 +146,7 @@ async fn an_older_file_is_not_read_and_the_reader_is_told_to_have_it_written() {
     let before = fs::read(&path).unwrap();
     let refused = open(&path, Access::ReadOnly, WITH_MOODS).unwrap_err();
     let said =
-        format!("the store {} was written by an older acpx (format 3, this one reads 4)", path.display());
+        format!("the store {} was written by an older acpx (format 4, this one reads 5)", path.display());
     assert_eq!(refused.to_string(), said);
     assert_eq!(refused.hint(), Some("open it once for writing, which brings it up to date"));
     assert!(fs::read(&path).unwrap() == before, "the file has changed");
@@ -156,12 +158,13 @@ async fn a_migration_that_fails_leaves_the_file_as_it_was() {
         Migrations::OURS.0[0],
         Migrations::OURS.0[1],
         Migrations::OURS.0[2],
+        Migrations::OURS.0[3],
         "CREATE TABLE moods (mood TEXT) STRICT; DELETE FROM nowhere;",
     ]);
     let (_home, path) = place();
     let before = fill(&path, Migrations::OURS).await;
     open(&path, Access::ReadWrite, HALF).unwrap_err();
-    assert_eq!(format(&path), 3);
+    assert_eq!(format(&path), 4);
     let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
     assert_eq!(store.record(id("r")).await.unwrap(), Some(before));
     drop(store);
@@ -198,7 +201,7 @@ async fn what_a_newer_program_wrote_and_we_do_not_know_is_newer_and_not_damage()
         fill(&path, Migrations::OURS).await;
         // It may come before the file is opened, or later.
         let early = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
-        sql(&path, &format!("BEGIN; {change}; PRAGMA user_version = 4; COMMIT"));
+        sql(&path, &format!("BEGIN; {change}; PRAGMA user_version = 5; COMMIT"));
         let late = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
         for store in [early, late] {
             let read = async {
@@ -208,7 +211,7 @@ async fn what_a_newer_program_wrote_and_we_do_not_know_is_newer_and_not_damage()
             };
             let refused = read.await.unwrap_err();
             let said = format!(
-                "the store {} was written by a newer acpx (format 4, this one writes 3)",
+                "the store {} was written by a newer acpx (format 5, this one writes 4)",
                 path.display()
             );
             assert_eq!(refused.to_string(), said, "{change}");
@@ -228,7 +231,7 @@ async fn an_old_writer_stops_when_a_newer_program_has_migrated_the_file() {
         old.create(record("s"), Vec::new(), host()).await.unwrap_err(),
     ];
     let said =
-        format!("the store {} was written by a newer acpx (format 4, this one writes 3)", path.display());
+        format!("the store {} was written by a newer acpx (format 5, this one writes 4)", path.display());
     assert_eq!(refused.map(|error| error.to_string()), [&*said; 3]);
     // It still reads, and the newer one writes.
     assert_eq!(old.events(id("r"), Seq(1), 10).await.unwrap().len(), 1);

@@ -25,6 +25,7 @@ mod questions;
 mod runs;
 mod setup;
 mod store_faults;
+mod tools;
 mod turns;
 mod version_2;
 

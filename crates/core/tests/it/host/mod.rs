@@ -39,6 +39,7 @@ mod sdk;
 mod servers;
 mod shell;
 mod streams;
+mod tools;
 mod unanswered;
 mod updates;
 mod version_2;

@@ -3,8 +3,8 @@
 mod calls;
 
 use acpx_core::model::{
-    AgentEnd, AgentExit, AgentRun, AgentSessionId, Direction, Event, EventKind, Lineage, LineageIndex,
-    LineageReason, PermissionCount, ProcessIdentity, Record, Seq, Turn, TurnId, TurnState,
+    AbsolutePath, AgentEnd, AgentExit, AgentRun, AgentSessionId, Direction, Event, EventKind, Lineage,
+    LineageIndex, LineageReason, PermissionCount, ProcessIdentity, Record, Seq, Turn, TurnId, TurnState,
 };
 use acpx_core::store::{Access, Change, Lease, MemoryStore, RecordFilter, SqliteStore, Store, StoreError};
 use proptest::collection::vec;
@@ -116,6 +116,9 @@ impl Side {
                 let source = |kept: bool| kept.then_some("/etc/servers.json");
                 Change::McpServers(names.iter().map(|(name, kept)| server(name, source(*kept))).collect())
             }
+            Step::AdditionalDirectories(names) => Change::AdditionalDirectories(
+                names.iter().map(|name| AbsolutePath::new(format!("/{name}")).unwrap()).collect(),
+            ),
             Step::Scope(scope) => Change::Scope(scope),
             Step::AgentCommand { program, args, protocol } => {
                 Change::AgentCommand { program: program.clone(), args: args.clone(), protocol }

@@ -45,6 +45,7 @@ fn old_records() -> [Record; 2] {
         agent: AgentSpec::new("claude-agent-acp", ["--quiet", "ein \"Wort\""]).named("claude"),
         cwd: AbsolutePath::new("/home/me//project/").unwrap(),
         real_cwd: AbsolutePath::new("/srv/project").unwrap(),
+        additional_directories: Vec::new(),
         mcp_servers: vec![server("files"), server("web")],
         title: Some("Zwölf Boxkämpfer".to_owned()),
         lineage,
@@ -105,7 +106,7 @@ async fn a_file_of_format_1_is_brought_to_ours_and_says_all_it_said() {
     assert_eq!(refused.code(), "STORE_OLDER");
     let expected = (old_records().to_vec(), old_events(), old_turns().to_vec(), old_turns()[3..].to_vec());
     assert_eq!(contents(&SqliteStore::open(&path, Access::ReadWrite).unwrap()).await, expected);
-    assert_eq!(format(&path), 3);
+    assert_eq!(format(&path), 4);
     assert_eq!(contents(&SqliteStore::open(&path, Access::ReadOnly).unwrap()).await, expected);
 }
 

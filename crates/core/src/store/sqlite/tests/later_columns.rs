@@ -21,6 +21,7 @@ fn full() -> (Record, Change) {
             ended: Some(AgentExit { at: at(6), how: AgentEnd::Otherwise("exit status: 1".to_owned()) }),
         }),
         agent: record("r").agent.with_protocol(ProtocolVersion::V2),
+        additional_directories: vec![AbsolutePath::new("/more").unwrap()],
         ..record("r")
     };
     (full, Change::Turn(ended))
@@ -82,6 +83,8 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
         "UPDATE records SET mcp_servers = '[\"files\"]'",
         "UPDATE records SET deleted_at = 9",
         "UPDATE records SET protocol = NULL",
+        "UPDATE records SET additional_directories = NULL",
+        "UPDATE records SET additional_directories = '[\"/other\"]'",
         "UPDATE turns SET usage = NULL",
         "UPDATE turns SET approved = 3",
         "UPDATE turns SET rejected = NULL",
@@ -118,6 +121,9 @@ async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checks
         ("UPDATE records SET deleted_at = 9, closed_at = 9", "records.deleted_at"),
         ("UPDATE records SET protocol = 1", "records.protocol"),
         ("UPDATE records SET protocol = 3", "records.protocol"),
+        ("UPDATE records SET additional_directories = '[]'", "records.additional_directories"),
+        ("UPDATE records SET additional_directories = '[\"more\"]'", "records.additional_directories"),
+        ("UPDATE records SET additional_directories = '\"/more\"'", "records.additional_directories"),
         ("UPDATE turns SET approved = -1", "turns.approved"),
         ("UPDATE turns SET rejected = 4294967296", "turns.rejected"),
         ("UPDATE turns SET fallback = 'fresh'", "turns.fallback"),

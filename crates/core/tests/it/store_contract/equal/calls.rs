@@ -67,6 +67,7 @@ pub(super) enum Step {
     Lineage { rows: usize, inner: bool },
     Title(Option<String>),
     McpServers(Vec<(String, bool)>),
+    AdditionalDirectories(Vec<String>),
     Lifecycle(Lifecycle),
     Scope(Option<Scope>),
     AgentRun { pid: u32, ended: Option<String> },
@@ -120,6 +121,7 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (1..4_usize, any::<bool>()).prop_map(|(rows, inner)| Step::Lineage { rows, inner }),
         1 => any::<Option<String>>().prop_map(Step::Title),
         1 => vec(any::<(String, bool)>(), 0..3).prop_map(Step::McpServers),
+        1 => vec(any::<String>(), 0..3).prop_map(Step::AdditionalDirectories),
         2 => scope().prop_map(Step::Scope),
         1 => (1..4_u32, any::<Option<String>>()).prop_map(|(pid, ended)| Step::AgentRun { pid, ended }),
         1 => ("[a-z]{1,3}", vec(".{0,4}", 0..3), any::<bool>()).prop_map(|(program, args, second)| {
