@@ -76,6 +76,7 @@ fn copy(record: &Record, number: usize) -> Record {
         cwd: directory.clone(),
         real_cwd: directory,
         agent_run: None,
+        settings: acpx_core::model::RecordSettings::default(),
         last_seq: None,
         last_turn: None,
         answered_turns: 0,

@@ -37,6 +37,9 @@ pub(super) struct ServeArgs {
     /// Let clients start programs on this machine as MCP servers
     #[arg(long)]
     pub(super) allow_stdio_servers: bool,
+    /// Pass on to the agent what clients say and acpx does not know: _meta and unknown members
+    #[arg(long)]
+    pub(super) allow_meta: bool,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }

@@ -17,15 +17,17 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 36] = [
+pub(super) const FLAGS: [(&str, bool); 39] = [
     ("--add-dir", true),
     ("--agent", true),
     ("--allow-approve-all", false),
+    ("--allow-meta", false),
     ("--allow-origin", true),
     ("--allow-stdio-servers", false),
     ("--approve-all", false),
     ("--approve-reads", false),
     ("--carry-history", false),
+    ("--config-option", true),
     ("--cursor", true),
     ("--cwd", true),
     ("--deny-all", false),
@@ -41,6 +43,7 @@ pub(super) const FLAGS: [(&str, bool); 36] = [
     ("--listen", true),
     ("--local", false),
     ("--mcp-config", true),
+    ("--model", true),
     ("--name", true),
     ("--no-fallback", false),
     ("--no-wait", false),

@@ -42,6 +42,8 @@ pub(crate) struct Options {
     pub(crate) ttl: Option<Duration>,
     /// The newest version of the protocol that the agent is asked for.
     pub(crate) protocol: Option<ProtocolVersion>,
+    /// The model that the session is to work with.
+    pub(crate) model: Option<String>,
     /// The file with the MCP servers.
     pub(crate) mcp_config: Option<PathBuf>,
     /// Directories beside the one to work in.
@@ -75,8 +77,9 @@ pub(crate) struct OutputOptions {
 #[derive(Debug)]
 pub(crate) enum Command {
     Prompt(PromptCommand),
-    Exec(PromptWords),
+    Exec(ExecCommand),
     Cancel,
+    Set(SetCommand),
     Status,
     Sessions(SessionsCommand),
     Acp,
@@ -106,6 +109,24 @@ pub(crate) struct PromptCommand {
     pub(crate) wait: Wait,
     /// How to bring the session back.
     pub(crate) wake: WakeOptions,
+}
+
+/// One prompt, with nothing kept.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub(crate) struct ExecCommand {
+    /// Where it comes from.
+    pub(crate) input: PromptWords,
+    /// The options to choose before it, with their values.
+    pub(crate) options: Vec<(String, String)>,
+}
+
+/// A setting to choose.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct SetCommand {
+    /// The option; the mode without one.
+    pub(crate) option: Option<String>,
+    /// Its value.
+    pub(crate) value: String,
 }
 
 /// Whether to stay for the answer.
@@ -211,7 +232,18 @@ fn read(verb: Verb) -> (Command, Shared) {
             let prompt = PromptCommand { input: words(args.input), wait, wake };
             (Command::Prompt(prompt), session(args.session, args.name.session))
         }
-        Verb::Exec(args) => (Command::Exec(words(args.input)), session(args.session, None)),
+        Verb::Exec(args) => {
+            let exec = ExecCommand { input: words(args.input), options: args.config_option };
+            (Command::Exec(exec), session(args.session, None))
+        }
+        Verb::SetMode(args) => {
+            let set = SetCommand { option: None, value: args.mode };
+            (Command::Set(set), session(args.session, args.name.session))
+        }
+        Verb::Set(args) => {
+            let set = SetCommand { option: Some(args.key), value: args.value };
+            (Command::Set(set), session(args.session, args.name.session))
+        }
         Verb::Cancel(args) => (Command::Cancel, session(args.session, args.name.session)),
         Verb::Status(args) => (Command::Status, session(args.session, args.name.session)),
         Verb::Sessions(verb) => {
@@ -252,7 +284,11 @@ fn serve(args: ServeArgs) -> (ServeCommand, SessionArgs) {
         tls: args.tls_cert.zip(args.tls_key),
         insecure_public: args.insecure_public,
         origins: args.allow_origin,
-        allowance: Allowance { approve_all: args.allow_approve_all, stdio_servers: args.allow_stdio_servers },
+        allowance: Allowance {
+            approve_all: args.allow_approve_all,
+            stdio_servers: args.allow_stdio_servers,
+            besides: args.allow_meta,
+        },
     };
     (command, args.session)
 }
@@ -303,6 +339,7 @@ impl Options {
             timeout: args.timeout,
             ttl: args.ttl,
             protocol: args.protocol,
+            model: args.model,
             mcp_config: args.mcp_config,
             add_dirs: args.add_dir,
         })

@@ -21,8 +21,9 @@ use clap::error::ErrorKind;
 
 pub(crate) use self::format_wish::{FormatWish, format_wish};
 pub(crate) use self::invocation::{
-    AgentChoice, Command, HostCommand, Invocation, ListCommand, MigrateCommand, Options, OutputOptions,
-    PromptCommand, PromptWords, ReplayCommand, SessionsCommand, TokenCommand, Wait,
+    AgentChoice, Command, ExecCommand, HostCommand, Invocation, ListCommand, MigrateCommand, Options,
+    OutputOptions, PromptCommand, PromptWords, ReplayCommand, SessionsCommand, SetCommand, TokenCommand,
+    Wait,
 };
 pub(crate) use self::options::{Format, seconds_to_idle_time, seconds_to_limit};
 pub(crate) use self::usage::UsageError;

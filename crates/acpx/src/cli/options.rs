@@ -92,6 +92,9 @@ pub(crate) struct SessionArgs {
     /// Speak this version of the protocol with the agent, 1 or 2, if it can [default: 1]
     #[arg(long, value_name = "VERSION", value_parser = protocol, help_heading = EVERYWHERE)]
     pub(super) protocol: Option<ProtocolVersion>,
+    /// Have the session work with this model; it stays with the session
+    #[arg(long, value_name = "MODEL", help_heading = EVERYWHERE)]
+    pub(super) model: Option<String>,
     /// Give the agent the MCP servers of this file instead of those in the configuration
     #[arg(long, value_name = "FILE", help_heading = EVERYWHERE)]
     pub(super) mcp_config: Option<PathBuf>,

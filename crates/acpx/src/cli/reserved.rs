@@ -4,12 +4,11 @@
 //! verb would be said to a model, which may do anything about it, and the script would go on as if all were well.
 
 /// Verbs, alone or behind an agent's name.
-const VERBS: [&str; 5] = ["set", "set-mode", "config", "compare", "flow"];
+const VERBS: [&str; 3] = ["config", "compare", "flow"];
 /// Verbs behind `sessions`.
 const SESSIONS_VERBS: [&str; 4] = ["read", "export", "import", "prune"];
 /// Flags of any verb.
-const FLAGS: [&str; 15] = [
-    "--model",
+const FLAGS: [&str; 13] = [
     "--auth-policy",
     "--non-interactive-permissions",
     "--permission-policy",
@@ -23,7 +22,6 @@ const FLAGS: [&str; 15] = [
     "--no-fs",
     "--no-terminal",
     "--resume-session",
-    "--config-option",
 ];
 
 /// Whether a word is a verb of npm acpx that is not here.

@@ -202,12 +202,21 @@ fn the_verbs_about_other_machines_are_read_with_what_they_allow() {
                 "--insecure-public",
             ],
             named("claude"),
-            "Serve(ServeCommand { listen: 127.0.0.1:7, tls: None, insecure_public: true, origins: [\"https://a\"], allowance: Allowance { approve_all: false, stdio_servers: false } })",
+            "Serve(ServeCommand { listen: 127.0.0.1:7, tls: None, insecure_public: true, origins: [\"https://a\"], allowance: Allowance { approve_all: false, stdio_servers: false, besides: false } })",
         ),
         (
-            &["serve", "--tls-cert", "c", "--tls-key", "k", "--allow-approve-all", "--allow-stdio-servers"],
+            &[
+                "serve",
+                "--tls-cert",
+                "c",
+                "--tls-key",
+                "k",
+                "--allow-approve-all",
+                "--allow-stdio-servers",
+                "--allow-meta",
+            ],
             AgentChoice::Default,
-            "Serve(ServeCommand { listen: 127.0.0.1:0, tls: Some((\"c\", \"k\")), insecure_public: false, origins: [], allowance: Allowance { approve_all: true, stdio_servers: true } })",
+            "Serve(ServeCommand { listen: 127.0.0.1:0, tls: Some((\"c\", \"k\")), insecure_public: false, origins: [], allowance: Allowance { approve_all: true, stdio_servers: true, besides: true } })",
         ),
         (&["token", "new", "--name", "x"], AgentChoice::Default, "Token(New { name: Some(\"x\") })"),
         (&["--format", "json", "token", "list"], AgentChoice::Default, "Token(List)"),
@@ -239,6 +248,8 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         "--deny-all",
         "--protocol",
         "2",
+        "--model",
+        "opus",
         "--mcp-config",
         "m.json",
         "--add-dir",
@@ -255,6 +266,7 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         timeout: Some(Duration::from_millis(1500)),
         ttl: Some(Duration::ZERO),
         protocol: Some(ProtocolVersion::V2),
+        model: Some("opus".to_owned()),
         mcp_config: Some("m.json".into()),
         add_dirs: vec!["/more".into(), "less".into()],
     };
@@ -378,10 +390,26 @@ fn a_word_that_is_nothing_is_a_mistake_with_a_suggestion_and_never_an_agent() {
 }
 
 #[test]
+fn a_setting_is_chosen_by_words_behind_its_verb() {
+    let set = |line: &[&str]| match invocation(line).command {
+        Command::Set(set) => set,
+        other => panic!("{line:?} is {other:?}"),
+    };
+    let chosen = |option: Option<&str>, value: &str| SetCommand {
+        option: option.map(str::to_owned),
+        value: value.to_owned(),
+    };
+    assert_eq!(set(&["claude", "set-mode", "plan"]), chosen(None, "plan"));
+    assert_eq!(set(&["set", "-s", "x", "model", "opus"]), chosen(Some("model"), "opus"));
+    let exec = invocation(&["exec", "--config-option", "a=b=c", "--config-option", "d=", "hi"]).command;
+    let Command::Exec(exec) = exec else { panic!("no exec") };
+    let pair = |key: &str, value: &str| (key.to_owned(), value.to_owned());
+    assert_eq!(exec.options, [pair("a", "b=c"), pair("d", "")]);
+}
+
+#[test]
 fn a_verb_of_npm_acpx_that_is_not_here_is_said_and_never_sent_to_a_model() {
     let cases: &[(&[&str], &str, &str)] = &[
-        (&["demo", "set-mode", "plan"], "set-mode", "acpx demo prompt 'set-mode plan'"),
-        (&["set", "model", "x", "--format", "json"], "set", "acpx prompt 'set model x'"),
         (&["--agent", "x", "config", "show"], "config", "acpx prompt 'config show'"),
         (&["claude", "compare"], "compare", "acpx claude prompt compare"),
         (&["flow", "run", "a.yaml"], "flow", "acpx prompt 'flow run a.yaml'"),
@@ -404,8 +432,8 @@ fn a_verb_of_npm_acpx_that_is_not_here_is_said_and_never_sent_to_a_model() {
 #[test]
 fn a_flag_of_npm_acpx_that_is_not_here_is_said_wherever_it_stands() {
     let cases: &[(&[&str], &str)] = &[
-        (&["--model", "opus", "claude", "hi"], "--model"),
-        (&["claude", "--model=opus", "hi"], "--model"),
+        (&["--max-turns", "3", "claude", "hi"], "--max-turns"),
+        (&["claude", "--max-turns=3", "hi"], "--max-turns"),
         (&["claude", "exec", "hi", "--no-terminal"], "--no-terminal"),
         (&["claude", "sessions", "new", "--resume-session", "x"], "--resume-session"),
         (&["sessions", "--max-turns", "3"], "--max-turns"),

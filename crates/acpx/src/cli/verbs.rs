@@ -31,6 +31,7 @@ Examples:
   acpx claude 'fix the tests'          go on with it
   acpx claude -s api 'add a route'     the session named api
   acpx claude --no-wait 'and then…'    queue a prompt behind the one that runs
+  acpx claude set-mode plan            have it plan first; it stays so, whatever becomes of the agent
   acpx claude acp                      be claude for an editor, with sessions that last
   acpx claude serve                    the same for programs that reach us over HTTP
   acpx exec 'what is this?'            one prompt to the default agent, nothing kept
@@ -44,32 +45,46 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them.
-const UNUSED: [(&[&str], &[&str]); 13] = [
-    (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config", "add_dir"]),
-    (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "mcp_config", "add_dir"]),
+const UNUSED: [(&[&str], &[&str]); 15] = [
+    (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "model", "mcp_config", "add_dir"]),
+    (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "model", "mcp_config", "add_dir"]),
     (&["exec"], &["ttl"]),
-    (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config", "add_dir"]),
+    (
+        &["cancel"],
+        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config", "add_dir"],
+    ),
+    (&["set-mode"], &["approve_all", "approve_reads", "deny_all", "model", "mcp_config", "add_dir"]),
+    (&["set"], &["approve_all", "approve_reads", "deny_all", "model", "mcp_config", "add_dir"]),
     (&["status"], READING),
     (&["sessions", "new"], &["approve_all", "approve_reads", "deny_all"]),
     (&["sessions", "ensure"], &["approve_all", "approve_reads", "deny_all"]),
     (
         &["sessions", "list"],
-        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config", "add_dir"],
+        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config", "add_dir"],
     ),
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
     (
         &["sessions", "watch"],
-        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config", "add_dir"],
+        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config", "add_dir"],
     ),
     (
         &["sessions", "close"],
-        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "mcp_config", "add_dir"],
+        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config", "add_dir"],
     ),
 ];
-const READING: &[&str] =
-    &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "protocol", "mcp_config", "add_dir"];
+const READING: &[&str] = &[
+    "approve_all",
+    "approve_reads",
+    "deny_all",
+    "timeout",
+    "ttl",
+    "protocol",
+    "model",
+    "mcp_config",
+    "add_dir",
+];
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
@@ -84,10 +99,12 @@ Without a command the sessions are listed, with those of AGENT alone if one is n
 /// What puts a verb's arguments and texts into its command. Those below it are all put in, or that of the path alone.
 type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
 
-const VERBS: [(&str, Build); 12] = [
+const VERBS: [(&str, Build); 14] = [
     ("prompt", |command, _| PromptArgs::augment_args(command)),
     ("exec", |command, _| ExecArgs::augment_args(command)),
     ("cancel", |command, _| CancelArgs::augment_args(command)),
+    ("set-mode", |command, _| SetModeArgs::augment_args(command)),
+    ("set", |command, _| SetArgs::augment_args(command)),
     ("status", |command, _| StatusArgs::augment_args(command)),
     ("sessions", sessions),
     ("acp", |command, _| AcpArgs::augment_args(command)),
@@ -173,6 +190,8 @@ pub(super) enum Verb {
     Prompt(PromptArgs),
     Exec(ExecArgs),
     Cancel(CancelArgs),
+    SetMode(SetModeArgs),
+    Set(SetArgs),
     Status(StatusArgs),
     #[command(subcommand)]
     Sessions(SessionsVerb),
@@ -233,6 +252,9 @@ Behind -- everything is text.")]
 pub(super) struct ExecArgs {
     #[command(flatten)]
     pub(super) input: WordArgs,
+    /// Choose an option of the agent before the prompt; may be given several times
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub(super) config_option: Vec<(String, String)>,
     #[command(flatten)]
     pub(super) session: SessionArgs,
 }
@@ -245,6 +267,48 @@ pub(super) struct CancelArgs {
     pub(super) name: SessionNameArgs,
     #[command(flatten)]
     pub(super) session: SessionArgs,
+}
+
+/// Put a session into a mode of its agent; it stays with the session
+#[derive(Debug, Args)]
+#[command(override_usage = "acpx [AGENT] set-mode [FLAGS] MODE")]
+pub(super) struct SetModeArgs {
+    /// The mode, by its id
+    #[arg(value_name = "MODE")]
+    pub(super) mode: String,
+    #[command(flatten)]
+    pub(super) name: SessionNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Choose an option of a session, such as its model; it stays with the session
+#[derive(Debug, Args)]
+#[command(after_help = "\
+KEY is an option's id, or what it is about: model, mode, thought_level. An option that is on or off is true or
+false. What a session offers stands in the error for what it does not.")]
+#[command(override_usage = "acpx [AGENT] set [FLAGS] KEY VALUE")]
+pub(super) struct SetArgs {
+    /// The option
+    #[arg(value_name = "KEY")]
+    pub(super) key: String,
+    /// What it is to be
+    #[arg(value_name = "VALUE")]
+    pub(super) value: String,
+    #[command(flatten)]
+    pub(super) name: SessionNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Reads an option with its value.
+fn key_and_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("expected KEY=VALUE")?;
+    if key.trim().is_empty() {
+        Err("expected KEY=VALUE".to_owned())
+    } else {
+        Ok((key.to_owned(), value.to_owned()))
+    }
 }
 
 /// Show how a session stands: its ids, its agent, the turn that runs and those that wait

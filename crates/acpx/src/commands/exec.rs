@@ -5,13 +5,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use acpx_core::engine::{Engine, Settings as EngineSettings};
-use acpx_core::host::meta::{NewMeta, StartMeta};
+use acpx_core::host::meta::{NewMeta, SettingMeta, StartMeta};
 use acpx_core::host::{Host, HostClient, HostError};
 use acpx_core::model::{HostId, Seq, WakeOptions};
 use acpx_core::store::MemoryStore;
 
 use crate::asking::{Asking, told_ids};
-use crate::cli::{Options, PromptWords, Wait};
+use crate::cli::{ExecCommand, Options, Wait};
 use crate::config::Config;
 use crate::error::CliError;
 use crate::output::{self, Console, ResultIds, TurnView};
@@ -24,7 +24,7 @@ use crate::talk::{Outcome, Talk, Trouble};
 
 /// Runs the one turn.
 pub(super) fn run(
-    words: &PromptWords,
+    command: &ExecCommand,
     settings: &Settings,
     options: &Options,
     config: &Config,
@@ -32,7 +32,8 @@ pub(super) fn run(
     if config.disable_exec {
         return Err(CliError::ExecDisabled { file: config.file.clone() });
     }
-    let blocks = prompt_input::read(words, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
+    let blocks =
+        prompt_input::read(&command.input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
     let asking = Asking::new(&blocks, settings.policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let tag = Reach::of_environment()?.tag();
@@ -42,7 +43,8 @@ pub(super) fn run(
         let host = host(tag);
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST);
-        let ended = turn(&host, &asking, &given, settings, &mut talk).await;
+        let start = start(command, options);
+        let ended = turn(&host, &asking, &given, (settings, start), &mut talk).await;
         host.shut_down().await;
         let outcome = ended.map_err(|trouble| match trouble {
             Trouble::Lost => HostError::Lost.into(),
@@ -67,15 +69,22 @@ fn host(tag: Option<String>) -> Arc<Host> {
     Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), env!("CARGO_PKG_VERSION"))
 }
 
+/// What the agent is started with: the model comes before the options, which may depend on it.
+fn start(command: &ExecCommand, options: &Options) -> StartMeta {
+    let mut start = setup::start(for_agents(), None, options.model.as_deref());
+    let chosen = command.options.iter().cloned();
+    start.settings.extend(chosen.map(|(option, value)| SettingMeta { option: Some(option), value }));
+    start
+}
+
 async fn turn(
     host: &Arc<Host>,
     asking: &Asking,
     given: &Given,
-    settings: &Settings,
+    (settings, start): (&Settings, StartMeta),
     talk: &mut Talk<'_>,
 ) -> Result<Outcome, Trouble> {
     let mut client = HostClient::in_process(host).await?;
-    let start = StartMeta::watching(for_agents(), None);
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
     let new = NewParams::new(settings, given, meta);
     let slow = format!("waiting for the agent {} to start", settings.agent.label());

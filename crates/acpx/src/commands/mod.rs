@@ -10,6 +10,7 @@ mod prompt;
 mod remote_agent;
 mod serve;
 mod sessions;
+mod set;
 mod status;
 mod token;
 mod tour;
@@ -49,13 +50,14 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             sessions::list::run(&settings()?, &options, list.filter_cwd.as_deref())
         }
         Command::Prompt(prompt) => prompt::run(&prompt, &settings()?, &options),
-        Command::Exec(words) => {
-            exec::run(&words, &Settings::new(&options, config.get()?)?, &options, config.get()?)
+        Command::Exec(exec) => {
+            exec::run(&exec, &Settings::new(&options, config.get()?)?, &options, config.get()?)
         }
         Command::Acp => Ok(acp::run(settings())),
         Command::Serve(serve) => serve::run(serve, &settings()?),
         Command::Token(command) => token::run(&command, options.output, config),
         Command::Cancel => cancel::run(&settings()?),
+        Command::Set(set) => set::run(&set, &settings()?),
         Command::Sessions(SessionsCommand::New) => sessions::new::new(&settings()?, &options, config.get()?),
         Command::Sessions(SessionsCommand::Ensure) => {
             sessions::new::ensure(&settings()?, &options, config.get()?)

@@ -6,7 +6,7 @@
 use std::process::ExitCode;
 
 use acpx_core::host::HostError;
-use acpx_core::host::meta::{RestoreMeta, SessionMeta, StartMeta};
+use acpx_core::host::meta::{RestoreMeta, SessionMeta};
 use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
 use acpx_core::store::Store;
 
@@ -51,7 +51,7 @@ pub(super) fn run(
             agent: is_with_it.then(|| (&settings.agent).into()),
             wishes: command.wake.into(),
             later: asking.wait == Wait::JustQueue,
-            start: StartMeta::watching(for_agents(), settings.ttl),
+            start: setup::start(for_agents(), settings.ttl, options.model.as_deref()),
             ..RestoreMeta::default()
         };
         let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);

@@ -94,7 +94,9 @@ impl History {
                     let title = field("title").or_else(|| field("kind")).unwrap_or("-");
                     if let Some(at) = self.tool_times.get(&tool.first) {
                         let mut text = format!("[tool:{title}]");
-                        self.terminals_of(tool).for_each(|terminal| show(terminal, &mut text));
+                        for terminal in self.terminals_of(tool) {
+                            show(terminal, &mut text);
+                        }
                         gathered.add(Role::Assistant, tool.turn, *at, &text);
                     }
                 }

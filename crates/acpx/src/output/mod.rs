@@ -17,6 +17,7 @@ mod record;
 mod remote;
 #[cfg(test)]
 mod samples;
+mod settings;
 mod show;
 mod status;
 pub(crate) mod stdio;
@@ -35,6 +36,7 @@ pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
 pub(crate) use self::list::{ListRow, RemoteSession, list};
 pub(crate) use self::migrate::migrated;
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
+pub(crate) use self::settings::{Chosen, chosen, unmet};
 pub(crate) use self::show::show;
 pub(crate) use self::status::{Snapshot, no_session, status};
 pub(crate) use self::turn::{FollowView, PromptResult, ResultError, ResultIds, TurnStatus, TurnView};

@@ -3,6 +3,8 @@
 //! The words are npm acpx's and mean the same: `running` to people and `alive` to programs is that the process is
 //! there; `idle` that there is none and the next prompt starts one; `dead` that the last one ended as it should not.
 
+mod settings;
+
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use acpx_core::model::{
 };
 use serde::Serialize;
 
+use self::settings::SettingsObject;
 use super::record::{command, name};
 use super::{Console, json_line};
 use crate::cli::Format;
@@ -149,7 +152,7 @@ pub(crate) fn no_session(agent: &AgentSpec, console: &mut Console<'_>) -> io::Re
         }
         Format::Text => {
             writeln!(console.out, "session: -\nagent: {}\npid: -\nstatus: {STATUS}", command(agent))?;
-            writeln!(console.out, "uptime: -\nlastPromptTime: -")
+            writeln!(console.out, "model: -\nmode: -\nuptime: -\nlastPromptTime: -")
         }
     }?;
     console.flush()
@@ -184,6 +187,8 @@ struct StatusObject<'a> {
     cwd: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
+    #[serde(flatten)]
+    settings: SettingsObject<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
     uptime: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -228,6 +233,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         name: name(record).map(SessionName::as_str),
         cwd: record.cwd.as_str(),
         pid: snapshot.pid(),
+        settings: SettingsObject::of(&record.settings),
         uptime: snapshot.uptime(),
         last_prompt_time: snapshot.last_prompt,
         turn,
@@ -250,6 +256,7 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "agent: {}", command(&record.agent))?;
     writeln!(out, "pid: {}", snapshot.pid().map_or_else(dash, |pid| pid.to_string()))?;
     writeln!(out, "status: {}", snapshot.standing().word())?;
+    settings::text(&record.settings, out)?;
     writeln!(out, "uptime: {}", snapshot.uptime().unwrap_or_else(dash))?;
     writeln!(out, "lastPromptTime: {}", snapshot.last_prompt.map_or_else(dash, |at| at.to_string()))?;
     if let Some((turn, since)) = snapshot.running() {

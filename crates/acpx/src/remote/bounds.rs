@@ -76,12 +76,14 @@ struct Held {
     bytes: Option<OwnedSemaphorePermit>,
     /// When something came last.
     heard: Instant,
+    /// How many bytes went the other way.
+    written: u64,
 }
 
 impl Load {
     /// Nothing, of what fits into this room.
     pub(crate) fn new(room: Arc<Semaphore>) -> Arc<Self> {
-        Arc::new(Self { room, held: Mutex::new(Held { bytes: None, heard: Instant::now() }) })
+        Arc::new(Self { room, held: Mutex::new(Held { bytes: None, heard: Instant::now(), written: 0 }) })
     }
 
     /// So much more; whether there is room for it.
@@ -102,6 +104,25 @@ impl Load {
         self.lock().bytes = None;
     }
 
+    /// So much of it was no part of a message.
+    pub(crate) fn remove(&self, bytes: usize) {
+        let mut held = self.lock();
+        if let Some(held) = &mut held.bytes {
+            let bytes = bytes.min(held.num_permits());
+            drop(held.split(bytes));
+        }
+    }
+
+    /// The client is there, by other signs than what comes from it.
+    pub(crate) fn is_there(&self) {
+        self.lock().heard = Instant::now();
+    }
+
+    /// How many bytes the client was sent.
+    pub(crate) fn written(&self) -> u64 {
+        self.lock().written
+    }
+
     /// When something came last.
     pub(crate) fn heard(&self) -> Instant {
         self.lock().heard
@@ -112,7 +133,7 @@ impl Load {
     }
 }
 
-/// A stream of which every byte that comes is counted. What there is no room for is an error.
+/// A stream of which every byte is counted. What comes and has no room is an error.
 pub(crate) struct Weighed<S> {
     pub(crate) stream: S,
     pub(crate) load: Arc<Load>,
@@ -140,7 +161,11 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Weighed<S> {
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(context, bytes)
+        let written = Pin::new(&mut self.stream).poll_write(context, bytes);
+        if let Poll::Ready(Ok(bytes)) = written {
+            self.load.lock().written += bytes as u64;
+        }
+        written
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

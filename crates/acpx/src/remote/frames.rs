@@ -21,8 +21,12 @@ use super::{as_line, longest_line};
 const PING: Duration = Duration::from_secs(20);
 /// How long nothing may come from it, its answers to that included.
 pub(crate) const SILENCE: Duration = Duration::from_mins(1);
-/// How long it may leave what it is told unread.
+/// How long it may leave what it is told unread. Whoever reads a long message slowly reads.
 const SLOW: Duration = Duration::from_secs(30);
+/// How long a frame of a client is beside its payload, if it is a short one: its head and its mask.
+pub(crate) const FROM_CLIENT: usize = 6;
+/// And one of a server, which has no mask.
+pub(crate) const FROM_SERVER: usize = 2;
 
 /// A WebSocket whose bytes are counted.
 pub(crate) type Socket<S> = WebSocketStream<Weighed<S>>;
@@ -59,14 +63,19 @@ pub(crate) fn config() -> WebSocketConfig {
     WebSocketConfig::default().max_message_size(longest).max_frame_size(longest)
 }
 
-/// Waits for what comes next.
-pub(crate) async fn hear<S>(source: &mut SplitStream<Socket<S>>, load: &Load) -> Heard
+/// Waits for what comes next from the other end, whose short frames are so much longer than their payload.
+///
+/// The frames that only say that it is there may come between the pieces of a message, so no more than their own bytes
+/// is taken off the load.
+pub(crate) async fn hear<S>(source: &mut SplitStream<Socket<S>>, load: &Load, head: usize) -> Heard
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     loop {
         let due = load.heard() + SILENCE;
+        // What waits to be read is no silence, however late it is read.
         let frame = tokio::select! {
+            biased;
             frame = source.next() => frame,
             () = sleep_until(due) => {
                 if load.heard() + SILENCE <= Instant::now() {
@@ -79,7 +88,9 @@ where
             Some(Ok(Message::Text(text))) => return Heard::Line(as_line(&text)),
             Some(Ok(Message::Binary(_))) => return Heard::Binary,
             Some(Ok(Message::Close(close))) => return Heard::Closed(close),
-            Some(Ok(Message::Ping(_) | Message::Pong(_) | Message::Frame(_))) => load.clear(),
+            Some(Ok(Message::Ping(payload) | Message::Pong(payload))) => load.remove(payload.len() + head),
+            // A frame as such is never heard: it is a part of a message.
+            Some(Ok(Message::Frame(_))) => {}
             Some(Err(error)) => return Heard::Broken(Some(error)),
             None => return Heard::Broken(None),
         }
@@ -87,7 +98,11 @@ where
 }
 
 /// Says what comes in, to its end.
-pub(crate) async fn say<S>(sink: &mut SplitSink<Socket<S>, Message>, incoming: &mut Incoming) -> Unsaid
+pub(crate) async fn say<S>(
+    sink: &mut SplitSink<Socket<S>, Message>,
+    incoming: &mut Incoming,
+    load: &Load,
+) -> Unsaid
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -101,10 +116,37 @@ where
             },
             _ = pings.tick() => Message::Ping(bytes::Bytes::new()),
         };
-        match timeout(SLOW, sink.send(frame)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(error)) => return Unsaid::Gone(error),
-            Err(_) => return Unsaid::Slow,
+        match send(sink, frame, load).await {
+            Some(Ok(())) => {}
+            Some(Err(error)) => return Unsaid::Gone(error),
+            None => return Unsaid::Slow,
+        }
+    }
+}
+
+/// Sends a frame, however long that takes; `None` if nothing more of it can be written.
+async fn send<S>(
+    sink: &mut SplitSink<Socket<S>, Message>,
+    frame: Message,
+    load: &Load,
+) -> Option<Result<(), Error>>
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let mut sending = std::pin::pin!(sink.send(frame));
+    let mut is_long = false;
+    loop {
+        let written = load.written();
+        let sent = timeout(SLOW, &mut sending).await;
+        // The question whether the other end is there waits behind a long frame; who reads the frame is.
+        is_long |= sent.is_err();
+        if is_long && load.written() > written {
+            load.is_there();
+        }
+        match sent {
+            Ok(sent) => return Some(sent),
+            Err(_) if load.written() == written => return None,
+            Err(_) => {}
         }
     }
 }

@@ -59,16 +59,8 @@ impl Outside {
 impl Guard {
     /// What a request shows, if its way here is right.
     pub(crate) fn look<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Result<Shown<'a>, Outside> {
-        let host = match uri.authority() {
-            Some(authority) => Some(authority.as_str()),
-            None => only(headers, &HOST).unwrap_or_default(),
-        };
-        if let Some(origin) = only(headers, &ORIGIN).map_err(|()| Outside::Origin)? {
-            let is_own = host.is_some_and(|host| is_same_host(origin, host));
-            if !is_own && !self.allows(origin) {
-                return Err(Outside::Origin);
-            }
-        }
+        self.look_at_origin(uri, headers)?;
+        let host = host_of(uri, headers);
         match only(headers, &AUTHORIZATION).map_err(|()| Outside::Token)? {
             Some(value) => bearer(value).map(Shown::Secret).ok_or(Outside::Token),
             // A name can be made to lead here by whoever has the name; an address cannot.
@@ -76,6 +68,13 @@ impl Guard {
             None if !host.is_some_and(is_no_name) => Err(Outside::Host),
             None => Ok(Shown::Nothing),
         }
+    }
+
+    /// Sees to it that a request is of no web page, or of one that may come in.
+    pub(crate) fn look_at_origin(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Outside> {
+        let Some(origin) = only(headers, &ORIGIN).map_err(|()| Outside::Origin)? else { return Ok(()) };
+        let is_own = host_of(uri, headers).is_some_and(|host| is_same_host(origin, host));
+        if is_own || self.allows(origin) { Ok(()) } else { Err(Outside::Origin) }
     }
 
     /// Whether whoever shows nothing comes in where tokens are needed, or are not.
@@ -86,6 +85,14 @@ impl Guard {
     /// Whether a web page was allowed by the user.
     pub(crate) fn allows(&self, origin: &str) -> bool {
         self.origins.iter().any(|allowed| allowed == ANY_ORIGIN || allowed.eq_ignore_ascii_case(origin))
+    }
+}
+
+/// The name or address that a request was made to.
+fn host_of<'a>(uri: &'a Uri, headers: &'a HeaderMap) -> Option<&'a str> {
+    match uri.authority() {
+        Some(authority) => Some(authority.as_str()),
+        None => only(headers, &HOST).unwrap_or_default(),
     }
 }
 

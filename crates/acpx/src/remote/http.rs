@@ -23,7 +23,7 @@ use super::refusal::{Refusal, empty, json};
 use super::server::{Caller, Joined, Server};
 use super::{CONNECTION, PATH, SESSION, as_line, longest_line, websocket};
 
-/// How long the body of a request may take.
+/// How long nothing may come of the body of a request. A long one may come slowly.
 const BODY: Duration = Duration::from_mins(1);
 /// The longest first message: who has not begun a connection has little to say.
 const LONGEST_GREETING: usize = 256 * 1024;
@@ -64,10 +64,12 @@ where
     if request.uri().path() != PATH {
         return Err(Refusal::Path);
     }
-    let shown = server.guard.look(request.uri(), request.headers())?;
     if request.method() == Method::OPTIONS {
+        // A page asks so whether it may ask, and never shows a token yet.
+        server.guard.look_at_origin(request.uri(), request.headers())?;
         return Ok(empty(StatusCode::NO_CONTENT));
     }
+    let shown = server.guard.look(request.uri(), request.headers())?;
     let caller = Caller { ends, token: admit(server, shown).await? };
     match *request.method() {
         Method::POST => post(server, caller, request).await,
@@ -138,8 +140,7 @@ where
     if body.size_hint().lower() > longest as u64 {
         return Err(Refusal::TooLong);
     }
-    let bytes =
-        timeout(BODY, gather(Limited::new(body, longest), load)).await.map_err(|_| Refusal::Slow)??;
+    let bytes = gather(Limited::new(body, longest), load).await?;
     let text = std::str::from_utf8(&bytes).map_err(|_| Refusal::Unreadable)?;
     Message::parse(as_line(text)).map_err(Refusal::NotAMessage)
 }
@@ -152,7 +153,7 @@ where
 {
     let mut body = std::pin::pin!(body);
     let mut bytes = Vec::new();
-    while let Some(frame) = body.frame().await {
+    while let Some(frame) = timeout(BODY, body.frame()).await.map_err(|_| Refusal::Slow)? {
         let frame = frame.map_err(|error| match error.downcast_ref::<LengthLimitError>() {
             Some(_) => Refusal::TooLong,
             None => Refusal::Unreadable,

@@ -108,6 +108,8 @@ pub(crate) struct Allowance {
     pub(crate) approve_all: bool,
     /// Start programs on this machine as MCP servers.
     pub(crate) stdio_servers: bool,
+    /// Say to the agent what only the agent understands.
+    pub(crate) besides: bool,
 }
 
 /// Who has sent a request, once it is let in.
@@ -155,6 +157,7 @@ impl Server {
                 client,
                 approve_all: allowance.approve_all,
                 stdio_servers: allowance.stdio_servers,
+                besides: allowance.besides,
                 ..ElsewhereMeta::default()
             },
             reach,

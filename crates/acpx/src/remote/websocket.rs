@@ -24,7 +24,7 @@ use tokio_tungstenite::tungstenite::{Error, Message, Utf8Bytes};
 use super::CONNECTION;
 use super::bounds::{Load, Weighed};
 use super::events::Reply;
-use super::frames::{self, Heard, Socket, Unsaid, config};
+use super::frames::{self, FROM_CLIENT, Heard, Socket, Unsaid, config};
 use super::refusal::Refusal;
 use super::server::{Caller, Joined, Server};
 
@@ -67,7 +67,7 @@ where
     let (mut sink, source) = socket.split();
     let why = tokio::select! {
         why = hear(source, &peer, load) => why,
-        unsaid = frames::say(&mut sink, &mut incoming) => match unsaid {
+        unsaid = frames::say(&mut sink, &mut incoming, load) => match unsaid {
             Unsaid::Over => Why::NoHost,
             Unsaid::Slow => Why::Slow,
             Unsaid::Gone(_) => Why::Gone,
@@ -134,7 +134,7 @@ where
     S: AsyncRead + AsyncWrite + Unpin,
 {
     loop {
-        let line = match frames::hear(&mut source, load).await {
+        let line = match frames::hear(&mut source, load, FROM_CLIENT).await {
             Heard::Line(line) => line,
             Heard::Silence => return Why::Silent,
             Heard::Binary => return Why::NoText,
@@ -151,7 +151,7 @@ where
 #[cfg(test)]
 mod tests {
     use acpx_core::wire::{Limits, memory};
-    use tokio::io::AsyncWriteExt;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::sync::Semaphore;
     use tokio::time::Instant;
 
@@ -168,16 +168,76 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_client_that_does_not_read_is_dropped() {
-        let (socket, _load, _unread) = socket(1024).await;
+        let (socket, load, _unread) = socket(1024).await;
         let (mut sink, _source) = socket.split();
         let ((host, _), (_, mut incoming)) = memory(Limits::default());
         let telling = tokio::spawn(async move {
             let line = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, "x".repeat(4096));
             while host.send(line.clone()).await.is_ok() {}
         });
-        assert!(matches!(frames::say(&mut sink, &mut incoming).await, Unsaid::Slow));
+        assert!(matches!(frames::say(&mut sink, &mut incoming, &load).await, Unsaid::Slow));
         drop(incoming);
         telling.await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_client_that_reads_a_long_message_slowly_is_told_all_of_it() {
+        let (socket, load, mut far) = socket(1024).await;
+        let (mut sink, source) = socket.split();
+        let ((host, _), (near, mut incoming)) = memory(Limits::default());
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"{}"}}"#, "x".repeat(16 * 1024));
+        host.send(line.clone()).await.unwrap();
+        let reading = async {
+            let mut read = vec![0; line.len() + 4];
+            for piece in read.chunks_mut(512) {
+                tokio::time::sleep(SILENCE / 3).await;
+                far.read_exact(piece).await.unwrap();
+            }
+            read
+        };
+        let read = tokio::select! {
+            read = reading => read,
+            unsaid = frames::say(&mut sink, &mut incoming, &load) => panic!("{unsaid:?}"),
+            why = hear(source, &near, &load) => panic!("{why:?}"),
+        };
+        assert_eq!(&read[4..], line.as_bytes());
+    }
+
+    #[tokio::test]
+    async fn a_ping_between_the_pieces_of_a_message_takes_no_more_than_its_own_bytes_off_the_load() {
+        let room = Arc::new(Semaphore::new(1024));
+        let (near, mut far) = tokio::io::duplex(1024);
+        let load = Load::new(Arc::clone(&room));
+        let stream = Weighed { stream: near, load: Arc::clone(&load) };
+        let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config())).await;
+        let (_sink, mut source) = socket.split();
+        let piece = [&[0x01, 0x80 | 100, 0, 0, 0, 0][..], &[b'x'; 100]].concat();
+        let ping = [&[0x89, 0x80 | 7, 0, 0, 0, 0][..], &[b'p'; 7]].concat();
+        far.write_all(&[&piece[..], &ping].concat()).await.unwrap();
+        {
+            let mut hearing = std::pin::pin!(frames::hear(&mut source, &load, FROM_CLIENT));
+            let heard = futures_util::poll!(&mut hearing);
+            assert!(heard.is_pending(), "{heard:?}");
+        }
+        assert_eq!(1024 - room.available_permits(), piece.len());
+        far.write_all(&[0x80, 0x81, 0, 0, 0, 0, b'y']).await.unwrap();
+        let Heard::Line(line) = frames::hear(&mut source, &load, FROM_CLIENT).await else {
+            panic!("no line")
+        };
+        assert_eq!(line, format!("{}y", "x".repeat(100)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_waited_while_its_client_was_not_listened_to_is_no_silence() {
+        for _ in 0..20 {
+            let (socket, load, mut far) = socket(1024).await;
+            let (_sink, mut source) = socket.split();
+            far.write_all(&[0x81, 0x81, 0, 0, 0, 0, b'y']).await.unwrap();
+            // Whoever the message before was for did not take it for so long.
+            tokio::time::advance(SILENCE * 2).await;
+            let heard = frames::hear(&mut source, &load, FROM_CLIENT).await;
+            assert!(matches!(heard, Heard::Line(_)), "{heard:?}");
+        }
     }
 
     #[tokio::test(start_paused = true)]

@@ -38,6 +38,7 @@ fn record(id: &str, name: Option<&str>, directory: &Path) -> Record {
         lifecycle: Lifecycle::Open,
         lineage,
         agent_run: None,
+        settings: acpx_core::model::RecordSettings::default(),
         created_at: at(0),
         updated_at: at(9),
         last_seq: None,

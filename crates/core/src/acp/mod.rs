@@ -15,6 +15,7 @@ pub(crate) mod offers;
 mod passing;
 mod reading;
 pub(crate) mod render;
+pub(crate) mod settings;
 
 pub use capabilities::{Capabilities, PromptContent};
 pub(crate) use content::carried_block;

@@ -3,13 +3,13 @@
 
 use std::borrow::Cow;
 
-use serde_json::Value;
-
 use super::agent::{ClientFacts, UpdateBody};
 use super::client::Offered;
 use super::render::without_booleans;
+use super::settings;
 use super::translate::{Call, Untranslatable, UpdatesToV1, UpdatesToV2, request_to_v1, request_to_v2};
 use crate::model::ProtocolVersion::{self, V1, V2};
+use crate::model::{Choices, OfferedSetting};
 use crate::wire::splice::{Splice, Step, locate, put, range_in, without};
 
 /// What a session offers, between its agent and one client.
@@ -29,11 +29,11 @@ pub(crate) struct Choice<'a> {
     pub(crate) params: Cow<'a, str>,
 }
 
-/// What of a choice the session does not have.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+/// What of a choice the session does not have, and what it has instead.
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Wrong {
-    Option,
-    Value,
+    Option(Vec<Box<str>>),
+    Value(Vec<Box<str>>),
 }
 
 impl From<Call> for Choice<'_> {
@@ -92,29 +92,24 @@ impl<'a> Offers<'a> {
     /// Whether the session has what a client chooses. What it says nothing readable of is the agent's to judge, and so
     /// is a method that it does not offer at all.
     pub(crate) fn check(self, choice: &Choice<'_>) -> Result<(), Wrong> {
-        let params: Value = serde_json::from_str(&choice.params).unwrap_or_default();
-        let parse = |part: &Option<Box<str>>| serde_json::from_str::<Value>(part.as_deref()?).ok();
         if choice.method == "session/set_mode" {
-            let offered = parse(&self.offered.modes).unwrap_or_default();
-            let Some(modes) = offered["availableModes"].as_array() else { return Ok(()) };
-            let is_there = modes.iter().any(|mode| mode["id"] == params["modeId"]);
-            return if is_there { Ok(()) } else { Err(Wrong::Value) };
+            let Some(modes) = settings::modes(self.offered) else { return Ok(()) };
+            return fits(&modes, choice);
         }
-        let offered = parse(&self.offered.config_options).unwrap_or_default();
-        let Some(options) = offered.as_array() else {
+        let Some(options) = settings::options(self.offered, self.agent) else {
             // A client of version 2 knows modes as the one option that there is.
             let has_modes = self.offered.modes.is_some() && self.client.protocol == V2;
-            return if has_modes { Err(Wrong::Option) } else { Ok(()) };
+            return if has_modes { Err(Wrong::Option(Vec::new())) } else { Ok(()) };
         };
-        let id = if self.agent == V1 { "id" } else { "configId" };
-        let option = options.iter().find(|option| option[id] == params["configId"]).ok_or(Wrong::Option)?;
-        let value = &params["value"];
-        let fits = match option["type"].as_str() {
-            Some("boolean") => value.is_boolean(),
-            Some("select") => option["options"].as_array().is_none_or(|rows| has_value(rows, value)),
-            _ => true,
-        };
-        if fits { Ok(()) } else { Err(Wrong::Value) }
+        let wanted: Option<String> =
+            member(&choice.params, "configId").and_then(|id| serde_json::from_str(id).ok());
+        match options.iter().find(|option| option.name.option() == wanted.as_deref()) {
+            Some(option) => fits(option, choice),
+            None => {
+                let ids = options.iter().filter_map(|option| option.name.option());
+                Err(Wrong::Option(ids.map(Into::into).collect()))
+            }
+        }
     }
 
     /// The answer to a client that set a mode, from the agent's answer to its choice.
@@ -179,12 +174,15 @@ pub(crate) fn as_result(offered: &Offered) -> String {
     result
 }
 
-/// Whether a value is among those that an option has, in groups or not.
-fn has_value(rows: &[Value], value: &Value) -> bool {
-    rows.iter().any(|row| match row["options"].as_array() {
-        Some(group) => has_value(group, value),
-        None => row["value"] == *value,
-    })
+/// Whether a setting can be what a client chooses.
+fn fits(offered: &OfferedSetting, choice: &Choice<'_>) -> Result<(), Wrong> {
+    let chosen = settings::chosen(choice.method, &choice.params);
+    match (&offered.choices, chosen) {
+        (Choices::Unknown, _) => Ok(()),
+        (_, Some(chosen)) if offered.can_be(&chosen.value) => Ok(()),
+        (Choices::Of(choices), _) => Err(Wrong::Value(choices.clone())),
+        (Choices::Flag, _) => Err(Wrong::Value(vec!["true".into(), "false".into()])),
+    }
 }
 
 fn commands_to_v2(commands: &str) -> Option<String> {
@@ -199,7 +197,7 @@ fn member<'t>(object: &'t str, name: &str) -> Option<&'t str> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 
@@ -325,14 +323,16 @@ mod tests {
         let option = |id: &str, value: Value| {
             check("session/set_config_option", json!({ "configId": id, "value": value }))
         };
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).into()).collect();
+        let value = |offered: &[&str]| Wrong::Value(texts(offered));
         assert_eq!(check("session/set_mode", json!({ "modeId": "b" })), Ok(()));
-        assert_eq!(check("session/set_mode", json!({ "modeId": "zzz" })), Err(Wrong::Value));
+        assert_eq!(check("session/set_mode", json!({ "modeId": "zzz" })), Err(value(&["a", "b"])));
         assert_eq!(option("m", json!("x")), Ok(()));
-        assert_eq!(option("m", json!("y")), Err(Wrong::Value));
+        assert_eq!(option("m", json!("y")), Err(value(&["x"])));
         assert_eq!(option("f", json!(false)), Ok(()));
-        assert_eq!(option("f", json!("x")), Err(Wrong::Value));
+        assert_eq!(option("f", json!("x")), Err(value(&["true", "false"])));
         assert_eq!(option("n", json!([])), Ok(()));
-        assert_eq!(option("o", json!("x")), Err(Wrong::Option));
+        assert_eq!(option("o", json!("x")), Err(Wrong::Option(texts(&["m", "f", "n"]))));
         let nothing = Offered::default();
         let offers = Offers { offered: &nothing, ..offers };
         let choice = Choice { method: "session/set_mode", params: r#"{"modeId":"b"}"#.into() };

@@ -67,6 +67,7 @@ impl Engine {
             lifecycle: Lifecycle::Deleted { at: now },
             lineage: Lineage::adopted(row.session, now),
             agent_run: None,
+            settings: crate::model::RecordSettings::default(),
             created_at: now,
             updated_at: now,
             last_seq: None,

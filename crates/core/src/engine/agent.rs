@@ -30,7 +30,7 @@ pub(super) struct LiveAgent {
     pub(super) connection: AgentConnection,
     pub(super) process: AgentProcess,
     /// What it has done for it.
-    pub(super) tools: Tools,
+    pub(super) tools: Box<Tools>,
 }
 
 /// What happens with a running agent.
@@ -68,7 +68,7 @@ pub(super) async fn start(
         Ok(Ok(Started { connection, lines })) => {
             answers::remember(&shared, &place, connection.answer()).await;
             let tools = Tools::new(Files::new(place.roots(), shared.disk.clone()));
-            return Ok((LiveAgent { connection, process, tools }, lines));
+            return Ok((LiveAgent { connection, process, tools: Box::new(tools) }, lines));
         }
         Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart::new(error, lines),
         Ok(Err(InitializeFailure { error: None, lines })) if peer.end() == Some(End::Flooded) => {

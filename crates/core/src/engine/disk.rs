@@ -1,17 +1,21 @@
 //! Questions to a disk that may never be answered: a path of a client can lead to a dead mount.
 //!
 //! Each is asked on a thread of its own, because whoever asks such a disk hangs; and it is given up after a while, so
-//! that nobody else does. A thread that hangs ends with the process, or when its disk answers after all.
+//! that nobody else does. A thread that hangs ends with the process, or when its disk answers after all; until then
+//! nobody asks about the same path again. Many questions at once about a path that answers only wait for each other.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, oneshot};
-use tokio::time::timeout;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::{Instant, timeout};
 
-/// How long a disk may take.
+use crate::model::AbsolutePath;
+use crate::store::real_path_or_written;
+
+/// How long a disk may take, and how long a place for a question is waited for.
 const LIMIT: Duration = Duration::from_secs(5);
 /// How many questions may be open at once, those that are given up included.
 const OPEN: usize = 64;
@@ -22,8 +26,11 @@ const OPEN_FOR_ONE: usize = 4;
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
     room: Arc<Semaphore>,
-    open: Arc<Mutex<HashMap<PathBuf, usize>>>,
+    paths: Paths,
 }
+
+/// The paths that somebody asks about, or waits to ask about.
+type Paths = Arc<Mutex<HashMap<PathBuf, Weak<Asked>>>>;
 
 /// Why a disk was not heard.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -38,61 +45,110 @@ pub(crate) enum NoAnswer {
 
 impl Default for Disk {
     fn default() -> Self {
-        Self { room: Arc::new(Semaphore::new(OPEN)), open: Arc::default() }
+        Self { room: Arc::new(Semaphore::new(OPEN)), paths: Arc::default() }
     }
 }
 
-/// One question about a path, counted as long as it is open.
-struct Open {
+/// A path, and the questions about it that are open.
+#[derive(Debug)]
+struct Asked {
     path: PathBuf,
-    open: Arc<Mutex<HashMap<PathBuf, usize>>>,
+    places: Arc<Semaphore>,
+    /// When each of them was asked.
+    since: Mutex<Vec<Instant>>,
+    paths: Paths,
 }
 
-impl Open {
-    /// Counts one more, if there is room for it.
-    fn one(path: &Path, open: &Arc<Mutex<HashMap<PathBuf, usize>>>) -> Option<Self> {
-        let mut counts = lock(open);
-        let count = counts.entry(path.to_owned()).or_default();
-        if *count >= OPEN_FOR_ONE {
-            return None;
+impl Asked {
+    /// The one for this path.
+    fn about(path: &Path, paths: &Paths) -> Arc<Self> {
+        let mut known = lock(paths);
+        if let Some(asked) = known.get(path).and_then(Weak::upgrade) {
+            return asked;
         }
-        *count += 1;
-        Some(Self { path: path.to_owned(), open: Arc::clone(open) })
+        let asked = Arc::new(Self {
+            path: path.to_owned(),
+            places: Arc::new(Semaphore::new(OPEN_FOR_ONE)),
+            since: Mutex::default(),
+            paths: Arc::clone(paths),
+        });
+        known.insert(path.to_owned(), Arc::downgrade(&asked));
+        asked
+    }
+
+    /// Whether a question is open that was given up.
+    fn is_silent(&self) -> bool {
+        lock(&self.since).iter().any(|since| since.elapsed() >= LIMIT)
     }
 }
 
-impl Drop for Open {
+impl Drop for Asked {
     fn drop(&mut self) {
-        let mut counts = lock(&self.open);
-        if let Some(count) = counts.get_mut(&self.path) {
-            *count -= 1;
-            if *count == 0 {
-                counts.remove(&self.path);
-            }
+        let mut known = lock(&self.paths);
+        // Another one may have taken its place.
+        if known.get(&self.path).is_some_and(|asked| asked.strong_count() == 0) {
+            known.remove(&self.path);
         }
     }
 }
 
-fn lock(open: &Mutex<HashMap<PathBuf, usize>>) -> MutexGuard<'_, HashMap<PathBuf, usize>> {
-    // Nothing panics while it holds the lock, and every step leaves the map whole.
-    open.lock().unwrap_or_else(PoisonError::into_inner)
+/// One question about a path, as long as it is open.
+struct Question {
+    about: Arc<Asked>,
+    since: Instant,
+    _place: OwnedSemaphorePermit,
+    _room: OwnedSemaphorePermit,
+}
+
+impl Question {
+    fn new(about: Arc<Asked>, place: OwnedSemaphorePermit, room: OwnedSemaphorePermit) -> Self {
+        let since = Instant::now();
+        lock(&about.since).push(since);
+        Self { about, since, _place: place, _room: room }
+    }
+}
+
+impl Drop for Question {
+    fn drop(&mut self) {
+        let mut open = lock(&self.about.since);
+        if let Some(index) = open.iter().position(|since| *since == self.since) {
+            open.swap_remove(index);
+        }
+    }
+}
+
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while it holds the lock, and every step leaves the value whole.
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Disk {
-    /// What the work, which is about this path, comes to.
+    /// A path with every link in it followed, or as it is written if it is not there.
+    pub(crate) async fn real(&self, path: &AbsolutePath) -> Result<AbsolutePath, NoAnswer> {
+        let asked = path.clone();
+        self.ask(path.as_path(), move || real_path_or_written(asked)).await
+    }
+
+    /// What the work, which is about this path and no other, comes to.
     pub(crate) async fn ask<T: Send + 'static>(
         &self,
         path: &Path,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, NoAnswer> {
-        let open = Open::one(path, &self.open).ok_or(NoAnswer::Silent)?;
+        let about = Asked::about(path, &self.paths);
+        if about.is_silent() {
+            return Err(NoAnswer::Silent);
+        }
+        let place = timeout(LIMIT, Arc::clone(&about.places).acquire_owned()).await;
+        let Ok(Ok(place)) = place else { return Err(NoAnswer::Silent) };
         let room = timeout(LIMIT, Arc::clone(&self.room).acquire_owned()).await;
         let Ok(Ok(room)) = room else { return Err(NoAnswer::Crowded) };
+        let question = Question::new(about, place, room);
         let (reply, answer) = oneshot::channel();
         let ask = move || {
             // Whoever asked may have given up.
             drop(reply.send(work()));
-            drop((room, open));
+            drop(question);
         };
         // Nobody waits for the thread: it may be stuck for good.
         let begun = std::thread::Builder::new().name("acpx-disk".to_owned()).spawn(ask);
@@ -104,6 +160,8 @@ impl Disk {
 #[cfg(test)]
 mod tests {
     use std::sync::mpsc;
+
+    use tokio::task::JoinSet;
 
     use super::*;
 
@@ -119,6 +177,34 @@ mod tests {
         }
         tokio::time::resume();
         assert_eq!(disk.ask(Path::new("/living"), || 7).await, Ok(7));
+    }
+
+    #[tokio::test]
+    async fn of_many_who_ask_about_one_path_at_once_all_are_answered() {
+        let disk = Disk::default();
+        let mut asked = JoinSet::new();
+        for number in 0..100 {
+            let disk = disk.clone();
+            asked.spawn(async move { disk.ask(Path::new("/living"), move || number).await });
+        }
+        let mut heard = asked.join_all().await;
+        heard.sort_unstable_by_key(|number| number.unwrap_or(-1));
+        assert_eq!(heard, (0..100).map(Ok).collect::<Vec<_>>());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_disk_that_answers_after_all_is_asked_again() {
+        let disk = Disk::default();
+        let (answer, asked) = mpsc::channel::<()>();
+        let slow = move || asked.recv().is_ok();
+        assert_eq!(disk.ask(Path::new("/slow"), slow).await, Err(NoAnswer::Silent));
+        assert_eq!(disk.ask(Path::new("/slow"), || true).await, Err(NoAnswer::Silent));
+        tokio::time::resume();
+        answer.send(()).unwrap();
+        while !lock(&disk.paths).is_empty() {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(disk.ask(Path::new("/slow"), || true).await, Ok(true));
     }
 
     #[tokio::test(start_paused = true)]

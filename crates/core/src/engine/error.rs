@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{AbsolutePath, AgentError, RecordId, RequestId};
+use crate::model::{AbsolutePath, AgentError, RecordId, RequestId, SettingError};
 use crate::store::StoreError;
 
 use super::PromptProblem;
@@ -31,6 +31,9 @@ pub enum SessionError {
     /// The prompt cannot be sent.
     #[error(transparent)]
     Prompt(#[from] PromptProblem),
+    /// The session cannot be set so.
+    #[error(transparent)]
+    Setting(#[from] SettingError),
     /// The record has had a prompt of this name.
     #[error("the record {record} has had a prompt with the request id {request}")]
     RequestExists {
@@ -70,6 +73,7 @@ impl SessionError {
             Self::NoRecord(_) => "NO_SESSION",
             Self::Directory { .. } => "BAD_DIRECTORY",
             Self::Prompt(_) => "BAD_PROMPT",
+            Self::Setting(error) => error.code(),
             Self::RequestExists { .. } => "REQUEST_EXISTS",
             Self::QueueFull(_) => "QUEUE_FULL",
             Self::Closing(_) => "SESSION_CLOSING",
@@ -88,7 +92,9 @@ impl SessionError {
             Self::RequestExists { .. } => Some("give each prompt a request id of its own"),
             Self::QueueFull(_) | Self::Busy(_) => Some("wait for the running turn, or cancel it"),
             Self::TooLong { .. } => Some("begin a new session"),
-            Self::NoRecord(_) | Self::Prompt(_) | Self::Closing(_) | Self::ShutDown(_) => None,
+            Self::NoRecord(_) | Self::Prompt(_) | Self::Setting(_) | Self::Closing(_) | Self::ShutDown(_) => {
+                None
+            }
         }
     }
 }

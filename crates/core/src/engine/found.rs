@@ -3,7 +3,6 @@
 use crate::acp::client::{ListPage, ListedSession};
 use crate::machine::Input;
 use crate::model::{AbsolutePath, AgentError, ChunkContent, MessageKind, Update};
-use crate::store::real_path_or_written;
 
 use super::Disk;
 use super::perform::Outward;
@@ -39,7 +38,7 @@ impl SessionTask {
     pub(super) async fn take_found(&mut self, row: ListedSession) {
         let ListedSession { session, updated_at, title, cwd, .. } = row;
         if let Some(cwd) = cwd.filter(|_| self.machine.is_adopting())
-            && !is_same_directory(self.shared.disk.clone(), self.place.cwd.clone(), &cwd).await
+            && !is_same_directory(&self.shared.disk, &self.place.cwd, &cwd).await
         {
             let agent = self.place.agent.label().to_owned();
             let error = AgentError::WorksElsewhere { agent, session, cwd };
@@ -78,13 +77,15 @@ impl SessionTask {
     }
 }
 
-/// Whether a text names a directory, however it is written. What is no path says nothing to the contrary.
-async fn is_same_directory(disk: Disk, ours: AbsolutePath, text: &str) -> bool {
+/// Whether a text names a directory, however it is written. What is no path says nothing to the contrary, and neither
+/// does a disk that says nothing.
+async fn is_same_directory(disk: &Disk, ours: &AbsolutePath, text: &str) -> bool {
     let Ok(theirs) = AbsolutePath::new(text) else { return true };
-    if theirs == ours {
+    if theirs == *ours {
         return true;
     }
-    let path = ours.clone();
-    let look = move || real_path_or_written(theirs) == real_path_or_written(ours);
-    disk.ask(path.as_path(), look).await.unwrap_or(false)
+    match tokio::join!(disk.real(ours), disk.real(&theirs)) {
+        (Ok(ours), Ok(theirs)) => ours == theirs,
+        (Err(_), _) | (_, Err(_)) => true,
+    }
 }

@@ -185,6 +185,7 @@ impl Keeper {
                 self.has_title = title.is_some();
                 self.changes.push(Change::Title(title.map(String::from)));
             }
+            Effect::SaveSettings(settings) => self.changes.push(Change::Settings(settings)),
             Effect::SaveLifecycle(lifecycle) => {
                 // Opened again by its id, a record leaves the scope to whoever has it meanwhile.
                 if lifecycle == Lifecycle::Open {
@@ -344,6 +345,7 @@ impl Seed {
             lifecycle: Lifecycle::Open,
             lineage,
             agent_run: None,
+            settings: crate::model::RecordSettings::default(),
             created_at: born,
             updated_at: born,
             last_seq: None,

@@ -103,7 +103,11 @@ async fn ask(
                     questions.withdraw(&ask);
                     connection.elicited(&ask, &Permit::Cancelled)
                 }
-                Meaning::Update(_) | Meaning::State(_) | Meaning::Answer(_) | Meaning::Nothing => continue,
+                Meaning::Update(_)
+                | Meaning::State(_)
+                | Meaning::Answer(_)
+                | Meaning::Inquired(..)
+                | Meaning::Nothing => continue,
             },
             (ask, advice) = questions.next() => connection.elicited(&ask, &elicited(advice)),
         };

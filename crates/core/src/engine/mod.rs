@@ -28,6 +28,7 @@ mod forking;
 mod found;
 mod history;
 mod holds;
+mod inquiry;
 mod keeper;
 mod knowledge;
 mod login;

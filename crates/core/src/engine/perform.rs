@@ -64,8 +64,10 @@ impl SessionTask {
                 match &mut effect {
                     Effect::Fact(fact) => {
                         self.waiters.name_asker(fact);
-                        if matches!(fact, Fact::TurnEnded { .. }) {
-                            self.keep_news(true);
+                        // One that only waited has had nothing to do with what was dropped.
+                        if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
+                        {
+                            self.keep_news_of(turn, true);
                             self.keep_dropped_lines(now);
                         }
                         self.knowledge.take(self.keeper.last().next(), fact);
@@ -134,6 +136,7 @@ impl SessionTask {
             | Effect::SaveTurn(_)
             | Effect::SaveLineage(_)
             | Effect::SaveTitle(_)
+            | Effect::SaveSettings(_)
             | Effect::SaveLifecycle(_) => {}
         }
     }
@@ -153,6 +156,7 @@ impl SessionTask {
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
         let prompted = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { None };
         let passed = if let Call::Pass(pass) = &call { Some(pass.id) } else { None };
+        let is_setting = matches!(call, Call::Set(_));
         if prompted.is_some() {
             self.received = 0;
         }
@@ -168,6 +172,7 @@ impl SessionTask {
             }
             Some(Err(error)) => self.inputs.push_back(match passed {
                 Some(pass) => Input::PassAnswered { pass, answer: Err(error) },
+                None if is_setting => Input::SettingAnswered(Err(error)),
                 None => Input::SetupImpossible(error),
             }),
             // The machine asks only for what was advertised, and only while an agent runs.
@@ -210,15 +215,10 @@ impl SessionTask {
                 let carried = history.map(|history| history::with_history(&prompt, &history));
                 Some(connection.prompt(session, carried.as_deref().unwrap_or(&prompt), besides.as_ref()))
             }
-            Call::Pass(Pass { id, method, params, .. }) => Some(
-                connection
-                    .passing(&method)
-                    .ok_or_else(|| AgentError::NotOffered {
-                        agent: self.place.agent.label().to_owned(),
-                        method: method.into_string(),
-                    })
-                    .and_then(|passing| passing.request(id, session, &params)),
-            ),
+            Call::Set(setting) => Some(connection.set(&setting, session)),
+            Call::Pass(Pass { id, method, params, .. }) => {
+                Some(connection.passing(&method).and_then(|passing| passing.request(id, session, &params)))
+            }
             Call::Withdraw(pass) => Some(Ok(connection.withdraw(pass)?)),
             Call::Cancel => Some(Ok(connection.cancel(session))),
             Call::Close => Some(Ok(connection.close()?.request(session))),
@@ -261,6 +261,9 @@ impl SessionTask {
     /// Takes one message of the agent.
     pub(super) fn take_said(&mut self, said: FromAgent) {
         let FromAgent { meaning, line, size } = said;
+        if let Meaning::Inquired(id, answer) = meaning {
+            return self.take_inquired(&id, answer);
+        }
         self.received += size as u64;
         let unborn = !self.keeper.has_record() && self.keeper.waiting_bytes() > UNBORN_BYTES;
         if self.received > self.shared.settings.turn_bytes || unborn {
@@ -271,6 +274,7 @@ impl SessionTask {
                 if self.machine.is_adopting() {
                     self.note_first_words(&update);
                 }
+                self.note_offers();
                 return self.step(Input::Update { update, body: line.body });
             }
             Meaning::State(state) => {
@@ -282,6 +286,7 @@ impl SessionTask {
         }
         let (now, turn) = (self.now(), self.machine.current_turn());
         self.keeper.keep_line(now, turn, line);
+        self.note_offers();
         match meaning {
             Meaning::Permission(ask, request) => {
                 let kind = request.kind;
@@ -301,7 +306,11 @@ impl SessionTask {
                 self.step(Input::Request { ask });
             }
             Meaning::Answer(answer) => self.take_answer(answer),
-            Meaning::Update(_) | Meaning::State(_) | Meaning::Tool(..) | Meaning::Nothing => {}
+            Meaning::Update(_)
+            | Meaning::State(_)
+            | Meaning::Tool(..)
+            | Meaning::Inquired(..)
+            | Meaning::Nothing => {}
         }
     }
 
@@ -343,7 +352,10 @@ impl SessionTask {
                     let line = Line { direction: Direction::Ours, kind: EventKind::Update, body };
                     self.keeper.keep_line(self.now(), self.machine.current_turn(), line);
                 }
-                self.step(Input::PassAnswered { pass, answer });
+                self.step(match pass {
+                    PassId::OURS => Input::SettingAnswered(answer.map(drop)),
+                    pass => Input::PassAnswered { pass, answer },
+                });
             }
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),

@@ -1,15 +1,20 @@
 //! What an agent itself has: its own list of sessions, and one of them deleted. A process of the agent that runs is
-//! asked; without one, a process is started for nothing else.
+//! asked, for a bounded time; without one that answers, a process is started for nothing else.
 
-use serde_json::json;
+use std::time::Duration;
 
-use crate::acp::client::{Answer, Known, ListPage, ListedSession, Meaning, Outgoing, read_list};
+use tokio::time::timeout;
+
+use crate::acp::client::{Answer, Known, ListPage, ListedSession, Meaning, Outgoing};
 use crate::model::{AbsolutePath, AcpSessionId, AgentError, AgentSpec};
 
 use super::agent::{self, FailedStart, LiveAgent};
+use super::inquiry::{Inquiry, Unanswered};
 use super::place::Place;
-use super::{Engine, NewSession, RestoreSession, Session, SessionError};
+use super::{Engine, NewSession, Session, SessionError};
 
+/// How long an agent that runs may take: it may do one thing after the other, and be at work.
+const PATIENCE: Duration = Duration::from_secs(3);
 /// How many pages of an agent's list are looked through for one session.
 const MAX_PAGES: usize = 20;
 
@@ -22,25 +27,8 @@ impl Engine {
         cwd: Option<&AbsolutePath>,
         cursor: Option<&str>,
     ) -> Result<Option<ListPage>, SessionError> {
-        if let Some(session) = self.live_with(&with.agent).await {
-            let params = json!({ "cwd": cwd, "cursor": cursor });
-            let params = params.as_object().into_iter().flatten().filter(|(_, value)| !value.is_null());
-            let params: serde_json::Map<_, _> = params.map(|(k, v)| (k.clone(), v.clone())).collect();
-            let params = serde_json::Value::Object(params).to_string();
-            match session.request("session/list", &params, RestoreSession::default()).await {
-                Ok(result) => return Ok(Some(read_list(with.agent.label(), &result)?)),
-                Err(SessionError::Agent(AgentError::NotOffered { .. })) => return Ok(None),
-                // One that has just gone is no answer, and neither is one that is being closed.
-                Err(error) if !is_answer(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let answer = self
-            .ask_alone_for(with, "session/list", |agent| {
-                agent.connection.list().map(|list| list.request(cwd, cursor))
-            })
-            .await?;
-        match answer {
+        let inquiry = Inquiry::List { cwd: cwd.cloned(), cursor: cursor.map(str::to_owned) };
+        match self.inquire(with, inquiry).await? {
             Some(Answer::Listed(page)) => Ok(Some(page?)),
             _ => Ok(None),
         }
@@ -74,24 +62,23 @@ impl Engine {
         with: NewSession,
         session: &AcpSessionId,
     ) -> Result<bool, SessionError> {
-        if let Some(live) = self.live_with(&with.agent).await {
-            let params = json!({ "sessionId": session }).to_string();
-            match live.request("session/delete", &params, RestoreSession::default()).await {
-                Ok(_) => return Ok(true),
-                Err(SessionError::Agent(AgentError::NotOffered { .. })) => return Ok(false),
-                Err(error) if !is_answer(&error) => {}
-                Err(error) => return Err(error),
-            }
-        }
-        let answer = self
-            .ask_alone_for(with, "session/delete", |agent| {
-                agent.connection.delete().map(|delete| delete.request(session))
-            })
-            .await?;
-        match answer {
+        match self.inquire(with, Inquiry::Delete(session.clone())).await? {
             Some(Answer::Deleted(deleted)) => Ok(deleted.map(|()| true)?),
             _ => Ok(false),
         }
+    }
+
+    /// The answer of an agent that runs, or of one that is started for nothing else: where none runs, and where the one
+    /// that does is busy. `None` if it has no such method.
+    async fn inquire(&self, with: NewSession, inquiry: Inquiry) -> Result<Option<Answer>, SessionError> {
+        if let Some(live) = self.live_with(&with.agent).await {
+            match timeout(PATIENCE, live.inquire(inquiry.clone())).await {
+                Ok(Ok(answer)) => return Ok(Some(answer)),
+                Ok(Err(Unanswered::NotOffered)) => return Ok(None),
+                Ok(Err(Unanswered::NotThere)) | Err(_) => {}
+            }
+        }
+        self.inquire_alone(with, inquiry).await
     }
 
     /// A session whose agent runs, started by the same command line.
@@ -106,23 +93,22 @@ impl Engine {
         live.next().cloned()
     }
 
-    /// The answer of an agent that is started for nothing but this request; `None` if it has no such method.
-    async fn ask_alone_for(
+    /// The answer of an agent that is started for nothing but this; `None` if it has no such method.
+    async fn inquire_alone(
         &self,
         with: NewSession,
-        method: &str,
-        request: impl FnOnce(&LiveAgent) -> Option<Outgoing>,
+        inquiry: Inquiry,
     ) -> Result<Option<Answer>, SessionError> {
         self.real_directory(&with.cwd).await?;
         let (place, shared) = (Place::alone(with), self.0.shared.clone());
         let started = agent::start(place.clone(), shared.clone(), None).await;
         let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
-        let Some(request) = request(&agent) else {
+        let Some(request) = inquiry.request(&agent.connection) else {
             agent.end(shared.settings.process).await;
             return Ok(None);
         };
         let limit = place.agent.start_timeout;
-        let answer = match tokio::time::timeout(limit, ask(&mut agent, request)).await {
+        let answer = match timeout(limit, ask(&mut agent, request)).await {
             Ok(Some(answer)) => Ok(Some(answer)),
             Ok(None) => {
                 let (error, leftover) = agent.gone(&place, &shared.settings).await;
@@ -130,18 +116,13 @@ impl Engine {
                 return Err(error.into());
             }
             Err(_) => {
-                let agent = place.agent.label().to_owned();
-                Err(AgentError::Unresponsive { agent, method: method.to_owned() })
+                let (agent, method) = (place.agent.label().to_owned(), inquiry.method().to_owned());
+                Err(AgentError::Unresponsive { agent, method })
             }
         };
         agent.end(shared.settings.process).await;
         Ok(answer?)
     }
-}
-
-/// Whether the agent itself said it.
-fn is_answer(error: &SessionError) -> bool {
-    matches!(error, SessionError::Agent(AgentError::Refused { .. } | AgentError::BadAnswer { .. }))
 }
 
 /// The answer; `None` if the agent went away first.

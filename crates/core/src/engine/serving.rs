@@ -196,7 +196,9 @@ impl SessionTask {
         let (now, turn) = (self.now(), self.machine.current_turn());
         let Some(agent) = &mut self.agent else { return };
         let Some(running) = agent.tools.terminal(id) else {
-            line.into_iter().for_each(|line| self.keeper.keep_line(now, turn, line));
+            if let Some(line) = line {
+                self.keeper.keep_line(now, turn, line);
+            }
             return self.answer_tool(ask, Err(no_terminal(id)));
         };
         let Shown { output, is_cut: truncated, exit } = running.terminal.shown();
@@ -204,7 +206,9 @@ impl SessionTask {
         let exit = exit.as_ref().map(status);
         let answer = agent.connection.provide(ask, &ToolAnswer::Shown { output, truncated, exit });
         if is_kept {
-            line.into_iter().for_each(|line| self.keeper.keep_line(now, turn, line));
+            if let Some(line) = line {
+                self.keeper.keep_line(now, turn, line);
+            }
             self.send(now, turn, answer);
         } else {
             self.send_unkept(answer);
@@ -259,7 +263,12 @@ impl SessionTask {
 
     /// Keeps what terminals have shown since this was last done; with `all`, also lines that are not whole.
     pub(super) fn keep_news(&mut self, all: bool) {
-        let (now, turn) = (self.now(), self.machine.current_turn());
+        self.keep_news_of(self.machine.current_turn(), all);
+    }
+
+    /// The same as a part of this turn.
+    pub(super) fn keep_news_of(&mut self, turn: Option<TurnId>, all: bool) {
+        let now = self.now();
         let Some(agent) = &mut self.agent else { return };
         let mut facts = Vec::new();
         for (id, running) in agent.tools.terminals().filter(|(_, running)| !running.is_over) {

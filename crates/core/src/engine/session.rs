@@ -7,10 +7,11 @@ use std::time::Duration;
 use tokio::sync::{mpsc, oneshot, watch};
 
 use crate::acp::client::Offered;
+use crate::acp::settings;
 use crate::machine::{Asleep, Awakening, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope, Seq, SessionIdentity, Turn,
-    TurnId,
+    AgentError, McpServer, Memory, ProtocolVersion, RecordId, RequestId, Scope, Seq, SessionIdentity,
+    Setting, Turn, TurnId,
 };
 use crate::store::{SessionWriter, Store, StoreError};
 
@@ -47,10 +48,14 @@ pub struct SessionStatus {
     pub identity: Option<SessionIdentity>,
     /// The process id of its agent, if one runs.
     pub agent_pid: Option<u32>,
+    /// Whether it has an agent, from the first step of its start to the last of its end.
+    pub has_agent: bool,
     /// Whether a turn runs or waits.
     pub has_work: bool,
     /// How much of the conversation the agent remembers, once it has had the session in this process.
     pub memory: Memory,
+    /// The wishes for its settings that could not be restored when the agent last had it anew, each with the reason.
+    pub unmet: Vec<(Setting, Box<str>)>,
     /// The last turn that began with an agent which had the session anew, and how it had come to it.
     pub awakened: Option<(TurnId, Awakening)>,
 }
@@ -292,7 +297,9 @@ impl Session {
             return Err(AgentError::BadRequest { method, problem }.into());
         }
         let id = PassId(self.passes.fetch_add(1, Ordering::Relaxed));
-        let pass = Pass { id, method: method.into(), params: params.into(), options: restore.options };
+        let setting = settings::chosen(method, params);
+        let (method, params, options) = (method.into(), params.into(), restore.options);
+        let pass = Pass { id, method, params, setting, options };
         let (reply, answer) = oneshot::channel();
         self.send(Command::Pass(Box::new(restore), pass, reply)).await?;
         let mut asked = Asked { session: self, pass: Some(id) };
@@ -369,7 +376,11 @@ impl Session {
         self.commands.send(command).await.map_err(|_| gone(&self.fate, &self.record))
     }
 
-    async fn ask<T>(&self, command: Command, answer: oneshot::Receiver<T>) -> Result<T, SessionError> {
+    pub(super) async fn ask<T>(
+        &self,
+        command: Command,
+        answer: oneshot::Receiver<T>,
+    ) -> Result<T, SessionError> {
         self.send(command).await?;
         answer.await.map_err(|_| gone(&self.fate, &self.record))
     }

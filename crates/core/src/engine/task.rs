@@ -13,17 +13,18 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-use crate::acp::client::{FromAgent, Known, Line, PermissionRequest};
+use crate::acp::client::{Answer, FromAgent, Known, Line, Offered, PermissionRequest};
 use crate::machine::{
     AskId, Asleep, Awakening, Deadline, Input, Pass, PassId, Refusal, SessionMachine, Unpassed,
 };
 use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
 use crate::store::{SessionWriter, StoreError};
 use crate::tools::Ended;
-use crate::wire::RpcError;
+use crate::wire::{RpcError, RpcId};
 
 use super::advice::{Advice, Advisor, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId, News};
+use super::inquiry::{Inquiry, Unanswered};
 use super::keeper::{Heir, Keeper};
 use super::knowledge::Knowledge;
 use super::metas::Metas;
@@ -54,6 +55,8 @@ pub(super) enum Command {
     Pass(Box<RestoreSession>, Pass, oneshot::Sender<Result<Arc<str>, Unpassed>>),
     /// Nobody waits for its answer any more.
     Withdraw(PassId),
+    /// What the agent has beside this session, if it is there.
+    Inquire(Inquiry, oneshot::Sender<Result<Answer, Unanswered>>),
     Cancel(Option<TurnId>),
     /// With a record that is to have the scope from then on.
     Close(Option<Heir>, oneshot::Sender<()>),
@@ -123,6 +126,8 @@ pub(super) struct SessionTask {
     pub(super) asks: HashMap<AskId, Ask>,
     pub(super) consultations: Consultations,
     pub(super) waiters: Waiters,
+    /// Those who have asked the agent what it has beside this session.
+    pub(super) inquirers: HashMap<RpcId, oneshot::Sender<Result<Answer, Unanswered>>>,
     pub(super) metas: Metas,
     /// What those whose prompts are open would start the agent with.
     pub(super) given: HashMap<RequestId, RestoreSession>,
@@ -140,6 +145,8 @@ pub(super) struct SessionTask {
     /// What the user said first in a session that is being adopted, and whether that is all of it.
     pub(super) first_words: String,
     pub(super) first_words_end: bool,
+    /// What the machine was last told that the agent offers.
+    pub(super) offered: Arc<Offered>,
     /// How many pages of the agent's list were looked through.
     pub(super) pages: usize,
     /// Bytes the agent has sent since the last turn began or ended.
@@ -177,6 +184,7 @@ impl SessionTask {
             asks: HashMap::new(),
             consultations: Consultations::default(),
             waiters: Waiters::default(),
+            inquirers: HashMap::new(),
             metas: Metas::default(),
             given: HashMap::new(),
             outward: Vec::new(),
@@ -188,6 +196,7 @@ impl SessionTask {
             knowledge: Knowledge::default(),
             first_words: String::new(),
             first_words_end: false,
+            offered: Arc::default(),
             pages: 0,
             received: 0,
             over: false,
@@ -320,6 +329,7 @@ impl SessionTask {
                 self.waiters.passes.remove(&pass);
                 self.step(Input::PassWithdrawn(pass));
             }
+            Command::Inquire(inquiry, reply) => self.inquire(&inquiry, reply),
             Command::Cancel(turn) => self.step(Input::Cancel(turn)),
             Command::Close(heir, reply) => {
                 if let Some(heir) = heir {
@@ -390,6 +400,7 @@ impl SessionTask {
         self.agent = Some(agent);
         self.received = 0;
         self.dropped_before = 0;
+        self.offered = Arc::default();
         self.keep_lines(lines);
         let (exchanges, spoken_at) = self.read_history().await?;
         self.step(Input::AgentReady { advertised, exchanges, spoken_at });
@@ -470,6 +481,7 @@ impl SessionTask {
 
     pub(super) fn forget_agent(&mut self) {
         self.asks.clear();
+        self.inquirers.clear();
         self.consultations.forget();
         self.live_id = None;
         self.deadline = None;

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use crate::acp::settings;
+use crate::machine::Input;
 use crate::model::SessionIdentity;
 
 use super::Counted;
@@ -23,8 +25,10 @@ impl SessionTask {
         let status = SessionStatus {
             identity,
             agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()),
+            has_agent,
             has_work: self.machine.has_work(),
             memory: self.knowledge.memory(),
+            unmet: self.machine.unmet_settings(),
             awakened: self.knowledge.awakened(),
         };
         self.tell_offers();
@@ -33,6 +37,17 @@ impl SessionTask {
             *told = status;
             changed
         });
+    }
+
+    /// Tells the machine what the agent offers, if that is not what it was last told.
+    pub(super) fn note_offers(&mut self) {
+        let Some(agent) = &self.agent else { return };
+        let (offered, version) = (agent.connection.offered(), agent.connection.version());
+        if !Arc::ptr_eq(&self.offered, offered) {
+            self.offered = offered.clone();
+            let offered = settings::offered(offered, version);
+            self.step(Input::Offered(offered));
+        }
     }
 
     /// What is offered by an agent that is gone stays until another has the session.

@@ -8,12 +8,12 @@ use std::sync::Arc;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
-use tokio::net::UnixStream;
 
 use crate::model::{Seq, TurnId};
 use crate::wire::{self, Inbound, Incoming, Message, Peer, RpcId, WireError};
 
 use super::fault::Refusal;
+use super::local_socket::LocalSocket;
 use super::meta::PROTOCOL;
 use super::serve::{limits, serve_connection};
 use super::watched::{self, WatchedEvent};
@@ -63,9 +63,8 @@ pub enum FromHost {
 impl HostClient {
     /// Begins a conversation with whoever listens at the other end. `None` if it goes away before it has
     /// answered: then nothing has happened.
-    pub(super) async fn start(stream: UnixStream) -> Result<Option<Self>, HostError> {
-        let (source, target) = stream.into_split();
-        let (peer, incoming) = wire::connect(source, target, limits());
+    pub(super) async fn start(socket: LocalSocket) -> Result<Option<Self>, HostError> {
+        let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
         Self::initialized(peer, incoming).await
     }
 
@@ -79,7 +78,8 @@ impl HostClient {
     async fn initialized(peer: Peer, incoming: Incoming) -> Result<Option<Self>, HostError> {
         let mut client = Self { peer, incoming };
         let meta = json!({ "acpx": { "protocol": PROTOCOL } });
-        let params = json!({ "protocolVersion": 1, "clientCapabilities": {}, "_meta": meta });
+        let capabilities = json!({ "session": { "configOptions": { "boolean": {} } } });
+        let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "_meta": meta });
         match client.call::<serde_json::Value>("initialize", &params).await {
             Ok(_) => Ok(Some(client)),
             Err(HostError::Lost) => Ok(None),

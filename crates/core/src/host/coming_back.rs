@@ -1,7 +1,6 @@
 //! What is looked at before a session is brought back for a client: whether it is there, or can be had from the agent;
 //! whether it is where the client thinks it is; and with which servers its agent runs.
 
-use crate::acp::Besides;
 use crate::acp::agent::{CallError, ClientLink, ForkCall, RestoreCall};
 use crate::engine::{NewSession, Servers, SessionError};
 use crate::machine::Awakening;
@@ -9,7 +8,6 @@ use crate::model::{AgentError, ProtocolVersion, RecordId};
 
 use super::connection::{Connection, problem, record_of, source};
 use super::fault;
-use super::list;
 use super::meta::{NewMeta, RestoreMeta, ServersMeta};
 use super::opening::Opened;
 
@@ -29,10 +27,15 @@ impl Connection {
         if kept.lifecycle.is_deleted() || !self.knows(&kept) {
             return Err(fault::unknown(&record));
         }
-        let is_there =
-            kept.cwd == call.cwd || list::real(&self.host, call.cwd.clone()).await == kept.real_cwd;
+        if kept.cwd == call.cwd {
+            return Ok(None);
+        }
+        let real = self.host.engine.disk().real(&call.cwd).await.map_err(|no_answer| {
+            let (cwd, reason) = (call.cwd.clone(), no_answer.to_string());
+            self.refused(&SessionError::Directory { cwd, reason })
+        })?;
         let elsewhere = || problem("cwd", format!("is not where the session works, which is {}", kept.cwd));
-        if is_there { Ok(None) } else { Err(elsewhere()) }
+        if real == kept.real_cwd { Ok(None) } else { Err(elsewhere()) }
     }
 
     async fn adopt(
@@ -55,7 +58,7 @@ impl Connection {
         let new = NewSession {
             additional_directories: call.additional_directories.clone(),
             mcp_servers,
-            besides: Besides::of(spoken, call.meta.as_deref(), call.unknown.as_deref()),
+            besides: self.besides(spoken, call.meta.as_deref(), call.unknown.as_deref()),
             ..NewSession::new(agent, call.cwd.clone(), environment)
         };
         let room = self.room(None).await?;
@@ -82,7 +85,7 @@ impl Connection {
         let moved = self.agent_for(&kept, meta.agent.take()).filter(|agent| agent.key() == kept.agent.key());
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let (agent, environment) = (moved.unwrap_or(kept.agent), meta.start.take_environment());
-        let besides = Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
+        let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
         self.are_directories(&call.additional_directories).await?;
         let additional_directories = call.additional_directories;
         let new = NewSession {

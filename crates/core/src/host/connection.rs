@@ -11,13 +11,13 @@ use std::time::Duration;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+use crate::acp::Cursor;
 use crate::acp::agent::{
     AgentService, CallError, Cancellation, ClientFacts, ClientLink, ExtensionCall, Feature, ForkCall,
     ListCall, LoginCall, Meta, NewCall, Offer, ParamProblem, PromptAnswer, PromptCall, RestoreCall,
     SessionPage, SessionSetup, SetModeCall, SetOptionCall, StopCall, TurnLink,
 };
 use crate::acp::render::Rendering;
-use crate::acp::{Besides, Cursor};
 use crate::engine::{NewSession, RestoreSession, Servers, Session, SessionError};
 use crate::model::{AbsolutePath, AcpSessionId, ProtocolVersion, RecordId, Seq};
 
@@ -27,6 +27,7 @@ use super::Host;
 use super::attachment::{Attachment, Gate, Gated, How, Telling, Updates};
 use super::defaults::Defaults;
 use super::elicited::Elicited;
+use super::elsewhere::Room;
 use super::fault;
 use super::list;
 use super::meta::{ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
@@ -46,6 +47,15 @@ pub(super) struct Connection {
     pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
     elicited: Elicited,
+}
+
+/// A session that a client has in use, and asks for something.
+pub(super) struct InUse {
+    pub(super) session: Session,
+    /// What the client would start its agent with.
+    pub(super) given: RestoreSession,
+    /// Its room among the client's sessions at work, to be kept until the session itself shows that it is.
+    pub(super) room: Room,
 }
 
 /// What every host offers. What a given agent cannot take, the session says when it comes to it.
@@ -80,18 +90,16 @@ impl Connection {
         Self { host, number, started_inside, elsewhere, defaults, attached, elicited }
     }
 
-    /// The session of a record that this client has in use, and what it would start its agent with. A record that was
+    /// The session of a record that this client has in use, as it is about to be asked for something. A record that was
     /// closed meanwhile is brought back.
-    pub(super) async fn attached(&self, record: &RecordId) -> Result<(Session, RestoreSession), CallError> {
+    pub(super) async fn attached(&self, record: &RecordId) -> Result<InUse, CallError> {
         let known =
             self.attachments().get(record).filter(|known| known.is_in_use()).map(|known| known.given.clone());
         let given = known.ok_or_else(|| fault::unknown(record))?;
         let session = self.host.engine.attach(record, &given).await;
         let session = session.map_err(|error| self.refused(&error))?;
-        if session.status().agent_pid.is_none() {
-            self.room(Some(record)).await?.filled_by(record);
-        }
-        Ok((session, given))
+        let room = if session.status().has_agent { Room::default() } else { self.room(Some(record)).await? };
+        Ok(InUse { session, given, room })
     }
 
     /// Tells this client what happens to a record, after the answer that comes first.
@@ -139,7 +147,8 @@ impl Connection {
         self.defaults.complete(&mut meta.start);
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let environment = meta.start.take_environment();
-        let besides = Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
+        let settings = std::mem::take(&mut meta.start.settings);
+        let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
         let additional_directories = call.additional_directories;
         let new = NewSession {
             additional_directories,
@@ -148,8 +157,8 @@ impl Connection {
             ..NewSession::new(agent, call.cwd, environment)
         };
         let opened = match meta.shell {
-            None => self.host.open(new).await?,
-            Some(shell) => self.host.open_in_shell(new, shell).await?,
+            None => self.host.open(new, &settings).await?,
+            Some(shell) => self.host.open_in_shell(new, shell, settings).await?,
         };
         room.filled_by(opened.session.record_id());
         self.set_idle_time(&opened.session, &meta.start).await?;
@@ -349,17 +358,15 @@ impl AgentService for Connection {
     /// The record is gone for everybody: whoever else has it in use finds an unknown session.
     async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
         let record = record_of(&session);
-        if self.may_use(&record).await.is_err() {
+        let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
+        let Some(kept) = kept else { return self.delete_theirs(&session).await };
+        if !self.knows(&kept) {
             // To this client it is not there, and what is not there is deleted.
             return Ok(());
         }
         let attachment = self.attachments().remove(&record);
         if let Some(attachment) = attachment {
             attachment.end().await;
-        }
-        let is_known = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?.is_some();
-        if !is_known {
-            return self.delete_theirs(&session).await;
         }
         self.host.engine.delete(&record).await.map_err(|error| self.refused(&error))
     }

@@ -4,15 +4,18 @@
 //! client says can be read as a part of it, and nothing can take it back. From then on what the client says of its own
 //! is read by the same code as everybody's, and here it is cut down to what a client from elsewhere may say. It uses the
 //! agent that is served and the records of that agent, gives it no environment, starts no program on this machine as an
-//! MCP server, and lets nothing be approved unseen, unless the user of the server has said otherwise.
+//! MCP server, lets nothing be approved unseen, and says nothing to the agent that is not understood here, unless the
+//! user of the server has said otherwise.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::de::DeserializeOwned;
 
+use crate::acp::Besides;
 use crate::acp::agent::{CallError, ExtensionCall, ParamProblem};
-use crate::model::{McpServer, McpTransport, Record, RecordId};
+use crate::engine::Session;
+use crate::model::{McpServer, McpTransport, ProtocolVersion, Record, RecordId};
 
 use super::Host;
 use super::connection::{Connection, read_meta};
@@ -93,6 +96,22 @@ impl Connection {
         Ok(said)
     }
 
+    /// What this client says in a request that only its agent understands, if it may. To some agents it is a way to
+    /// have programs started, with any environment.
+    pub(super) fn besides(
+        &self,
+        version: ProtocolVersion,
+        meta: Option<&str>,
+        unknown: Option<&str>,
+    ) -> Option<Besides> {
+        Besides::of(version, meta, unknown).filter(|_| self.may_say_besides())
+    }
+
+    /// Whether what only its agent understands is passed on for this client.
+    pub(super) fn may_say_besides(&self) -> bool {
+        !self.is_confined() && self.elsewhere.get().is_none_or(|elsewhere| elsewhere.besides)
+    }
+
     /// Whether this client has a method of ours.
     pub(super) fn has_method(&self, method: &str) -> bool {
         self.elsewhere.get().is_none() || METHODS.contains(&method)
@@ -132,17 +151,22 @@ impl Connection {
     /// Room for a session with an agent, which one that is known to have an agent needs no more of; an error if this
     /// client has as many as it may.
     pub(super) async fn room(&self, known: Option<&RecordId>) -> Result<Room, CallError> {
-        let Some(elsewhere) = self.elsewhere.get() else { return Ok(Room(None)) };
+        let Some(elsewhere) = self.elsewhere.get() else { return Ok(Room::default()) };
         let mut parked = Vec::new();
+        // One that has just been prompted has no agent yet, and is about to have one.
+        let is_at_work = |session: Session| {
+            let status = session.status();
+            status.has_agent || status.has_work
+        };
         for record in self.host.shares.of(&elsewhere.who) {
             let session = self.host.engine.running(&record).await;
             let session = session.map_err(|error| self.refused(&error))?;
-            if session.is_none_or(|session| session.status().agent_pid.is_none()) {
+            if !session.is_some_and(is_at_work) {
                 parked.push(record);
             }
         }
         match self.host.shares.take(&elsewhere.who, &parked, known) {
-            Taken::Already => Ok(Room(None)),
+            Taken::Already => Ok(Room::default()),
             Taken::Now => Ok(Room(Some((Arc::clone(&self.host), elsewhere.who.clone())))),
             Taken::Not => Err(fault::too_many_sessions(MOST_SESSIONS)),
         }
@@ -206,7 +230,9 @@ impl Shares {
     }
 }
 
-/// Room for a session that is about to have an agent. Given back when it is dropped, or when the session has one.
+/// Room for a session that is about to have an agent, or nothing where none is needed. Given back when it is dropped, or
+/// when the session is at work.
+#[derive(Default)]
 pub(super) struct Room(Option<(Arc<Host>, String)>);
 
 impl Room {

@@ -139,6 +139,7 @@ pub(super) fn refused(error: &SessionError) -> CallError {
     };
     let number = match error {
         SessionError::Prompt(_)
+        | SessionError::Setting(_)
         | SessionError::Directory { .. }
         | SessionError::Agent(
             AgentError::BadRequest { .. }
@@ -154,6 +155,7 @@ pub(super) fn refused(error: &SessionError) -> CallError {
         SessionError::Directory { .. } | SessionError::Agent(AgentError::WorksElsewhere { .. }) => "cwd",
         SessionError::Agent(AgentError::DirectoriesUnsupported { .. }) => "additionalDirectories",
         SessionError::Prompt(_) => "prompt",
+        SessionError::Setting(_) => "_meta.acpx.settings",
         _ => return of_agent(number, with_causes(error), fault),
     };
     let (field, problem) = (Some(field.to_owned()), Some(with_causes(error)));

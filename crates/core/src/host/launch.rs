@@ -20,7 +20,8 @@ use tokio::net::unix::pipe::Receiver;
 use tokio::time::Instant;
 
 use super::fault::Refusal;
-use super::meta::PROTOCOL;
+use super::local_socket::LocalSocket;
+use super::meta::{PROTOCOL, ProtocolRange};
 use super::place::check_private;
 use super::{HostClient, HostError, HostInfo, HostPlace, published};
 
@@ -49,27 +50,27 @@ pub const READY: &str = "ready\n";
 
 /// Connects to the host of a home, if one listens.
 pub async fn running(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
-    match listening(place).await? {
-        Some(stream) => begin(stream, place).await,
+    match listening(place, PROTOCOL).await? {
+        Some(socket) => begin(socket, place).await,
         None => Ok(None),
     }
 }
 
-/// A stream to the host of a home, if one listens that we can talk to.
-async fn listening(place: &HostPlace) -> Result<Option<UnixStream>, HostError> {
+/// A socket to the host of a home, if one listens that we can talk to in one of these versions.
+async fn listening(place: &HostPlace, spoken: ProtocolRange) -> Result<Option<LocalSocket>, HostError> {
     let Some(info) = published(place) else { return Ok(None) };
-    let Some(stream) = connect(&info).await? else { return Ok(None) };
-    if !PROTOCOL.meets(info.protocol) {
+    let Some(socket) = connect(&info).await? else { return Ok(None) };
+    if !spoken.meets(info.protocol) {
         let version = info.version;
-        let newer = info.protocol.oldest > PROTOCOL.newest;
+        let newer = info.protocol.oldest > spoken.newest;
         return Err(if newer { HostError::Newer { version } } else { HostError::Older { version } });
     }
-    Ok(Some(stream))
+    Ok(Some(socket))
 }
 
 /// Begins a conversation, with a host that may be stuck.
-async fn begin(stream: UnixStream, place: &HostPlace) -> Result<Option<HostClient>, HostError> {
-    let begun = tokio::time::timeout(PATIENCE, HostClient::start(stream)).await;
+async fn begin(socket: LocalSocket, place: &HostPlace) -> Result<Option<HostClient>, HostError> {
+    let begun = tokio::time::timeout(PATIENCE, HostClient::start(socket)).await;
     begun.unwrap_or_else(|_| Err(silent(place)))
 }
 
@@ -77,7 +78,8 @@ fn silent(place: &HostPlace) -> HostError {
     HostError::Silent { home: place.home().to_owned() }
 }
 
-async fn connect(info: &HostInfo) -> Result<Option<UnixStream>, HostError> {
+async fn connect(info: &HostInfo) -> Result<Option<LocalSocket>, HostError> {
+    let unusable = |source| HostError::Socket { path: info.socket.clone(), source };
     if let Some(directory) = info.socket.parent() {
         if !directory.exists() {
             return Ok(None);
@@ -88,7 +90,7 @@ async fn connect(info: &HostInfo) -> Result<Option<UnixStream>, HostError> {
         Ok(stream) => {
             let ours = rustix::process::getuid().as_raw();
             match stream.peer_cred() {
-                Ok(peer) if peer.uid() == ours => Ok(Some(stream)),
+                Ok(peer) if peer.uid() == ours => LocalSocket::new(stream).map(Some).map_err(unusable),
                 _ => Err(HostError::Stranger { path: info.socket.clone() }),
             }
         }
@@ -97,7 +99,7 @@ async fn connect(info: &HostInfo) -> Result<Option<UnixStream>, HostError> {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused | io::ErrorKind::ConnectionReset => {
                 Ok(None)
             }
-            _ => Err(HostError::Socket { path: info.socket.clone(), source: error }),
+            _ => Err(unusable(error)),
         },
     }
 }
@@ -121,10 +123,14 @@ impl Launcher {
         self.until_there(place, || running(place)).await
     }
 
-    /// The same for whoever says the first word itself. A host that is just leaving may still let it in: then the
-    /// stream ends, and nothing has happened.
-    pub(super) async fn reach_stream(&self, place: &HostPlace) -> Result<UnixStream, HostError> {
-        self.until_there(place, || listening(place)).await
+    /// The same for whoever says the first word itself, in one of these versions. A host that is just leaving may still
+    /// let it in: then the socket ends, and nothing has happened.
+    pub(super) async fn reach_socket(
+        &self,
+        place: &HostPlace,
+        spoken: ProtocolRange,
+    ) -> Result<LocalSocket, HostError> {
+        self.until_there(place, || listening(place, spoken)).await
     }
 
     /// Looks for a host, and starts one as long as there is none.
@@ -236,7 +242,7 @@ async fn leave_if_idle(place: &HostPlace) -> Result<bool, HostError> {
 pub async fn any_version(place: &HostPlace) -> Result<Option<HostClient>, HostError> {
     let Some(info) = published(place) else { return Ok(None) };
     match connect(&info).await? {
-        Some(stream) => begin(stream, place).await,
+        Some(socket) => begin(socket, place).await,
         None => Ok(None),
     }
 }

@@ -5,9 +5,10 @@
 //! whoever reads all pages has every record that was there when it began, once, whatever happens meanwhile. The agent
 //! is asked only by whoever reads on after the last record, for a bounded time; one that fails costs nobody our records.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::acp::agent::{CallError, ListCall, Meta, SessionPage, SessionSummary};
@@ -15,7 +16,7 @@ use crate::acp::client::{ListPage, ListedSession};
 use crate::acp::prompt_text;
 use crate::engine::{NewSession, SessionError};
 use crate::model::{AbsolutePath, AgentError, Record, RecordId, TurnId, title_of};
-use crate::store::{RecordFilter, real_path_or_written};
+use crate::store::RecordFilter;
 use crate::wire::RpcError;
 
 use super::Host;
@@ -75,7 +76,8 @@ async fn ours(
         record.ok_or_else(unknown_cursor)?;
     }
     let real_cwd = match cwd {
-        Some(cwd) => Some(real(host, cwd).await),
+        // One whose disk does not answer is looked for as it is written.
+        Some(cwd) => Some(host.engine.disk().real(&cwd).await.unwrap_or(cwd)),
         None => None,
     };
     let filter = RecordFilter { agent: agent.as_ref().map(|new| new.agent.key()), real_cwd };
@@ -163,33 +165,28 @@ fn their_row(row: ListedSession) -> Option<SessionSummary> {
     Some(SessionSummary { session, cwd, title, updated_at, meta: Meta::new(), passed_on: Some(row) })
 }
 
-/// Those that work in this directory, however they write it.
+/// Those that work in this directory, however they write it. Where a disk does not answer, what is written counts.
 async fn in_directory(
     host: &Host,
     rows: Vec<SessionSummary>,
     cwd: Option<AbsolutePath>,
 ) -> Vec<SessionSummary> {
     let Some(cwd) = cwd else { return rows };
-    let (path, unlooked) = (cwd.clone(), rows.clone());
-    let look = move || {
-        let wanted = real_path_or_written(path);
-        let is_there = |row: &SessionSummary| real_path_or_written(row.cwd.clone()) == wanted;
-        rows.into_iter().filter(is_there).collect()
-    };
-    let looked = host.engine.disk().ask(cwd.as_path(), look).await;
-    looked.unwrap_or_else(|_| unlooked.into_iter().filter(|row| row.cwd == cwd).collect())
+    let written: HashSet<AbsolutePath> =
+        rows.iter().map(|row| row.cwd.clone()).chain([cwd.clone()]).collect();
+    let mut looking = JoinSet::new();
+    for path in written {
+        let disk = host.engine.disk().clone();
+        looking.spawn(async move { (disk.real(&path).await.unwrap_or_else(|_| path.clone()), path) });
+    }
+    let real: HashMap<_, _> = looking.join_all().await.into_iter().map(|(real, path)| (path, real)).collect();
+    rows.into_iter().filter(|row| real.get(&row.cwd) == real.get(&cwd)).collect()
 }
 
 /// The page without the agent's sessions, and why.
 fn unheard(why: String) -> SessionPage {
     let meta = acpx_meta(&ListMeta { remote_error: Some(why) });
     SessionPage { sessions: Vec::new(), next_cursor: None, meta }
-}
-
-/// A directory that is gone, or whose disk does not answer, is looked for as it is written.
-pub(super) async fn real(host: &Host, cwd: AbsolutePath) -> AbsolutePath {
-    let path = cwd.clone();
-    host.engine.disk().ask(cwd.as_path(), move || real_path_or_written(path)).await.unwrap_or(cwd.clone())
 }
 
 fn unknown_cursor() -> CallError {

@@ -6,12 +6,16 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ProtocolVersion, Verdict};
+use crate::model::{ProtocolVersion, SettingValue, Verdict};
 
 mod conversions;
 
-/// The versions of the protocol between our clients and a host, oldest and newest that are understood.
-pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 1 };
+/// The versions of the protocol between our clients and a host, oldest and newest that are understood. The second has
+/// clients from elsewhere.
+pub const PROTOCOL: ProtocolRange = ProtocolRange { oldest: 1, newest: 2 };
+
+/// The versions in which a host can be told that a client is from elsewhere, and keeps it to what such a one may.
+pub(super) const FROM_ELSEWHERE: ProtocolRange = ProtocolRange { oldest: 2, ..PROTOCOL };
 
 /// A range of versions.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,6 +94,9 @@ pub struct ElsewhereMeta {
     /// Whether it may have programs started on this machine as MCP servers.
     #[serde(skip_serializing_if = "is_false")]
     pub stdio_servers: bool,
+    /// Whether it may say to its agent what only the agent understands.
+    #[serde(skip_serializing_if = "is_false")]
+    pub besides: bool,
 }
 
 /// In `session/new`.
@@ -120,12 +127,26 @@ pub struct StartMeta {
     /// The configuration file that the MCP servers come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_source: Option<String>,
+    /// What is chosen of the session's settings before the answer, in this order.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<SettingMeta>,
     /// Whether each update says which event it is.
     #[serde(skip_serializing_if = "is_false")]
     pub with_seq: bool,
     /// Whether the client leaves `session/update` to others: it watches, or does not care.
     #[serde(skip_serializing_if = "is_false")]
     pub without_updates: bool,
+}
+
+/// A setting that is wanted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct SettingMeta {
+    /// The option, by its id or by its category; absent, the mode.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub option: Option<String>,
+    /// The value; `true` or `false` for one that is on or off.
+    pub value: String,
 }
 
 /// In `session/load` and `session/resume`.
@@ -280,12 +301,28 @@ pub struct SessionMeta {
     /// What the agent remembers, if that is less than the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryMeta>,
+    /// The wishes for its settings that could not be restored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet_settings: Vec<UnmetMeta>,
     /// What became of the MCP servers that this request named; absent if the agent has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mcp_servers: Option<ServersMeta>,
     /// The last event that the client was told, or need not be told: whoever comes back goes on after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
+}
+
+/// A setting that was wished and could not be restored.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct UnmetMeta {
+    /// The option's id; absent, it is the mode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub option: Option<String>,
+    /// What was wished.
+    pub value: SettingValue,
+    /// Why it is not so.
+    pub reason: String,
 }
 
 /// What became of the MCP servers that a request named.
@@ -360,6 +397,9 @@ pub struct TurnMeta {
     /// What the agent remembers, if that is less than the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryMeta>,
+    /// The wishes for the session's settings that could not be restored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet_settings: Vec<UnmetMeta>,
     /// The record's last event when the turn was over: whoever follows goes on after it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seq: Option<u64>,
@@ -385,6 +425,9 @@ pub struct InsertedMeta {
     /// What the agent remembers, if that is less than the conversation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory: Option<MemoryMeta>,
+    /// The wishes for the session's settings that could not be restored.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unmet_settings: Vec<UnmetMeta>,
 }
 
 /// A text of the operating system: almost always Unicode, and otherwise bytes.

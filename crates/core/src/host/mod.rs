@@ -6,6 +6,7 @@
 
 mod attachment;
 mod bridge;
+mod choosing;
 mod client;
 mod coming_back;
 mod connection;
@@ -18,6 +19,7 @@ mod fault;
 mod importing;
 mod launch;
 mod list;
+mod local_socket;
 mod lock;
 pub mod meta;
 mod methods;

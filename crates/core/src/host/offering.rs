@@ -4,8 +4,10 @@
 //! What goes into prompts, which servers are taken and how a user logs in is the agent's own to say.
 
 use std::future::pending;
+use std::time::Duration;
 
 use tokio::sync::mpsc;
+use tokio::time::timeout;
 
 use crate::acp::agent::{CallError, ClientLink, LoginCall, Offer};
 use crate::engine::{NewSession, SessionError};
@@ -19,6 +21,8 @@ use super::questions;
 
 /// How many questions of one login may wait. What comes beyond that is declined.
 const QUESTIONS: usize = 4;
+/// How long an agent may take to start and to delete a session.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 impl Connection {
     /// What a client is offered whose sessions are with one agent. An agent that cannot be started is an error.
@@ -44,6 +48,7 @@ impl Connection {
         let client = self.defaults.client();
         let agent =
             self.agent_alone(&client)?.ok_or_else(|| CallError::UnknownMethod("authenticate".into()))?;
+        let meta = call.meta.as_deref().filter(|_| self.may_say_besides());
         let (advisor, mut asked) = mpsc::channel(QUESTIONS);
         let asking = async {
             while let Some(question) = asked.recv().await {
@@ -53,7 +58,7 @@ impl Connection {
             pending::<()>().await;
         };
         let done = tokio::select! {
-            done = self.host.engine.log_in(agent, &call.method, call.meta.as_deref(), advisor) => done,
+            done = self.host.engine.log_in(agent, &call.method, meta, advisor) => done,
             () = asking => return Err(CallError::Unanswered),
         };
         done.map_err(|error| match error {
@@ -81,6 +86,15 @@ impl Connection {
             // It is a session of ours by another name, and is deleted by ours.
             return Ok(());
         }
+        let label = agent.agent.label().to_owned();
+        let deleted = timeout(PATIENCE, self.delete_with(agent, session)).await;
+        deleted.unwrap_or_else(|_| {
+            let method = "session/delete".to_owned();
+            Err(self.refused(&AgentError::Unresponsive { agent: label, method }.into()))
+        })
+    }
+
+    async fn delete_with(&self, agent: NewSession, session: &AcpSessionId) -> Result<(), CallError> {
         let refused = |error: SessionError| self.refused(&error);
         let known = self.host.engine.known_capabilities(agent.clone()).await.map_err(refused)?;
         if known.as_ref().is_none_or(|known| known.sessions.delete)

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 use crate::acp::agent::CallError;
-use crate::engine::{Forked, Hold, NewSession, RestoreSession, Session, SessionError, Unclaimed};
+use crate::engine::{Forked, Hold, NewSession, RestoreSession, Session, Unclaimed};
 use crate::machine::Awakening;
 use crate::model::{AbsolutePath, Record, RecordId, Scope, Seq, SessionName};
 use crate::store::ScopeQuery;
@@ -17,7 +17,7 @@ use super::Host;
 use super::attachment::Paused;
 use super::connection::problem;
 use super::fault;
-use super::meta::{MemoryMeta, ServersMeta, SessionMeta, ShellMeta};
+use super::meta::{MemoryMeta, ServersMeta, SessionMeta, SettingMeta, ShellMeta};
 use super::questions::Seat;
 
 /// A session that was made or brought back.
@@ -81,12 +81,14 @@ impl Opened {
     }
 
     pub(super) fn meta(&self) -> Option<SessionMeta> {
+        let status = self.session.status();
         Some(SessionMeta {
             ids: self.session.identity()?.into(),
             created: self.created,
             replaced_record_id: self.replaced.as_ref().map(ToString::to_string),
             awakening: self.how.map(Into::into),
-            memory: MemoryMeta::of(self.session.status().memory),
+            memory: MemoryMeta::of(status.memory),
+            unmet_settings: status.unmet.iter().map(Into::into).collect(),
             mcp_servers: self.servers,
             seq: (self.from > Seq::FIRST).then(|| self.from.0 - 1),
         })
@@ -99,14 +101,33 @@ struct Wanted {
     real_cwd: AbsolutePath,
     /// Where one that is there is the answer; `None` if it is to give way.
     unless_in: Option<Vec<AbsolutePath>>,
+    /// What a new one is set to.
+    settings: Vec<SettingMeta>,
 }
 
 impl Host {
     /// Makes a session that no shell finds.
-    pub(super) async fn open(&self, new: NewSession) -> Result<Opened, CallError> {
+    pub(super) async fn open(&self, new: NewSession, settings: &[SettingMeta]) -> Result<Opened, CallError> {
+        self.make(new, settings, std::future::pending()).await
+    }
+
+    /// Makes a session with these settings, until it is unwanted.
+    async fn make(
+        &self,
+        new: NewSession,
+        settings: &[SettingMeta],
+        unwanted: impl Future<Output = ()>,
+    ) -> Result<Opened, CallError> {
         let given = given_again(&new);
-        let made = self.engine.open_unless(new, std::future::pending()).await;
-        made.map(|made| Opened::new(made, given)).map_err(|error| self.refused(&error))
+        let made = self.engine.open_unless(new, unwanted).await.map_err(|error| self.refused(&error))?;
+        let opened = Opened::new(made, given);
+        match self.choose(&opened.session, &opened.given, settings).await {
+            Ok(()) => Ok(opened),
+            Err(error) => {
+                opened.let_go().await;
+                Err(error)
+            }
+        }
     }
 
     /// Makes a session that the agent forks from another one's. What was said in that one is no news.
@@ -123,6 +144,7 @@ impl Host {
         self: &Arc<Self>,
         new: NewSession,
         shell: ShellMeta,
+        settings: Vec<SettingMeta>,
     ) -> Result<Opened, CallError> {
         let name = shell.name.as_deref().map(SessionName::new).transpose();
         let name = name.map_err(|error| problem("_meta.acpx.shell.name", error.to_string()))?;
@@ -131,7 +153,7 @@ impl Host {
         let paths = |paths: Vec<String>| paths.into_iter().map(AbsolutePath::new).collect::<Result<_, _>>();
         let unless_in = shell.unless_in.map(paths).transpose();
         let unless_in = unless_in.map_err(|error| problem("_meta.acpx.shell.unlessIn", error.to_string()))?;
-        let wanted = Wanted { scope, real_cwd, unless_in };
+        let wanted = Wanted { scope, real_cwd, unless_in, settings };
         let (answer, opened) = oneshot::channel();
         let host = Arc::clone(self);
         self.works.see_through(async move { host.make_in_shell(new, wanted, answer).await });
@@ -163,25 +185,21 @@ impl Host {
         wanted: Wanted,
         unwanted: impl Future<Output = ()>,
     ) -> Result<Opened, CallError> {
-        let Wanted { scope, real_cwd, unless_in } = wanted;
+        let Wanted { scope, real_cwd, unless_in, settings } = wanted;
         let is_ensured = unless_in.is_some();
         let directories = unless_in.unwrap_or_else(|| vec![real_cwd]);
         let query =
             ScopeQuery { agent: scope.agent.clone(), directories, name: scope.name.clone(), closed: false };
         let there = self.store.find(query).await.map_err(fault::not_kept)?;
-        let refused = |error: SessionError| self.refused(&error);
         match there {
             Some(there) if is_ensured => self.take_up(there, new).await,
             None => {
                 new.scope = Some(scope);
-                let given = given_again(&new);
-                let made = self.engine.open_unless(new, unwanted).await.map_err(refused)?;
-                Ok(Opened::new(made, given))
+                self.make(new, &settings, unwanted).await
             }
             Some(there) => {
-                let given = given_again(&new);
-                let made = self.engine.open_unless(new, unwanted).await.map_err(refused)?;
-                self.replace(there.id, Opened::new(made, given), scope).await
+                let opened = self.make(new, &settings, unwanted).await?;
+                self.replace(there.id, opened, scope).await
             }
         }
     }

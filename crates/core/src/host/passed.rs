@@ -6,22 +6,26 @@ use std::borrow::Cow;
 use crate::acp::agent::{CallError, ClientLink, SetModeCall, SetOptionCall, StopCall, UpdateBody};
 use crate::acp::offers::{Offers, Wrong};
 use crate::acp::translate::Untranslatable;
-use crate::engine::{RestoreSession, Session};
+use crate::engine::Session;
 use crate::model::{ProtocolVersion, RecordId};
 use crate::wire::encode::json_string;
 use crate::wire::splice::{put, without};
 
-use super::connection::{Connection, problem, record_of};
+use super::connection::{Connection, InUse, problem, record_of};
+
+/// What a request that is passed on is made of.
+pub(super) const KNOWN: [&str; 7] =
+    ["sessionId", "modeId", "configId", "type", "value", "toolCallId", "terminalId"];
 
 impl Connection {
     /// Puts a session into a mode; what the agent says to that is the answer.
     pub(super) async fn pass_mode(&self, call: SetModeCall, link: &ClientLink) -> Result<String, CallError> {
-        let (session, given, agent) = self.spoken_to(&record_of(&call.session)).await?;
-        let (offered, client) = (session.offered(), link.client());
+        let (asked, agent) = self.spoken_to(&record_of(&call.session)).await?;
+        let (offered, client) = (asked.session.offered(), link.client());
         let offers = Offers { offered: &offered, agent, client: &client };
         let choice = offers.set_mode(&call.params).map_err(|error| unsaid(&error))?;
-        offers.check(&choice).map_err(|_| unknown_mode(&call.mode))?;
-        let result = self.pass(choice.method, &choice.params, &session, given).await?;
+        offers.check(&choice).map_err(|wrong| unknown_mode(&call.mode, wrong))?;
+        let result = self.pass(choice.method, &choice.params, asked).await?;
         Ok(offers.mode_answer(&result))
     }
 
@@ -31,24 +35,27 @@ impl Connection {
         call: SetOptionCall,
         link: &ClientLink,
     ) -> Result<String, CallError> {
-        let (session, given, agent) = self.spoken_to(&record_of(&call.session)).await?;
-        let (offered, client) = (session.offered(), link.client());
+        let (asked, agent) = self.spoken_to(&record_of(&call.session)).await?;
+        let (offered, client) = (asked.session.offered(), link.client());
         let offers = Offers { offered: &offered, agent, client: &client };
         let choice = offers.set_option(&call.params).map_err(|error| unsaid(&error))?;
         offers.check(&choice).map_err(|wrong| match wrong {
-            Wrong::Option => {
-                problem("configId", format!("is {:?}, which this session does not have", call.option))
+            Wrong::Option(there) => {
+                let known = has(&there);
+                problem("configId", format!("is {:?}, which this session does not have{known}", call.option))
             }
-            Wrong::Value => problem("value", "is none that this option can have"),
+            Wrong::Value(there) => {
+                problem("value", format!("is none that this option can have{}", has(&there)))
+            }
         })?;
-        let result = self.pass(choice.method, &choice.params, &session, given).await?;
+        let result = self.pass(choice.method, &choice.params, asked).await?;
         Ok(offers.options_answer(&choice, &result))
     }
 
     /// Stops a tool call or a terminal of an agent that speaks version 2; in the first there is no word for it.
     pub(super) async fn pass_stop(&self, call: StopCall) -> Result<String, CallError> {
         let record = record_of(&call.session);
-        let (session, given, agent) = self.spoken_to(&record).await?;
+        let (asked, agent) = self.spoken_to(&record).await?;
         if agent == ProtocolVersion::V1 {
             return Err(CallError::UnknownMethod(call.method.to_owned()));
         }
@@ -59,35 +66,32 @@ impl Connection {
         let name = if call.method == "terminal/cancel" { "terminalId" } else { "toolCallId" };
         let params = own.and_then(|own| put(&call.params, &[name], &json_string(own)));
         let params = params.as_deref().unwrap_or(&call.params);
-        let result = self.pass(call.method, params, &session, given).await?;
+        let result = self.pass(call.method, params, asked).await?;
         // A result is an object, never null.
         Ok(if result.starts_with('{') { result } else { "{}".to_owned() })
     }
 
-    /// A session that this client has in use, what its agent would be started with, and the version that is spoken with
-    /// it. An agent that has not run yet is woken: it may speak either.
-    async fn spoken_to(
-        &self,
-        record: &RecordId,
-    ) -> Result<(Session, RestoreSession, ProtocolVersion), CallError> {
-        let (session, given) = self.attached(record).await?;
-        if session.agent_version().is_none() {
-            session.wake(given.clone()).await.map_err(|error| self.refused(&error))?;
+    /// A session that this client has in use, and the version that is spoken with its agent. An agent that has not run
+    /// yet is woken: it may speak either.
+    async fn spoken_to(&self, record: &RecordId) -> Result<(InUse, ProtocolVersion), CallError> {
+        let asked = self.attached(record).await?;
+        if asked.session.agent_version().is_none() {
+            asked.session.wake(asked.given.clone()).await.map_err(|error| self.refused(&error))?;
         }
-        let version = session.agent_version().unwrap_or_default();
-        Ok((session, given, version))
+        let version = asked.session.agent_version().unwrap_or_default();
+        Ok((asked, version))
     }
 
-    async fn pass(
-        &self,
-        method: &str,
-        params: &str,
-        session: &Session,
-        given: RestoreSession,
-    ) -> Result<String, CallError> {
-        // What is said to us is nothing to the agent.
-        let params = without(params, &["_meta", "acpx"]).map_or(Cow::Borrowed(params), Cow::Owned);
+    async fn pass(&self, method: &str, params: &str, asked: InUse) -> Result<String, CallError> {
+        let InUse { session, given, room } = asked;
+        let params = if self.may_say_besides() {
+            // What is said to us is nothing to the agent.
+            without(params, &["_meta", "acpx"]).map_or(Cow::Borrowed(params), Cow::Owned)
+        } else {
+            Cow::Owned(only_known(params)?)
+        };
         let answer = session.request(method, &params, given).await;
+        room.filled_by(session.record_id());
         answer.map(|answer| answer.to_string()).map_err(|error| self.refused(&error))
     }
 }
@@ -99,8 +103,22 @@ pub(super) fn offered(session: &Session, link: &ClientLink) -> (String, Option<U
     Offers { offered: &offered, agent, client: &client }.setup()
 }
 
-fn unknown_mode(mode: &str) -> CallError {
-    problem("modeId", format!("is {mode:?}, which is no mode of this session"))
+/// The params of a request without what only an agent may understand, however that is written.
+pub(super) fn only_known(params: &str) -> Result<String, CallError> {
+    let members: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(params).map_err(|error| problem("params", error.to_string()))?;
+    let known = members.into_iter().filter(|(name, _)| KNOWN.contains(&name.as_str()));
+    Ok(serde_json::Value::Object(known.collect()).to_string())
+}
+
+fn unknown_mode(mode: &str, wrong: Wrong) -> CallError {
+    let (Wrong::Option(there) | Wrong::Value(there)) = wrong;
+    problem("modeId", format!("is {mode:?}, which is no mode of this session{}", has(&there)))
+}
+
+/// What there is instead.
+fn has(there: &[Box<str>]) -> String {
+    if there.is_empty() { String::new() } else { format!("; there are {}", there.join(", ")) }
 }
 
 /// What the agent's version has no words for is a parameter that is wrong.

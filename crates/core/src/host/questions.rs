@@ -317,13 +317,12 @@ async fn hand_over(mut question: Question, record: &RecordId, mut own: TurnClien
     match answer {
         Some(Ok(result)) => question.answer(Advice::Say(result.into())),
         Some(Err(AskError::Refused(error))) => question.answer(Advice::Fail(error)),
-        // It never had the request.
-        Some(Err(AskError::NotSent(_))) => {}
         Some(Err(AskError::Gone | AskError::Unreadable)) | None if offer == ClientOffer::Writing => {
             let words = "the client that has the file has not said whether it was written";
             question.answer(Advice::Fail(RpcError::internal(words)));
         }
-        Some(Err(AskError::Gone | AskError::Unreadable)) | None => {}
+        // It never had the request, or it has only not read.
+        Some(Err(AskError::NotSent(_) | AskError::Gone | AskError::Unreadable)) | None => {}
     }
 }
 

@@ -19,6 +19,7 @@ use crate::wire::{self, Incoming, Limits, Peer};
 
 use super::connection::{self, Connection};
 use super::door::Door;
+use super::local_socket::LocalSocket;
 use super::{Host, HostLock};
 
 /// How long a client's requests may take to end once it is gone. Its turns are not among them: they go on.
@@ -107,8 +108,8 @@ async fn serve_client(stream: UnixStream, host: Arc<Host>, home: String) {
     let pid = peer.pid().and_then(|pid| u32::try_from(pid).ok());
     // Whoever cannot be told to be the user is not taken for the user.
     let confined = pid.is_none_or(|pid| is_inside(pid, &home));
-    let (source, target) = stream.into_split();
-    let (peer, incoming) = wire::connect(source, target, limits());
+    let Ok(socket) = LocalSocket::new(stream) else { return };
+    let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
     let stalled = peer.clone();
     tokio::select! {
         () = serve_connection(peer, incoming, host, confined) => {}

@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
+use crate::acp::Cursor;
 use crate::acp::agent::{CallError, ClientLink, RestoreCall, SessionSetup};
 use crate::acp::render::Bounds;
-use crate::acp::{Besides, Cursor};
 use crate::engine::{RestoreSession, Servers, Session};
 use crate::machine::Awakening;
 use crate::model::{AgentSpec, McpServer, ProtocolVersion, Record, RecordId, Seq};
@@ -146,7 +146,7 @@ impl Connection {
         let names_servers = call.mcp_servers.is_some();
         self.are_directories(&call.additional_directories).await?;
         let restore = self.restoring(&record, call.mcp_servers, meta).await?;
-        let besides = Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
+        let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
         // Whoever names none leaves those that the session has.
         let directories = Some(call.additional_directories).filter(|directories| !directories.is_empty());
         let restore = RestoreSession { besides, additional_directories: directories, ..restore };
@@ -160,14 +160,17 @@ impl Connection {
         Ok(Opened { servers, updates, with_seq, ..opened })
     }
 
-    /// Sees to it that the agent has the session, unless that can wait for a prompt which needs it.
+    /// Sees to it that the agent has the session, and is set as this client wants it, unless that can wait for a prompt
+    /// which needs it.
     async fn wake(&self, opened: &Opened, meta: &RestoreMeta) -> Result<Option<Awakening>, CallError> {
-        if meta.later {
+        let settings = &meta.start.settings;
+        if meta.later && settings.is_empty() {
             return Ok(None);
         }
         let room = self.room(Some(opened.session.record_id())).await?;
         let how = opened.session.wake(opened.given.clone()).await.map_err(|error| self.refused(&error))?;
         room.filled_by(opened.session.record_id());
+        self.host.choose(&opened.session, &opened.given, settings).await?;
         Ok(Some(how))
     }
 

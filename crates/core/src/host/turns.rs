@@ -9,7 +9,6 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use crate::acp::Besides;
 use crate::acp::agent::{
     CallError, CancelCause, Cancellation, ClientLink, PromptAnswer, PromptCall, TurnLink,
 };
@@ -23,9 +22,11 @@ use crate::store::Store;
 
 use super::FromHost;
 use super::attachment::Attachment;
-use super::connection::{Connection, acpx_meta, problem, record_of};
+use super::connection::{Connection, InUse, acpx_meta, problem, record_of};
 use super::fault;
-use super::meta::{AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta};
+use super::meta::{
+    AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta, UnmetMeta,
+};
 use super::own_prompts::OwnPrompt;
 use super::questions::Presence;
 use super::replaying::KeptEvents;
@@ -52,14 +53,18 @@ impl Connection {
         link: &TurnLink,
     ) -> Result<PromptAnswer, CallError> {
         let record = record_of(&call.session);
-        let (session, given) = self.attached(&record).await?;
+        let InUse { session, given, room } = self.attached(&record).await?;
         let meta: PromptMeta = self.said(call.meta.as_deref())?;
         let restore = RestoreSession { options: meta.wishes.into(), ..given };
         let prompt = self
             .prompt_of(&call, &meta)?
             .with_restore(restore.clone())
             .with_client(client_name(link))
-            .with_besides(Besides::of(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref()));
+            .with_besides(self.besides(
+                link.client().protocol,
+                call.meta.as_deref(),
+                call.unknown.as_deref(),
+            ));
         let own = self.attachments().get(&record).map(|attachment| attachment.own.clone());
         let own = own.map(|own| Arc::new(own.add(prompt.request())));
         if let Some(own) = &own {
@@ -73,6 +78,7 @@ impl Connection {
             let from = session.last_seq().map_or(Seq::FIRST, Seq::next);
             let request = match session.prompt_asking(prompt.clone(), advisor.clone()).await {
                 Ok(ticket) => {
+                    room.filled_by(&record);
                     // Whatever this client asks next is queued behind it.
                     link.queued();
                     break waiting.first(ticket).await;
@@ -84,6 +90,7 @@ impl Connection {
             let advisor = Some(advisor.clone()).filter(|_| !self.is_confined());
             match session.join(&request, advisor).await {
                 Ok(Some(first)) => {
+                    room.filled_by(&record);
                     link.queued();
                     break waiting.again(&self.host.store, first, from, restore).await;
                 }
@@ -257,9 +264,9 @@ struct Inserting<'a> {
 
 impl Inserting<'_> {
     async fn tell(&self) {
-        let (awakening, memory) = remembered(self.session, self.turn);
+        let (awakening, memory, unmet_settings) = remembered(self.session, self.turn);
         let (turn, request_id) = (self.turn.0, self.request.to_string());
-        let meta = InsertedMeta { turn, request_id, awakening, memory };
+        let meta = InsertedMeta { turn, request_id, awakening, memory, unmet_settings };
         self.link.inserted(&self.message, &acpx_meta(&meta)).await;
         if let Some(own) = self.own {
             own.answered();
@@ -274,16 +281,20 @@ fn client_name(link: &ClientLink) -> Option<ClientName> {
     Some(ClientName { name, version: client.version.clone().unwrap_or_default() })
 }
 
-/// How the session came to be live before a turn, if it was not, and what its agent remembers, if that is not all.
-fn remembered(session: &Session, turn: TurnId) -> (Option<AwakeningMeta>, Option<MemoryMeta>) {
-    let SessionStatus { memory, awakened, .. } = session.status();
+/// How the session came to be live before a turn, if it was not, what its agent remembers, if that is not all, and which
+/// settings could not be restored.
+fn remembered(
+    session: &Session,
+    turn: TurnId,
+) -> (Option<AwakeningMeta>, Option<MemoryMeta>, Vec<UnmetMeta>) {
+    let SessionStatus { memory, awakened, unmet, .. } = session.status();
     let how = awakened.filter(|(first, _)| *first == turn).map(|(_, how)| how.into());
-    (how, MemoryMeta::of(memory))
+    (how, MemoryMeta::of(memory), unmet.iter().map(Into::into).collect())
 }
 
 fn answer(end: TurnEnd, session: &Session, client: ProtocolVersion) -> Result<PromptAnswer, CallError> {
     let TurnEnd { turn, seq, answer, dropped_lines } = end;
-    let (awakening, memory) = remembered(session, turn.id);
+    let (awakening, memory, unmet_settings) = remembered(session, turn.id);
     let meta = |ended: Option<Timestamp>| TurnMeta {
         ids: session.identity().map(Into::into),
         turn: turn.id.0,
@@ -294,6 +305,7 @@ fn answer(end: TurnEnd, session: &Session, client: ProtocolVersion) -> Result<Pr
         rejected: turn.permissions.rejected,
         awakening: awakening.clone(),
         memory: memory.clone(),
+        unmet_settings: unmet_settings.clone(),
         seq: seq.map(|seq| seq.0),
         stop_reason: None,
         dropped_lines,

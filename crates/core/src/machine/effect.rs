@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::model::{AgentError, Fact, Lifecycle, Lineage, LineageReason, RequestId, Turn, TurnId, Verdict};
+use crate::model::{
+    AgentError, Fact, Lifecycle, Lineage, LineageReason, RecordSettings, RequestId, Setting, Turn, TurnId,
+    Verdict,
+};
 
 use super::{AskId, Deadline, Pass, PassId};
 
@@ -33,6 +36,8 @@ pub enum Effect {
     SaveLineage(Lineage),
     /// Keep the agent's title.
     SaveTitle(Option<Box<str>>),
+    /// Keep what is wished and shown of the settings.
+    SaveSettings(RecordSettings),
     /// Keep whether the record takes part.
     SaveLifecycle(Lifecycle),
     /// Set a time limit; a limit of the same name starts again.
@@ -79,6 +84,8 @@ pub enum Call {
         /// Whether to tell the conversation so far before it.
         carry_history: bool,
     },
+    /// `session/set_mode` or `session/set_config_option`, for a wish of the record.
+    Set(Setting),
     /// A request of a client, as it is but for the session id.
     Pass(Pass),
     /// `$/cancel_request`, for a request of a client that is out.

@@ -43,7 +43,11 @@ impl SessionMachine {
                 self.take_back(asked);
                 self.close_live(&live, Some(turn));
             }
-            State::Starting | State::Looking(_) | State::Creating(..) | State::Restoring(_) => {
+            State::Starting
+            | State::Looking(_)
+            | State::Creating(..)
+            | State::Restoring(_)
+            | State::Settling(_) => {
                 self.do_(Effect::Awake(Err(Asleep::Closing)));
                 self.end_process(Then::Close);
             }
@@ -123,7 +127,11 @@ impl SessionMachine {
     pub(super) fn agent_gone(&mut self, now: Timestamp, error: &AgentError) {
         self.passes_lost(error);
         match self.take_state() {
-            State::Starting | State::Looking(_) | State::Creating(..) | State::Restoring(_) => {
+            State::Starting
+            | State::Looking(_)
+            | State::Creating(..)
+            | State::Restoring(_)
+            | State::Settling(_) => {
                 self.do_(Effect::Disarm);
                 self.note_end(error);
                 self.fail_waiters(now, error);
@@ -178,6 +186,7 @@ impl SessionMachine {
                 let method = restore.rung.method();
                 self.unresponsive(now, method);
             }
+            (Deadline::Setup, State::Settling(_)) => self.settings_unanswered(now),
             (Deadline::Cancel, State::Prompting(_)) => self.cancel_unanswered(now),
             (Deadline::Close, State::Closing(..) | State::Deleting) => self.close_unanswered(now),
             (Deadline::Idle, State::Idle(_)) => self.end_process(Then::Park),

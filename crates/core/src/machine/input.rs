@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, Exchange, PermissionPolicy, Reading, RequestId, StopReason,
-    Timestamp, ToolKind, Turn, TurnId, Update, WakeOptions,
+    AcpSessionId, AgentError, AgentSessionId, Exchange, OfferedSettings, PermissionPolicy, Reading,
+    RequestId, StopReason, Timestamp, ToolKind, Turn, TurnId, Update, WakeOptions,
 };
 
 use super::{Pass, PassId, Permit};
@@ -90,6 +90,10 @@ pub enum Input {
         /// The agent's result, JSON as it wrote it.
         answer: Result<Arc<str>, AgentError>,
     },
+    /// The agent has told what it offers to choose from, and what is chosen; it comes before whatever told it.
+    Offered(OfferedSettings),
+    /// A setting that the agent was asked for is set, or is not.
+    SettingAnswered(Result<(), AgentError>),
     /// `session/close` was answered, well or badly.
     CloseAnswered,
     /// `session/delete` was answered, well or badly.

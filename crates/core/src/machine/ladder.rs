@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::model::{
     AcpSessionId, AgentError, AgentSessionId, Alignment, Exchange, Fact, Fallback, InnerIdChange, Lineage,
-    LineageReason, Reading, ReplayStep, Timestamp, Update,
+    LineageReason, OfferedSettings, Reading, ReplayStep, Timestamp, Update,
 };
 
 use super::state::{Ladder, Live, Reset, Restore, State, Then};
@@ -24,6 +24,8 @@ impl SessionMachine {
         if !matches!(self.state, State::Starting) {
             return;
         }
+        // What the agent before it offered is nothing to this one.
+        self.offered = OfferedSettings::default();
         if self.lineage.is_none() {
             return self.create(advertised, None);
         }
@@ -127,7 +129,7 @@ impl SessionMachine {
             let lineage = Lineage::begin(session, inner, now);
             self.lineage = Some(lineage.clone());
             self.do_(Effect::SaveLineage(lineage));
-            return self.become_live(now, live, Awakening::Created);
+            return self.settle(now, live, Awakening::Created);
         };
         let fact = Fact::SessionReset {
             reason: reset.reason.as_str().to_owned(),
@@ -144,7 +146,7 @@ impl SessionMachine {
         self.do_(Effect::Fact(fact));
         self.carry = self.carries_history();
         let how = Awakening::Fresh { reason: reset.reason, announced: reset.announced };
-        self.become_live(now, live, how);
+        self.settle(now, live, how);
     }
 
     pub(super) fn restored(&mut self, now: Timestamp, inner: Option<AgentSessionId>) {
@@ -165,7 +167,7 @@ impl SessionMachine {
         // An agent that resumes as the protocol says replays nothing and owes nothing.
         let owes = alignment.is_owed() && (rung != Rung::Resume || replay.is_some());
         let live = Live { advertised: ladder.advertised, owed: owes.then_some(alignment) };
-        self.become_live(now, live, Awakening::Restored { rung, replay });
+        self.settle(now, live, Awakening::Restored { rung, replay });
     }
 
     pub(super) fn setup_refused(&mut self, now: Timestamp, reading: Reading, error: &AgentError) {

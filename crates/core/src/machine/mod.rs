@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, PermissionCount,
-    PermissionPolicy, Record, RequestId, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome,
-    TurnState, Update, WakeOptions,
+    AcpSessionId, AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, OfferedSettings,
+    PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason, Timestamp, Turn,
+    TurnError, TurnId, TurnOutcome, TurnState, Update, WakeOptions,
 };
 
 mod effect;
@@ -21,6 +21,7 @@ mod input;
 mod ladder;
 mod passing;
 mod prompting;
+mod settling;
 mod state;
 mod tools;
 mod working;
@@ -29,6 +30,7 @@ pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung, Unpasse
 pub use input::{Advertised, AgentState, AskId, Deadline, Input, Stopped, Wanted};
 pub use passing::{MAX_PASSES, Pass, PassId};
 
+use passing::Passed;
 use state::{Ends, Live, Prompting, State, Then};
 
 /// How many prompts may wait in one session.
@@ -47,8 +49,13 @@ pub struct SessionMachine {
     queue: VecDeque<Turn>,
     /// The requests of clients that wait for the agent.
     waiting: VecDeque<Pass>,
-    /// Those that the agent has not answered, with their methods.
-    passed: Vec<(PassId, Box<str>)>,
+    /// Those that the agent has not answered.
+    passed: Vec<Passed>,
+    /// What the agent offers to choose from, as it last told.
+    offered: OfferedSettings,
+    /// What is kept of the record's settings, and whether that is to be kept anew.
+    settings: RecordSettings,
+    settings_changed: bool,
     lineage: Option<Lineage>,
     /// The session is the agent's, and no record of ours until the agent has given it to us.
     is_adopting: bool,
@@ -81,6 +88,9 @@ impl SessionMachine {
             queue: VecDeque::new(),
             waiting: VecDeque::new(),
             passed: Vec::new(),
+            offered: OfferedSettings::default(),
+            settings: RecordSettings::default(),
+            settings_changed: false,
             lineage: None,
             is_adopting: false,
             is_forking: false,
@@ -104,7 +114,9 @@ impl SessionMachine {
 
     /// A session that the agent is to fork from that of a record.
     pub fn forking(record: &Record) -> Self {
-        Self { is_forking: true, lifecycle: Lifecycle::Open, ..Self::of_record(record) }
+        // The record that comes of it is another, and has yet to keep what it begins with.
+        let settings_changed = record.settings != RecordSettings::default();
+        Self { is_forking: true, lifecycle: Lifecycle::Open, settings_changed, ..Self::of_record(record) }
     }
 
     /// A session that was kept.
@@ -115,6 +127,7 @@ impl SessionMachine {
             answered: record.answered_turns > 0,
             remembers: record.answered_turns > 0,
             lifecycle: record.lifecycle,
+            settings: record.settings.clone(),
             ..Self::new(record.agent.label())
         }
     }
@@ -135,6 +148,8 @@ impl SessionMachine {
             Input::Pass(pass) => self.pass(pass),
             Input::PassWithdrawn(pass) => self.pass_withdrawn(pass),
             Input::PassAnswered { pass, answer } => self.pass_answered(pass, answer),
+            Input::Offered(offered) => self.offer(offered),
+            Input::SettingAnswered(answer) => self.setting_answered(now, answer),
             Input::Cancel(turn) => self.cancel(now, turn),
             Input::Close => self.close(now),
             Input::Delete => {
@@ -168,6 +183,10 @@ impl SessionMachine {
             Input::Advised { ask, permit } => self.advised(&ask, permit),
             Input::Request { ask } => self.request(ask),
             Input::Deadline(deadline) => self.deadline(now, deadline),
+        }
+        if self.settings_changed {
+            self.settings_changed = false;
+            self.do_(Effect::SaveSettings(self.settings.clone()));
         }
         std::mem::take(&mut self.out)
     }
@@ -279,6 +298,7 @@ impl SessionMachine {
             | State::Looking(_)
             | State::Creating(..)
             | State::Restoring(_)
+            | State::Settling(_)
             | State::Ending(Then::Wake) => self.wake_along(options),
             State::Closing(..) | State::Deleting | State::Ending(Then::Close) | State::Closed => {
                 self.do_(Effect::Awake(Err(Asleep::Closing)));
@@ -335,6 +355,7 @@ impl SessionMachine {
             | State::Looking(_)
             | State::Creating(..)
             | State::Restoring(_)
+            | State::Settling(_)
             | State::Ending(Then::Wake) => self.wake_along(options),
             State::Prompting(_)
             | State::Closing(..)

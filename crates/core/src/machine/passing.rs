@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{AgentError, WakeOptions};
+use crate::model::{AgentError, Setting, WakeOptions};
 
 use super::state::{State, Then};
 use super::{Call, Deadline, Effect, SessionMachine, Unpassed};
@@ -22,13 +22,28 @@ pub struct Pass {
     pub method: Box<str>,
     /// A JSON object; whose session it is about is put in on the way out.
     pub params: Arc<str>,
+    /// The setting that it asks for, if it asks for one: done, it is a wish of the record.
+    pub setting: Option<Setting>,
     /// How the session is to be brought back for it, should that be needed.
     pub options: WakeOptions,
+}
+
+/// A request of a client that the agent has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Passed {
+    pub(super) id: PassId,
+    method: Box<str>,
+    pub(super) setting: Option<Setting>,
 }
 
 /// A request of a client, told from others of the session.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PassId(pub u64);
+
+impl PassId {
+    /// The name of what no client asks for: a setting that is restored.
+    pub const OURS: Self = Self(u64::MAX);
+}
 
 impl SessionMachine {
     pub(super) fn pass(&mut self, pass: Pass) {
@@ -63,7 +78,8 @@ impl SessionMachine {
     }
 
     fn pass_now(&mut self, pass: Pass) {
-        self.passed.push((pass.id, pass.method.clone()));
+        let Pass { id, method, setting, .. } = pass.clone();
+        self.passed.push(Passed { id, method, setting });
         self.do_(Effect::Ask(Call::Pass(pass)));
     }
 
@@ -75,8 +91,11 @@ impl SessionMachine {
     }
 
     pub(super) fn pass_answered(&mut self, id: PassId, answer: Result<Arc<str>, AgentError>) {
-        let Some(index) = self.passed.iter().position(|(passed, _)| *passed == id) else { return };
-        self.passed.remove(index);
+        let Some(index) = self.passed.iter().position(|passed| passed.id == id) else { return };
+        let Passed { setting, .. } = self.passed.remove(index);
+        if let Some(setting) = setting.filter(|_| answer.is_ok()) {
+            self.wish(setting);
+        }
         self.do_(Effect::Passed(id, answer.map_err(Unpassed::Agent)));
         if matches!(self.state, State::Idle(_)) {
             self.do_(Effect::Arm(Deadline::Idle));
@@ -86,14 +105,14 @@ impl SessionMachine {
     /// One that is out is withdrawn, and the agent still answers it.
     pub(super) fn pass_withdrawn(&mut self, id: PassId) {
         self.waiting.retain(|pass| pass.id != id);
-        if self.passed.iter().any(|(passed, _)| *passed == id) {
+        if self.passed.iter().any(|passed| passed.id == id) {
             self.do_(Effect::Ask(Call::Withdraw(id)));
         }
     }
 
     /// The agent is gone, and with it the answers.
     pub(super) fn passes_lost(&mut self, error: &AgentError) {
-        for (id, _) in std::mem::take(&mut self.passed) {
+        for Passed { id, .. } in std::mem::take(&mut self.passed) {
             self.do_(Effect::Passed(id, Err(Unpassed::Agent(error.clone()))));
         }
     }
@@ -107,7 +126,7 @@ impl SessionMachine {
 
     /// The agent has not answered, and is sent away: for being silent as long as it may be idle, or for the turn's sake.
     pub(super) fn passes_unanswered(&mut self) {
-        for (id, method) in std::mem::take(&mut self.passed) {
+        for Passed { id, method, .. } in std::mem::take(&mut self.passed) {
             let (agent, method) = (self.agent.clone(), method.into_string());
             self.do_(Effect::Passed(id, Err(Unpassed::Agent(AgentError::Unresponsive { agent, method }))));
         }
@@ -116,7 +135,7 @@ impl SessionMachine {
     /// The session is over for clients; what is out or waits has no answer.
     pub(super) fn passes_closed(&mut self) {
         self.passes_in_vain(&Unpassed::Closing);
-        for (id, _) in std::mem::take(&mut self.passed) {
+        for Passed { id, .. } in std::mem::take(&mut self.passed) {
             self.do_(Effect::Passed(id, Err(Unpassed::Closing)));
         }
     }

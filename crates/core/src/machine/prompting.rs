@@ -7,7 +7,7 @@ use crate::model::{
     TurnState, Update,
 };
 
-use super::state::{Live, Prompting, State};
+use super::state::{Live, Prompting, Settling, State};
 use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine, Stopped};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
@@ -96,7 +96,7 @@ impl SessionMachine {
         self.note_title(update);
         match &mut self.state {
             State::Restoring(_) => self.replayed(update, body),
-            State::Idle(live) => {
+            State::Idle(live) | State::Settling(Settling { live, .. }) => {
                 let keep = if owed(live, update) { Effect::KeepAside(body) } else { Effect::Keep(body) };
                 self.do_(keep);
             }

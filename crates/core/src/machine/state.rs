@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use crate::model::{AgentError, Alignment, Exchange, LineageReason, Turn};
+use crate::model::{AgentError, Alignment, Exchange, LineageReason, Setting, Turn};
 
-use super::{Advertised, AskId, Rung, Stopped};
+use super::{Advertised, AskId, Awakening, Rung, Stopped};
 
 /// Where a session stands.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +19,8 @@ pub(super) enum State {
     Creating(Advertised, Option<Reset>),
     /// The agent is bringing the session back. What it replays is compared, not shown.
     Restoring(Restore),
+    /// The agent has the session, and is set as it was wished to be.
+    Settling(Settling),
     /// The agent has the session and nothing runs.
     Idle(Live),
     /// A turn runs.
@@ -58,6 +60,18 @@ pub(super) struct Restore {
     pub(super) ladder: Ladder,
     pub(super) rung: Rung,
     pub(super) alignment: Alignment,
+}
+
+/// Wishes that are being restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Settling {
+    pub(super) live: Live,
+    /// How the session came to be live.
+    pub(super) how: Awakening,
+    /// The one that the agent has been asked for.
+    pub(super) asked: Setting,
+    /// Those that it has not.
+    pub(super) left: Vec<Setting>,
 }
 
 /// A session the agent has.

@@ -5,14 +5,15 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
-    AcpSessionId, AgentSessionId, AgentSpec, ChunkContent, Exchange, LineageReason, MessageKind, Reading,
-    RecordId, ToolKind, Verdict,
+    AcpSessionId, AgentSessionId, AgentSpec, Choices, ChunkContent, Exchange, LineageReason, MessageKind,
+    OfferedSetting, Reading, RecordId, Setting, SettingName, SettingValue, ToolKind, Verdict,
 };
 
 mod adopting;
 mod cases;
 mod deleting;
 mod forking;
+mod settling;
 mod table;
 mod version_2;
 mod wishes;
@@ -58,7 +59,40 @@ fn chunk(kind: MessageKind, text: &str) -> Input {
 /// A client's request.
 fn pass(id: u64) -> Input {
     let (method, params) = ("session/set_mode".into(), Arc::from("{}"));
-    Input::Pass(Pass { id: PassId(id), method, params, options: WakeOptions::default() })
+    Input::Pass(Pass { id: PassId(id), method, params, setting: None, options: WakeOptions::default() })
+}
+
+/// A client's request for a mode.
+fn pass_mode(id: u64, mode: &str) -> Input {
+    let Input::Pass(pass) = pass(id) else { panic!("a request") };
+    Input::Pass(Pass { setting: Some(wish(SettingName::Mode, mode)), ..pass })
+}
+
+fn wish(name: SettingName, value: &str) -> Setting {
+    Setting { name, value: SettingValue::Id(value.into()) }
+}
+
+/// What an agent with two modes offers, in one of them.
+fn offers(mode: &str) -> OfferedSettings {
+    let name = SettingName::Mode;
+    let value = Some(SettingValue::Id(mode.into()));
+    let choices = Choices::Of(vec!["ask".into(), "plan".into()]);
+    OfferedSettings(vec![OfferedSetting { name, category: None, value, choices }])
+}
+
+/// A kept record with a mode wished.
+fn wishing() -> SessionMachine {
+    let mut machine = kept(1);
+    machine.settings.wished = vec![wish(SettingName::Mode, "plan")];
+    machine
+}
+
+/// A live session that somebody has put into a mode.
+fn in_mode(mode: &str) -> SessionMachine {
+    let mut machine = live(ALL);
+    let answered = Input::PassAnswered { pass: PassId(9), answer: Ok(Arc::from("{}")) };
+    feed(&mut machine, [pass_mode(9, mode), Input::Offered(offers(mode)), answered]);
+    machine
 }
 
 /// What an agent of version 2 says of itself.
@@ -103,6 +137,7 @@ fn kept(answered: u64) -> SessionMachine {
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(1)),
         agent_run: None,
+        settings: crate::model::RecordSettings::default(),
         created_at: at(1),
         updated_at: at(100),
         last_seq: None,

@@ -29,7 +29,10 @@ impl SessionMachine {
                 self.prompt_answered(now, how.unwrap_or_else(|| Ok(StopReason::cancelled().into())));
             }
             (state, told) => {
-                let is_setup = matches!(state, State::Looking(_) | State::Creating(..) | State::Restoring(_));
+                let is_setup = matches!(
+                    state,
+                    State::Looking(_) | State::Creating(..) | State::Restoring(_) | State::Settling(_)
+                );
                 if is_setup {
                     self.do_(Effect::Arm(Deadline::Setup));
                     match told {

@@ -226,6 +226,7 @@ impl Conversation {
             Fact::SessionReset { .. }
             | Fact::Restored { .. }
             | Fact::McpServersLeftOut { .. }
+            | Fact::SettingNotRestored { .. }
             | Fact::LinesDropped { .. }
             | Fact::TerminalStarted { .. }
             | Fact::TerminalOutput { .. }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{ClientName, LineageIndex, Seq, Timestamp, TurnId, Verdict};
+use super::{ClientName, LineageIndex, Seq, SettingValue, Timestamp, TurnId, Verdict};
 
 /// One kept line or fact.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -118,6 +118,16 @@ pub enum Fact {
         /// Why the file they come from could not be read, if that is why.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
+    },
+    /// A setting that was wished could not be restored; the session goes on without it.
+    SettingNotRestored {
+        /// The option's id; absent for the mode.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        option: Option<String>,
+        /// What was wished.
+        value: SettingValue,
+        /// Why not, in words.
+        reason: String,
     },
     /// The agent said lines in a turn that were too long to be taken: they are lost.
     LinesDropped {

@@ -21,6 +21,7 @@ mod protocol;
 mod record;
 mod scope;
 mod secrets;
+mod setting;
 mod terminal;
 mod time;
 mod title;
@@ -49,6 +50,10 @@ pub use protocol::ProtocolVersion;
 pub use record::{Lifecycle, Record};
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
 pub use secrets::{Secrets, is_secret_name};
+pub use setting::{
+    Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError, SettingName,
+    SettingValue, UnmetWish,
+};
 pub use terminal::{TerminalText, Terminals};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use title::title_of;

@@ -1,8 +1,8 @@
 //! One conversation as we keep it. A record exists once `session/new` has been answered.
 
 use super::{
-    AbsolutePath, AgentRun, AgentSpec, KeptServer, Lineage, RecordId, Scope, Seq, SessionIdentity, Timestamp,
-    TurnId,
+    AbsolutePath, AgentRun, AgentSpec, KeptServer, Lineage, RecordId, RecordSettings, Scope, Seq,
+    SessionIdentity, Timestamp, TurnId,
 };
 
 /// Whether a record still takes part.
@@ -54,6 +54,8 @@ pub struct Record {
     pub lineage: Lineage,
     /// The last process of its agent, if one is known of.
     pub agent_run: Option<AgentRun>,
+    /// What was chosen of its settings, and how they last stood.
+    pub settings: RecordSettings,
     /// When it began.
     pub created_at: Timestamp,
     /// When its last event was kept.

@@ -73,7 +73,9 @@ mod tests {
             Fact::TerminalOutput { terminal_id: id(), output: "b\n".into() },
             ended(None),
         ];
-        facts.iter().for_each(|fact| terminals.take(fact));
+        for fact in &facts {
+            terminals.take(fact);
+        }
         let exit = Some("ended by SIGKILL".to_owned());
         let expected = TerminalText { command: "ls".into(), output: "a\nb\n".into(), exit };
         assert_eq!(terminals.get("t"), Some(&expected));

@@ -12,7 +12,8 @@ use std::sync::Arc;
 
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentBuild, AgentKey, AgentRun, Event, HostId, KeptServer, Lifecycle,
-    Lineage, ProtocolVersion, Record, RecordId, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
+    Lineage, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq, Timestamp, Turn,
+    TurnId,
 };
 
 mod error;
@@ -78,6 +79,8 @@ pub enum Change {
     /// What the record is found by from a shell, or that it no longer is. A scope that another open record of
     /// its directory has is [`StoreError::ScopeTaken`]; a closed record may have it too.
     Scope(Option<Scope>),
+    /// The record's settings, whole.
+    Settings(RecordSettings),
     /// The last process of the record's agent.
     AgentRun(AgentRun),
     /// How the record's agent is started: one that has a name may move.
@@ -130,9 +133,10 @@ pub trait Store: Send + Sync {
     ///
     /// Events must continue the record's numbering, or they are [`StoreError::OutOfOrder`]. The record's
     /// `last_seq` and `last_turn` are the highest numbers written, and `answered_turns` counts the turns that
-    /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written; without an
-    /// event it is the time of the change of lineage or lifecycle, if that is later. A turn by itself does not
-    /// move it: a prompt that waits is not news from the agent. Nor does a scope, a run or a command line.
+    /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written, and while updates
+    /// alone come it is behind by less than a second; without an event it is the time of the change of lineage or
+    /// lifecycle, if that is later. A turn by itself does not move it: a prompt that waits is not news from the
+    /// agent. Nor does a scope, a setting, a run or a command line.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
 
     /// Writes to two records as [`Store::append`] does, first to one and then to the other, all or none: what one

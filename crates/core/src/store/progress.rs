@@ -3,8 +3,15 @@
 //!
 //! The stores differ in where they keep things. What is right to keep is decided here, once.
 
+use std::time::Duration;
+
 use super::StoreError;
-use crate::model::{Event, Lifecycle, Lineage, LineageRow, RecordId, Seq, Timestamp, Turn, TurnId};
+use crate::model::{
+    Event, EventKind, Lifecycle, Lineage, LineageRow, RecordId, Seq, Timestamp, Turn, TurnId,
+};
+
+/// How far the time of a record may be behind the updates that come in.
+const BEHIND: Duration = Duration::from_secs(1);
 
 /// The part of a record that follows from its changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -33,6 +40,11 @@ impl Progress {
         Self { last_seq, last_turn, answered_turns, updated_at, event_seen: false }
     }
 
+    /// The same before another append.
+    pub(super) fn at_rest(self) -> Self {
+        Self { event_seen: false, ..self }
+    }
+
     /// Counts an event, if it is the next one.
     pub(super) fn event(&mut self, record: &RecordId, event: &Event) -> Result<(), StoreError> {
         let last = self.last_seq.map_or(0, |seq| seq.0);
@@ -40,9 +52,21 @@ impl Progress {
             return Err(StoreError::OutOfOrder { record: record.clone(), last, found: event.seq });
         }
         self.last_seq = Some(event.seq);
-        self.updated_at = event.at;
+        if event.kind != EventKind::Update || self.is_behind(event.at) {
+            self.updated_at = event.at;
+        }
         self.event_seen = true;
         Ok(())
+    }
+
+    fn is_behind(&self, at: Timestamp) -> bool {
+        at < self.updated_at || at.since(self.updated_at) >= BEHIND
+    }
+
+    /// Whether more has changed since `before` than that events were added.
+    pub(super) fn differs_in_more_than_events(self, before: Self) -> bool {
+        let Self { last_seq, event_seen, .. } = before;
+        Self { last_seq, event_seen, ..self } != before
     }
 
     /// Counts a turn that takes the place of `before`.

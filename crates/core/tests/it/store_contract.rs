@@ -5,6 +5,7 @@ mod deleting;
 mod equal;
 pub(crate) mod samples;
 mod scopes;
+mod settings;
 
 use std::sync::Arc;
 
@@ -40,6 +41,7 @@ use self::scopes::{
     the_last_run_of_an_agent_is_kept_and_those_without_an_end_are_listed,
     two_open_records_of_a_directory_cannot_have_one_scope,
 };
+use self::settings::settings_are_kept_whole_and_move_no_time;
 
 macro_rules! promises {
     ($($name:ident,)*) => {
@@ -78,7 +80,9 @@ promises! {
     only_answered_turns_are_counted,
     a_lineage_grows_and_is_never_rewritten,
     title_servers_and_lifecycle_are_replaced,
+    settings_are_kept_whole_and_move_no_time,
     the_time_of_a_record_is_that_of_its_last_event,
+    while_updates_alone_come_the_time_of_a_record_is_less_than_a_second_behind,
     records_are_listed_last_changed_first_in_pages,
     what_is_not_there_is_none_or_no_record,
     a_writer_writes_until_another_takes_over,
@@ -460,6 +464,28 @@ async fn the_time_of_a_record_is_that_of_its_last_event(store: AnyStore) {
     let mut lineage = kept(&store, "r").await.lineage;
     lineage.replace(session("s2"), None, LineageReason::Reset, at(200));
     step(vec![Change::Lineage(lineage)], 200).await;
+}
+
+async fn while_updates_alone_come_the_time_of_a_record_is_less_than_a_second_behind(store: AnyStore) {
+    let lease = create(&store, record("r", 5)).await;
+    let update = EventKind::Update;
+    // A clock may be set back, and whatever is no update is told at once.
+    let told = [
+        (update, 900, 5),
+        (update, 1004, 5),
+        (update, 1005, 1005),
+        (update, 1500, 1005),
+        (EventKind::Response, 1501, 1501),
+        (update, 2400, 1501),
+        (update, 700, 700),
+        (EventKind::Fact, 701, 701),
+    ];
+    for (seq, (kind, millis, expected)) in (1..).zip(told) {
+        let change = Change::Event(Event { at: at(millis), kind, ..event(seq, "{}") });
+        store.append(lease.clone(), vec![change], Durability::Process).await.unwrap();
+        let found = kept(&store, "r").await;
+        assert_eq!((found.last_seq, found.updated_at), (Some(Seq(seq)), at(expected)));
+    }
 }
 
 async fn records_are_listed_last_changed_first_in_pages(store: AnyStore) {

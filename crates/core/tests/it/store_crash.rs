@@ -77,7 +77,8 @@ async fn check(store: &SqliteStore, number: usize, from: u64) -> u64 {
         last_seq: found.last_seq,
         last_turn: (last > 0).then(|| turn_of(last)),
         answered_turns: last / TURN,
-        updated_at: if last > 0 { event(number, last).at } else { new.updated_at },
+        // Updates come a millisecond apart, and move the time once a second.
+        updated_at: if last >= 1000 { event(number, last - last % 1000).at } else { new.updated_at },
         ..new
     };
     assert_eq!(found, expected);

@@ -6,11 +6,13 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use acpx_core::model::{
-    AgentKey, AgentRun, Event, ProcessIdentity, Record, Scope, Seq, SessionName, TurnState,
+    AgentKey, AgentRun, Event, EventKind, ProcessIdentity, Record, Scope, Seq, SessionName, TurnState,
 };
 use acpx_core::store::{Access, Change, Durability, Reads, SqliteOptions, SqliteStore, Store, StoreError};
 use rusqlite::Connection;
@@ -87,7 +89,7 @@ fn the_file_says_what_it_is() {
     let file = Connection::open(&path).unwrap();
     let pragma = |name| file.pragma_query_value(None, name, |row| row.get::<_, Value>(0)).unwrap();
     let found = ["application_id", "user_version", "page_size", "auto_vacuum", "journal_mode"].map(pragma);
-    let expected = [0x6163_7078, 4, 4096, 2].map(Value::Integer);
+    let expected = [0x6163_7078, 5, 4096, 2].map(Value::Integer);
     assert_eq!(found[..4], expected);
     assert_eq!(found[4], Value::Text("wal".to_owned()));
 }
@@ -147,6 +149,95 @@ async fn an_idle_store_copies_its_log_into_the_file() {
     let lease = idle.lease(id("r"), host("h")).await.unwrap();
     store.append(lease, events(2001, 2001), Durability::Process).await.unwrap();
     assert_eq!(all_events(&idle, &id("r"), 1000).await.unwrap().len(), 2001);
+}
+
+/// Updates `first..=last`, which leave the row of their record as it is.
+fn updates(first: u64, last: u64) -> Vec<Change> {
+    let update = |change| match change {
+        Change::Event(event) => Change::Event(Event { kind: EventKind::Update, at: at(5), ..event }),
+        other => other,
+    };
+    events(first, last).into_iter().map(update).collect()
+}
+
+#[tokio::test]
+async fn a_short_append_is_kept_at_once_unless_it_must_reach_the_disk_or_would_wait() {
+    let (_home, path) = place();
+    let store = open(&path);
+    let lease = store.create(record("r", 5), Vec::new(), host("h")).await.unwrap();
+    let (process, machine) = (Durability::Process, Durability::Machine);
+    let at_once = |changes, durability| {
+        let mut append = Box::pin(store.append(lease.clone(), changes, durability));
+        async move {
+            let first = asked_once(append.as_mut());
+            let kept_at_once = first.is_ready();
+            match first {
+                Poll::Ready(kept) => kept.unwrap(),
+                Poll::Pending => append.await.unwrap(),
+            }
+            kept_at_once
+        }
+    };
+    assert!(at_once(updates(1, 1), process).await);
+    assert!(!at_once(updates(2, 2), machine).await);
+    assert!(at_once(updates(3, 10), process).await);
+    assert!(!at_once(updates(11, 50), process).await);
+    let lock = Connection::open(&path).unwrap();
+    lock.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let waiting = at_once(updates(51, 51), process);
+    let released = async move {
+        tokio::task::yield_now().await;
+        lock.execute_batch("COMMIT").unwrap();
+    };
+    assert_eq!(tokio::join!(waiting, released), (false, ()));
+    assert!(at_once(updates(52, 52), process).await);
+    assert_eq!(all_events(&store, &id("r"), 100).await.unwrap().len(), 52);
+}
+
+/// What a future has to say when it is asked once.
+fn asked_once<F: Future + ?Sized>(future: Pin<&mut F>) -> Poll<F::Output> {
+    future.poll(&mut Context::from_waker(Waker::noop()))
+}
+
+#[tokio::test]
+async fn what_one_process_knows_of_a_record_ends_when_another_writes() {
+    let (_home, path) = place();
+    let (one, other) = (open(&path), open(&path));
+    let first = one.create(record("r", 5), Vec::new(), host("one")).await.unwrap();
+    one.append(first.clone(), updates(1, 1), Durability::Process).await.unwrap();
+    let second = other.lease(id("r"), host("other")).await.unwrap();
+    other.append(second.clone(), updates(2, 2), Durability::Process).await.unwrap();
+    let late = one.append(first, updates(2, 2), Durability::Process).await.unwrap_err();
+    assert_eq!(late.code(), "LEASE_LOST");
+    let third = one.lease(id("r"), host("one")).await.unwrap();
+    one.append(third, updates(3, 3), Durability::Process).await.unwrap();
+    let late = other.append(second, updates(3, 3), Durability::Process).await.unwrap_err();
+    assert_eq!(late.code(), "LEASE_LOST");
+    assert_eq!(all_events(&other, &id("r"), 100).await.unwrap().len(), 3);
+}
+
+#[tokio::test]
+async fn appends_that_were_kept_at_once_are_copied_into_the_file_when_the_store_is_idle() {
+    let (_home, path) = place();
+    let options = SqliteOptions { idle: Duration::from_millis(1), ..SqliteOptions::new(Access::ReadWrite) };
+    let store = SqliteStore::open_with(&path, &options).unwrap();
+    let lease = store.create(record("r", 5), Vec::new(), host("h")).await.unwrap();
+    let size = || fs::metadata(&path).unwrap().len();
+    let mut seq = 0;
+    for pages in [16, 32] {
+        for _ in 0..pages * 4 {
+            seq += 1;
+            let body = "x".repeat(1000);
+            let change = Change::Event(Event { kind: EventKind::Update, ..event(seq, body) });
+            store.append(lease.clone(), vec![change], Durability::Process).await.unwrap();
+        }
+        let copied = async {
+            while size() < 4096 * pages {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(20), copied).await.expect("the log was not copied");
+    }
 }
 
 /// The files in a directory, by name.
@@ -258,7 +349,7 @@ async fn a_newer_file_is_read_and_not_written() {
     let before = fs::read(&path).unwrap();
     let refused = SqliteStore::open(&path, Access::ReadWrite).unwrap_err();
     let said =
-        format!("the store {} was written by a newer acpx (format 7, this one writes 4)", path.display());
+        format!("the store {} was written by a newer acpx (format 7, this one writes 5)", path.display());
     assert_eq!(refused.to_string(), said);
     assert!(fs::read(&path).unwrap() == before, "the file has changed");
     let store = SqliteStore::open(&path, Access::ReadOnly).unwrap();

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use acpx_core::host::HostError;
-use acpx_core::host::meta::{NewMeta, ShellMeta, StartMeta};
+use acpx_core::host::meta::{NewMeta, ShellMeta};
 use acpx_core::model::{RecordId, SessionName};
 
 use super::super::kept::{Kept, Which};
@@ -47,7 +47,7 @@ fn make(
 ) -> Result<ExitCode, CliError> {
     let is_ensure = shell.unless_in.is_some();
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
-    let start = StartMeta::watching(for_agents(), settings.ttl);
+    let start = setup::start(for_agents(), settings.ttl, options.model.as_deref());
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: Some(shell), start };
     let params = NewParams::new(settings, &given, meta);
     let reach = Reach::of_environment()?;

@@ -113,7 +113,9 @@ fn text(
     fact: Option<&Fact>,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
-    fact.into_iter().for_each(|fact| view.fact(fact));
+    if let Some(fact) = fact {
+        view.fact(fact);
+    }
     match fact {
         Some(Fact::TurnEnded { stop_reason, error, .. }) => {
             return view.turn_ended(stop_reason.as_deref(), error.as_ref(), &mut *console.out);

@@ -12,7 +12,7 @@ mod updates;
 
 use std::io::{self, Write};
 
-use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity};
+use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, SettingValue};
 use serde::Serialize;
 
 pub(crate) use self::follow::FollowView;
@@ -20,6 +20,7 @@ pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
 
 use self::quiet::QuietView;
 use self::text::TextView;
+use super::settings::not_restored;
 use super::{Console, WatchedEvent, json_line};
 use crate::cli::Format;
 
@@ -105,6 +106,11 @@ impl TurnView {
                 ));
                 self.tell(&News::McpServersLeftOut { names, reason }, console)
             }
+            Some(Fact::SettingNotRestored { option, value, reason }) => {
+                console.flush()?;
+                console.say(&not_restored(option.as_deref(), &value, &reason));
+                self.tell(&News::SettingNotRestored { option, value, reason }, console)
+            }
             Some(Fact::LinesDropped { lines, limit }) => {
                 console.flush()?;
                 console.say(&format!("lost: {lines} lines of the agent, each longer than {limit} bytes"));
@@ -164,6 +170,13 @@ enum News {
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// A setting is not as it was wished.
+    SettingNotRestored {
+        #[serde(skip_serializing_if = "Option::is_none")]
+        option: Option<String>,
+        value: SettingValue,
+        reason: String,
+    },
 }
 
 impl News {
@@ -171,6 +184,7 @@ impl News {
         match self {
             Self::SessionReset { .. } => "session_reset",
             Self::McpServersLeftOut { .. } => "mcp_servers_left_out",
+            Self::SettingNotRestored { .. } => "setting_not_restored",
         }
     }
 }

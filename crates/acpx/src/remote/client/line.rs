@@ -2,8 +2,6 @@
 //! request. Where the other side speaks HTTP/2 the streams of events are on it, too; where it does not, each has one of
 //! its own.
 
-use bytes::Bytes;
-use http_body_util::Full;
 use hyper::body::Incoming as Body;
 use hyper::client::conn::{TrySendError, http1, http2};
 use hyper::header::{ACCEPT, AUTHORIZATION, CONTENT_TYPE, COOKIE, HOST, HeaderName, HeaderValue, SET_COOKIE};
@@ -11,10 +9,8 @@ use hyper::{Method, Request, Response};
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::task::JoinHandle;
 
-use super::{PATIENCE, Relay, RelayError};
-
-/// The body of a request.
-type Whole = Full<Bytes>;
+use super::pieces::{Pieces, WAITING};
+use super::{PATIENCE, Relay, RelayError, Stream};
 
 /// A task that ends with whoever has it.
 struct Task(JoinHandle<()>);
@@ -33,9 +29,9 @@ pub(super) struct Line {
 
 enum Sender {
     /// One after another.
-    Http1(http1::SendRequest<Whole>),
+    Http1(http1::SendRequest<Pieces>),
     /// Many at once.
-    Http2(http2::SendRequest<Whole>),
+    Http2(http2::SendRequest<Pieces>),
 }
 
 impl Line {
@@ -52,8 +48,8 @@ impl Line {
 
     async fn send(
         &mut self,
-        request: Request<Whole>,
-    ) -> Result<Response<Body>, TrySendError<Request<Whole>>> {
+        request: Request<Pieces>,
+    ) -> Result<Response<Body>, TrySendError<Request<Pieces>>> {
         match &mut self.sender {
             Sender::Http1(sender) => {
                 // A line that is closed meanwhile says so when it is used.
@@ -95,21 +91,32 @@ impl Relay {
             drop(kept);
             let mut own = self.dial().await?;
             let request = self.request(&asked, &own)?;
-            let sent = self.in_time(own.send(request)).await?;
+            let sent = self.sent(&mut own, request).await?;
             let response = sent.map_err(|error| self.lost(&error.into_error()))?;
             return Ok(self.answered(response, Some(own)));
         }
         let request = self.request(&asked, &line)?;
-        let mut sent = self.in_time(line.send(request)).await?;
-        let has_left = |error: &mut TrySendError<Request<Whole>>| error.take_message().is_none();
+        let mut sent = self.sent(&mut line, request).await?;
+        let has_left = |error: &mut TrySendError<Request<Pieces>>| error.take_message().is_none();
         if is_known && sent.as_mut().is_err_and(|error| !has_left(error)) {
             line = self.dial().await?;
             let request = self.request(&asked, &line)?;
-            sent = self.in_time(line.send(request)).await?;
+            sent = self.sent(&mut line, request).await?;
         }
         let response = sent.map_err(|error| self.lost(&error.into_error()))?;
         *kept = Some(line);
         Ok(self.answered(response, None))
+    }
+
+    /// Sends a request. That may take long, as long as it goes on.
+    async fn sent(
+        &self,
+        line: &mut Line,
+        request: Request<Pieces>,
+    ) -> Result<Result<Response<Body>, TrySendError<Request<Pieces>>>, RelayError> {
+        let taken = request.body().taken();
+        let sent = taken.while_moving(PATIENCE, line.send(request)).await;
+        sent.ok_or_else(|| RelayError::Silent { address: self.place() })
     }
 
     fn answered(&self, response: Response<Body>, line: Option<Line>) -> Answer {
@@ -121,24 +128,30 @@ impl Relay {
 
     async fn dial(&self) -> Result<Line, RelayError> {
         let (stream, is_http2) = self.connect().await?;
+        self.line_over(stream, is_http2).await
+    }
+
+    /// A line over a stream. What waits to be written on it is bounded, so that what was taken is about what went out.
+    async fn line_over(&self, stream: Box<dyn Stream>, is_http2: bool) -> Result<Line, RelayError> {
         let io = TokioIo::new(stream);
         if is_http2 {
             let mut builder = http2::Builder::new(TokioExecutor::new());
             builder.timer(TokioTimer::new()).keep_alive_interval(PATIENCE).keep_alive_while_idle(true);
+            builder.max_send_buf_size(WAITING);
             let shaken = self.in_time(builder.handshake(io)).await?;
             let (sender, connection) = shaken.map_err(|error| self.foreign(&error))?;
             let task = tokio::spawn(async move { drop(connection.await) });
             return Ok(Line { sender: Sender::Http2(sender), _task: Task(task) });
         }
-        let shaken = self.in_time(http1::handshake(io)).await?;
+        let shaken = self.in_time(http1::Builder::new().max_buf_size(WAITING).handshake(io)).await?;
         let (sender, connection) = shaken.map_err(|error| self.foreign(&error))?;
         // How it ends is said where it is used.
         let task = tokio::spawn(async move { drop(connection.await) });
         Ok(Line { sender: Sender::Http1(sender), _task: Task(task) })
     }
 
-    fn request(&self, asked: &Asked<'_>, line: &Line) -> Result<Request<Whole>, RelayError> {
-        let mut request = Request::new(Full::new(Bytes::from(asked.body.clone())));
+    fn request(&self, asked: &Asked<'_>, line: &Line) -> Result<Request<Pieces>, RelayError> {
+        let mut request = Request::new(Pieces::new(asked.body.clone()));
         let address = &self.address;
         let said = request.headers_mut();
         let uri = if line.takes_many() {
@@ -163,5 +176,55 @@ impl Relay {
         *request.uri_mut() = uri.parse().map_err(|error| self.foreign(&error))?;
         *request.method_mut() = asked.method.clone();
         Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader, duplex};
+
+    use super::super::super::address::Address;
+    use super::*;
+
+    /// A relay whose line is this stream.
+    async fn relay(stream: impl Stream + 'static) -> std::sync::Arc<Relay> {
+        let relay = Relay::new(Address::parse("http://127.0.0.1:7", false).unwrap(), None);
+        let line = relay.line_over(Box::new(stream), false).await.unwrap();
+        *relay.line.lock().await = Some(line);
+        relay
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_long_message_on_a_slow_line_is_said_and_one_that_is_not_read_is_given_up() {
+        let (near, far) = duplex(1024);
+        let slow = relay(near).await;
+        let body = "x".repeat(512 * 1024);
+        let mut left = body.len();
+        let reading = async move {
+            let mut far = BufReader::new(far);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") {
+                far.read_line(&mut head).await.unwrap();
+            }
+            while left > 0 {
+                tokio::time::sleep(Duration::from_millis(250)).await;
+                left -= far.read(&mut [0; 1024]).await.unwrap();
+            }
+            far.write_all(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+            far
+        };
+        let began = tokio::time::Instant::now();
+        let asked = Asked { method: Method::POST, headers: &[], body };
+        let (answer, _far) = tokio::join!(slow.ask(asked), reading);
+        assert_eq!(answer.unwrap().response.status(), 202);
+        assert!(began.elapsed() > PATIENCE * 2, "{:?}", began.elapsed());
+
+        let (near, _unread) = duplex(1024);
+        let stuck = relay(near).await;
+        let asked = Asked { method: Method::POST, headers: &[], body: "x".repeat(1024 * 1024) };
+        let error = stuck.ask(asked).await.map(|answer| answer.response.status()).unwrap_err();
+        assert_eq!(error.to_string(), "http://127.0.0.1:7/acp does not answer");
     }
 }

@@ -7,6 +7,7 @@
 mod cookies;
 mod http;
 mod line;
+mod pieces;
 mod sse;
 mod websocket;
 
@@ -30,7 +31,8 @@ use super::{limits, tls};
 use cookies::Cookies;
 use line::Line;
 
-/// How long it may take to reach the other machine, and each step of that.
+/// How long it may take to reach the other machine, and each step of that; and how long nothing may go out of what is
+/// said there.
 const PATIENCE: Duration = Duration::from_secs(30);
 /// How long the last words may take.
 const FAREWELL: Duration = Duration::from_secs(2);

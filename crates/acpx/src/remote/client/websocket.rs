@@ -13,7 +13,7 @@ use tokio_tungstenite::tungstenite::Error;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 
 use super::super::bounds::{Load, Weighed};
-use super::super::frames::{self, Heard, Socket, Unsaid, config};
+use super::super::frames::{self, FROM_SERVER, Heard, Socket, Unsaid, config};
 use super::{FAREWELL, Near, Relay, RelayError, Stream};
 
 impl Relay {
@@ -22,7 +22,7 @@ impl Relay {
         let load = Load::new(Arc::new(Semaphore::new(Semaphore::MAX_PERMITS)));
         let (mut sink, source) = self.upgraded(&load).await?.split();
         tokio::select! {
-            unsaid = frames::say(&mut sink, &mut near.incoming) => match unsaid {
+            unsaid = frames::say(&mut sink, &mut near.incoming, &load) => match unsaid {
                 Unsaid::Over => {}
                 Unsaid::Slow => return Err(self.lost(&"what was said was not read")),
                 Unsaid::Gone(error) => return Err(self.lost(&error)),
@@ -69,7 +69,7 @@ impl Relay {
         peer: &Peer,
     ) -> RelayError {
         loop {
-            match frames::hear(&mut source, load).await {
+            match frames::hear(&mut source, load, FROM_SERVER).await {
                 Heard::Line(line) => {
                     load.clear();
                     // If nobody listens here any more, nobody speaks here either.

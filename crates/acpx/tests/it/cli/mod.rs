@@ -13,6 +13,7 @@ mod permissions;
 mod prompting;
 mod scope;
 mod servers;
+mod settings;
 #[cfg(target_os = "linux")]
 mod silent;
 mod stopping;

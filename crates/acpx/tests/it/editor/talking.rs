@@ -41,6 +41,24 @@ fn two_sessions_on_one_connection_do_not_mix() {
 }
 
 #[test]
+fn sessions_that_are_asked_for_at_once_in_one_directory_are_all_made() {
+    let place = Place::new();
+    let mut editor = Editor::new(&place);
+    let params = json!({ "cwd": place.work(), "mcpServers": [] });
+    let asked: Vec<Value> = (0..32).map(|_| editor.ask("session/new", params.clone())).collect();
+    let mut refused = Vec::new();
+    let mut answered = 0;
+    while answered < asked.len() {
+        let message = editor.hear();
+        if asked.contains(&message["id"]) && message.get("method").is_none() {
+            answered += 1;
+            refused.extend(message.get("error").cloned());
+        }
+    }
+    assert_eq!(refused, Vec::<Value>::new());
+}
+
+#[test]
 fn a_permission_is_the_editors_to_give() {
     let place = Place::new();
     let mut editor = Editor::new(&place);

@@ -1,5 +1,6 @@
 //! What a client from elsewhere may not do it cannot do, however it is asked for.
 
+use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
 
@@ -149,4 +150,87 @@ fn one_who_is_elsewhere_has_so_many_sessions_at_work() {
     assert_eq!(refused["error"]["data"]["acpx"]["code"], "TOO_MANY_SESSIONS", "{refused}");
     socket.call("session/close", json!({ "sessionId": first }));
     socket.open(&place);
+}
+
+#[test]
+fn one_who_is_elsewhere_prompts_no_more_sessions_than_may_be_at_work_however_slowly_their_agents_start() {
+    let place = Place::new();
+    let hold = place.beside("hold");
+    let program = env!("CARGO_BIN_EXE_acpx");
+    let wait = format!("while [ -e '{}' ]; do sleep 0.05; done; exec '{program}' demo-agent", text(&hold));
+    place.configure(&json!({ "agents": { "demo": { "argv": ["sh", "-c", wait] } } }).to_string());
+    let served = Served::new(&place, &[]);
+    let mut socket = Socket::new(&served);
+    let sessions: Vec<String> = (0..34)
+        .map(|_| {
+            let session = socket.open(&place);
+            socket.call("session/close", json!({ "sessionId": session }));
+            session
+        })
+        .collect();
+    std::fs::write(&hold, "").unwrap();
+    for session in &sessions {
+        let later = json!({ "acpx": { "later": true } });
+        let params = json!({ "sessionId": session, "cwd": place.work(), "_meta": later });
+        let resumed = socket.call("session/resume", params);
+        assert!(resumed["result"].is_object(), "{resumed}");
+    }
+    let asked: Vec<Value> =
+        sessions.iter().map(|session| socket.ask_prompt(session, "hello", json!({}))).collect();
+    let mut outcomes = Vec::new();
+    let mut hear = |socket: &mut Socket, count: usize| {
+        while outcomes.len() < count {
+            let message = socket.hear().unwrap();
+            if asked.contains(&message["id"]) && message.get("method").is_none() {
+                let code = &message["error"]["data"]["acpx"]["code"];
+                outcomes.push(if code.is_string() { code } else { &message["result"]["stopReason"] }.clone());
+            }
+        }
+    };
+    // None of the others is answered before its agent has started.
+    hear(&mut socket, 2);
+    std::fs::remove_file(&hold).unwrap();
+    hear(&mut socket, 34);
+    let expected = [vec![json!("TOO_MANY_SESSIONS"); 2], vec![json!("end_turn"); 32]].concat();
+    assert_eq!(outcomes, expected);
+}
+
+#[test]
+fn one_who_is_elsewhere_deletes_a_session_that_only_the_agent_has() {
+    let place = Place::new();
+    let mark = place.beside("deleted");
+    let script = Script::new()
+        .initialize(json!({ "sessionCapabilities": { "list": {}, "delete": {} } }))
+        .serve([("session/delete", Script::new().touch(&mark).reply(json!({})))]);
+    place.scripted(&script);
+    let served = Served::agent(&place, "scripted", &[]);
+    let mut socket = Socket::new(&served);
+    assert_eq!(socket.call("session/delete", json!({ "sessionId": "theirs" }))["result"], json!({}));
+    assert!(mark.exists());
+}
+
+#[test]
+fn what_only_the_agent_understands_is_passed_on_from_elsewhere_where_the_user_allows_it() {
+    for (flags, is_passed) in [(&[][..], false), (&["--allow-meta"], true)] {
+        let place = Place::new();
+        let script = Script::new().initialize(json!({})).serve([
+            ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+            ("session/prompt", Script::new().end("end_turn")),
+        ]);
+        let argv = place.scripted(&script);
+        let served = Served::agent(&place, "scripted", flags);
+        let mut socket = Socket::new(&served);
+        let options = json!({ "claudeCode": { "options": { "env": { "PATH": "/tmp" } } } });
+        let new = json!({ "cwd": place.work(), "mcpServers": [], "_meta": options, "ours": 1 });
+        let session = socket.call("session/new", new)["result"]["sessionId"].clone();
+        let prompt = json!({ "sessionId": session, "prompt": [], "_meta": options, "ours": 1 });
+        assert_eq!(socket.call("session/prompt", prompt)["result"]["stopReason"], "end_turn");
+        for method in ["session/new", "session/prompt"] {
+            let heard = received_lines(&argv).into_iter().map(|line| serde_json::from_str(&line).unwrap());
+            let params =
+                heard.into_iter().find(|said: &Value| said["method"] == method).unwrap()["params"].clone();
+            let passed = (params["_meta"]["claudeCode"].is_object(), params["ours"].is_number());
+            assert_eq!(passed, (is_passed, is_passed), "{method} {params}");
+        }
+    }
 }

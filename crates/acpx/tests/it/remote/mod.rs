@@ -38,8 +38,12 @@ pub(crate) struct Served {
 impl Served {
     /// Serves the demo agent.
     pub(crate) fn new(place: &Place, flags: &[&str]) -> Self {
-        let process = place.start(&[&["--format", "json", "demo", "serve"], flags].concat());
-        Self::of(process)
+        Self::agent(place, "demo", flags)
+    }
+
+    /// Serves an agent that has this name.
+    pub(crate) fn agent(place: &Place, name: &str, flags: &[&str]) -> Self {
+        Self::of(place.start(&[&["--format", "json", name, "serve"], flags].concat()))
     }
 
     fn of(mut process: Started) -> Self {

@@ -1,10 +1,12 @@
 //! Who may come in: tokens, origins and names.
 
+use std::io::{BufReader, Write};
+
 use serde_json::json;
 use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest};
 
 use super::http::Poster;
-use super::{Served, Socket};
+use super::{Served, Socket, head};
 use crate::acpx::Place;
 
 /// Makes a token; its secret and its id.
@@ -100,4 +102,23 @@ fn a_page_of_another_origin_and_a_name_that_leads_here_stay_outside() {
     };
     assert_eq!(asked("https://page.example"), (204, Some("https://page.example".to_owned())));
     assert_eq!(asked("https://evil.example"), (403, None));
+}
+
+#[test]
+fn a_page_may_ask_a_server_that_has_a_name_before_it_shows_its_token() {
+    let place = Place::new();
+    place.ok(&["token", "new"]);
+    let served = Served::new(&place, &["--allow-origin", "https://page.example"]);
+    let asked = |method: &str, origin: &str| {
+        let mut stream = served.stream();
+        write!(stream, "{method} /acp HTTP/1.0\r\nhost: build.example:7443\r\norigin: {origin}\r\n\r\n")
+            .unwrap();
+        let answer = head(&mut BufReader::new(stream));
+        (answer.status, answer.header("access-control-allow-origin"))
+    };
+    let page = "https://page.example";
+    assert_eq!(asked("OPTIONS", page), (204, Some(page.to_owned())));
+    assert_eq!(asked("OPTIONS", "https://evil.example"), (403, None));
+    // It is let in by what it shows then.
+    assert_eq!(asked("DELETE", page).0, 403);
 }

@@ -108,7 +108,7 @@ pub(super) fn read(
 }
 
 /// A page of an agent's sessions, from the result of `session/list`.
-pub(crate) fn read_list(agent: &str, result: &str) -> Result<ListPage, AgentError> {
+fn read_list(agent: &str, result: &str) -> Result<ListPage, AgentError> {
     let bad = || AgentError::BadAnswer {
         agent: agent.to_owned(),
         method: "session/list".to_owned(),

@@ -24,6 +24,7 @@ use super::content::is_foreign;
 mod answer;
 mod call;
 mod elicitation;
+mod inquiry;
 mod offered;
 mod pass;
 mod permission;
@@ -31,7 +32,6 @@ mod setup;
 mod start;
 mod tools;
 
-pub(crate) use answer::read_list;
 pub use answer::{Answer, ListPage, ListedSession};
 pub use call::{Close, Delete, List, Outgoing};
 pub(crate) use elicitation::is_elicitation_answer;
@@ -57,6 +57,8 @@ pub struct AgentConnection {
     offered: Arc<Offered>,
     /// Requests of clients that are out.
     passed: Vec<pass::Passed>,
+    /// Inquiries that are out.
+    inquiries: Vec<RpcId>,
     tools: VecDeque<(Box<str>, ToolKind)>,
     /// What is kept out of every line.
     secrets: Secrets,
@@ -112,6 +114,8 @@ pub enum Meaning {
     Refused(AskId, RpcError),
     /// It answers a request of ours.
     Answer(Answer),
+    /// It answers an inquiry, which is no part of the session.
+    Inquired(RpcId, Answer),
     /// Nothing to act on: another notification, or an answer to nothing.
     Nothing,
 }
@@ -172,6 +176,10 @@ impl AgentConnection {
             Inbound::Notification(_) if message.method() == Some("$/cancel_request") => withdrawn(message),
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
             Inbound::Request { id, message: written } => self.request(id, message, written, known.session),
+            Inbound::Response { id, method, .. } if self.take_inquiry(id) => {
+                let answer = answer::read(self.version, &self.agent, method, message, true);
+                Meaning::Inquired(id.clone(), answer)
+            }
             Inbound::Response { id, method, .. } => {
                 Meaning::Answer(self.answered(id, method, message, known))
             }

@@ -4,11 +4,12 @@
 //! the request is made by a value that only an agent with the method gives out.
 
 use crate::machine::PassId;
-use crate::model::{AcpSessionId, AgentError, EventKind, ProtocolVersion};
+use crate::model::{AcpSessionId, AgentError, EventKind, ProtocolVersion, Setting};
 use crate::wire::splice::{Step, locate};
 use crate::wire::{Message, RpcId, encode};
 
 use super::super::passing::with_session;
+use super::super::settings;
 use super::answer::refusal;
 use super::call::json;
 use super::{AgentConnection, Answer, Outgoing};
@@ -30,19 +31,26 @@ pub(super) struct Passed {
 }
 
 impl AgentConnection {
+    /// The request that sets the session as it is wished to be, if the agent offers that.
+    pub fn set(&mut self, setting: &Setting, session: &AcpSessionId) -> Result<Outgoing, AgentError> {
+        let (method, params) = settings::request(setting, session, self.version);
+        self.passing(method)?.request(PassId::OURS, session, &params)
+    }
+
     /// A method for a client's request, if the agent offers it.
-    pub fn passing(&mut self, method: &str) -> Option<Passing<'_>> {
+    pub fn passing(&mut self, method: &str) -> Result<Passing<'_>, AgentError> {
         let is_offered = match method {
             "session/set_mode" => self.offered.modes.is_some(),
             "session/set_config_option" => self.offered.config_options.is_some(),
             "session/fork" => self.capabilities.fork,
-            "session/list" => self.capabilities.sessions.list,
-            "session/delete" => self.capabilities.sessions.delete,
             "tool_call/cancel" | "terminal/cancel" => self.version == ProtocolVersion::V2,
             // What an extension's method needs, only those who made it know.
             method => method.starts_with('_'),
         };
-        is_offered.then(|| Passing { connection: self, method: method.into() })
+        if is_offered {
+            return Ok(Passing { connection: self, method: method.into() });
+        }
+        Err(AgentError::NotOffered { agent: self.agent.clone(), method: method.to_owned() })
     }
 
     /// The line that withdraws a client's request; `None` if the agent has answered it.
@@ -80,12 +88,7 @@ impl Passing<'_> {
     /// The request, about this session; everything else in it is as the client wrote it.
     pub fn request(self, pass: PassId, session: &AcpSessionId, params: &str) -> Result<Outgoing, AgentError> {
         let Self { connection, method } = self;
-        let named = match &*method {
-            // These are about all sessions of the agent, or about another one than this.
-            "session/list" | "session/delete" => Some(params.to_owned()),
-            _ => with_session(params, session.as_str()),
-        };
-        let Some(params) = named else {
+        let Some(params) = with_session(params, session.as_str()) else {
             let problem = "its params are no object that names one session".to_owned();
             return Err(AgentError::BadRequest { method: method.into_string(), problem });
         };

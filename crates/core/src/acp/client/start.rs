@@ -48,7 +48,7 @@ impl AgentConnection {
         match initialize(agent, version, &peer, &mut incoming, &mut secrets, &mut lines).await {
             Ok((version, capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), VecDeque::new());
-                let (offered, passed) = (Arc::default(), Vec::new());
+                let (offered, passed, inquiries) = (Arc::default(), Vec::new(), Vec::new());
                 let connection = Self {
                     agent,
                     peer,
@@ -58,6 +58,7 @@ impl AgentConnection {
                     answer,
                     offered,
                     passed,
+                    inquiries,
                     tools,
                     secrets,
                 };
@@ -132,12 +133,17 @@ fn initialize_params(version: ProtocolVersion) -> String {
     let elicitation_v2 = v2::ElicitationCapabilities::new()
         .form(v2::ElicitationFormCapabilities::new())
         .url(v2::ElicitationUrlCapabilities::new());
+    // Clients that cannot show an option which is on or off are not told of it, one by one.
+    let options =
+        v1::SessionConfigOptionsCapabilities::new().boolean(v1::BooleanConfigOptionCapabilities::new());
+    let session = v1::ClientSessionCapabilities::new().config_options(options);
     let is_v2 = version == ProtocolVersion::V2;
     json(&InitializeParams {
         protocol_version: version.number(),
         client_capabilities: v1::ClientCapabilities::new()
             .elicitation(elicitation)
             .fs(v1::FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
+            .session(session)
             .terminal(true),
         client_info: v1::Implementation::new(name, own),
         capabilities: is_v2.then(|| v2::ClientCapabilities::new().elicitation(elicitation_v2)),

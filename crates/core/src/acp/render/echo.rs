@@ -24,8 +24,9 @@ const MOST_HELD_BYTES: usize = 1 << 20;
 pub(super) struct Prompted {
     /// The id of the request, as JSON.
     id: Option<Box<str>>,
-    /// The text that was not repeated yet.
-    left: String,
+    /// Its text, and how much of that was repeated.
+    text: String,
+    repeated: usize,
     /// The other blocks that were not.
     blocks: Vec<Value>,
     answer: Answer,
@@ -60,7 +61,7 @@ impl Prompted {
         let mut prompted = Self { id: id.map(Into::into), ..Self::default() };
         for block in blocks {
             match chunk_content(block) {
-                ChunkContent::Text(text) => prompted.left.push_str(&text),
+                ChunkContent::Text(text) => prompted.text.push_str(&text),
                 ChunkContent::Block(block) => prompted.blocks.extend(serde_json::from_str(&block).ok()),
             }
         }
@@ -110,13 +111,12 @@ impl Prompted {
     /// Whether a block is what comes next of the prompt. From the first that is not, all is new.
     pub(super) fn goes_on_with(&mut self, block: &RawValue) -> bool {
         let repeats = match chunk_content(block) {
-            ChunkContent::Text(text) => match self.left.strip_prefix(&*text) {
-                Some(left) => {
-                    self.left = left.to_owned();
-                    true
-                }
-                None => false,
-            },
+            ChunkContent::Text(text) => {
+                let repeats = self.text[self.repeated..].starts_with(&*text);
+                // A prompt may be long and its pieces small, so what is left of it is not copied.
+                self.repeated += if repeats { text.len() } else { 0 };
+                repeats
+            }
             ChunkContent::Block(block) => {
                 let block = serde_json::from_str::<Value>(&block).ok();
                 let place = self.blocks.iter().position(|known| Some(known) == block.as_ref());
@@ -124,7 +124,7 @@ impl Prompted {
             }
         };
         if !repeats {
-            (self.left, self.blocks) = (String::new(), Vec::new());
+            (self.text, self.repeated, self.blocks) = (String::new(), 0, Vec::new());
         }
         repeats
     }

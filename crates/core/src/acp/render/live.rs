@@ -15,7 +15,7 @@ use super::outgoing::{Asked, Beside, PassedOn, notification, notifications};
 use super::run::whole;
 use super::state::SessionState;
 use crate::acp::agent::ClientFacts;
-use crate::acp::translate::{UpdatesToV1, UpdatesToV2, terminal_update};
+use crate::acp::translate::{UpdatesToV1, UpdatesToV2};
 use crate::model::{
     Direction, Event, EventKind, Fact, LineageIndex, MessageKind, ProtocolVersion, RecordId, Timestamp,
     TurnId, prompt_message_id, run_message_id,
@@ -47,10 +47,10 @@ pub(crate) struct Rendering {
     /// What its agent may say of it.
     prompted: Prompted,
     state: SessionState,
-    to_v1: UpdatesToV1,
-    to_v2: UpdatesToV2,
+    pub(super) to_v1: UpdatesToV1,
+    pub(super) to_v2: UpdatesToV2,
     /// Whether a client of version 1 was told what a terminal of ours shows.
-    has_terminals: bool,
+    pub(super) has_terminals: bool,
     /// When the last event was, and when content was last told that had changed.
     heard: Option<Timestamp>,
     settled: Option<Timestamp>,
@@ -254,22 +254,6 @@ impl Rendering {
         }
     }
 
-    /// Takes what happened on a terminal of ours. Version 1 is told it with the tool calls that refer to the terminal.
-    fn terminal(&mut self, event: &Event, fact: &Fact, with_seq: bool) -> Vec<String> {
-        let Some(update) = terminal_update(fact) else { return Vec::new() };
-        if let Fact::TerminalStarted { terminal_id, .. } = fact {
-            self.to_v2.told_terminal(terminal_id);
-        }
-        match self.client.protocol {
-            ProtocolVersion::V1 => {
-                self.has_terminals = true;
-                drop(self.to_v1.update(&update));
-                Vec::new()
-            }
-            ProtocolVersion::V2 => vec![notification(&self.session, &update, &beside(event, with_seq))],
-        }
-    }
-
     /// What becomes of the prompt of the turn that ends by this fact.
     pub(super) fn ends_turn(&mut self, event: &Event) -> Settled {
         let running = self.asked.as_ref().map(|asked| asked.turn);
@@ -380,14 +364,18 @@ impl Rendering {
         line: &UpdateLine<'_>,
         beside: &Beside<'_>,
     ) -> Vec<String> {
-        let update = self.renamed(event, line);
-        if version(event) == self.client.protocol {
-            return vec![match self.with_terminals(version(event), &update) {
-                Some(update) => self.pass_on_as(line, &update, beside),
-                None => self.pass_on(event, line, beside),
-            }];
+        let spoken = version(event);
+        if spoken == self.client.protocol {
+            if line.head.kind == Kind::Tool {
+                let update = self.renamed(event, line);
+                if let Some(update) = self.with_terminals(spoken, &update) {
+                    return vec![self.pass_on_as(line, &update, beside)];
+                }
+            }
+            return vec![self.pass_on(event, line, beside)];
         }
-        self.told(version(event), event.lineage, &update, beside)
+        let update = self.renamed(event, line);
+        self.told(spoken, event.lineage, &update, beside)
     }
 
     /// The lines that tell an update of this version.
@@ -425,23 +413,6 @@ impl Rendering {
         // The list lies in the update, and nothing else is replaced.
         drop(splice.replace(range_in(&update, list), &fewer));
         splice.finish().into()
-    }
-
-    /// A tool call of version 1 with what its terminals show, for a client of that version; `None` if it has none. A
-    /// client that was told no terminal has none that an update without content could be about.
-    fn with_terminals(&mut self, spoken: ProtocolVersion, update: &str) -> Option<Box<str>> {
-        let has = |word: &str| memchr::memmem::find(update.as_bytes(), word.as_bytes()).is_some();
-        let may_have = self.has_terminals && has("tool_call") || has("terminalId");
-        let is_first = [spoken, self.client.protocol] == [ProtocolVersion::V1; 2];
-        if is_first && may_have { self.to_v1.with_terminals(update) } else { None }
-    }
-
-    /// The agent's line with another update in it.
-    fn pass_on_as(&self, line: &UpdateLine<'_>, update: &str, beside: &Beside<'_>) -> String {
-        let mut passed = PassedOn::new(line, &self.session);
-        passed.put(line.update, update);
-        passed.say(line, beside);
-        passed.finish()
     }
 
     /// The agent's line, for a client of its version.
@@ -486,7 +457,7 @@ fn id_of(body: &str) -> Option<&str> {
     body.get(locate(body, &[Step::Key("id")])?)
 }
 
-fn beside(event: &Event, with_seq: bool) -> Beside<'static> {
+pub(super) fn beside(event: &Event, with_seq: bool) -> Beside<'static> {
     if with_seq { Beside::of(event.seq, event.at) } else { Beside::default() }
 }
 

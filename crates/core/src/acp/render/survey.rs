@@ -44,8 +44,11 @@ impl Survey {
         // Version 1 is told what is new of a message or a tool call, however long ago that began.
         self.lacks_beginning |= self.shows_terminals && event.protocol == ProtocolVersion::V2.number();
         match (event.direction, event.kind) {
-            (Direction::Ours, _) => self.fact(event),
-            (Direction::FromAgent, EventKind::Update) if may_count(&event.body) => self.update(event),
+            (Direction::Ours, EventKind::Fact) => self.fact(event),
+            // What a client has changed is kept as an update of ours.
+            (Direction::FromAgent | Direction::Ours, EventKind::Update) if may_count(&event.body) => {
+                self.update(event);
+            }
             _ => {}
         }
     }

@@ -216,6 +216,22 @@ fn of_what_is_told_whole_the_last_telling_is_told_again_and_notices_are_not() {
 }
 
 #[test]
+fn of_changes_that_clients_made_the_last_is_told_again_too() {
+    let mut log = Log::new();
+    let mode = |mode: &str| json!({ "sessionUpdate": "current_mode_update", "currentModeId": mode });
+    let ours = |log: &mut Log, to: &str| {
+        let params = json!({ "sessionId": "s1", "update": mode(to) });
+        let line = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params });
+        log.push(Direction::Ours, EventKind::Update, &line.to_string());
+    };
+    ours(&mut log, "plan");
+    log.update(&mode("ask").to_string());
+    ours(&mut log, "code");
+    ours(&mut log, "plan");
+    assert_eq!(updates(&log.replay()), [(4, mode("plan"))]);
+}
+
+#[test]
 fn what_a_session_is_about_is_told_again_with_the_last_telling_of_each_of_its_fields() {
     let mut log = Log::new();
     log.update(r#"{"sessionUpdate":"session_info_update","title":"old","n":1.50}"#);

@@ -49,9 +49,11 @@ impl Calls {
         Self { recent, told: Recent::new(MAX_TOLD), terminals }
     }
 
-    /// A `tool_call_update`: the first of a call makes it. What is owed of its content is told with it.
-    pub(super) fn update(&mut self, mut update: Members<'_>) -> Option<String> {
+    /// A `tool_call_update`: the first of a call makes it. What is owed of its content is told with it, and what is owed
+    /// of others before it: one of them may be forgotten for it.
+    pub(super) fn update(&mut self, mut update: Members<'_>) -> Option<Vec<String>> {
         let id = update.text("toolCallId")?;
+        let mut told = self.settle_but(Some(&id));
         let is_new = self.is_new(&id, &update);
         call_to_v1(&mut update, is_new);
         let call = self.call(&id, is_new);
@@ -62,33 +64,38 @@ impl Calls {
             (call.size, call.is_cut) = (0, false);
             call.append(content.into_iter().flat_map(item_to_v1));
         } else if !is_owed {
-            return Some(update.to_string());
+            told.push(update.to_string());
+            return Some(told);
         }
         let Self { recent, terminals, .. } = self;
         let call = recent.entry(&id);
         update.set("content", call.shown(terminals));
         call.trim();
-        Some(update.to_string())
+        told.push(update.to_string());
+        Some(told)
     }
 
-    /// A piece of content for a call. It is owed until something else is told, unless it makes the call.
-    pub(super) fn content_chunk(&mut self, mut chunk: Members<'_>) -> Option<String> {
+    /// A piece of content for a call. It is owed until something else is told, unless it makes the call. Where another
+    /// call may be forgotten for it, what is owed is told first.
+    pub(super) fn content_chunk(&mut self, mut chunk: Members<'_>) -> Option<Vec<String>> {
         let id = chunk.text("toolCallId")?;
         let pieces = item_to_v1(chunk.get("content")?);
+        let mut told = if self.recent.contains(&id) { Vec::new() } else { self.settle() };
         let is_new = self.is_new(&id, &chunk);
         let call = self.call(&id, is_new);
         call.append(pieces);
         if !is_new {
             call.is_owed = true;
             call.trim();
-            return None;
+            return Some(told);
         }
         let Self { recent, terminals, .. } = self;
         let call = recent.entry(&id);
         chunk.set("content", call.shown(terminals));
         call.trim();
         call_to_v1(&mut chunk, is_new);
-        Some(chunk.to_string())
+        told.push(chunk.to_string());
+        Some(told)
     }
 
     /// A tool call of version 1, or an update of one, with what its terminals show. What is owed of its content is told
@@ -138,8 +145,15 @@ impl Calls {
 
     /// Tells the content that is owed.
     pub(super) fn settle(&mut self) -> Vec<String> {
+        self.settle_but(None)
+    }
+
+    /// Tells the content that is owed of every call but one.
+    fn settle_but(&mut self, one: Option<&str>) -> Vec<String> {
         let Self { recent, terminals, .. } = self;
-        let owed = recent.values().filter(|call| call.is_owed);
+        let is_other =
+            |call: &ToolCall| one.is_none() || call.id.as_deref().is_some_and(|id| Some(id) != one);
+        let owed = recent.values().filter(|call| call.is_owed && is_other(call));
         let told = owed.filter_map(|call| {
             let mut update = Members::new();
             update.set_text("sessionUpdate", "tool_call_update");
@@ -148,7 +162,7 @@ impl Calls {
             Some(update.to_string())
         });
         let told = told.collect();
-        for call in recent.values_mut() {
+        for call in recent.values_mut().filter(|call| is_other(call)) {
             call.is_owed = false;
         }
         told

@@ -95,10 +95,8 @@ impl UpdatesToV1 {
             "user_message" => self.message("user_message_chunk", members)?,
             "agent_message" => self.message("agent_message_chunk", members)?,
             "agent_thought" => self.message("agent_thought_chunk", members)?,
-            "tool_call_update" => vec![self.calls.update(members)?],
-            "tool_call_content_chunk" => {
-                return Some(self.calls.content_chunk(members).into_iter().collect());
-            }
+            "tool_call_update" => return self.calls.update(members),
+            "tool_call_content_chunk" => return self.calls.content_chunk(members),
             "terminal_update" => return self.calls.terminal_update(&members).map(|()| Vec::new()),
             "terminal_output_chunk" => return self.calls.terminal_output(&members).map(|()| Vec::new()),
             "plan_update" => vec![self.plans.update(members)?],

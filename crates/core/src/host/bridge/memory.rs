@@ -60,6 +60,8 @@ struct Asked {
     session: Option<String>,
     /// Whether the conversation is replayed before the answer.
     replays: bool,
+    /// Where the client was when it asked for that.
+    told_before: Option<u64>,
     /// The name of a prompt.
     name: Option<String>,
     /// Whether the bridge gave it that.
@@ -197,7 +199,9 @@ impl Memory {
 
     /// Answers one request with this error.
     pub(super) fn refuse(&mut self, id: &RpcId, error: &RpcError) -> String {
-        self.forget(id);
+        if let Some(asked) = self.forget(id) {
+            self.not_replayed(&asked);
+        }
         encode::error_response(id, error)
     }
 
@@ -223,14 +227,22 @@ impl Memory {
             self.kept_bytes += request.as_ref().map_or(0, |request| request.line().len());
             let session = message.params().and_then(session_of);
             let replays = edits::replays(method, message);
-            if let Some(session) = session.as_ref().filter(|_| replays) {
-                // It is told anew, from the beginning that it wishes for.
-                self.told.remove(session);
-            }
+            // It is told anew, from the beginning that it wishes for.
+            let told_before = session.as_ref().filter(|_| replays).and_then(|it| self.told.remove(it));
             let (order, method, is_cancelled, hosts) = (self.asked, method.into(), false, 1);
             self.asked += 1;
-            let asked =
-                Asked { order, method, request, session, replays, name, is_named_here, is_cancelled, hosts };
+            let asked = Asked {
+                order,
+                method,
+                request,
+                session,
+                replays,
+                told_before,
+                name,
+                is_named_here,
+                is_cancelled,
+                hosts,
+            };
             self.open.insert(id.clone(), asked);
         }
         Pass::ToHost(line)
@@ -327,7 +339,7 @@ impl Memory {
         if let Some(session) = asked.session.as_ref().filter(|_| &*asked.method == "session/prompt") {
             self.tell_of(session, message);
         }
-        let Some(result) = message.result() else { return };
+        let Some(result) = message.result() else { return self.not_replayed(asked) };
         match &*asked.method {
             "initialize" => self.greeting.clone_from(&asked.request),
             "session/new" | "session/fork" => {
@@ -349,6 +361,20 @@ impl Memory {
                 }
             }
             _ => {}
+        }
+    }
+
+    /// A session that was to be told anew is told on as before.
+    fn not_replayed(&mut self, asked: &Asked) {
+        let Some(session) = asked.session.as_ref().filter(|_| asked.replays) else { return };
+        match asked.told_before {
+            Some(before) => {
+                let told = self.told.entry(session.clone()).or_insert(before);
+                *told = before.max(*told);
+            }
+            // What was told of the replay is no place that a client goes on from which has no session.
+            None if !self.sessions.contains_key(session) => drop(self.told.remove(session)),
+            None => {}
         }
     }
 

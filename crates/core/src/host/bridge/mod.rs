@@ -20,7 +20,7 @@ use crate::wire::{self, GarbageReport, Inbound, Incoming, Message, Peer, RpcId, 
 
 use super::elsewhere::ELSEWHERE;
 use super::fault;
-use super::meta::{ClientMeta, ElsewhereMeta};
+use super::meta::{ClientMeta, ElsewhereMeta, FROM_ELSEWHERE, PROTOCOL};
 use super::serve::limits;
 use super::{HostError, HostPlace, Launcher, Refusal};
 
@@ -117,8 +117,12 @@ impl Bridge {
 
     async fn connect(&self) -> Result<HostEnd, HostError> {
         for _ in 0..TRIES {
-            let (source, target) = self.launcher.reach_stream(&self.place).await?.into_split();
-            let (peer, incoming) = wire::connect(source, target, limits());
+            let spoken = match &self.client {
+                Said::InGreeting(_) => PROTOCOL,
+                Said::AtTheDoor(_) => FROM_ELSEWHERE,
+            };
+            let socket = self.launcher.reach_socket(&self.place, spoken).await?;
+            let (peer, incoming) = wire::connect(socket.reader, socket.writer, limits());
             let mut host = HostEnd { peer, incoming };
             let Said::AtTheDoor(client) = &self.client else { return Ok(host) };
             let told = tokio::time::timeout(PATIENCE, host.introduce(client)).await;

@@ -4,6 +4,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::super::meta::{AgentMeta, ClientMeta, ShellMeta};
+use super::super::passed::{KNOWN, only_known};
 use super::*;
 
 /// What a client from elsewhere is heard to say.
@@ -84,7 +85,20 @@ fn one_who_is_elsewhere_has_so_many_sessions_and_each_of_them_once() {
 
 /// Names as they may be written, those of members that count and those that are no text among them.
 fn name() -> impl Strategy<Value = String> {
-    let known = ["acpx", "agent", "environment", "mcpSource", "shell", "policy", "idleMs", "argv", "later"];
+    let known = [
+        "acpx",
+        "agent",
+        "environment",
+        "mcpSource",
+        "shell",
+        "policy",
+        "idleMs",
+        "argv",
+        "later",
+        "_meta",
+        "modeId",
+        "value",
+    ];
     prop_oneof![
         4 => proptest::sample::select(known.to_vec()).prop_map(str::to_owned),
         1 => proptest::sample::select(known.to_vec()).prop_map(|name| format!("\\u{:04x}{}", u32::from(name.as_bytes()[0]), &name[1..])),
@@ -121,9 +135,14 @@ proptest! {
     #[test]
     fn nothing_forbidden_passes_whatever_names_stand_beside_it(
         ours in proptest::collection::vec((name(), value()), 0..6),
-        beside in proptest::collection::vec((name(), value()), 0..3),
+        beside in proptest::collection::vec((name(), value()), 0..6),
     ) {
         let mut members = beside;
+        // What is passed on beside any turn has nothing in it but what is known here.
+        if let Ok(passed) = only_known(&object(members.clone())) {
+            let passed: serde_json::Map<String, serde_json::Value> = serde_json::from_str(&passed).unwrap();
+            prop_assert!(passed.keys().all(|name| KNOWN.contains(&name.as_str())), "{:?}", passed);
+        }
         members.push(("acpx".to_owned(), object(ours)));
         let meta = object(members);
         prop_assert!(is_harmless(&meta), "{}", meta);

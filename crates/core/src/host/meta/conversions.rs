@@ -7,13 +7,13 @@ use std::time::Duration;
 use crate::machine::Awakening;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, Memory, PermissionPolicy,
-    ProtocolVersion, RecordId, SessionIdentity, WakeOptions,
+    ProtocolVersion, RecordId, SessionIdentity, Setting, WakeOptions,
 };
 use crate::tools::Environment;
 
 use super::{
     AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, MemoryMeta, OsText, PolicyMeta,
-    ProtocolMeta, StartMeta, WishMeta,
+    ProtocolMeta, StartMeta, UnmetMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -69,7 +69,7 @@ impl StartMeta {
     ) -> Self {
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let idle_ms = Some(idle_millis(idle));
-        Self { environment, idle_ms, mcp_source: None, with_seq: false, without_updates: true }
+        Self { environment, idle_ms, without_updates: true, ..Self::default() }
     }
 
     /// The environment for the agent.
@@ -195,6 +195,13 @@ impl MemoryMeta {
                 Some(Self { how: "fresh".to_owned(), from: Some(from.0), reason })
             }
         }
+    }
+}
+
+impl From<&(Setting, Box<str>)> for UnmetMeta {
+    fn from((wish, reason): &(Setting, Box<str>)) -> Self {
+        let option = wish.name.option().map(str::to_owned);
+        Self { option, value: wish.value.clone(), reason: reason.to_string() }
     }
 }
 

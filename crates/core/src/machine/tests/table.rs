@@ -26,7 +26,15 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("replaying", restoring(REPLAY)),
         ("resuming, the agent works", after(restoring(ALL), vec![state(AgentState::Working)])),
         ("falling back", restoring(NONE)),
+        (
+            "settling",
+            after(
+                wishing(),
+                vec![wake(), ready(ALL), Input::Offered(offers("ask")), Input::Restored { inner: None }],
+            ),
+        ),
         ("idle", live(ALL)),
+        ("idle, a mode wished", in_mode("plan")),
         ("idle, a request out", after(live(ALL), vec![pass(1)])),
         ("idle, a replay owed", early(&[])),
         ("prompting, a replay owed", early(&[prompt("p")])),
@@ -72,6 +80,9 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("request withdrawn", Input::PassWithdrawn(PassId(1))),
         ("request answered", Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) }),
         ("request failed", Input::PassAnswered { pass: PassId(1), answer: Err(died()) }),
+        ("another mode shown", Input::Offered(offers("ask"))),
+        ("setting done", Input::SettingAnswered(Ok(()))),
+        ("setting refused", Input::SettingAnswered(Err(died()))),
         ("cancel", Input::Cancel(None)),
         ("cancel turn 3", Input::Cancel(Some(TurnId(3)))),
         ("close", Input::Close),
@@ -171,6 +182,8 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::Pass(_)
         | Input::PassWithdrawn(_)
         | Input::PassAnswered { .. }
+        | Input::Offered(_)
+        | Input::SettingAnswered(_)
         | Input::Cancel(_)
         | Input::Close
         | Input::Delete
@@ -252,6 +265,7 @@ fn state_name(state: &State) -> &'static str {
         State::Restoring(restore) if restore.rung == Rung::Resume => "resuming",
         State::Restoring(restore) if restore.rung == Rung::Replay => "replaying",
         State::Restoring(_) => "loading",
+        State::Settling(_) => "settling",
         State::Idle(_) => "idle",
         State::Prompting(Prompting { cancelling: true, .. }) => "cancelling",
         State::Prompting(_) => "prompting",
@@ -282,6 +296,11 @@ fn words(effect: &Effect) -> String {
             format!("save lineage: {} ({})", row.session, row.reason.as_str())
         }
         Effect::SaveTitle(_) => "save the title".into(),
+        Effect::SaveSettings(settings) => {
+            let wishes: Vec<_> = settings.wished.iter().map(|wish| wish.value.to_string()).collect();
+            let wished = if wishes.is_empty() { "none".to_owned() } else { wishes.join(", ") };
+            format!("save settings, wished: {wished}")
+        }
         Effect::SaveLifecycle(Lifecycle::Open) => "save: open".into(),
         Effect::SaveLifecycle(Lifecycle::Closed { .. }) => "save: closed".into(),
         Effect::SaveLifecycle(Lifecycle::Deleted { .. }) => "save: deleted".into(),
@@ -311,6 +330,8 @@ fn call_name(call: &Call) -> &'static str {
         Call::Replay => "session/resume from the start",
         Call::List => "session/list",
         Call::Prompt { .. } => "session/prompt",
+        Call::Set(Setting { name: SettingName::Mode, .. }) => "session/set_mode",
+        Call::Set(_) => "session/set_config_option",
         Call::Pass(_) => "the request",
         Call::Withdraw(_) => "$/cancel_request",
         Call::Cancel => "session/cancel",
@@ -328,6 +349,7 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::SessionReset { .. } => "reset, in silence",
         Fact::McpServersLeftOut { .. } => "servers left out",
         Fact::LinesDropped { .. } => "lines dropped",
+        Fact::SettingNotRestored { .. } => "setting not restored",
         Fact::TerminalStarted { .. } => "terminal started",
         Fact::TerminalOutput { .. } => "terminal output",
         Fact::TerminalEnded { .. } => "terminal ended",

@@ -150,6 +150,7 @@ impl Taker<'_> {
             scope,
             mcp_servers: Vec::new(),
             agent_run: None,
+            settings: crate::model::RecordSettings::default(),
             // It is told last, when all that it must not say is known.
             title: None,
             lifecycle: npm.lifecycle,

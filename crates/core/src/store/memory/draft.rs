@@ -61,6 +61,7 @@ impl Draft {
                 self.record.scope = scope;
                 refuse_taken_scope(others, &self.record)?;
             }
+            Change::Settings(settings) => self.record.settings = settings,
             Change::AgentRun(run) => self.record.agent_run = Some(run),
             Change::AgentCommand { program, args, protocol } => {
                 self.record.agent = AgentSpec { program, args, protocol, ..self.record.agent.clone() };

@@ -24,8 +24,6 @@ use crate::store::private_directory::{make_private_directory, sync_entry};
 
 /// How many prepared statements a connection keeps; more than there are.
 const STATEMENTS: usize = 64;
-/// The log is copied into the file at the latest when it has this many pages (16 MiB).
-const LOG_PAGES: i64 = 4096;
 /// A log that once grew beyond this is cut back to it.
 const LOG_BYTES: i64 = 64 * 1024 * 1024;
 
@@ -74,7 +72,6 @@ impl<'a> Opening<'a> {
             schema::migrate(&mut connection, found, self.migrations, self.path)
         })?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
-        connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
         // On macOS a plain fsync does not reach the medium. Elsewhere these change nothing.
         connection.pragma_update(None, "fullfsync", true)?;
@@ -121,6 +118,9 @@ impl<'a> Opening<'a> {
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
         connection.pragma_update(None, "cell_size_check", true)?;
+        // A plan does not depend on what is bound: otherwise a statement that was prepared once is parsed again with
+        // every value that might have chosen another index.
+        connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
         Ok(connection)
     }
 

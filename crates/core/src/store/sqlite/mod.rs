@@ -6,6 +6,7 @@
 mod answers;
 mod body;
 mod cells;
+mod desk;
 mod fault;
 mod file;
 mod filesystem;
@@ -19,7 +20,7 @@ mod threads;
 mod write;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 use std::{fmt, io};
@@ -28,11 +29,12 @@ use rusqlite::Connection;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+use self::desk::{Desk, WriteRequest};
 use self::fault::Fault;
 pub use self::fault::SqliteFailure;
 use self::file::Opening;
 pub use self::ledger::ImportedFile;
-use self::threads::{QUEUE, ReadRequest, WriteRequest, Writer};
+use self::threads::{QUEUE, ReadRequest, Writer};
 use self::write::Write;
 use super::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery, Store, StoreError, StoreFuture};
 use crate::model::{
@@ -92,7 +94,7 @@ pub struct SqliteStore {
     known: i64,
     // Dropped first: the connection that closes last empties the log, and only the writer's can.
     reader: Reader,
-    writer: Option<Worker<WriteRequest>>,
+    writer: Option<(Arc<Desk>, Worker<WriteRequest>)>,
 }
 
 impl fmt::Debug for SqliteStore {
@@ -124,7 +126,8 @@ impl SqliteStore {
             Access::ReadWrite => Some(Writer::open(opening)?),
         };
         let connection = opening.reader()?;
-        let writer = writer.map(start_writer).transpose().map_err(not_opened)?;
+        let idle = opening.options.idle;
+        let writer = writer.map(|writer| start_writer(writer, idle)).transpose().map_err(not_opened)?;
         let reader = match opening.options.reads {
             Reads::OnCallersThread => Reader::Here(Mutex::new(connection)),
             Reads::OnOwnThread => Reader::Thread(start_reader(connection).map_err(not_opened)?),
@@ -153,9 +156,20 @@ impl SqliteStore {
     }
 
     async fn write(&self, write: Write) -> Result<Option<Lease>, StoreError> {
-        let Some(writer) = &self.writer else { return Err(StoreError::ReadOnly { path: self.path.clone() }) };
-        let (reply, answer) = oneshot::channel();
-        writer.send(WriteRequest { write, reply }).await.ok_or_else(|| self.closed())?;
+        let Some((desk, thread)) = &self.writer else {
+            return Err(StoreError::ReadOnly { path: self.path.clone() });
+        };
+        let write = match desk.try_now(write) {
+            Ok((answer, looks)) => {
+                if looks {
+                    thread.send(WriteRequest::LookAtLog).await.ok_or_else(|| self.closed())?;
+                }
+                return answer;
+            }
+            Err(write) => write,
+        };
+        let (request, answer) = desk.request(write);
+        thread.send(request).await.ok_or_else(|| self.closed())?;
         answer.await.unwrap_or_else(|_| Err(self.closed()))
     }
 
@@ -191,9 +205,12 @@ fn start_reader(connection: Connection) -> io::Result<Worker<ReadRequest>> {
     Worker::start("acpx-store-read", move |queue| threads::serve_reads(&connection, queue))
 }
 
-fn start_writer(writer: Writer) -> io::Result<Worker<WriteRequest>> {
+fn start_writer(writer: Writer, idle: Duration) -> io::Result<(Arc<Desk>, Worker<WriteRequest>)> {
     let timer = tokio::runtime::Builder::new_current_thread().enable_time().build()?;
-    Worker::start("acpx-store-write", move |queue| writer.run(queue, &timer))
+    let desk = Arc::new(Desk::new(writer, idle));
+    let served = Arc::clone(&desk);
+    let worker = Worker::start("acpx-store-write", move |queue| served.run(queue, &timer))?;
+    Ok((desk, worker))
 }
 
 impl Store for SqliteStore {

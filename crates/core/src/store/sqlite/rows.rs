@@ -2,9 +2,10 @@
 //! column named; nothing is guessed in its place.
 
 mod record;
+mod settings;
 mod turn;
 
-use rusqlite::{Connection, Row};
+use rusqlite::{Connection, OptionalExtension, Row};
 
 use super::body;
 use super::cells::{Cells, Columns, columns};
@@ -19,6 +20,7 @@ pub(super) use self::record::{
     RECORD, RecordRow, agent_run, directories_text, id, lifecycle_values, list, name_text, place,
     protocol_value, record, run_values, scope_values, servers_text,
 };
+pub(super) use self::settings::settings_text;
 pub(super) use self::turn::{
     DISPATCHED_AT, StateColumns, TURN, number_unless_none, turn, turn_state, wish_values,
 };
@@ -44,6 +46,11 @@ impl RecordKey {
         (next <= LAST_RECORD).then_some(Self(next))
     }
 
+    /// The lowest key one of its events can have.
+    pub(super) fn first_event(self) -> i64 {
+        self.0 << SEQ_BITS
+    }
+
     /// The highest key one of its events can have.
     pub(super) fn last_event(self) -> i64 {
         (self.0 << SEQ_BITS) | LAST_SEQ
@@ -60,7 +67,7 @@ pub(super) fn no_key_left() -> Fault {
     Fault::Sql(rusqlite::Error::SqliteFailure(rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_FULL), None))
 }
 
-/// Where a record stands. These change with every append.
+/// Where a record stood when something else than an event was last added to it.
 pub(super) const STANDING: Columns<7> = columns!["records":
     "key", "updated_at", "last_seq", "last_turn", "answered_turns", "lineage_rows", "open_turns";
     "standing_checksum"];
@@ -75,7 +82,8 @@ pub(super) struct Standing {
     pub(super) open_turns: u64,
 }
 
-/// Where a record stands, its columns beginning with the one at `first`.
+/// Where a record stands by its own row, with columns that begin with the one at `first`. Events may have been added
+/// since: see [`with_events`].
 pub(super) fn standing(row: &Row<'_>, first: usize) -> Result<Standing, Fault> {
     let cells = Cells::read(row, first, &STANDING)?;
     let last_seq = cells.optional_number(2)?.map(Seq);
@@ -86,6 +94,35 @@ pub(super) fn standing(row: &Row<'_>, first: usize) -> Result<Standing, Fault> {
         lineage_rows: cells.number(5)?,
         open_turns: cells.number(6)?,
     })
+}
+
+/// Where a record stands once the events that its row does not tell of are counted.
+pub(super) fn with_events(connection: &Connection, standing: Standing) -> Result<Standing, Fault> {
+    let key = standing.key;
+    let mut select = connection
+        .prepare_cached("SELECT key FROM events WHERE key BETWEEN ?1 AND ?2 ORDER BY key DESC LIMIT 1")?;
+    let last = select.query_row([key.first_event(), key.last_event()], |row| row.get(0)).optional()?;
+    Ok(standing.ending_with(last.map(seq_of)))
+}
+
+impl Standing {
+    /// The same with the last event that there is. One that is missing is noticed by whoever reads it.
+    pub(super) fn ending_with(mut self, last: Option<Seq>) -> Self {
+        self.progress.last_seq = self.progress.last_seq.max(last);
+        self
+    }
+
+    /// The same before another append.
+    pub(super) fn at_rest(mut self) -> Self {
+        self.progress = self.progress.at_rest();
+        self
+    }
+
+    /// Whether the row says less than this but for the events.
+    pub(super) fn is_news_after(&self, row: &Self) -> bool {
+        let more = self.progress.differs_in_more_than_events(row.progress);
+        more || (self.lineage_rows, self.open_turns) != (row.lineage_rows, row.open_turns)
+    }
 }
 
 /// The columns of a lease.

@@ -44,6 +44,10 @@ impl Target<'_> {
                 Change::Lifecycle(lifecycle) => self.write_lifecycle(*lifecycle)?,
                 Change::Scope(scope) => self.write_scope(scope.as_ref())?,
                 Change::AgentRun(run) => self.replace(&rows::run_values(Some(run))?)?,
+                Change::Settings(settings) => {
+                    let settings = rows::settings_text(settings);
+                    self.replace(&[("settings", settings.as_deref().into())])?;
+                }
                 Change::AgentCommand { program, args, protocol } => {
                     let args = rows::list(args);
                     self.replace(&[

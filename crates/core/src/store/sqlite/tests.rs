@@ -44,6 +44,7 @@ pub(super) fn record(name: &str) -> Record {
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(5)),
         agent_run: None,
+        settings: crate::model::RecordSettings::default(),
         created_at: at(5),
         updated_at: at(5),
         last_seq: None,
@@ -90,13 +91,26 @@ pub(super) fn place() -> (TempDir, PathBuf) {
 }
 
 /// Our format, and one that a later program might have.
-const WITH_MOODS: Migrations = Migrations(&[
-    Migrations::OURS.0[0],
-    Migrations::OURS.0[1],
-    Migrations::OURS.0[2],
-    Migrations::OURS.0[3],
+const WITH_MOODS: Migrations = Migrations(&ours_and(
     "ALTER TABLE records ADD COLUMN mood TEXT; CREATE TABLE moods (mood TEXT NOT NULL) STRICT;",
-]);
+));
+
+const FORMATS: usize = Migrations::OURS.0.len();
+
+const fn ours_and(next: &'static str) -> [&'static str; FORMATS + 1] {
+    let mut all = [next; FORMATS + 1];
+    let mut format = 0;
+    while format < FORMATS {
+        all[format] = Migrations::OURS.0[format];
+        format += 1;
+    }
+    all
+}
+
+/// The number of our format, and of the next one.
+fn formats() -> (i64, i64) {
+    (Migrations::OURS.known(), WITH_MOODS.known())
+}
 
 fn open(path: &Path, access: Access, migrations: Migrations) -> Result<SqliteStore, StoreError> {
     let options = SqliteOptions { busy_timeout: Duration::from_millis(50), ..SqliteOptions::new(access) };
@@ -121,14 +135,14 @@ fn format(path: &Path) -> i64 {
 async fn an_older_file_is_brought_up_to_date_by_a_writer_and_keeps_everything() {
     let (_home, path) = place();
     let before = fill(&path, Migrations::OURS).await;
-    assert_eq!(format(&path), 4);
+    assert_eq!(format(&path), formats().0);
     let store = open(&path, Access::ReadWrite, WITH_MOODS).unwrap();
     assert_eq!(store.record(id("r")).await.unwrap(), Some(before));
     let lease = store.lease(id("r"), host()).await.unwrap();
     store.append(lease, vec![event(2, "two")], Durability::Machine).await.unwrap();
     drop(store);
     sql(&path, "INSERT INTO moods VALUES ('good')");
-    assert_eq!(format(&path), 5);
+    assert_eq!(format(&path), formats().1);
     // Once it is up to date it is read as any other, and a new file gets all formats at once.
     assert_eq!(
         open(&path, Access::ReadOnly, WITH_MOODS).unwrap().events(id("r"), Seq(1), 9).await.unwrap().len(),
@@ -136,7 +150,7 @@ async fn an_older_file_is_brought_up_to_date_by_a_writer_and_keeps_everything() 
     );
     let (_home, new) = place();
     fill(&new, WITH_MOODS).await;
-    assert_eq!(format(&new), 5);
+    assert_eq!(format(&new), formats().1);
 }
 
 #[tokio::test]
@@ -145,8 +159,11 @@ async fn an_older_file_is_not_read_and_the_reader_is_told_to_have_it_written() {
     fill(&path, Migrations::OURS).await;
     let before = fs::read(&path).unwrap();
     let refused = open(&path, Access::ReadOnly, WITH_MOODS).unwrap_err();
-    let said =
-        format!("the store {} was written by an older acpx (format 4, this one reads 5)", path.display());
+    let (ours, next) = formats();
+    let said = format!(
+        "the store {} was written by an older acpx (format {ours}, this one reads {next})",
+        path.display()
+    );
     assert_eq!(refused.to_string(), said);
     assert_eq!(refused.hint(), Some("open it once for writing, which brings it up to date"));
     assert!(fs::read(&path).unwrap() == before, "the file has changed");
@@ -154,17 +171,12 @@ async fn an_older_file_is_not_read_and_the_reader_is_told_to_have_it_written() {
 
 #[tokio::test]
 async fn a_migration_that_fails_leaves_the_file_as_it_was() {
-    const HALF: Migrations = Migrations(&[
-        Migrations::OURS.0[0],
-        Migrations::OURS.0[1],
-        Migrations::OURS.0[2],
-        Migrations::OURS.0[3],
-        "CREATE TABLE moods (mood TEXT) STRICT; DELETE FROM nowhere;",
-    ]);
+    const HALF: Migrations =
+        Migrations(&ours_and("CREATE TABLE moods (mood TEXT) STRICT; DELETE FROM nowhere;"));
     let (_home, path) = place();
     let before = fill(&path, Migrations::OURS).await;
     open(&path, Access::ReadWrite, HALF).unwrap_err();
-    assert_eq!(format(&path), 4);
+    assert_eq!(format(&path), formats().0);
     let store = open(&path, Access::ReadWrite, Migrations::OURS).unwrap();
     assert_eq!(store.record(id("r")).await.unwrap(), Some(before));
     drop(store);
@@ -196,12 +208,13 @@ async fn what_a_newer_program_wrote_and_we_do_not_know_is_newer_and_not_damage()
         "DROP TABLE turns",
         "UPDATE events SET body = NULL, blob = x'00'",
     ];
+    let (ours, next) = formats();
     for change in changes {
         let (_home, path) = place();
         fill(&path, Migrations::OURS).await;
         // It may come before the file is opened, or later.
         let early = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
-        sql(&path, &format!("BEGIN; {change}; PRAGMA user_version = 5; COMMIT"));
+        sql(&path, &format!("BEGIN; {change}; PRAGMA user_version = {next}; COMMIT"));
         let late = open(&path, Access::ReadOnly, Migrations::OURS).unwrap();
         for store in [early, late] {
             let read = async {
@@ -211,7 +224,7 @@ async fn what_a_newer_program_wrote_and_we_do_not_know_is_newer_and_not_damage()
             };
             let refused = read.await.unwrap_err();
             let said = format!(
-                "the store {} was written by a newer acpx (format 5, this one writes 4)",
+                "the store {} was written by a newer acpx (format {next}, this one writes {ours})",
                 path.display()
             );
             assert_eq!(refused.to_string(), said, "{change}");
@@ -230,8 +243,11 @@ async fn an_old_writer_stops_when_a_newer_program_has_migrated_the_file() {
         old.lease(id("r"), host()).await.unwrap_err(),
         old.create(record("s"), Vec::new(), host()).await.unwrap_err(),
     ];
-    let said =
-        format!("the store {} was written by a newer acpx (format 5, this one writes 4)", path.display());
+    let (ours, next) = formats();
+    let said = format!(
+        "the store {} was written by a newer acpx (format {next}, this one writes {ours})",
+        path.display()
+    );
     assert_eq!(refused.map(|error| error.to_string()), [&*said; 3]);
     // It still reads, and the newer one writes.
     assert_eq!(old.events(id("r"), Seq(1), 10).await.unwrap().len(), 1);
@@ -327,7 +343,7 @@ async fn what_no_version_writes_is_damage_even_if_its_checksum_agrees() {
         ("UPDATE events SET blob = zeroblob(32)", "a body is neither in its row nor in a blob"),
         ("UPDATE events SET blob = zeroblob(32), body = NULL", "a blob is missing"),
         ("DELETE FROM events", "event 1 is missing"),
-        ("UPDATE events SET key = key + 1", "event 2 comes after the last one"),
+        ("UPDATE events SET key = key + 1", "event 1 is missing"),
         ("UPDATE records SET last_seq = 2", "event 2 is missing"),
         ("DELETE FROM lineage", "rows of a lineage are missing"),
         ("UPDATE records SET lineage_rows = 2", "rows of a lineage are missing"),

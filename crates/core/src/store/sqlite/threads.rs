@@ -1,4 +1,4 @@
-//! The two threads of a store. SQLite blocks, so it is kept off the runtime's threads.
+//! What the two threads of a store do. SQLite blocks, so it is kept off the runtime's threads.
 //!
 //! The writer takes every request that waits and commits them together; none is answered before the commit,
 //! and one that is refused, or does not fit, takes nothing back but itself. The reader answers each request in a short
@@ -7,33 +7,30 @@
 use std::path::{Path, PathBuf};
 use std::slice;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use rusqlite::Connection;
 use rusqlite::ffi::SQLITE_IOERR_FSYNC;
-use tokio::runtime::Runtime;
-use tokio::sync::{mpsc, oneshot};
+use rusqlite::hooks::Wal;
+use rusqlite::{Connection, ErrorCode};
+use tokio::sync::mpsc;
 
 use super::fault::{Fault, sql_error};
 use super::file::Opening;
 use super::schema;
-use super::write::Write;
+use super::write::{Heads, Write};
 use crate::store::{Durability, Lease, StoreError};
 
 /// How many requests may wait for each thread. Whoever comes next waits until there is room.
 pub(super) const QUEUE: usize = 256;
-
-/// A request to write, and where its answer goes.
-pub(super) struct WriteRequest {
-    pub(super) write: Write,
-    pub(super) reply: oneshot::Sender<Answer>,
-}
+/// The log is copied into the file at the latest when it has this many pages (16 MiB).
+const LOG_PAGES: u32 = 4096;
 
 /// A request to read: it answers by itself.
 pub(super) type ReadRequest = Box<dyn FnOnce(&Connection) + Send>;
 
 /// The answer to a request to write: the lease in force, if it was for a record.
-type Answer = Result<Option<Lease>, StoreError>;
+pub(super) type Answer = Result<Option<Lease>, StoreError>;
 
 /// The connection that writes.
 pub(super) struct Writer {
@@ -41,57 +38,69 @@ pub(super) struct Writer {
     path: PathBuf,
     /// The format we write.
     known: i64,
-    /// After this long without a request the log is copied into the file.
-    idle: Duration,
+    /// How long to wait for another process.
+    busy_timeout: Duration,
     /// What the connection's commits survive as it is set now; `None` when that is not known.
     durability: Option<Durability>,
+    /// How many pages the log has.
+    log: Arc<AtomicU32>,
+    /// What this connection has left in the file, and the state of the file that this holds for.
+    heads: Heads,
+    state: Option<i64>,
 }
 
 impl Writer {
     /// Opens the file to write to it.
     pub(super) fn open(opening: &Opening<'_>) -> Result<Self, StoreError> {
+        let mut connection = opening.writer()?;
+        let log = Arc::new(AtomicU32::new(0));
+        let noted = Arc::clone(&log);
+        let note = move |_: &mut Wal, pages| {
+            noted.store(u32::try_from(pages).unwrap_or(0), Ordering::Relaxed);
+            Ok(())
+        };
+        connection.wal_hook(Some(note)).map_err(|error| sql_error(&Arc::new(error), "open", opening.path))?;
         Ok(Self {
-            connection: opening.writer()?,
+            connection,
             path: opening.path.to_owned(),
             known: opening.migrations.known(),
-            idle: opening.options.idle,
+            busy_timeout: opening.options.busy_timeout,
             durability: None,
+            log,
+            heads: Heads::default(),
+            state: None,
         })
     }
 
-    /// Serves requests until nobody is left to make one.
-    pub(super) fn run(mut self, mut queue: mpsc::Receiver<WriteRequest>, timer: &Runtime) {
-        while let Some(first) = self.next(&mut queue, timer) {
-            let (mut writes, mut replies) = (vec![first.write], vec![first.reply]);
-            while writes.len() < QUEUE
-                && let Ok(WriteRequest { write, reply }) = queue.try_recv()
-            {
-                writes.push(write);
-                replies.push(reply);
-            }
-            for (reply, answer) in replies.into_iter().zip(self.commit(&writes)) {
-                // A requester that has gone needs no answer.
-                drop(reply.send(answer));
-            }
-        }
+    pub(super) fn has_long_log(&self) -> bool {
+        self.log.load(Ordering::Relaxed) >= LOG_PAGES
     }
 
-    /// The next request. While there is none, the time is used to empty the log.
-    fn next(&self, queue: &mut mpsc::Receiver<WriteRequest>, timer: &Runtime) -> Option<WriteRequest> {
-        if let Ok(request) = queue.try_recv() {
-            return Some(request);
+    /// Copies the log into the file. If this fails the log still has everything, and the next commit says what is
+    /// wrong.
+    pub(super) fn empty_log(&self) {
+        drop(self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
+        self.log.store(0, Ordering::Relaxed);
+    }
+
+    /// Writes alone and without waiting for anybody; `None` if that cannot be, and then nothing is written.
+    pub(super) fn commit_now(&mut self, write: &Write) -> Option<Answer> {
+        if self.has_long_log() || self.connection.busy_timeout(Duration::ZERO).is_err() {
+            return None;
         }
-        let soon = timer.block_on(async { tokio::time::timeout(self.idle, queue.recv()).await });
-        soon.unwrap_or_else(|_| {
-            // If this fails the log still has everything, and the next commit says what is wrong.
-            drop(self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
-            queue.blocking_recv()
-        })
+        let outcome = self.try_commit(slice::from_ref(write));
+        // Where even this fails the next one that would have waited is told that the store is locked.
+        drop(self.connection.busy_timeout(self.busy_timeout));
+        match outcome {
+            Ok(mut answers) => answers.pop(),
+            Err(failure) if failure.is_busy() => None,
+            Err(failure) => Some(Err(failure.to_error(self))),
+        }
     }
 
     /// Writes a group in one transaction; an answer for each. If one of them may have spoilt it for the others,
     /// each gets a transaction of its own.
-    fn commit(&mut self, group: &[Write]) -> Vec<Answer> {
+    pub(super) fn commit(&mut self, group: &[Write]) -> Vec<Answer> {
         match self.try_commit(group) {
             Ok(answers) => answers,
             Err(Failure::Someones(_)) if group.len() > 1 => self.commit_one_by_one(group),
@@ -117,29 +126,65 @@ impl Writer {
     }
 
     fn try_commit(&mut self, group: &[Write]) -> Result<Vec<Answer>, Failure> {
-        let outcome = self.begin(group).and_then(|()| self.perform_all(group));
-        if outcome.is_err() && !self.connection.is_autocommit() {
-            // Where even this fails the next BEGIN will, and say so.
-            drop(self.connection.execute_batch("ROLLBACK"));
+        let outcome = self.begin(group).and_then(|()| match group {
+            [write] => self.perform_alone(write),
+            group => self.perform_all(group),
+        });
+        if outcome.is_err() {
+            self.forget();
+            if !self.connection.is_autocommit() {
+                // Where even this fails the next BEGIN will, and say so.
+                drop(self.connection.execute_batch("ROLLBACK"));
+            }
         }
         outcome
+    }
+
+    fn forget(&mut self) {
+        self.heads = Heads::default();
+        self.state = None;
     }
 
     fn begin(&mut self, group: &[Write]) -> Result<(), Failure> {
         let durability = group.iter().map(Write::durability).max().unwrap_or(Durability::Process);
         let begun = self.make_commits_survive(durability).and_then(|()| {
             self.execute("BEGIN IMMEDIATE")?;
-            schema::format(&self.connection)
+            // It changes with every commit of another connection.
+            self.connection.prepare_cached("PRAGMA data_version")?.query_row([], |row| row.get(0))
         });
-        match begun.map_err(Failure::everyones)? {
-            format if format == self.known => Ok(()),
+        let state = begun.map_err(Failure::everyones)?;
+        if self.state == Some(state) {
+            return Ok(());
+        }
+        self.forget();
+        match schema::format(&self.connection).map_err(Failure::everyones)? {
+            format if format == self.known => {
+                self.state = Some(state);
+                Ok(())
+            }
             format => Err(Failure::Format(format)),
         }
     }
 
-    fn perform_all(&self, group: &[Write]) -> Result<Vec<Answer>, Failure> {
+    /// Does the one request of a group. What it has done is taken back with the transaction.
+    fn perform_alone(&mut self, write: &Write) -> Result<Vec<Answer>, Failure> {
+        match write.perform(&self.connection, &mut self.heads) {
+            Ok(lease) => self.end_with(vec![Ok(lease)]),
+            Err(Fault::Sql(error)) if self.connection.is_autocommit() => Err(Failure::someones(error)),
+            Err(fault) => {
+                self.forget();
+                self.execute("ROLLBACK").map_err(Failure::everyones)?;
+                Ok(vec![Err(fault.into_error("write", &self.path))])
+            }
+        }
+    }
+
+    fn perform_all(&mut self, group: &[Write]) -> Result<Vec<Answer>, Failure> {
         let answers = group.iter().map(|write| self.perform(write)).collect::<Result<_, _>>();
-        let answers = answers.map_err(Failure::someones)?;
+        self.end_with(answers.map_err(Failure::someones)?)
+    }
+
+    fn end_with(&self, answers: Vec<Answer>) -> Result<Vec<Answer>, Failure> {
         match self.execute("COMMIT") {
             Ok(()) => Ok(answers),
             // When a sync has failed, the system may say of the next one that all is well although it is not.
@@ -164,13 +209,14 @@ impl Writer {
     }
 
     /// Does one request of a group. The outer error is the whole group's.
-    fn perform(&self, write: &Write) -> Result<Answer, rusqlite::Error> {
+    fn perform(&mut self, write: &Write) -> Result<Answer, rusqlite::Error> {
         self.execute("SAVEPOINT request")?;
-        let answer = match write.perform(&self.connection) {
+        let answer = match write.perform(&self.connection, &mut self.heads) {
             Ok(lease) => Ok(lease),
             // SQLite has given up the transaction, and the group's other requests with it.
             Err(Fault::Sql(error)) if self.connection.is_autocommit() => return Err(error),
             Err(fault) => {
+                self.forget();
                 self.execute("ROLLBACK TO request")?;
                 Err(fault.into_error("write", &self.path))
             }
@@ -201,6 +247,11 @@ impl Failure {
 
     fn someones(error: rusqlite::Error) -> Self {
         Self::Someones(Arc::new(error))
+    }
+
+    fn is_busy(&self) -> bool {
+        let (Self::Everyones(error) | Self::Someones(error)) = self else { return false };
+        error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy)
     }
 
     fn to_error(&self, writer: &Writer) -> StoreError {

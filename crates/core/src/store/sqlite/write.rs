@@ -1,22 +1,27 @@
 //! What each request writes, inside a transaction that someone else begins and ends. The lease and the
-//! numbering are read from the file every time: another process may have written since.
+//! numbering are read from the file unless it is known that nobody else has written to it since.
 
+use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::LazyLock;
 
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
-use super::cells;
+use super::cells::{self, Cells};
 use super::fault::Fault;
 use super::ledger::ImportedFile;
 use super::read;
-use super::rows::{self, LEASE, RECORD, RecordKey, STANDING, Standing};
+use super::rows::{self, EVENT, LEASE, RECORD, RecordKey, STANDING, Standing};
 use super::target::{Target, write_lineage};
 use super::{answers, ledger, scope};
-use crate::model::{AgentBuild, HostId, Lifecycle, Record, RecordId};
+use crate::model::{AgentBuild, HostId, Lifecycle, Record, RecordId, Seq};
 use crate::store::progress::Progress;
 use crate::store::{Append, Change, Durability, Lease, StoreError};
+
+/// How many events, and how many bytes of them, are still written in no time.
+const QUICK_CHANGES: usize = 8;
+const QUICK_BYTES: usize = 16 * 1024;
 
 /// A request to write. What is written to one record ends with its lease in force.
 #[derive(Debug)]
@@ -42,15 +47,29 @@ impl Write {
         }
     }
 
+    /// Whether it is done in less time than a thread takes to wake: a few events that need not reach the disk.
+    pub(super) fn is_quick(&self) -> bool {
+        let Self::Append { changes, durability: Durability::Process, .. } = self else { return false };
+        let bytes = |change: &Change| match change {
+            Change::Event(event) => Some(event.body.len()),
+            _ => None,
+        };
+        let total = changes.iter().map(bytes).try_fold(0, |total, bytes| Some(total + bytes?));
+        changes.len() <= QUICK_CHANGES && total.is_some_and(|total| total <= QUICK_BYTES)
+    }
+
     /// Does what is asked, or fails; the caller takes back what a failed one has done.
-    pub(super) fn perform(&self, connection: &Connection) -> Result<Option<Lease>, Fault> {
+    pub(super) fn perform(&self, connection: &Connection, heads: &mut Heads) -> Result<Option<Lease>, Fault> {
         match self {
             Self::Create { record, changes, host } => create(connection, record, changes, host).map(Some),
-            Self::Lease { record, host } => take_lease(connection, record, host).map(Some),
-            Self::Append { lease, changes, .. } => append(connection, lease, changes).map(Some),
+            Self::Lease { record, host } => {
+                heads.0.remove(record);
+                take_lease(connection, record, host).map(Some)
+            }
+            Self::Append { lease, changes, .. } => append(connection, heads, lease, changes).map(Some),
             Self::AppendBoth { appends, .. } => {
                 for Append { lease, changes } in appends.iter() {
-                    append(connection, lease, changes)?;
+                    append(connection, heads, lease, changes)?;
                 }
                 Ok(None)
             }
@@ -103,6 +122,7 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
     let [scope_agent, scope_name] = rows::scope_values(record.scope.as_ref()).map(|(_, value)| value);
     let [pid, started, boot, since, ended_at, ended_how] =
         rows::run_values(record.agent_run.as_ref())?.map(|(_, value)| value);
+    let settings = rows::settings_text(&record.settings);
     let values = [
         ValueRef::Integer(key.0),
         record.id.as_str().into(),
@@ -126,15 +146,16 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
         ended_how,
         deleted_at,
         rows::protocol_value(agent.protocol),
+        settings.as_deref().into(),
         directories.as_deref().into(),
     ];
     let mut insert = connection.prepare_cached(
         "INSERT INTO records (key, id, agent_name, program, args, start_timeout_ms, cwd, real_cwd, \
          mcp_servers, title, closed_at, created_at, scope_agent, scope_name, run_pid, run_started, run_boot, \
-         run_since, run_ended_at, run_ended_how, deleted_at, protocol, additional_directories, checksum, \
+         run_since, run_ended_at, run_ended_how, deleted_at, protocol, settings, additional_directories, checksum, \
          updated_at, answered_turns, lineage_rows, open_turns, standing_checksum) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-         ?21, ?22, ?23, ?24, 0, 0, 0, 0, 0)",
+         ?21, ?22, ?23, ?24, ?25, 0, 0, 0, 0, 0)",
     )?;
     Ok(cells::write(&mut insert, &RECORD, values)?)
 }
@@ -158,8 +179,16 @@ fn take_lease(connection: &Connection, record: &RecordId, host: &HostId) -> Resu
     Ok(Lease { record: record.clone(), generation })
 }
 
-fn append(connection: &Connection, lease: &Lease, changes: &[Change]) -> Result<Lease, Fault> {
-    let Some(head) = Head::read(connection, &lease.record)? else {
+fn append(
+    connection: &Connection,
+    heads: &mut Heads,
+    lease: &Lease,
+    changes: &[Change],
+) -> Result<Lease, Fault> {
+    // What fails leaves nothing known behind.
+    let known = heads.0.remove(&lease.record);
+    let Some(head) = known.map_or_else(|| Head::read(connection, &lease.record), |head| Ok(Some(head)))?
+    else {
         return Err(StoreError::NoRecord(lease.record.clone()).into());
     };
     if head.generation != lease.generation {
@@ -168,9 +197,10 @@ fn append(connection: &Connection, lease: &Lease, changes: &[Change]) -> Result<
     }
     let mut target = Target { connection, id: &lease.record, standing: head.standing };
     target.write_all(changes)?;
-    if target.standing != head.standing {
+    if target.standing.is_news_after(&head.standing) {
         target.write_standing()?;
     }
+    heads.know(&lease.record, Head { standing: target.standing.at_rest(), ..head });
     Ok(lease.clone())
 }
 
@@ -180,7 +210,37 @@ static SELECT_HEAD: LazyLock<String> = LazyLock::new(|| {
     format!("SELECT {standing}, {lease} FROM records LEFT JOIN leases ON record = key WHERE id = ?1")
 });
 
+static SELECT_LAST_EVENT: LazyLock<String> = LazyLock::new(|| {
+    format!("SELECT {} FROM events WHERE key BETWEEN ?1 AND ?2 ORDER BY key DESC LIMIT 1", EVENT.list)
+});
+
+/// The last event that there is, looked over: the next one is built upon it.
+fn last_event(connection: &Connection, key: RecordKey) -> Result<Option<Seq>, Fault> {
+    let mut statement = connection.prepare_cached(&SELECT_LAST_EVENT)?;
+    let mut found = statement.query([key.first_event(), key.last_event()])?;
+    let Some(row) = found.next()? else { return Ok(None) };
+    Ok(Some(rows::seq_of(Cells::read(row, 0, &EVENT)?.integer(0)?)))
+}
+
+/// Who may write to which record and where it stands, as this connection has left them. It holds as long as no other
+/// connection has written to the file and nothing was taken back.
+#[derive(Debug, Default)]
+pub(super) struct Heads(HashMap<RecordId, Head>);
+
+/// How many records are known; more than talk at once, as a rule.
+const KNOWN_HEADS: usize = 64;
+
+impl Heads {
+    fn know(&mut self, record: &RecordId, head: Head) {
+        if self.0.len() >= KNOWN_HEADS {
+            self.0.clear();
+        }
+        self.0.insert(record.clone(), head);
+    }
+}
+
 /// Who may write to a record, and where it stands.
+#[derive(Debug, Clone, Copy)]
 struct Head {
     standing: Standing,
     generation: u64,
@@ -192,6 +252,14 @@ impl Head {
         let mut found = statement.query([id.as_str()])?;
         let Some(row) = found.next()? else { return Ok(None) };
         let standing = rows::standing(row, 0)?;
-        Ok(Some(Self { standing, generation: rows::generation(row, STANDING.names.len() + 1)? }))
+        let generation = rows::generation(row, STANDING.names.len() + 1)?;
+        let last = last_event(connection, standing.key)?;
+        Ok(Some(Self { standing: standing.ending_with(last), generation }))
     }
+}
+
+/// The statements that find where a record stands.
+#[cfg(test)]
+pub(super) fn hot_statements() -> [&'static str; 2] {
+    [SELECT_HEAD.as_str(), SELECT_LAST_EVENT.as_str()]
 }

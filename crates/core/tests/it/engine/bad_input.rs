@@ -267,3 +267,26 @@ async fn lines_of_the_agent_that_are_too_long_are_counted_in_the_end_of_their_tu
     let story = bench.story(session.record_id()).await;
     assert_eq!(story.iter().filter(|line| *line == "# lines_dropped").count(), 1, "{story:?}");
 }
+
+#[tokio::test]
+async fn a_prompt_that_is_cancelled_while_it_waits_takes_no_count_of_lines_from_the_turn_that_runs() {
+    let wire = acpx_core::wire::Limits { line_bytes: 10_000, ..acpx_core::wire::Limits::default() };
+    let bench = Bench::with(Settings { wire, ..quick() });
+    let go = bench.home.join("go");
+    let long = "x".repeat(20_000);
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.say(&long).say("short").await_file(&go).end("end_turn"));
+    let (session, _) = bench.open(&script).await;
+    let mut events = session.follow(Seq::FIRST);
+    let running = session.prompt(Prompt::text("go").unwrap()).await.unwrap();
+    while !events.next().await.unwrap().unwrap().body.contains("short") {}
+    let waiting = session.prompt(Prompt::text("wait").unwrap()).await.unwrap();
+    session.cancel(Some(waiting.turn)).await.unwrap();
+    assert_eq!(waiting.end().await.unwrap().dropped_lines, 0);
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(running.end().await.unwrap().dropped_lines, 1);
+    let story = bench.story(session.record_id()).await;
+    assert_eq!(story.iter().filter(|line| *line == "# lines_dropped").count(), 1, "{story:?}");
+}

@@ -23,6 +23,7 @@ mod ladder;
 mod passing;
 mod questions;
 mod runs;
+mod settings;
 mod setup;
 mod store_faults;
 mod tools;

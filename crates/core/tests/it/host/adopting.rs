@@ -217,13 +217,40 @@ async fn the_agents_list_is_asked_of_a_process_that_runs_and_not_offered_where_t
     editor.open(&bench).await;
     let starts = || methods(&argv).iter().filter(|method| *method == "initialize").count();
     let before = starts();
+    // The session whose process it is has nothing to do with it, and is as it was.
+    let row = editor.call("session/list", json!({})).await.unwrap()["sessions"][0].clone();
+    let kept = bench.record(row["sessionId"].as_str().unwrap()).await;
     let page = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
     assert_eq!((ids(&page), starts()), (vec!["theirs", "elsewhere"], before));
+    assert_eq!(bench.record(kept.id.as_str()).await, kept);
 
     let without = Script::new().initialize(json!({})).serve([("session/new", Script::new())]);
     let mut editor = bench.editor(&bench.agent(&without)).await;
     let page = editor.call("session/list", json!({ "cwd": bench.home.path() })).await.unwrap();
     assert_eq!(page.get("nextCursor"), None, "{page}");
+}
+
+#[tokio::test]
+async fn an_agent_that_does_one_thing_after_the_other_is_asked_in_another_process_while_it_is_at_work() {
+    let bench = Bench::new();
+    let (began, go) = (bench.home.join("began"), bench.home.join("go"));
+    let capabilities = json!({ "sessionCapabilities": { "list": {}, "delete": {} } });
+    let row = json!({ "sessionId": "theirs", "cwd": bench.home.path() });
+    let script = Script::new().initialize(capabilities).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().touch(&began).await_file(&go).end("end_turn")),
+        ("session/list", Script::new().reply(json!({ "sessions": [row] }))),
+        ("session/delete", Script::new().reply(json!({}))),
+    ]);
+    let mut editor = bench.editor(&bench.agent(&script)).await;
+    let session = editor.open(&bench).await;
+    let turn = editor.ask("session/prompt", prompt_params(&session, "work", json!({}))).await;
+    super::eventually("the turn runs", || began.exists()).await;
+    let page = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
+    assert_eq!(ids(&page), ["theirs"]);
+    assert_eq!(editor.call("session/delete", json!({ "sessionId": "theirs" })).await, Ok(json!({})));
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(editor.answer(turn).await.0.unwrap()["stopReason"], "end_turn");
 }
 
 #[tokio::test]

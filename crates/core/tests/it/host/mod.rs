@@ -37,6 +37,7 @@ mod replay;
 mod safety;
 mod sdk;
 mod servers;
+mod settings;
 mod shell;
 mod streams;
 mod tools;

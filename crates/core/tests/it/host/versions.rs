@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use acpx_core::host::meta::{PROTOCOL, ProtocolRange};
-use acpx_core::host::{HostError, HostInfo, HostLock, running};
+use acpx_core::host::meta::{ElsewhereMeta, PROTOCOL, ProtocolRange};
+use acpx_core::host::{Bridge, HostError, HostInfo, HostLock, running};
 use acpx_core::model::ProcessIdentity;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -165,4 +165,32 @@ async fn what_a_killed_host_left_in_its_lock_leads_nobody_astray() {
     drop(HostLock::try_take(&bench.place).unwrap().expect("nobody has it"));
     assert_eq!(std::fs::read_to_string(bench.place.home().join("host.lock")).unwrap(), "");
     bench.client().await;
+}
+
+#[tokio::test]
+async fn a_client_from_elsewhere_is_brought_to_no_host_that_cannot_know_that_it_is() {
+    let unknowing = ProtocolRange { oldest: 1, newest: 1 };
+    for (live, expected) in [(1, Some("HOST_OLDER")), (0, None)] {
+        let bench = Bench::new();
+        let _other = OtherHost::start(&bench, unknowing, live, true);
+        let client = ElsewhereMeta { who: "somebody".to_owned(), ..ElsewhereMeta::default() };
+        let bridge = Bridge::from_elsewhere(bench.launcher.clone(), bench.place.clone(), &client);
+        let (near, mut far) = tokio::io::duplex(64 * 1024);
+        let (source, target) = tokio::io::split(near);
+        let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}"#;
+        let speaking = async {
+            far.write_all(format!("{initialize}\n").as_bytes()).await.unwrap();
+            let mut answer = String::new();
+            BufReader::new(&mut far).read_line(&mut answer).await.unwrap();
+            serde_json::from_str::<Value>(&answer).unwrap()
+        };
+        tokio::select! {
+            ended = bridge.run(source, target, std::future::pending()) => {
+                assert_eq!(ended.as_ref().err().map(HostError::code), expected);
+            }
+            answer = speaking => {
+                assert_eq!((&answer["result"]["agentInfo"]["version"], expected), (&json!("example"), None));
+            }
+        }
+    }
 }

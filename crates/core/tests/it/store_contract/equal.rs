@@ -4,14 +4,17 @@ mod calls;
 
 use acpx_core::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentRun, AgentSessionId, Direction, Event, EventKind, Lineage,
-    LineageIndex, LineageReason, PermissionCount, ProcessIdentity, Record, Seq, Turn, TurnId, TurnState,
+    LineageIndex, LineageReason, PermissionCount, ProcessIdentity, Record, RecordSettings, Seq, Turn, TurnId,
+    TurnState,
 };
 use acpx_core::store::{Access, Change, Lease, MemoryStore, RecordFilter, SqliteStore, Store, StoreError};
 use proptest::collection::vec;
 use proptest::prelude::{ProptestConfig, proptest};
 
 use self::calls::{Call, NAMES, REQUESTS, Step, call, path};
-use super::samples::{at, event, failed, host, id, record, request, server, session, stopped, turn};
+use super::samples::{
+    at, event, failed, host, id, record, request, server, session, settings_of, stopped, turn,
+};
 
 /// A store, and what a caller of it would remember.
 struct Side {
@@ -115,6 +118,9 @@ impl Side {
             Step::McpServers(names) => {
                 let source = |kept: bool| kept.then_some("/etc/servers.json");
                 Change::McpServers(names.iter().map(|(name, kept)| server(name, source(*kept))).collect())
+            }
+            Step::Settings(value) => {
+                Change::Settings(value.map_or_else(RecordSettings::default, |value| settings_of(&value)))
             }
             Step::AdditionalDirectories(names) => Change::AdditionalDirectories(
                 names.iter().map(|name| AbsolutePath::new(format!("/{name}")).unwrap()).collect(),

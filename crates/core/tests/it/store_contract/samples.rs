@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Direction, Event, EventKind, HostId, KeptServer,
-    Lifecycle, Lineage, LineageIndex, PermissionCount, PermissionPolicy, Record, RecordId, RequestId, Seq,
-    StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, WakeOptions,
+    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Choices, Direction, Event, EventKind, HostId,
+    KeptServer, Lifecycle, Lineage, LineageIndex, OfferedSetting, OfferedSettings, PermissionCount,
+    PermissionPolicy, Record, RecordId, RecordSettings, RequestId, Seq, Setting, SettingName, SettingValue,
+    StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, UnmetWish, WakeOptions,
 };
 use acpx_core::store::{Change, Store, StoreError};
 
@@ -49,6 +50,7 @@ pub(crate) fn record(name: &str, millis: i64) -> Record {
         lifecycle: Lifecycle::Open,
         lineage: Lineage::begin(session("s1"), AgentSessionId::from_agent("inner"), at(millis)),
         agent_run: None,
+        settings: RecordSettings::default(),
         created_at: at(millis),
         updated_at: at(millis),
         last_seq: None,
@@ -57,7 +59,7 @@ pub(crate) fn record(name: &str, millis: i64) -> Record {
     }
 }
 
-/// Event number `seq`, kept `seq` milliseconds after the moment 1000.
+/// Event number `seq`, kept `seq` milliseconds after the moment 1000, of a kind that always moves the record's time.
 pub(crate) fn event(seq: u64, body: impl Into<Arc<str>>) -> Event {
     Event {
         seq: Seq(seq),
@@ -66,7 +68,7 @@ pub(crate) fn event(seq: u64, body: impl Into<Arc<str>>) -> Event {
         lineage: LineageIndex::FIRST,
         protocol: 1,
         direction: Direction::FromAgent,
-        kind: EventKind::Update,
+        kind: EventKind::Notification,
         body: body.into(),
     }
 }
@@ -118,5 +120,29 @@ pub(crate) async fn all_events(
             return Ok(all);
         }
         all.extend(page);
+    }
+}
+
+/// Settings of every kind, of which the mode is this.
+pub(super) fn settings_of(mode: &str) -> RecordSettings {
+    let value = SettingValue::Id(mode.into());
+    let web = SettingName::Option("web".into());
+    let shown = |name: &SettingName, choices| OfferedSetting {
+        name: name.clone(),
+        category: Some("model".into()),
+        value: Some(value.clone()),
+        choices,
+    };
+    RecordSettings {
+        wished: vec![
+            Setting { name: SettingName::Mode, value: value.clone() },
+            Setting { name: web.clone(), value: SettingValue::Flag(true) },
+        ],
+        shown: OfferedSettings(vec![
+            shown(&SettingName::Mode, Choices::Unknown),
+            shown(&web, Choices::Of(vec![mode.into()])),
+            shown(&web, Choices::Flag),
+        ]),
+        unmet: vec![UnmetWish { name: web, reason: mode.into() }],
     }
 }

@@ -296,3 +296,21 @@ fn unknown_content_is_named_in_a_text() {
     block["_meta"] = json!({"acpx": {"content": {"type": "_x"}}});
     assert_eq!(told, [json!({"sessionUpdate": "agent_message_chunk", "messageId": "m", "content": block})]);
 }
+
+#[test]
+fn what_is_owed_of_a_tool_call_is_told_before_the_call_is_forgotten_for_another() {
+    let call = |id: usize| json!({"sessionUpdate": "tool_call_update", "toolCallId": format!("t{id}"), "title": "T"});
+    let piece = |id: usize, shown: &str| json!({"sessionUpdate": "tool_call_content_chunk", "toolCallId": format!("t{id}"), "content": item(shown)});
+    // As many as are remembered, of which something is owed of the first.
+    let mut said: Vec<Value> = (0..128).map(call).collect();
+    said.push(piece(0, "owed"));
+    let owed = json!({"sessionUpdate": "tool_call_update", "toolCallId": "t0", "content": [item("owed")]});
+    for last in [call(128), piece(128, "first")] {
+        let told = to_v1(&[&said[..], &[last]].concat());
+        assert_eq!((told.len(), &told[128]), (130, &owed));
+        assert_eq!(
+            (&told[129]["sessionUpdate"], &told[129]["toolCallId"]),
+            (&json!("tool_call"), &json!("t128"))
+        );
+    }
+}

@@ -236,6 +236,28 @@ fn a_load_whose_replay_had_begun_goes_on_after_what_was_told_of_it() {
 }
 
 #[test]
+fn a_load_that_fails_leaves_its_client_where_it_was() {
+    let params = r#"{"sessionId":"s","cwd":"/w","mcpServers":[]}"#;
+    for replayed in [None, Some(3), Some(60)] {
+        let mut memory = Memory::with_session();
+        memory.hears_update(50);
+        memory.asks(2, "session/load", params);
+        if let Some(seq) = replayed {
+            memory.hears_update(seq);
+        }
+        let refusal = error_response(&id(2), &RpcError::internal("withdrawn"));
+        assert_eq!(memory.host_says(&message(&refusal)), to_client(refusal));
+        assert_eq!(memory.resumes(), [resume(1, &from_seq(replayed.unwrap_or(0).max(50) + 1))]);
+    }
+    // Whoever never had the session is at no place of it.
+    let mut stranger = memory();
+    stranger.asks(0, "session/load", params);
+    stranger.hears_update(3);
+    stranger.refuse(&id(0), &RpcError::internal("no"));
+    assert_eq!(stranger.told.len(), 0);
+}
+
+#[test]
 fn a_question_of_a_host_that_is_gone_is_withdrawn_and_its_late_answer_reaches_nobody() {
     let mut memory = memory();
     let question = request(&id(0), "session/request_permission", "{}");

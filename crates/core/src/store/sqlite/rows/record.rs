@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 
 use super::super::cells::{self, Cells, Columns, columns};
 use super::super::fault::Fault;
-use super::{lineage, standing};
+use super::{lineage, standing, with_events};
 use crate::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, KeptServer, Lifecycle, ProcessIdentity,
-    ProtocolVersion, Record, RecordId, Scope, SessionName,
+    ProtocolVersion, Record, RecordId, RecordSettings, Scope, SessionName,
 };
 use crate::store::progress::Progress;
 
@@ -20,12 +20,13 @@ pub(in super::super) const RECORD: Columns<COLUMNS> = columns!["records":
     "key", "id", "agent_name", "program", "args", "start_timeout_ms", "cwd", "real_cwd", "mcp_servers", "title",
     "closed_at", "created_at";
     added "scope_agent", "scope_name", "run_pid", "run_started", "run_boot", "run_since", "run_ended_at",
-    "run_ended_how", "deleted_at", "protocol", "additional_directories"; "checksum"];
+    "run_ended_how", "deleted_at", "protocol", "settings", "additional_directories"; "checksum"];
 
-const COLUMNS: usize = 23;
+const COLUMNS: usize = 24;
 const DELETED_AT: usize = 20;
 const PROTOCOL: usize = 21;
-const ADDITIONAL_DIRECTORIES: usize = 22;
+const SETTINGS: usize = 22;
+const ADDITIONAL_DIRECTORIES: usize = 23;
 
 /// A row of [`RECORD`].
 pub(in super::super) type RecordRow<'a> = Cells<'a, COLUMNS>;
@@ -33,7 +34,7 @@ pub(in super::super) type RecordRow<'a> = Cells<'a, COLUMNS>;
 /// A record with its lineage. The row has the columns of [`RECORD`], and then those of the standing.
 pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result<Record, Fault> {
     let cells = Cells::read(row, 0, &RECORD)?;
-    let standing = standing(row, RECORD.names.len() + 1)?;
+    let standing = with_events(connection, standing(row, RECORD.names.len() + 1)?)?;
     let Progress { last_seq, last_turn, answered_turns, updated_at, .. } = standing.progress;
     let Place { scope, real_cwd, lifecycle } = place(&cells)?;
     Ok(Record {
@@ -54,6 +55,7 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
         lifecycle,
         lineage: lineage(connection, &standing)?,
         agent_run: run(&cells)?,
+        settings: settings(&cells)?,
         created_at: cells.time(11)?,
         updated_at,
         last_seq,
@@ -65,6 +67,13 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
 /// The id of a record.
 pub(in super::super) fn id(cells: &RecordRow<'_>) -> Result<RecordId, Fault> {
     cells.parsed(1, |text| RecordId::new(text).ok())
+}
+
+fn settings(cells: &RecordRow<'_>) -> Result<RecordSettings, Fault> {
+    match cells.optional_text(SETTINGS)? {
+        None => Ok(RecordSettings::default()),
+        Some(_) => cells.parsed(SETTINGS, super::settings::settings),
+    }
 }
 
 fn path(text: &str) -> Option<AbsolutePath> {

@@ -106,7 +106,7 @@ async fn a_file_of_format_1_is_brought_to_ours_and_says_all_it_said() {
     assert_eq!(refused.code(), "STORE_OLDER");
     let expected = (old_records().to_vec(), old_events(), old_turns().to_vec(), old_turns()[3..].to_vec());
     assert_eq!(contents(&SqliteStore::open(&path, Access::ReadWrite).unwrap()).await, expected);
-    assert_eq!(format(&path), 4);
+    assert_eq!(format(&path), formats().0);
     assert_eq!(contents(&SqliteStore::open(&path, Access::ReadOnly).unwrap()).await, expected);
 }
 

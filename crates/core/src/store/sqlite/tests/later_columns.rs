@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::model::{
-    AgentEnd, AgentExit, AgentKey, AgentRun, Fallback, ProcessIdentity, ProtocolVersion, Scope, SessionName,
+    AgentEnd, AgentExit, AgentKey, AgentRun, Choices, Fallback, OfferedSetting, OfferedSettings,
+    ProcessIdentity, ProtocolVersion, RecordSettings, Scope, SessionName, Setting, SettingName, SettingValue,
+    UnmetWish,
 };
 
 /// A record with something in every column, and a turn too.
@@ -21,10 +23,36 @@ fn full() -> (Record, Change) {
             ended: Some(AgentExit { at: at(6), how: AgentEnd::Otherwise("exit status: 1".to_owned()) }),
         }),
         agent: record("r").agent.with_protocol(ProtocolVersion::V2),
+        settings: settings(),
         additional_directories: vec![AbsolutePath::new("/more").unwrap()],
         ..record("r")
     };
     (full, Change::Turn(ended))
+}
+
+/// Settings of every kind.
+fn settings() -> RecordSettings {
+    let mode = || SettingName::Mode;
+    let id = |text: &str| SettingValue::Id(text.into());
+    let option = |id: &str| SettingName::Option(id.into());
+    let shown = |name, category: Option<&str>, value, choices| OfferedSetting {
+        name,
+        category: category.map(Into::into),
+        value,
+        choices,
+    };
+    RecordSettings {
+        wished: vec![
+            Setting { name: mode(), value: id("plan") },
+            Setting { name: option("web"), value: SettingValue::Flag(true) },
+        ],
+        shown: OfferedSettings(vec![
+            shown(mode(), None, Some(id("ask")), Choices::Unknown),
+            shown(option("model"), Some("model"), Some(id("m1")), Choices::Of(vec!["m1".into()])),
+            shown(option("web"), None, None, Choices::Flag),
+        ]),
+        unmet: vec![UnmetWish { name: mode(), reason: "no".into() }],
+    }
 }
 
 fn query(agent: &str, name: &str) -> ScopeQuery {
@@ -83,6 +111,8 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
         "UPDATE records SET mcp_servers = '[\"files\"]'",
         "UPDATE records SET deleted_at = 9",
         "UPDATE records SET protocol = NULL",
+        "UPDATE records SET settings = NULL",
+        "UPDATE records SET settings = '{}'",
         "UPDATE records SET additional_directories = NULL",
         "UPDATE records SET additional_directories = '[\"/other\"]'",
         "UPDATE turns SET usage = NULL",
@@ -121,6 +151,11 @@ async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checks
         ("UPDATE records SET deleted_at = 9, closed_at = 9", "records.deleted_at"),
         ("UPDATE records SET protocol = 1", "records.protocol"),
         ("UPDATE records SET protocol = 3", "records.protocol"),
+        ("UPDATE records SET settings = ''", "records.settings"),
+        ("UPDATE records SET settings = '{}'", "records.settings"),
+        ("UPDATE records SET settings = '{\"wished\":[{}]}'", "records.settings"),
+        ("UPDATE records SET settings = '{\"wanted\":[]}'", "records.settings"),
+        ("UPDATE records SET settings = '{\"shown\":[{\"choices\":[],\"flag\":true}]}'", "records.settings"),
         ("UPDATE records SET additional_directories = '[]'", "records.additional_directories"),
         ("UPDATE records SET additional_directories = '[\"more\"]'", "records.additional_directories"),
         ("UPDATE records SET additional_directories = '\"/more\"'", "records.additional_directories"),

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use rusqlite::StatementStatus;
+
 use super::super::tests::{event, host, id, place, record};
 use super::super::{Access, SqliteOptions};
 use super::*;
@@ -92,4 +94,23 @@ fn a_group_waits_for_a_lock_once_and_not_once_for_each_request() {
     assert_eq!(WAITS.load(Ordering::Relaxed), 1);
     other.execute_batch("ROLLBACK").unwrap();
     assert_eq!(said(writer.commit(&group)), ["kept"; 3]);
+}
+
+#[test]
+fn no_statement_of_an_append_is_parsed_again_with_other_values() {
+    let (_home, path) = place();
+    let mut writer = made(&path, None);
+    for seq in 1..=3 {
+        for name in ["a", "b"] {
+            writer.forget();
+            let answers = writer.commit(&[append(name, vec![event(seq, "x")], Durability::Process)]);
+            assert_eq!(said(answers), ["kept"]);
+        }
+    }
+    let statements = super::super::write::hot_statements();
+    let parsed = statements.map(|statement| {
+        let statement = writer.connection.prepare_cached(statement).unwrap();
+        (statement.get_status(StatementStatus::Run) >= 6, statement.get_status(StatementStatus::RePrepare))
+    });
+    assert_eq!(parsed, [(true, 0); 2]);
 }

@@ -1,0 +1,66 @@
+//! `acpx set-mode` and `acpx set`: choose how a session works. The agent is woken for it, so that what it offers is
+//! known and the choice is in force when the command returns; from then on it is restored with the session.
+
+use std::process::ExitCode;
+
+use acpx_core::host::HostError;
+use acpx_core::host::meta::{RestoreMeta, SettingMeta, StartMeta};
+use serde::Deserialize;
+use serde_json::value::RawValue;
+
+use super::kept::{Kept, Which, no_session};
+use crate::cli::SetCommand;
+use crate::error::{CliError, Exit, Remedy};
+use crate::output::{self, Chosen, Console};
+use crate::patience::Patience;
+use crate::reach::{Reach, block_on, for_agents};
+use crate::settings::Settings;
+use crate::setup::{self, ResumeParams};
+use crate::talk::Talk;
+
+/// What the answer tells of the options.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Options {
+    #[serde(default)]
+    config_options: Vec<Box<RawValue>>,
+}
+
+/// Chooses it in the session that is meant.
+pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode, CliError> {
+    let reach = Reach::of_environment()?;
+    let mut console = Console::of_program(settings.mode);
+    block_on(async {
+        let record = Kept::open()?.meant(settings, Which::Open).await?;
+        let Some(record) = record else { return Err(no_session(settings, Remedy::Create)?) };
+        let is_with_it = record.agent.key() == settings.agent.key();
+        let start = StartMeta::watching(for_agents(), settings.ttl);
+        let chosen = SettingMeta { option: command.option.clone(), value: command.value.clone() };
+        let meta = RestoreMeta {
+            agent: is_with_it.then(|| (&settings.agent).into()),
+            start: StartMeta { settings: vec![chosen], ..start },
+            ..RestoreMeta::default()
+        };
+        let resume = ResumeParams::new(&record, settings, None, meta);
+        let slow = format!("waiting for the agent {} to start", record.agent.label());
+        let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
+        let asked = talk.persist(async |talk| {
+            let mut client = talk.host(&reach).await?;
+            talk.ask(&mut client, "session/resume", &resume, &slow).await
+        });
+        let answer = asked.await.map_err(|error| error.about(record.identity()))?;
+        let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
+        let (identity, meta) = setup::read(&answer).ok_or_else(bad)?;
+        let Options { config_options } = serde_json::from_str(&answer).map_err(|_| bad())?;
+        let woken = meta.awakening.filter(|how| how.by != "live");
+        if let Some(how) = &woken {
+            output::awake(how, &mut console);
+            output::unmet(&meta.unmet_settings, &mut console);
+        }
+        let resumed = woken.is_some();
+        let (option, value) = (command.option.as_deref(), &*command.value);
+        let chosen = Chosen { identity: &identity, option, value, resumed, config_options: &config_options };
+        output::chosen(&chosen, &mut console)?;
+        Ok(Exit::Success.into())
+    })
+}

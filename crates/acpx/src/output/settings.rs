@@ -1,0 +1,96 @@
+//! Settings of a session: that one was chosen, and that one could not be restored.
+
+use std::io;
+
+use acpx_core::host::meta::UnmetMeta;
+use acpx_core::model::{SessionIdentity, SettingValue};
+use serde::Serialize;
+use serde_json::value::RawValue;
+
+use super::{Console, json_line};
+use crate::cli::Format;
+
+/// A setting that was chosen.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chosen<'a> {
+    /// The session.
+    pub(crate) identity: &'a SessionIdentity,
+    /// The option, as it was typed; the mode without one.
+    pub(crate) option: Option<&'a str>,
+    /// The value, as it was typed.
+    pub(crate) value: &'a str,
+    /// Whether the agent had to be woken for it.
+    pub(crate) resumed: bool,
+    /// All options as they stand now.
+    pub(crate) config_options: &'a [Box<RawValue>],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ChosenObject<'a> {
+    action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config_id: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    value: Option<&'a str>,
+    resumed: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    config_options: Option<&'a [Box<RawValue>]>,
+    #[serde(flatten)]
+    identity: &'a SessionIdentity,
+}
+
+/// Writes what was chosen. The model has a word of its own.
+pub(crate) fn chosen(chosen: &Chosen<'_>, console: &mut Console<'_>) -> io::Result<()> {
+    let Chosen { identity, option, value, resumed, config_options } = *chosen;
+    let out = &mut *console.out;
+    match (console.mode.format, option) {
+        (Format::Quiet, _) => writeln!(out, "{value}"),
+        (Format::Text, None) => writeln!(out, "mode set: {value}"),
+        (Format::Text, Some("model")) => writeln!(out, "model set: {value}"),
+        (Format::Text, Some(option)) => {
+            writeln!(out, "config set: {option}={value} ({} options)", config_options.len())
+        }
+        (Format::Json, option) => {
+            let nothing = ChosenObject {
+                action: "config_set",
+                mode_id: None,
+                model_id: None,
+                config_id: None,
+                value: None,
+                resumed,
+                config_options: None,
+                identity,
+            };
+            let object = match option {
+                None => ChosenObject { action: "mode_set", mode_id: Some(value), ..nothing },
+                Some("model") => ChosenObject { action: "model_set", model_id: Some(value), ..nothing },
+                Some(option) => ChosenObject {
+                    config_id: Some(option),
+                    value: Some(value),
+                    config_options: Some(config_options),
+                    ..nothing
+                },
+            };
+            json_line(&object, out)
+        }
+    }?;
+    console.flush()
+}
+
+/// Says which settings could not be restored.
+pub(crate) fn unmet(unmet: &[UnmetMeta], console: &mut Console<'_>) {
+    for UnmetMeta { option, value, reason } in unmet {
+        console.say(&not_restored(option.as_deref(), value, reason));
+    }
+}
+
+/// That a setting could not be restored, in words.
+pub(super) fn not_restored(option: Option<&str>, value: &SettingValue, reason: &str) -> String {
+    let setting = option.map_or_else(|| "the mode".to_owned(), |option| format!("the option {option}"));
+    format!("{setting} could not be set to {value} again: {reason}")
+}

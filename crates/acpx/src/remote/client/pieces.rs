@@ -1,0 +1,98 @@
+//! The body of a request, given out piece by piece, so that it is seen whether the other side still takes it: a long
+//! message on a slow line takes its time, and only one of which nothing more is taken is given up.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use bytes::Bytes;
+use hyper::body::{Body, Frame, SizeHint};
+use tokio::time::timeout;
+
+/// How much is given out at a time.
+const PIECE: usize = 16 * 1024;
+/// How much of what was given out may wait to be written.
+pub(super) const WAITING: usize = 64 * 1024;
+
+/// A body.
+#[derive(Debug)]
+pub(super) struct Pieces {
+    left: Bytes,
+    taken: Taken,
+}
+
+/// How much of a body was taken.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Taken(Arc<AtomicU64>);
+
+impl Pieces {
+    pub(super) fn new(body: impl Into<Bytes>) -> Self {
+        Self { left: body.into(), taken: Taken::default() }
+    }
+
+    pub(super) fn taken(&self) -> Taken {
+        self.taken.clone()
+    }
+}
+
+impl Taken {
+    /// What some work comes to; `None` if for so long it is neither done nor more of the body is taken.
+    pub(super) async fn while_moving<T>(&self, limit: Duration, work: impl Future<Output = T>) -> Option<T> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            let before = self.0.load(Ordering::Relaxed);
+            match timeout(limit, &mut work).await {
+                Ok(done) => return Some(done),
+                Err(_) if self.0.load(Ordering::Relaxed) > before => {}
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl Body for Pieces {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        _context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        if self.left.is_empty() {
+            return Poll::Ready(None);
+        }
+        let length = self.left.len().min(PIECE);
+        let piece = self.left.split_to(length);
+        self.taken.0.fetch_add(length as u64, Ordering::Relaxed);
+        Poll::Ready(Some(Ok(Frame::data(piece))))
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.left.is_empty()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        SizeHint::with_exact(self.left.len() as u64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_body_comes_whole_and_says_how_long_it_is() {
+        for length in [0, 1, PIECE, 2 * PIECE + 1] {
+            let body = Pieces::new(vec![b'x'; length]);
+            assert_eq!(body.size_hint().exact(), Some(length as u64));
+            let taken = body.taken();
+            assert_eq!(body.collect().await.unwrap().to_bytes(), vec![b'x'; length]);
+            assert_eq!(taken.0.load(Ordering::Relaxed), length as u64);
+        }
+    }
+}

@@ -1,0 +1,169 @@
+//! Choosing how a session works: `set-mode`, `set` and `--model`, and what becomes of it when the agent goes.
+
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use crate::acpx::Place;
+
+fn modes(mode: &str) -> Value {
+    json!({"currentModeId": mode, "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "plan", "name": "Plan"}]})
+}
+
+fn options(model: &str, web: bool) -> Value {
+    let rows = json!([{"value": "m1", "name": "One"}, {"value": "m2", "name": "Two"}]);
+    json!([
+        {"id": "model", "name": "Model", "category": "model", "type": "select", "currentValue": model, "options": rows},
+        {"id": "web", "name": "Web", "type": "boolean", "currentValue": web},
+    ])
+}
+
+fn offering(mode: &str, model: &str, web: bool) -> Value {
+    json!({"sessionId": "s1", "modes": modes(mode), "configOptions": options(model, web)})
+}
+
+/// A place with an agent that answers every option with the same list.
+fn place(answered: &Value) -> Place {
+    let place = Place::new();
+    let script = Script::new().initialize(json!({"loadSession": true})).serve([
+        ("session/new", Script::new().reply(offering("ask", "m1", false))),
+        ("session/load", Script::new().reply(offering("ask", "m1", false))),
+        ("session/set_mode", Script::new().reply(json!({}))),
+        ("session/set_config_option", Script::new().reply(json!({"configOptions": answered}))),
+        ("session/prompt", Script::new().say("hello").end("end_turn")),
+    ]);
+    place.scripted(&script);
+    place
+}
+
+#[test]
+fn a_mode_is_set_shown_and_refused_as_npm_acpx_says_it() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    let modes = place.acpx(&["demo", "set-mode", "nonsense"]);
+    assert_eq!(modes.code, Some(1), "{modes:?}");
+    assert!(modes.err.contains(r#"the mode cannot be "nonsense": it can be "#), "{modes:?}");
+    let mode =
+        modes.err.split("it can be ").nth(1).unwrap().split([',', '\n']).nth(1).unwrap().trim().to_owned();
+    assert_eq!(place.ok(&["demo", "set-mode", &mode]), format!("mode set: {mode}\n"));
+    assert_eq!(place.ok(&["--format", "quiet", "demo", "set-mode", &mode]), format!("{mode}\n"));
+    let status = place.json(&["demo", "status"]);
+    assert_eq!(status["mode"], json!(mode), "{status}");
+    let set = place.json(&["demo", "set-mode", &mode]);
+    let expected = json!({
+        "action": "mode_set", "modeId": mode, "resumed": false, "acpxRecordId": status["acpxRecordId"],
+        "acpxSessionId": status["acpxSessionId"], "agentSessionId": status["agentSessionId"],
+    });
+    assert_eq!(set, expected);
+    let none = place.acpx(&["demo", "set", "model", "big"]);
+    assert_eq!(none.code, Some(1));
+    assert!(none.err.contains("the agent offers no options in this session"), "{none:?}");
+    let missing = place.acpx(&["demo", "set-mode", "-s", "other", &mode]);
+    assert_eq!(missing.code, Some(4), "{missing:?}");
+}
+
+#[test]
+fn a_model_and_a_switch_are_set_by_their_names_and_listed_in_the_error_of_those_that_are_not_there() {
+    let place = place(&options("m2", true));
+    place.ok(&["scripted", "sessions", "new"]);
+    assert_eq!(place.ok(&["scripted", "set", "model", "m2"]), "model set: m2\n");
+    assert_eq!(place.ok(&["scripted", "set", "web", "true"]), "config set: web=true (2 options)\n");
+    assert_eq!(place.ok(&["--format", "quiet", "scripted", "set", "web", "true"]), "true\n");
+    let set = place.json(&["scripted", "set", "web", "true"]);
+    let kinds = (&set["action"], &set["configId"], &set["value"], &set["resumed"], &set["configOptions"]);
+    let expected = (&json!("config_set"), &json!("web"), &json!("true"), &json!(false), &options("m2", true));
+    assert_eq!(kinds, expected);
+    let model = place.json(&["scripted", "set", "model", "m2"]);
+    assert_eq!((&model["action"], &model["modelId"]), (&json!("model_set"), &json!("m2")));
+    for (words, problem) in [
+        (["set", "model", "m3"], r#"the option model cannot be "m3": it can be m1, m2"#),
+        (["set", "web", "on"], r#"the option web cannot be "on": it can be true, false"#),
+        (["set", "effort", "high"], r#"the session has no option "effort"; it has model, web"#),
+    ] {
+        let refused = place.acpx(&[&["scripted"], &words[..]].concat());
+        assert_eq!(refused.code, Some(1), "{refused:?}");
+        assert!(refused.err.contains(problem), "{refused:?}");
+    }
+    let status = place.json(&["scripted", "status"]);
+    assert_eq!((&status["model"], &status["availableModels"]), (&json!("m2"), &json!(["m1", "m2"])));
+    assert_eq!((&status["mode"], &status["options"]), (&json!("ask"), &json!({"model": "m2", "web": true})));
+    let shown = place.ok(&["scripted", "status"]);
+    assert!(shown.contains("\nmodel: m2\nmode: ask\noption web: true\n"), "{shown}");
+}
+
+#[test]
+fn a_setting_outlives_the_host_and_is_set_on_a_parked_session_by_waking_it() {
+    let place = place(&options("m2", false));
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["scripted", "one"]);
+    place.ok(&["scripted", "set-mode", "plan"]);
+    place.ok(&["host", "stop"]);
+    let set = place.json(&["scripted", "set", "model", "m2"]);
+    assert_eq!(set["resumed"], true, "{set}");
+    let status = place.json(&["scripted", "status"]);
+    assert_eq!((&status["mode"], &status["model"]), (&json!("plan"), &json!("m2")), "{status}");
+    assert!(status.get("openWishes").is_none(), "{status}");
+}
+
+#[test]
+fn what_cannot_be_restored_is_said_once_on_stderr_in_json_and_in_the_status() {
+    let place = Place::new();
+    let load = json!({"loadSession": true});
+    let turn = |script: Script| script.prompt(|turn| turn.say("hello").end("end_turn"));
+    let begun = Script::new()
+        .initialize(load.clone())
+        .expect("session/new")
+        .reply(offering("ask", "m1", false))
+        .expect("session/prompt")
+        .end("end_turn")
+        .expect("session/set_mode")
+        .reply(json!({}));
+    let script =
+        turn(turn(begun.next_start().initialize(load).expect("session/load").reply(json!({"modes": null}))));
+    place.scripted(&script);
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["scripted", "one"]);
+    place.ok(&["scripted", "set-mode", "plan"]);
+    place.ok(&["host", "stop"]);
+    let done = place.acpx(&["--format", "json", "scripted", "two"]);
+    let why = "the agent does not offer it in this session";
+    let said = format!("the mode could not be set to plan again: {why}");
+    assert_eq!(done.err.matches(&said).count(), 1, "{done:?}");
+    let news: Vec<Value> =
+        done.lines().into_iter().filter(|line| line["action"] == "setting_not_restored").collect();
+    assert_eq!(news.len(), 1, "{done:?}");
+    assert_eq!((&news[0]["value"], &news[0]["reason"]), (&json!("plan"), &json!(why)));
+    let status = place.json(&["scripted", "status"]);
+    assert_eq!(status["openWishes"], json!([{"value": "plan", "reason": why}]));
+    let shown = place.ok(&["scripted", "status"]);
+    assert!(shown.contains(&format!("wished mode: plan ({why})\n")), "{shown}");
+    let again = place.acpx(&["scripted", "three"]);
+    assert!(!again.err.contains("could not be set"), "{again:?}");
+}
+
+#[test]
+fn a_model_is_chosen_with_a_prompt_a_new_session_or_a_single_turn_and_an_unknown_one_makes_nothing() {
+    let place = place(&options("m2", true));
+    let refused = place.acpx(&["--model", "m3", "scripted", "sessions", "new"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    assert!(refused.err.contains(r#"the option model cannot be "m3": it can be m1, m2"#), "{refused:?}");
+    assert_eq!(place.acpx(&["scripted", "one"]).code, Some(4));
+    place.ok(&["--model", "m2", "scripted", "sessions", "new"]);
+    assert_eq!(place.json(&["scripted", "status"])["model"], "m2");
+    place.ok(&["scripted", "--model", "m2", "one"]);
+    let refused = place.acpx(&["scripted", "--model", "m3", "two"]);
+    assert_eq!(refused.code, Some(1), "{refused:?}");
+    let done = place.acpx(&[
+        "--format",
+        "quiet",
+        "scripted",
+        "exec",
+        "--model",
+        "m2",
+        "--config-option",
+        "web=true",
+        "hi",
+    ]);
+    assert_eq!((done.out.as_str(), done.code), ("hello\n", Some(0)), "{done:?}");
+    let refused = place.acpx(&["scripted", "exec", "--config-option", "web", "hi"]);
+    assert_eq!(refused.code, Some(2), "{refused:?}");
+}

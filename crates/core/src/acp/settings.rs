@@ -1,0 +1,210 @@
+//! Settings as the protocol has them: what an agent offers to choose from, in either version, and the requests that
+//! choose. In version 1 the mode stands beside the options; in version 2 it is one of them.
+
+use serde_json::{Value, json};
+
+use super::client::Offered;
+use crate::model::{
+    AcpSessionId, Choices, OfferedSetting, OfferedSettings, ProtocolVersion, Setting, SettingName,
+    SettingValue,
+};
+
+const SET_MODE: &str = "session/set_mode";
+const SET_OPTION: &str = "session/set_config_option";
+
+/// Everything that can be chosen, the mode first. What cannot be read is left out.
+pub(crate) fn offered(offered: &Offered, version: ProtocolVersion) -> OfferedSettings {
+    let mode = modes(offered);
+    OfferedSettings(mode.into_iter().chain(options(offered, version).unwrap_or_default()).collect())
+}
+
+/// The modes, if there are any that can be read.
+pub(super) fn modes(offered: &Offered) -> Option<OfferedSetting> {
+    let modes: Value = serde_json::from_str(offered.modes.as_deref()?).ok()?;
+    let ids = modes["availableModes"].as_array()?.iter().filter_map(|mode| mode["id"].as_str());
+    Some(OfferedSetting {
+        name: SettingName::Mode,
+        category: None,
+        value: value(&modes["currentModeId"]),
+        choices: Choices::Of(ids.map(Into::into).collect()),
+    })
+}
+
+/// The options, if there is a list of them that can be read.
+pub(super) fn options(offered: &Offered, version: ProtocolVersion) -> Option<Vec<OfferedSetting>> {
+    let options: Value = serde_json::from_str(offered.config_options.as_deref()?).ok()?;
+    let id = match version {
+        ProtocolVersion::V1 => "id",
+        ProtocolVersion::V2 => "configId",
+    };
+    let read = |option: &Value| {
+        let choices = match (option["type"].as_str(), option["options"].as_array()) {
+            (Some("boolean"), _) => Choices::Flag,
+            (Some("select"), Some(rows)) => Choices::Of(values(rows)),
+            _ => Choices::Unknown,
+        };
+        Some(OfferedSetting {
+            name: SettingName::Option(option[id].as_str()?.into()),
+            category: option["category"].as_str().map(Into::into),
+            value: value(&option["currentValue"]),
+            choices,
+        })
+    };
+    Some(options.as_array()?.iter().filter_map(read).collect())
+}
+
+/// The values that an option has, in groups or not.
+fn values(rows: &[Value]) -> Vec<Box<str>> {
+    let row = |row: &Value| match row["options"].as_array() {
+        Some(group) => values(group),
+        None => row["value"].as_str().map(Into::into).into_iter().collect(),
+    };
+    rows.iter().flat_map(row).collect()
+}
+
+fn value(told: &Value) -> Option<SettingValue> {
+    match told {
+        Value::String(id) => Some(SettingValue::Id(id.as_str().into())),
+        Value::Bool(flag) => Some(SettingValue::Flag(*flag)),
+        _ => None,
+    }
+}
+
+/// The setting that a request of a client chooses; `None` for another request, and for a value of a kind that we do
+/// not know.
+pub(crate) fn chosen(method: &str, params: &str) -> Option<Setting> {
+    let (name, member) = match method {
+        SET_MODE => (None, "modeId"),
+        SET_OPTION => (Some("configId"), "value"),
+        _ => return None,
+    };
+    let params: Value = serde_json::from_str(params).ok()?;
+    let name = match name {
+        None => SettingName::Mode,
+        Some(name) => SettingName::Option(params[name].as_str()?.into()),
+    };
+    Some(Setting { name, value: value(&params[member])? })
+}
+
+/// The request that chooses a setting: its method and its params.
+pub(crate) fn request(
+    setting: &Setting,
+    session: &AcpSessionId,
+    version: ProtocolVersion,
+) -> (&'static str, String) {
+    let Setting { name, value } = setting;
+    let SettingName::Option(option) = name else {
+        return (SET_MODE, json!({ "sessionId": session, "modeId": value }).to_string());
+    };
+    let mut params = json!({ "sessionId": session, "configId": option, "value": value });
+    match (value, version) {
+        (SettingValue::Flag(_), _) => params["type"] = "boolean".into(),
+        (SettingValue::Id(_), ProtocolVersion::V2) => params["type"] = "id".into(),
+        // In version 1 a value without a type is the id of a choice, and older agents know no type.
+        (SettingValue::Id(_), ProtocolVersion::V1) => {}
+    }
+    (SET_OPTION, params.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(text: &str) -> Option<SettingValue> {
+        Some(SettingValue::Id(text.into()))
+    }
+
+    fn option(
+        name: &str,
+        category: Option<&str>,
+        value: Option<SettingValue>,
+        choices: Choices,
+    ) -> OfferedSetting {
+        let name = SettingName::Option(name.into());
+        OfferedSetting { name, category: category.map(Into::into), value, choices }
+    }
+
+    fn of(choices: &[&str]) -> Choices {
+        Choices::Of(choices.iter().map(|choice| (*choice).into()).collect())
+    }
+
+    #[test]
+    fn what_an_agent_offers_is_read_in_either_version_and_what_cannot_be_read_is_left_out() {
+        let modes = json!({ "currentModeId": "a", "availableModes": [{ "id": "a" }, { "id": "b" }, 7] });
+        let options = json!([
+            { "id": "m", "configId": "m2", "category": "model", "type": "select", "currentValue": "x",
+              "options": [{ "options": [{ "value": "x" }] }, { "value": "y" }] },
+            { "id": "f", "configId": "f2", "type": "boolean", "currentValue": true },
+            { "id": "n", "configId": "n2", "type": "from_the_future", "currentValue": 3 },
+            { "name": "nameless" },
+            7,
+        ]);
+        let told = Offered {
+            modes: Some(modes.to_string().into()),
+            config_options: Some(options.to_string().into()),
+            ..Offered::default()
+        };
+        let mode = OfferedSetting {
+            name: SettingName::Mode,
+            category: None,
+            value: id("a"),
+            choices: of(&["a", "b"]),
+        };
+        let flag = Some(SettingValue::Flag(true));
+        let read = offered(&told, ProtocolVersion::V1);
+        let expected = vec![
+            mode.clone(),
+            option("m", Some("model"), id("x"), of(&["x", "y"])),
+            option("f", None, flag.clone(), Choices::Flag),
+            option("n", None, None, Choices::Unknown),
+        ];
+        assert_eq!(read, OfferedSettings(expected));
+        let read = offered(&told, ProtocolVersion::V2);
+        assert_eq!(read.0[2], option("f2", None, flag, Choices::Flag));
+        for garbage in ["7", "{}", "[", "null", r#"{"availableModes":7}"#] {
+            let (modes, config_options) = (Some(garbage.into()), Some(garbage.into()));
+            let told = Offered { modes, config_options, ..Offered::default() };
+            assert_eq!(offered(&told, ProtocolVersion::V1), OfferedSettings::default(), "{garbage}");
+        }
+    }
+
+    #[test]
+    fn a_choice_is_asked_for_as_each_version_has_it_and_read_back_as_it_was() {
+        let session = AcpSessionId::new("s").unwrap();
+        let mode = Setting { name: SettingName::Mode, value: SettingValue::Id("b".into()) };
+        let choice = Setting { name: SettingName::Option("m".into()), ..mode.clone() };
+        let flag = Setting { name: SettingName::Option("f".into()), value: SettingValue::Flag(true) };
+        let (v1, v2) = (ProtocolVersion::V1, ProtocolVersion::V2);
+        let cases = [
+            (&mode, v1, SET_MODE, json!({ "sessionId": "s", "modeId": "b" })),
+            (&choice, v1, SET_OPTION, json!({ "sessionId": "s", "configId": "m", "value": "b" })),
+            (
+                &choice,
+                v2,
+                SET_OPTION,
+                json!({ "sessionId": "s", "configId": "m", "type": "id", "value": "b" }),
+            ),
+            (
+                &flag,
+                v1,
+                SET_OPTION,
+                json!({ "sessionId": "s", "configId": "f", "type": "boolean", "value": true }),
+            ),
+            (
+                &flag,
+                v2,
+                SET_OPTION,
+                json!({ "sessionId": "s", "configId": "f", "type": "boolean", "value": true }),
+            ),
+        ];
+        for (setting, version, method, expected) in cases {
+            let (asked, params) = request(setting, &session, version);
+            let told: Value = serde_json::from_str(&params).unwrap();
+            assert_eq!((asked, told), (method, expected));
+            assert_eq!(chosen(asked, &params).as_ref(), Some(setting));
+        }
+        assert_eq!(chosen("session/fork", "{}"), None);
+        assert_eq!(chosen(SET_OPTION, r#"{"configId":"m","value":[]}"#), None);
+        assert_eq!(chosen(SET_MODE, "7"), None);
+    }
+}

@@ -1,0 +1,83 @@
+//! What the agent of a session is asked about all its sessions, on the session's own connection.
+//!
+//! It has nothing to do with the session: no line of it is kept, none counts as something that the session does or says,
+//! and the agent may be parked meanwhile. Whoever asks is told so, and asks a process of its own.
+
+use tokio::sync::oneshot;
+
+use crate::acp::client::{AgentConnection, Answer, Outgoing};
+use crate::model::{AbsolutePath, AcpSessionId};
+use crate::wire::RpcId;
+
+use super::Session;
+use super::perform::Outward;
+use super::task::{Command, SessionTask};
+use super::waiters::tell;
+
+/// What is asked.
+#[derive(Debug, Clone)]
+pub(super) enum Inquiry {
+    /// A page of its list, of a directory or of all, from a cursor on.
+    List { cwd: Option<AbsolutePath>, cursor: Option<String> },
+    /// To delete a session that is none of ours.
+    Delete(AcpSessionId),
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Unanswered {
+    /// The agent has no such method.
+    NotOffered,
+    /// There is no agent that could be asked, or it went away before it answered.
+    NotThere,
+}
+
+impl Inquiry {
+    /// The protocol's method.
+    pub(super) fn method(&self) -> &'static str {
+        match self {
+            Self::List { .. } => "session/list",
+            Self::Delete(_) => "session/delete",
+        }
+    }
+
+    /// The request for it, if the agent has the method.
+    pub(super) fn request(&self, connection: &AgentConnection) -> Option<Outgoing> {
+        match self {
+            Self::List { cwd, cursor } => {
+                connection.list().map(|list| list.request(cwd.as_ref(), cursor.as_deref()))
+            }
+            Self::Delete(session) => connection.delete().map(|delete| delete.request(session)),
+        }
+    }
+}
+
+impl Session {
+    /// Asks the agent, if it is there.
+    pub(super) async fn inquire(&self, inquiry: Inquiry) -> Result<Answer, Unanswered> {
+        let (reply, answer) = oneshot::channel();
+        let asked = self.ask(Command::Inquire(inquiry, reply), answer).await;
+        asked.unwrap_or(Err(Unanswered::NotThere))
+    }
+}
+
+impl SessionTask {
+    pub(super) fn inquire(&mut self, inquiry: &Inquiry, reply: oneshot::Sender<Result<Answer, Unanswered>>) {
+        let agent = self.agent.as_mut().filter(|_| self.machine.is_live());
+        let Some(agent) = agent else { return tell(reply, Err(Unanswered::NotThere)) };
+        let Some(request) = inquiry.request(&agent.connection) else {
+            return tell(reply, Err(Unanswered::NotOffered));
+        };
+        let Some(id) = agent.connection.inquire(&request) else {
+            return tell(reply, Err(Unanswered::NotThere));
+        };
+        self.inquirers.insert(id, reply);
+        self.outward.push(Outward::Send(request));
+    }
+
+    pub(super) fn take_inquired(&mut self, id: &RpcId, answer: Answer) {
+        if let Some(inquirer) = self.inquirers.remove(id) {
+            tell(inquirer, Ok(answer));
+        }
+    }
+}

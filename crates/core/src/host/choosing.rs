@@ -1,0 +1,30 @@
+//! Settings that a client wants with the session that it asks for: chosen by words, before it has its answer. A session
+//! that cannot be so is not made, and one that is there stays as it was.
+
+use crate::acp::agent::CallError;
+use crate::acp::settings;
+use crate::engine::{RestoreSession, Session, SessionError};
+
+use super::Host;
+use super::connection::client_session;
+use super::meta::SettingMeta;
+
+impl Host {
+    /// Chooses settings, one after the other: each may change what is offered to the next.
+    pub(super) async fn choose(
+        &self,
+        session: &Session,
+        given: &RestoreSession,
+        wanted: &[SettingMeta],
+    ) -> Result<(), CallError> {
+        let refused = |error: SessionError| self.refused(&error);
+        for SettingMeta { option, value } in wanted {
+            let version = session.agent_version().unwrap_or_default();
+            let offered = settings::offered(&session.offered(), version);
+            let chosen = offered.choose(option.as_deref(), value).map_err(|error| refused(error.into()))?;
+            let (method, params) = settings::request(&chosen, &client_session(session.record_id()), version);
+            session.request(method, &params, given.clone()).await.map_err(refused)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,143 @@
+//! Settings: what somebody has chosen is a wish of the record, and whenever an agent has the session anew it is set so
+//! again, before anything waits no longer.
+//!
+//! The model comes first, because options depend on it, and the mode comes last, because it may depend on either. Each
+//! answer may change what is offered, so the next wish is looked for among what is offered then. A wish that the session
+//! shows already is not asked for. One that cannot be restored is said and stays a wish; the rest goes on.
+//!
+//! A setting that the agent changes by itself is no longer wished: an agent that has left its plan mode is not pushed
+//! back into it, and what an agent chose for itself is not chosen again by us.
+
+use crate::model::{
+    AgentError, Fact, OfferedSetting, OfferedSettings, Setting, SettingName, Timestamp, UnmetWish,
+};
+
+use super::state::{Live, Settling, State};
+use super::{Awakening, Call, Deadline, Effect, SessionMachine};
+
+impl SessionMachine {
+    /// The wishes that could not be restored, each with the reason.
+    pub fn unmet_settings(&self) -> Vec<(Setting, Box<str>)> {
+        let open = self.settings.open_wishes();
+        open.filter_map(|(wish, _, reason)| Some((wish.clone(), reason?.into()))).collect()
+    }
+
+    /// What the agent offers, which is known before what told it is acted on.
+    pub(super) fn offer(&mut self, offered: OfferedSettings) {
+        if offered == self.offered {
+            return;
+        }
+        if matches!(self.state, State::Idle(_) | State::Prompting(_)) {
+            let (before, passed) = (&self.offered, &self.passed);
+            let asked_for = |wish: &Setting| {
+                passed
+                    .iter()
+                    .filter_map(|passed| passed.setting.as_ref())
+                    .any(|asked| asked.name == wish.name)
+            };
+            self.settings.withdraw(|wish| {
+                let shown = |offered: &OfferedSettings| {
+                    offered.wished(&wish.name).and_then(|setting| setting.value.clone())
+                };
+                let now = shown(&offered);
+                let is_other = now.is_some() && now.as_ref() != Some(&wish.value);
+                is_other && now != shown(before) && !asked_for(wish)
+            });
+        }
+        self.settings.shown = offered.kept();
+        self.settings_changed = true;
+        self.offered = offered;
+    }
+
+    /// A client's choice is done.
+    pub(super) fn wish(&mut self, setting: Setting) {
+        let offered = &self.offered;
+        let is_mode = |name: &SettingName| offered.named(name).is_some_and(OfferedSetting::is_mode);
+        if is_mode(&setting.name) {
+            // Some agents tell their modes twice. The last word is the one that counts.
+            self.settings.withdraw(|wish| is_mode(&wish.name));
+        }
+        self.settings.choose(setting);
+        self.settings_changed = true;
+    }
+
+    /// The agent has the session: it is set as it was wished to be, and then it is live.
+    pub(super) fn settle(&mut self, now: Timestamp, live: Live, how: Awakening) {
+        if !self.settings.unmet.is_empty() {
+            self.settings.unmet.clear();
+            self.settings_changed = true;
+        }
+        let left = self.settings.wished.clone();
+        self.settle_next(now, live, how, left);
+    }
+
+    fn settle_next(&mut self, now: Timestamp, live: Live, how: Awakening, mut left: Vec<Setting>) {
+        left.retain(|wish| !self.is_shown(wish));
+        let possible = left.iter().enumerate().filter_map(|(index, wish)| {
+            let offered = self.offered.wished(&wish.name).filter(|offered| offered.can_be(&wish.value))?;
+            Some((rank(offered), index))
+        });
+        let Some((_, next)) = possible.min() else {
+            for wish in left {
+                let reason = match self.offered.wished(&wish.name) {
+                    Some(_) => "the agent does not offer this value any more",
+                    None => "the agent does not offer it in this session",
+                };
+                self.not_restored(wish, reason);
+            }
+            return self.become_live(now, live, how);
+        };
+        let asked = left.remove(next);
+        let name = self
+            .offered
+            .wished(&asked.name)
+            .map_or_else(|| asked.name.clone(), |offered| offered.name.clone());
+        self.do_(Effect::Ask(Call::Set(Setting { name, value: asked.value.clone() })));
+        self.do_(Effect::Arm(Deadline::Setup));
+        self.state = State::Settling(Settling { live, how, asked, left });
+    }
+
+    fn is_shown(&self, wish: &Setting) -> bool {
+        self.offered.wished(&wish.name).is_some_and(|offered| offered.value.as_ref() == Some(&wish.value))
+    }
+
+    pub(super) fn setting_answered(&mut self, now: Timestamp, answer: Result<(), AgentError>) {
+        let Settling { live, how, asked, left } = match self.take_state() {
+            State::Settling(settling) => settling,
+            other => return self.state = other,
+        };
+        if let Err(error) = answer {
+            self.not_restored(asked, &error.to_string());
+        }
+        self.settle_next(now, live, how, left);
+    }
+
+    /// An agent that leaves one unanswered would do so with the next, and nobody is to wait for that again.
+    pub(super) fn settings_unanswered(&mut self, now: Timestamp) {
+        let Settling { live, how, asked, left } = match self.take_state() {
+            State::Settling(settling) => settling,
+            other => return self.state = other,
+        };
+        for wish in [asked].into_iter().chain(left) {
+            self.not_restored(wish, "the agent did not answer");
+        }
+        self.become_live(now, live, how);
+    }
+
+    fn not_restored(&mut self, wish: Setting, reason: &str) {
+        let Setting { name, value } = wish;
+        let option = name.option().map(str::to_owned);
+        self.do_(Effect::Fact(Fact::SettingNotRestored { option, value, reason: reason.to_owned() }));
+        self.settings.unmet.push(UnmetWish { name, reason: reason.into() });
+        self.settings_changed = true;
+    }
+}
+
+/// Which of several wishes goes first: the lowest.
+fn rank(offered: &OfferedSetting) -> u8 {
+    match offered {
+        model if model.is_model() => 0,
+        mode if mode.is_mode() => 2,
+        _ => 1,
+    }
+}

@@ -1,0 +1,273 @@
+//! Settings: what becomes a wish, in which order wishes are restored, and what is said of those that are not.
+
+use super::*;
+use crate::model::UnmetWish;
+
+fn named(id: &str) -> SettingName {
+    SettingName::Option(id.into())
+}
+
+fn option(id: &str, category: Option<&str>, value: &str, choices: &[&str]) -> OfferedSetting {
+    OfferedSetting {
+        name: named(id),
+        category: category.map(Into::into),
+        value: Some(SettingValue::Id(value.into())),
+        choices: Choices::Of(choices.iter().map(|choice| (*choice).into()).collect()),
+    }
+}
+
+fn model(value: &str) -> OfferedSetting {
+    option("model", Some("model"), value, &["m1", "m2"])
+}
+
+fn effort(value: &str) -> OfferedSetting {
+    option("effort", Some("thought_level"), value, &["low", "high"])
+}
+
+fn mode(value: &str) -> OfferedSetting {
+    offers(value).0.remove(0)
+}
+
+fn shows(settings: &[OfferedSetting]) -> Input {
+    Input::Offered(OfferedSettings(settings.to_vec()))
+}
+
+fn kept_with(wished: &[Setting]) -> SessionMachine {
+    let mut machine = kept(1);
+    machine.settings.wished = wished.to_vec();
+    machine
+}
+
+/// Feeds the inputs, and gives what is asked of the agent and what is noted, with the inputs that brought it about.
+fn asked(machine: &mut SessionMachine, inputs: Vec<Input>) -> Vec<String> {
+    let mut told = Vec::new();
+    for input in inputs {
+        for effect in machine.handle(at(1000), input) {
+            match effect {
+                Effect::Ask(Call::Set(setting)) => {
+                    told.push(format!("set {} {}", setting.name, setting.value))
+                }
+                Effect::Fact(Fact::SettingNotRestored { option, value, reason }) => {
+                    told.push(format!("{} {value}: {reason}", option.as_deref().unwrap_or("mode")));
+                }
+                Effect::Awake(Ok(_)) => told.push("awake".to_owned()),
+                Effect::Ask(Call::Prompt { .. }) => told.push("prompt".to_owned()),
+                _ => {}
+            }
+        }
+    }
+    told
+}
+
+fn wake() -> Input {
+    Input::Wake(WakeOptions::default())
+}
+
+fn done() -> Input {
+    Input::SettingAnswered(Ok(()))
+}
+
+#[test]
+fn the_model_is_restored_first_and_the_mode_last_and_each_answer_may_offer_more() {
+    let wishes = [wish(SettingName::Mode, "plan"), wish(named("effort"), "high"), wish(named("model"), "m2")];
+    let mut machine = kept_with(&wishes);
+    let told = asked(
+        &mut machine,
+        vec![
+            prompt("p"),
+            ready(NONE),
+            // The effort is offered by the second model alone.
+            shows(&[mode("ask"), model("m1")]),
+            Input::Opened { session: session("s2"), inner: None },
+            shows(&[mode("ask"), model("m2"), effort("low")]),
+            done(),
+            shows(&[mode("ask"), model("m2"), effort("high")]),
+            done(),
+            shows(&[mode("plan"), model("m2"), effort("high")]),
+            done(),
+        ],
+    );
+    let expected =
+        ["set the option model m2", "set the option effort high", "set the mode plan", "awake", "prompt"];
+    assert_eq!(told, expected);
+    assert_eq!(machine.settings.wished, wishes);
+    assert_eq!(machine.settings.unmet, []);
+}
+
+#[test]
+fn what_a_restored_session_shows_already_is_not_asked_for() {
+    let wishes = [wish(SettingName::Mode, "plan"), wish(named("model"), "m2")];
+    let mut machine = kept_with(&wishes);
+    let inputs = vec![
+        wake(),
+        ready(ALL),
+        shows(&[mode("plan"), model("m1")]),
+        Input::Restored { inner: None },
+        done(),
+    ];
+    // The agent's answer tells nothing of it, and that the model stays open is no reason to ask again.
+    assert_eq!(asked(&mut machine, inputs), ["set the option model m2", "awake"]);
+}
+
+#[test]
+fn a_wish_that_cannot_be_restored_is_said_and_stays_and_the_rest_goes_on() {
+    let wishes = [
+        wish(SettingName::Mode, "plan"),
+        wish(named("model"), "m3"),
+        wish(named("gone"), "x"),
+        wish(named("effort"), "high"),
+    ];
+    let mut machine = kept_with(&wishes);
+    let refused = Input::SettingAnswered(Err(died()));
+    let told = asked(
+        &mut machine,
+        vec![
+            prompt("p"),
+            ready(ALL),
+            shows(&[mode("ask"), model("m1"), effort("low")]),
+            Input::Restored { inner: None },
+            refused,
+            done(),
+        ],
+    );
+    let died = died().to_string();
+    let expected = [
+        "set the option effort high".to_owned(),
+        format!("effort high: {died}"),
+        "set the mode plan".to_owned(),
+        "model m3: the agent does not offer this value any more".to_owned(),
+        "gone x: the agent does not offer it in this session".to_owned(),
+        "awake".to_owned(),
+        "prompt".to_owned(),
+    ];
+    assert_eq!(told, expected);
+    assert_eq!(machine.settings.wished, wishes);
+    let unmet = |name: &str, reason: &str| UnmetWish { name: named(name), reason: reason.into() };
+    let expected = [
+        unmet("effort", &died),
+        unmet("model", "the agent does not offer this value any more"),
+        unmet("gone", "the agent does not offer it in this session"),
+    ];
+    assert_eq!(machine.settings.unmet, expected);
+}
+
+#[test]
+fn an_agent_that_leaves_a_setting_unanswered_is_asked_for_no_other_and_has_its_prompt() {
+    let mut machine = kept_with(&[wish(SettingName::Mode, "plan"), wish(named("effort"), "high")]);
+    let told = asked(
+        &mut machine,
+        vec![
+            prompt("p"),
+            ready(ALL),
+            shows(&[mode("ask"), effort("low")]),
+            Input::Restored { inner: None },
+            Input::Deadline(Deadline::Setup),
+            // It comes too late to matter.
+            done(),
+        ],
+    );
+    let expected = [
+        "set the option effort high",
+        "effort high: the agent did not answer",
+        "mode plan: the agent did not answer",
+        "awake",
+        "prompt",
+    ];
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn what_an_agent_before_it_offered_is_nothing_to_the_next() {
+    let mut machine = in_mode("plan");
+    let inputs = vec![Input::AgentGone(died()), prompt("p"), ready(ALL), Input::Restored { inner: None }];
+    let told = asked(&mut machine, inputs);
+    assert_eq!(told, ["mode plan: the agent does not offer it in this session", "awake", "prompt"]);
+}
+
+#[test]
+fn a_choice_is_wished_once_the_agent_has_done_it_and_not_if_it_refused() {
+    let mut machine = live(ALL);
+    let answered = |answer| Input::PassAnswered { pass: PassId(1), answer };
+    feed(&mut machine, [Input::Offered(offers("ask")), pass_mode(1, "plan"), answered(Err(died()))]);
+    assert_eq!(machine.settings.wished, []);
+    let effects = feed(&mut machine, [pass_mode(1, "plan"), answered(Ok(Arc::from("{}")))]);
+    let settings = RecordSettings {
+        wished: vec![wish(SettingName::Mode, "plan")],
+        shown: offers("ask").kept(),
+        unmet: Vec::new(),
+    };
+    assert!(effects.contains(&Effect::SaveSettings(settings)), "{effects:?}");
+}
+
+#[test]
+fn a_setting_that_the_agent_changes_by_itself_is_not_wished_any_more() {
+    let mut machine = in_mode("plan");
+    feed(&mut machine, [prompt("p"), Input::Offered(offers("ask"))]);
+    assert_eq!(machine.settings.wished, []);
+    assert_eq!(machine.settings.shown, offers("ask").kept());
+}
+
+#[test]
+fn a_change_that_follows_from_a_choice_withdraws_what_it_changes_and_not_the_choice() {
+    let mut machine = live(ALL);
+    let set = |id: u64, name: &str, value: &str| {
+        let Input::Pass(pass) = pass(id) else { panic!("a request") };
+        Input::Pass(Pass { setting: Some(wish(named(name), value)), ..pass })
+    };
+    let answered = |id| Input::PassAnswered { pass: PassId(id), answer: Ok(Arc::from("{}")) };
+    let inputs = [
+        shows(&[model("m1"), effort("low")]),
+        set(1, "effort", "high"),
+        shows(&[model("m1"), effort("high")]),
+        answered(1),
+        // The other model has an effort of its own, and is called by another name than it was asked for by.
+        set(2, "model", "latest"),
+        shows(&[model("m2"), effort("low")]),
+        answered(2),
+        // Told once more, nothing has changed.
+        shows(&[model("m2"), effort("low")]),
+    ];
+    feed(&mut machine, inputs);
+    assert_eq!(machine.settings.wished, [wish(named("model"), "latest")]);
+}
+
+#[test]
+fn a_mode_that_is_told_as_modes_and_as_an_option_is_wished_once() {
+    let mut machine = live(ALL);
+    let twice = |value: &str| shows(&[mode(value), option("m", Some("mode"), value, &["ask", "plan"])]);
+    let answered = |id| Input::PassAnswered { pass: PassId(id), answer: Ok(Arc::from("{}")) };
+    let Input::Pass(by_option) = pass(2) else { panic!("a request") };
+    let by_option = Pass { setting: Some(wish(named("m"), "ask")), ..by_option };
+    feed(
+        &mut machine,
+        [twice("ask"), pass_mode(1, "plan"), answered(1), Input::Pass(by_option), answered(2)],
+    );
+    assert_eq!(machine.settings.wished, [wish(named("m"), "ask")]);
+}
+
+#[test]
+fn a_wish_for_a_mode_is_restored_by_the_option_of_an_agent_that_tells_its_modes_as_one() {
+    let mut machine = kept_with(&[wish(SettingName::Mode, "plan")]);
+    let modes = option("session_mode", Some("mode"), "ask", &["ask", "plan"]);
+    let inputs = vec![wake(), ready(ALL), shows(&[modes]), Input::Restored { inner: None }, done()];
+    assert_eq!(asked(&mut machine, inputs), ["set the option session_mode plan", "awake"]);
+}
+
+#[test]
+fn a_fork_begins_with_the_wishes_of_the_session_before_it() {
+    let mut machine = forking();
+    machine.settings.wished = vec![wish(SettingName::Mode, "plan")];
+    let opened = Input::Opened { session: session("s2"), inner: None };
+    let inputs = vec![wake(), ready(ALL), Input::Offered(offers("ask")), opened, done()];
+    assert_eq!(asked(&mut machine, inputs), ["set the mode plan", "awake"]);
+}
+
+#[test]
+fn an_agent_that_dies_while_it_is_set_fails_whoever_waits_and_the_wishes_stay() {
+    let mut machine = wishing();
+    let inputs = [wake(), ready(ALL), Input::Offered(offers("ask")), Input::Restored { inner: None }];
+    feed(&mut machine, inputs);
+    let effects = feed(&mut machine, [Input::AgentGone(died())]);
+    assert!(effects.contains(&Effect::Awake(Err(Asleep::Agent(died())))), "{effects:?}");
+    assert_eq!(machine.settings.wished, [wish(SettingName::Mode, "plan")]);
+}

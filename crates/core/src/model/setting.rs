@@ -1,0 +1,321 @@
+//! Settings of a session: its mode and its options, the model among them. What somebody has chosen is a wish of the
+//! record; what the agent shows is how the session stands. The two are never taken for each other: only a wish is ever
+//! brought back, so nothing that an agent chose for itself is pushed upon it again.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The category of the option that is the model.
+const MODEL: &str = "model";
+/// The category of the option that is the mode, where modes are told as an option.
+const MODE: &str = "mode";
+/// How many of an agent's models are kept with a record. A list of thousands would be read with every record.
+const KEPT_CHOICES: usize = 256;
+
+/// Which setting.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub enum SettingName {
+    /// The session's mode, of an agent that has modes beside its options.
+    Mode,
+    /// An option, by its id.
+    Option(Box<str>),
+}
+
+/// What a setting is, or is to be.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum SettingValue {
+    /// On or off.
+    Flag(bool),
+    /// One of those that are offered.
+    Id(Box<str>),
+}
+
+/// A setting with a value that somebody has chosen.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Setting {
+    /// Which.
+    pub name: SettingName,
+    /// Its value.
+    pub value: SettingValue,
+}
+
+/// A setting as an agent offers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OfferedSetting {
+    /// Which.
+    pub name: SettingName,
+    /// What it is about, in the protocol's words: `mode`, `model`, `thought_level` or another.
+    pub category: Option<Box<str>>,
+    /// Its value at the moment, if that can be read.
+    pub value: Option<SettingValue>,
+    /// What else it can be.
+    pub choices: Choices,
+}
+
+/// What a setting can be.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Choices {
+    /// One of these.
+    Of(Vec<Box<str>>),
+    /// On or off.
+    Flag,
+    /// That is not known.
+    Unknown,
+}
+
+/// The settings of a session as its agent offers them, in its order.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct OfferedSettings(pub Vec<OfferedSetting>);
+
+/// What is kept of a record's settings.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct RecordSettings {
+    /// What was chosen, each setting once, in the order of the first choice.
+    pub wished: Vec<Setting>,
+    /// How the session last stood.
+    pub shown: OfferedSettings,
+    /// The wishes that could not be restored when the agent last had the session anew.
+    pub unmet: Vec<UnmetWish>,
+}
+
+/// A wish that could not be restored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnmetWish {
+    /// Which setting.
+    pub name: SettingName,
+    /// Why not, in words.
+    pub reason: Box<str>,
+}
+
+/// Why a setting cannot be what somebody wants. What there is instead is said with it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SettingError {
+    /// The session has no such setting.
+    #[error("{}", nothing_of(.wanted.as_deref(), .offered))]
+    NotOffered {
+        /// The option that is wanted; the mode, if it is none.
+        wanted: Option<Box<str>>,
+        /// The options that there are.
+        offered: Vec<Box<str>>,
+    },
+    /// The setting cannot have this value.
+    #[error("{setting} cannot be {value:?}: {}", one_of(.offered))]
+    BadValue {
+        /// The setting.
+        setting: SettingName,
+        /// The value.
+        value: Box<str>,
+        /// What it can be.
+        offered: Vec<Box<str>>,
+    },
+}
+
+impl SettingError {
+    /// The stable code of this error.
+    pub fn code(&self) -> &'static str {
+        match self {
+            Self::NotOffered { .. } => "SETTING_NOT_OFFERED",
+            Self::BadValue { .. } => "SETTING_BAD_VALUE",
+        }
+    }
+}
+
+impl fmt::Display for SettingName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Mode => f.write_str("the mode"),
+            Self::Option(id) => write!(f, "the option {id}"),
+        }
+    }
+}
+
+impl SettingName {
+    /// The option's id; `None` for the mode.
+    pub fn option(&self) -> Option<&str> {
+        match self {
+            Self::Mode => None,
+            Self::Option(id) => Some(id),
+        }
+    }
+
+    /// The setting of an option's id, or the mode without one.
+    pub fn of_option(id: Option<&str>) -> Self {
+        id.map_or(Self::Mode, |id| Self::Option(id.into()))
+    }
+}
+
+impl fmt::Display for SettingValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(flag) => flag.fmt(f),
+            Self::Id(id) => f.write_str(id),
+        }
+    }
+}
+
+impl OfferedSetting {
+    /// Whether it is the model.
+    pub fn is_model(&self) -> bool {
+        self.is_of(MODEL)
+    }
+
+    /// Whether it is the mode, told as such or as an option.
+    pub fn is_mode(&self) -> bool {
+        self.name == SettingName::Mode || self.is_of(MODE)
+    }
+
+    fn is_of(&self, category: &str) -> bool {
+        self.category.as_deref() == Some(category)
+    }
+
+    /// Whether it can have this value. What is not known to be impossible is the agent's to judge.
+    pub fn can_be(&self, value: &SettingValue) -> bool {
+        match (&self.choices, value) {
+            (Choices::Of(choices), SettingValue::Id(id)) => choices.contains(id),
+            (Choices::Flag, SettingValue::Flag(_)) | (Choices::Unknown, _) => true,
+            (Choices::Of(_), SettingValue::Flag(_)) | (Choices::Flag, SettingValue::Id(_)) => false,
+        }
+    }
+
+    /// The value that a text means for it.
+    fn value_of(&self, text: &str) -> Result<SettingValue, SettingError> {
+        let value = match (&self.choices, text) {
+            (Choices::Flag, "true") => SettingValue::Flag(true),
+            (Choices::Flag, "false") => SettingValue::Flag(false),
+            _ => SettingValue::Id(text.into()),
+        };
+        if self.can_be(&value) {
+            return Ok(value);
+        }
+        let offered = match &self.choices {
+            Choices::Of(choices) => choices.clone(),
+            Choices::Flag => vec!["true".into(), "false".into()],
+            Choices::Unknown => Vec::new(),
+        };
+        Err(SettingError::BadValue { setting: self.name.clone(), value: text.into(), offered })
+    }
+}
+
+impl OfferedSettings {
+    /// The setting of a name.
+    pub fn named(&self, name: &SettingName) -> Option<&OfferedSetting> {
+        self.0.iter().find(|offered| offered.name == *name)
+    }
+
+    /// The mode. Where modes are told twice, as modes and as an option, the modes are meant.
+    pub fn mode(&self) -> Option<&OfferedSetting> {
+        self.named(&SettingName::Mode).or_else(|| self.0.iter().find(|offered| offered.is_mode()))
+    }
+
+    /// The setting that a wish is about. A wish for a mode is about the option for it, where the agent has come to tell
+    /// its modes as one.
+    pub fn wished(&self, name: &SettingName) -> Option<&OfferedSetting> {
+        match name {
+            SettingName::Mode => self.mode(),
+            SettingName::Option(_) => self.named(name),
+        }
+    }
+
+    /// The model: the option of that category, or of that id.
+    pub fn model(&self) -> Option<&OfferedSetting> {
+        self.option(MODEL)
+    }
+
+    /// The option that a person means by a word: its id, or else what it is about.
+    pub fn option(&self, word: &str) -> Option<&OfferedSetting> {
+        let by_id = self.0.iter().find(|offered| offered.name.option() == Some(word));
+        let by_category = || {
+            let mut options = self.0.iter().filter(|offered| offered.name != SettingName::Mode);
+            options.find(|offered| offered.is_of(word))
+        };
+        by_id.or_else(by_category)
+    }
+
+    /// The setting that a person means by a word for an option, or without one the mode, and by a text for its value.
+    pub fn choose(&self, option: Option<&str>, value: &str) -> Result<Setting, SettingError> {
+        let found = match option {
+            None => self.mode(),
+            // Whoever knows the mode as an option finds it where it is none.
+            Some(MODE) => self.option(MODE).or_else(|| self.mode()),
+            Some(word) => self.option(word),
+        };
+        let Some(found) = found else {
+            let options = self.0.iter().filter_map(|offered| offered.name.option());
+            let offered = options.map(Into::into).collect();
+            return Err(SettingError::NotOffered { wanted: option.map(Into::into), offered });
+        };
+        Ok(Setting { name: found.name.clone(), value: found.value_of(value)? })
+    }
+
+    /// How the session stands, as it is kept with its record: of what else could be chosen, only the models.
+    #[must_use]
+    pub fn kept(&self) -> Self {
+        let model = self.model().map(|model| &model.name);
+        let kept = |offered: &OfferedSetting| {
+            let choices = match &offered.choices {
+                Choices::Of(choices) if Some(&offered.name) == model => {
+                    Choices::Of(choices.iter().take(KEPT_CHOICES).cloned().collect())
+                }
+                _ => Choices::Unknown,
+            };
+            OfferedSetting { choices, ..offered.clone() }
+        };
+        Self(self.0.iter().map(kept).collect())
+    }
+}
+
+impl RecordSettings {
+    /// What is wished for a setting.
+    pub fn wish(&self, name: &SettingName) -> Option<&SettingValue> {
+        self.wished.iter().find(|wish| wish.name == *name).map(|wish| &wish.value)
+    }
+
+    /// Somebody has chosen, and the agent has done it.
+    pub fn choose(&mut self, chosen: Setting) {
+        self.unmet.retain(|unmet| unmet.name != chosen.name);
+        match self.wished.iter_mut().find(|wish| wish.name == chosen.name) {
+            Some(wish) => wish.value = chosen.value,
+            None => self.wished.push(chosen),
+        }
+    }
+
+    /// Nothing is wished for these settings any more.
+    pub fn withdraw(&mut self, is_meant: impl Fn(&Setting) -> bool) {
+        self.wished.retain(|wish| !is_meant(wish));
+        let Self { wished, unmet, .. } = self;
+        unmet.retain(|unmet| wished.iter().any(|wish| wish.name == unmet.name));
+    }
+
+    /// The wishes that the session is known not to stand as: what is wished, what is shown instead if anything is, and
+    /// why, if that is known.
+    pub fn open_wishes(&self) -> impl Iterator<Item = (&Setting, Option<&SettingValue>, Option<&str>)> {
+        self.wished.iter().filter_map(|wish| {
+            let unmet = self.unmet.iter().find(|unmet| unmet.name == wish.name).map(|unmet| &*unmet.reason);
+            let shown = self.shown.wished(&wish.name).and_then(|offered| offered.value.as_ref());
+            let is_open = unmet.is_some() || shown.is_some_and(|shown| *shown != wish.value);
+            is_open.then_some((wish, shown, unmet))
+        })
+    }
+}
+
+fn nothing_of(wanted: Option<&str>, offered: &[Box<str>]) -> String {
+    match wanted {
+        None => "the agent offers no modes in this session".to_owned(),
+        Some(_) if offered.is_empty() => "the agent offers no options in this session".to_owned(),
+        Some(wanted) => format!("the session has no option {wanted:?}; it has {}", offered.join(", ")),
+    }
+}
+
+fn one_of(offered: &[Box<str>]) -> String {
+    if offered.is_empty() {
+        "nothing is offered".to_owned()
+    } else {
+        format!("it can be {}", offered.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+use super::*;
+
+fn option(id: &str, category: Option<&str>, value: &str, choices: &[&str]) -> OfferedSetting {
+    OfferedSetting {
+        name: SettingName::Option(id.into()),
+        category: category.map(Into::into),
+        value: Some(SettingValue::Id(value.into())),
+        choices: Choices::Of(choices.iter().map(|choice| (*choice).into()).collect()),
+    }
+}
+
+fn mode(value: &str) -> OfferedSetting {
+    OfferedSetting { name: SettingName::Mode, category: None, ..option("", None, value, &["ask", "plan"]) }
+}
+
+fn flag(id: &str) -> OfferedSetting {
+    let value = Some(SettingValue::Flag(false));
+    OfferedSetting { value, choices: Choices::Flag, ..option(id, None, "", &[]) }
+}
+
+fn chosen(name: SettingName, value: &str) -> Setting {
+    Setting { name, value: SettingValue::Id(value.into()) }
+}
+
+fn named(id: &str) -> SettingName {
+    SettingName::Option(id.into())
+}
+
+#[test]
+fn a_word_means_an_option_by_its_id_or_by_what_it_is_about() {
+    let engine = option("engine", Some("model"), "m1", &["m1", "m2"]);
+    let effort = option("reasoning_effort", Some("thought_level"), "low", &["low", "high"]);
+    let offered = OfferedSettings(vec![mode("ask"), engine, effort, flag("web")]);
+    let choose = |option, value: &str| offered.choose(option, value);
+    assert_eq!(choose(None, "plan"), Ok(chosen(SettingName::Mode, "plan")));
+    assert_eq!(choose(Some("mode"), "plan"), Ok(chosen(SettingName::Mode, "plan")));
+    assert_eq!(choose(Some("model"), "m2"), Ok(chosen(named("engine"), "m2")));
+    assert_eq!(choose(Some("thought_level"), "high"), Ok(chosen(named("reasoning_effort"), "high")));
+    let web = Setting { name: named("web"), value: SettingValue::Flag(true) };
+    assert_eq!(choose(Some("web"), "true"), Ok(web));
+}
+
+#[test]
+fn what_cannot_be_chosen_says_what_can() {
+    let offered = OfferedSettings(vec![option("model", Some("model"), "m1", &["m1", "m2"]), flag("web")]);
+    let said = |option, value: &str| {
+        let error = offered.choose(option, value).unwrap_err();
+        (error.code(), error.to_string())
+    };
+    let cases = [
+        (None, "plan", "SETTING_NOT_OFFERED", "the agent offers no modes in this session"),
+        (
+            Some("effort"),
+            "x",
+            "SETTING_NOT_OFFERED",
+            r#"the session has no option "effort"; it has model, web"#,
+        ),
+        (Some("model"), "m3", "SETTING_BAD_VALUE", r#"the option model cannot be "m3": it can be m1, m2"#),
+        (Some("web"), "on", "SETTING_BAD_VALUE", r#"the option web cannot be "on": it can be true, false"#),
+    ];
+    for (option, value, code, message) in cases {
+        assert_eq!(said(option, value), (code, message.to_owned()));
+    }
+    let nothing = OfferedSettings::default().choose(Some("model"), "m1").unwrap_err();
+    assert_eq!(nothing.to_string(), "the agent offers no options in this session");
+}
+
+#[test]
+fn a_mode_that_is_told_as_an_option_is_chosen_as_one() {
+    let offered = OfferedSettings(vec![option("m", Some("mode"), "ask", &["ask", "plan"])]);
+    assert_eq!(offered.choose(None, "plan"), Ok(chosen(named("m"), "plan")));
+}
+
+#[test]
+fn a_record_keeps_how_a_session_stands_and_of_the_choices_the_models_alone() {
+    let effort = option("effort", None, "low", &["low", "high"]);
+    let models = option("model", None, "m1", &["m1", "m2"]);
+    let kept = OfferedSettings(vec![effort.clone(), models.clone()]).kept();
+    let unknown = |offered| OfferedSetting { choices: Choices::Unknown, ..offered };
+    assert_eq!(kept, OfferedSettings(vec![unknown(effort), models]));
+    let many: Vec<String> = (0..1000).map(|number| number.to_string()).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let kept = OfferedSettings(vec![option("model", None, "m1", &many)]).kept();
+    assert_eq!(kept.0, [option("model", None, "m1", &many[..256])]);
+}
+
+#[test]
+fn a_wish_is_open_while_the_session_is_known_to_stand_otherwise() {
+    let mut settings = RecordSettings::default();
+    settings.choose(chosen(named("effort"), "high"));
+    settings.choose(chosen(SettingName::Mode, "ask"));
+    settings.choose(chosen(SettingName::Mode, "plan"));
+    assert_eq!(settings.wished, [chosen(named("effort"), "high"), chosen(SettingName::Mode, "plan")]);
+    assert_eq!(settings.open_wishes().count(), 0);
+
+    settings.shown = OfferedSettings(vec![mode("ask")]);
+    let unmet = UnmetWish { name: named("effort"), reason: "it is gone".into() };
+    settings.unmet = vec![unmet];
+    let (effort, plan) = (&settings.wished[0], &settings.wished[1]);
+    let ask = SettingValue::Id("ask".into());
+    let open: Vec<_> = settings.open_wishes().collect();
+    assert_eq!(open, [(effort, None, Some("it is gone")), (plan, Some(&ask), None)]);
+
+    settings.withdraw(|wish| wish.name == named("effort"));
+    assert_eq!((settings.wished.len(), settings.unmet.len()), (1, 0));
+}

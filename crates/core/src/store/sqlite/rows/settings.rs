@@ -1,0 +1,110 @@
+//! The settings of a record as one column holds them: a JSON object with what is wished, what was shown and what could
+//! not be restored, each left out if there is none of it.
+
+use serde::{Deserialize, Serialize};
+
+use crate::model::{
+    Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingName, SettingValue, UnmetWish,
+};
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Stored {
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    wished: Vec<StoredWish>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    shown: Vec<StoredSetting>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    unmet: Vec<StoredReason>,
+}
+
+/// Without an option it is the mode, here and below.
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredWish {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    option: Option<Box<str>>,
+    value: SettingValue,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredSetting {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    option: Option<Box<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    category: Option<Box<str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    value: Option<SettingValue>,
+    /// Those that are known; `[]` where none are.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    choices: Option<Vec<Box<str>>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    flag: bool,
+}
+
+#[derive(Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct StoredReason {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    option: Option<Box<str>>,
+    reason: Box<str>,
+}
+
+/// Settings as their column holds them; `None` for a record of which none are known.
+pub(in super::super) fn settings_text(settings: &RecordSettings) -> Option<String> {
+    if *settings == RecordSettings::default() {
+        return None;
+    }
+    let option = |name: &SettingName| name.option().map(Into::into);
+    let stored = Stored {
+        wished: settings
+            .wished
+            .iter()
+            .map(|wish| StoredWish { option: option(&wish.name), value: wish.value.clone() })
+            .collect(),
+        shown: settings.shown.0.iter().map(stored_setting).collect(),
+        unmet: settings
+            .unmet
+            .iter()
+            .map(|unmet| StoredReason { option: option(&unmet.name), reason: unmet.reason.clone() })
+            .collect(),
+    };
+    Some(serde_json::to_string(&stored).expect("settings have only texts, flags and lists of them"))
+}
+
+/// Reads them back; `None` for what no version writes.
+pub(super) fn settings(text: &str) -> Option<RecordSettings> {
+    let Stored { wished, shown, unmet } = serde_json::from_str(text).ok()?;
+    let name = |option: Option<Box<str>>| SettingName::of_option(option.as_deref());
+    let wished = wished.into_iter().map(|wish| Setting { name: name(wish.option), value: wish.value });
+    let unmet = unmet.into_iter().map(|unmet| UnmetWish { name: name(unmet.option), reason: unmet.reason });
+    let read = RecordSettings {
+        wished: wished.collect(),
+        shown: OfferedSettings(shown.into_iter().map(offered_setting).collect::<Option<_>>()?),
+        unmet: unmet.collect(),
+    };
+    (read != RecordSettings::default()).then_some(read)
+}
+
+fn stored_setting(offered: &OfferedSetting) -> StoredSetting {
+    let OfferedSetting { name, category, value, choices } = offered;
+    let (choices, flag) = match choices {
+        Choices::Of(choices) => (Some(choices.clone()), false),
+        Choices::Flag => (None, true),
+        Choices::Unknown => (None, false),
+    };
+    let option = name.option().map(Into::into);
+    StoredSetting { option, category: category.clone(), value: value.clone(), choices, flag }
+}
+
+fn offered_setting(stored: StoredSetting) -> Option<OfferedSetting> {
+    let StoredSetting { option, category, value, choices, flag } = stored;
+    let choices = match (choices, flag) {
+        (Some(choices), false) => Choices::Of(choices),
+        (None, true) => Choices::Flag,
+        (None, false) => Choices::Unknown,
+        (Some(_), true) => return None,
+    };
+    Some(OfferedSetting { name: SettingName::of_option(option.as_deref()), category, value, choices })
+}

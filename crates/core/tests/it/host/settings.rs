@@ -1,0 +1,118 @@
+//! Settings over the socket: what one client chooses another sees, and what cannot be is said with what can.
+
+use acpx_core::model::{Setting, SettingName, SettingValue};
+
+use super::*;
+
+fn modes(mode: &str) -> Value {
+    json!({"currentModeId": mode, "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "plan", "name": "Plan"}]})
+}
+
+fn options(model: &str) -> Value {
+    let rows = json!([{"value": "m1", "name": "One"}, {"value": "m2", "name": "Two"}]);
+    json!([{"id": "engine", "name": "Model", "category": "model", "type": "select", "currentValue": model, "options": rows}])
+}
+
+fn offering() -> Value {
+    json!({"sessionId": "s1", "modes": modes("ask"), "configOptions": options("m1")})
+}
+
+fn choosing() -> Script {
+    Script::new().initialize(json!({"loadSession": true})).serve([
+        ("session/new", Script::new().reply(offering())),
+        ("session/load", Script::new().reply(offering())),
+        ("session/set_mode", Script::new().reply(json!({}))),
+        ("session/set_config_option", Script::new().reply(json!({"configOptions": options("m2")}))),
+        ("session/prompt", Script::new().say("hello").end("end_turn")),
+    ])
+}
+
+/// Params with settings that are wanted.
+fn with_settings(mut params: Value, settings: Value) -> Value {
+    params["_meta"]["acpx"]["settings"] = settings;
+    params
+}
+
+fn wish(option: Option<&str>, value: &str) -> Setting {
+    Setting { name: SettingName::of_option(option), value: SettingValue::Id(value.into()) }
+}
+
+#[tokio::test]
+async fn what_an_editor_sets_the_shell_sees_and_the_other_way_round() {
+    let bench = Bench::new();
+    let argv = bench.agent(&choosing());
+    let mut editor = bench.editor(&argv).await;
+    let new = json!({ "cwd": bench.home.path(), "mcpServers": [] });
+    let record = editor.call("session/new", new).await.unwrap()["sessionId"].as_str().unwrap().to_owned();
+    editor.call("session/set_mode", json!({ "sessionId": record, "modeId": "plan" })).await.unwrap();
+    assert_eq!(bench.record(&record).await.settings.wished, [wish(None, "plan")]);
+    let mut shell = bench.client().await;
+    assert_eq!(bench.resume(&mut shell, &record).await["modes"], modes("plan"));
+
+    let wanted = json!([{"option": "model", "value": "m2"}]);
+    let params = with_settings(bench.resume_params(&record), wanted);
+    let answer: Value = shell.call("session/resume", &params).await.unwrap();
+    assert_eq!(answer["configOptions"], options("m2"));
+    let turn = editor.turn(&record, "one").await;
+    let update = turn.lines.iter().map(|line| &line["params"]["update"]);
+    let told: Vec<&Value> =
+        update.filter(|update| update["sessionUpdate"] == "config_option_update").collect();
+    assert_eq!(told, [&json!({"sessionUpdate": "config_option_update", "configOptions": options("m2")})]);
+    let settings = bench.record(&record).await.settings;
+    assert_eq!(settings.wished, [wish(None, "plan"), wish(Some("engine"), "m2")]);
+}
+
+#[tokio::test]
+async fn a_session_that_cannot_be_set_as_wanted_is_not_made_and_one_that_is_there_stays() {
+    let bench = Bench::new();
+    let argv = bench.agent(&choosing());
+    let mut client = bench.client().await;
+    let shell = |mut params: Value| {
+        params["_meta"]["acpx"]["shell"] = json!({});
+        params
+    };
+    let there: Value = client.call("session/new", &shell(bench.new_params(&argv))).await.unwrap();
+    let wanted = json!([{"option": "model", "value": "m3"}]);
+    let params = with_settings(shell(bench.new_params(&argv)), wanted);
+    let refused = refusal(&mut client, "session/new", &params).await;
+    let said = (refused.number, refused.code(), refused.to_string());
+    let message = r#"the option engine cannot be "m3": it can be m1, m2"#;
+    assert_eq!(said, (-32602, "SETTING_BAD_VALUE", message.to_owned()));
+    let record = bench.record(there["sessionId"].as_str().unwrap()).await;
+    assert_eq!(record.lifecycle, acpx_core::model::Lifecycle::Open);
+
+    let mut unknown = bench.resume_params(record.id.as_str());
+    unknown = with_settings(unknown, json!([{"option": "effort", "value": "high"}]));
+    let refused = refusal(&mut client, "session/resume", &unknown).await;
+    let message = r#"the session has no option "effort"; it has engine"#;
+    assert_eq!((refused.code(), refused.to_string()), ("SETTING_NOT_OFFERED", message.to_owned()));
+}
+
+#[tokio::test]
+async fn an_editor_is_told_with_its_answer_what_could_not_be_restored() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(json!({"loadSession": true}))
+        .expect("session/new")
+        .reply(offering())
+        .prompt(|turn| turn.end("end_turn"))
+        .expect("session/set_mode")
+        .reply(json!({}))
+        .next_start()
+        .initialize(json!({"loadSession": true}))
+        .expect("session/load")
+        .reply(json!({}))
+        .prompt(|turn| turn.end("end_turn"));
+    let argv = bench.agent(&script);
+    let mut client = bench.client().await;
+    let record = bench.open(&mut client, &argv).await;
+    prompt(&mut client, &record, "one").await;
+    let params = with_settings(bench.resume_params(&record), json!([{"value": "plan"}]));
+    client.call::<Value>("session/resume", &params).await.unwrap();
+    bench.kill_host().await;
+
+    let mut editor = bench.editor(&argv).await;
+    let answer = editor.call("session/load", bench.load_params(&record)).await.unwrap();
+    let unmet = json!([{"value": "plan", "reason": "the agent does not offer it in this session"}]);
+    assert_eq!(answer["_meta"]["acpx"]["unmetSettings"], unmet);
+}
