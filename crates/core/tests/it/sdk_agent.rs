@@ -126,6 +126,7 @@ async fn initialize_is_understood_both_ways() {
     let capabilities = json!({
         "fs": { "readTextFile": true, "writeTextFile": true },
         "terminal": true,
+        "session": { "configOptions": { "boolean": {} } },
         "auth": { "terminal": false },
         "elicitation": { "form": {}, "url": {} },
     });

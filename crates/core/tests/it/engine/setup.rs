@@ -59,6 +59,7 @@ async fn initialize_offers_files_and_terminals_to_an_agent_of_version_1_and_says
     let offers = json!({
         "fs": { "readTextFile": true, "writeTextFile": true },
         "terminal": true,
+        "session": { "configOptions": { "boolean": {} } },
         "auth": { "terminal": false },
         "elicitation": { "form": {}, "url": {} },
     });
