@@ -50,6 +50,8 @@ pub(crate) struct Settings {
     pub(crate) agent: AgentSpec,
     /// The directory, as the agent is told it.
     pub(crate) cwd: AbsolutePath,
+    /// Directories beside that one whose files the session is to have.
+    pub(crate) additional_directories: Vec<AbsolutePath>,
     /// Which of the directory's sessions; `None` for the unnamed one.
     pub(crate) session: Option<SessionName>,
     /// What the agent may do.
@@ -71,6 +73,11 @@ impl Settings {
         Ok(Self {
             mode: mode(options.output, config)?,
             agent: as_configured(agent(&options.agent, config)?, options, config),
+            additional_directories: options
+                .add_dirs
+                .iter()
+                .map(|typed| directory(Some(&cwd.as_path().join(typed))))
+                .collect::<Result<_, _>>()?,
             cwd,
             session: options.session.clone(),
             policy,

@@ -52,6 +52,8 @@ pub(crate) struct Options {
     pub(crate) model: Option<String>,
     /// The file with the MCP servers.
     pub(crate) mcp_config: Option<PathBuf>,
+    /// Directories beside the one to work in.
+    pub(crate) add_dirs: Vec<PathBuf>,
 }
 
 /// Which agent.
@@ -390,6 +392,7 @@ impl Options {
             protocol: args.protocol,
             model: args.model,
             mcp_config: args.mcp_config,
+            add_dirs: args.add_dir,
         })
     }
 }

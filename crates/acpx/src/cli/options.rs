@@ -134,6 +134,9 @@ pub(crate) struct SessionArgs {
     /// Give the agent the MCP servers of this file instead of those in the configuration
     #[arg(long, value_name = "FILE", help_heading = EVERYWHERE)]
     pub(super) mcp_config: Option<PathBuf>,
+    /// Let the session have the files of this directory too, if the agent takes more than one; may be repeated
+    #[arg(long, value_name = "DIR", help_heading = EVERYWHERE)]
+    pub(super) add_dir: Vec<PathBuf>,
 }
 
 /// Which of a directory's sessions.

@@ -262,6 +262,9 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         "opus",
         "--mcp-config",
         "m.json",
+        "--add-dir",
+        "/more",
+        "--add-dir=less",
         "--json-strict",
     ];
     let expected = Options {
@@ -278,6 +281,7 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         protocol: Some(ProtocolVersion::V2),
         model: Some("opus".to_owned()),
         mcp_config: Some("m.json".into()),
+        add_dirs: vec!["/more".into(), "less".into()],
     };
     for verb in [&["prompt"][..], &["status"], &["cancel"], &["sessions", "show"], &["sessions", "new"]] {
         let before_the_agent = [flags, &["claude"], verb].concat();
@@ -658,7 +662,7 @@ fn help_names_the_agents_and_what_a_verb_makes_use_of() {
     for verb in [&["status"][..], &["sessions", "show"], &["sessions", "history"]] {
         let text = help(&[verb, &["--help"]].concat());
         assert!(text.contains("Usage: acpx [AGENT] ") && text.contains("--format"), "{text}");
-        for flag in ["--approve-all", "--deny-all", "--ttl", "--mcp-config", "--timeout"] {
+        for flag in ["--approve-all", "--deny-all", "--ttl", "--mcp-config", "--add-dir", "--timeout"] {
             assert!(!text.contains(flag), "{flag}: {text}");
         }
         // They are taken all the same.

@@ -49,25 +49,25 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 /// put the same flags before every verb. Its help does not name them. Those of a turn are of no use either, except
 /// to `exec`.
 const UNUSED: [(&[&str], &[&str]); 17] = [
-    (&["doctor"], &["ttl", "model"]),
-    (&["serve"], &["timeout", "model", "mcp_config"]),
-    (&["acp"], &["timeout", "model", "mcp_config"]),
+    (&["doctor"], &["ttl", "model", "add_dir"]),
+    (&["serve"], &["timeout", "model", "mcp_config", "add_dir"]),
+    (&["acp"], &["timeout", "model", "mcp_config", "add_dir"]),
     (&["exec"], &["ttl"]),
-    (&["cancel"], &["ttl", "protocol", "model", "mcp_config"]),
-    (&["set-mode"], &["model", "mcp_config"]),
-    (&["set"], &["model", "mcp_config"]),
+    (&["cancel"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
+    (&["set-mode"], &["model", "mcp_config", "add_dir"]),
+    (&["set"], &["model", "mcp_config", "add_dir"]),
     (&["status"], READING),
     (&["sessions", "new"], &[]),
     (&["sessions", "ensure"], &[]),
-    (&["sessions", "list"], &["ttl", "protocol", "model", "mcp_config"]),
+    (&["sessions", "list"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
-    (&["sessions", "watch"], &["ttl", "protocol", "model", "mcp_config"]),
-    (&["sessions", "close"], &["ttl", "protocol", "model", "mcp_config"]),
-    (&["sessions", "move"], &["ttl", "protocol", "model", "mcp_config"]),
+    (&["sessions", "watch"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
+    (&["sessions", "close"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
+    (&["sessions", "move"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
 ];
-const READING: &[&str] = &["timeout", "ttl", "protocol", "model", "mcp_config"];
+const READING: &[&str] = &["timeout", "ttl", "protocol", "model", "mcp_config", "add_dir"];
 
 /// What only a turn has.
 const OF_A_TURN: [&str; 6] = [

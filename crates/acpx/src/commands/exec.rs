@@ -102,7 +102,7 @@ async fn turn(
 ) -> Result<Outcome, Trouble> {
     let mut client = HostClient::in_process(host).await?;
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
-    let new = NewParams::new(&settings.cwd, given, meta);
+    let new = NewParams::new(settings, given, meta);
     let slow = format!("waiting for the agent {} to start", settings.agent.label());
     output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
     let answer = talk.ask(&mut client, "session/new", &new, &slow).await?;

@@ -58,7 +58,7 @@ pub(super) fn run(
             start: setup::start(for_agents(), settings.ttl, options.model.as_deref()),
             ..RestoreMeta::default()
         };
-        let mut resume = ResumeParams::new(&record, given.as_ref(), meta);
+        let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
         let mut view = TurnView::new(settings.mode.format, Some(record.identity()));
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::new(settings.timeout)?;

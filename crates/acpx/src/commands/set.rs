@@ -41,7 +41,7 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
             start: StartMeta { settings: vec![chosen], ..start },
             ..RestoreMeta::default()
         };
-        let resume = ResumeParams::new(&record, None, meta);
+        let resume = ResumeParams::new(&record, settings, None, meta);
         let slow = format!("waiting for the agent {} to start", record.agent.label());
         let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
         let asked = talk.persist(async |talk| {

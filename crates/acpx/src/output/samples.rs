@@ -26,6 +26,7 @@ pub(super) fn record() -> Record {
         agent,
         cwd: AbsolutePath::new("/w").unwrap(),
         real_cwd: AbsolutePath::new("/w").unwrap(),
+        additional_directories: Vec::new(),
         mcp_servers: vec![KeptServer { name: "files".to_owned(), source: None }],
         title: Some("A\ntitle".to_owned()),
         lifecycle: Lifecycle::Open,

@@ -23,6 +23,7 @@ pub(crate) fn record(number: usize) -> Record {
         agent: AgentSpec::new("agent", ["--quiet"]),
         cwd: directory.clone(),
         real_cwd: directory,
+        additional_directories: Vec::new(),
         scope: None,
         mcp_servers: Vec::new(),
         title: None,

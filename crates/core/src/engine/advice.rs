@@ -12,6 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::machine::AskId;
 use crate::model::{LineageIndex, ProtocolVersion, Seq, Timestamp, ToolUse};
+use crate::wire::RpcError;
 
 /// A question of the agent, put to the turn's client.
 #[derive(Debug)]
@@ -29,6 +30,8 @@ pub(super) struct Asked {
     pub(super) lineage: LineageIndex,
     /// The permission it wants, if it wants one.
     pub(super) wanted: Option<Wanted>,
+    /// What a client may offer so that it is not asked, or so that this is for it to do.
+    pub(super) offer: Option<ClientOffer>,
 }
 
 /// A permission that an agent wants.
@@ -42,6 +45,17 @@ pub struct Wanted {
     pub waits: bool,
 }
 
+/// What a client may do for an agent by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientOffer {
+    /// It reads files.
+    Reading,
+    /// It writes files.
+    Writing,
+    /// It runs commands.
+    Terminals,
+}
+
 /// What sort of question it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum QuestionKind {
@@ -49,10 +63,13 @@ pub enum QuestionKind {
     Permission,
     /// Anything else that only the user knows or does: `elicitation/create`.
     Elicitation,
+    /// A file that the turn's client may have open: `fs/read_text_file` or `fs/write_text_file`. One who cannot be
+    /// asked leaves it to us.
+    File,
 }
 
 /// What a client says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Advice {
     /// The option of this id.
     Choose(Box<str>),
@@ -65,6 +82,8 @@ pub enum Advice {
     /// What the client answered: the result of the agent's request, as JSON. It goes to the agent as it is, if it is an
     /// answer to the question.
     Say(Arc<str>),
+    /// The error that the client answered a request for a file with.
+    Fail(RpcError),
 }
 
 /// Where a turn's questions go.
@@ -73,9 +92,10 @@ pub(super) type Advisor = mpsc::Sender<Question>;
 impl Question {
     /// What sort of question it is.
     pub fn kind(&self) -> QuestionKind {
-        match self.asked.wanted {
-            Some(_) => QuestionKind::Permission,
-            None => QuestionKind::Elicitation,
+        match (&self.asked.wanted, self.asked.offer) {
+            (Some(_), _) => QuestionKind::Permission,
+            (None, Some(_)) => QuestionKind::File,
+            (None, None) => QuestionKind::Elicitation,
         }
     }
 
@@ -104,6 +124,12 @@ impl Question {
         self.asked.wanted.as_ref()
     }
 
+    /// What a client may offer: one that offers to write files or run commands for any agent is not asked whether this
+    /// one may; and a file is for one that offers to read or write it.
+    pub fn offer(&self) -> Option<ClientOffer> {
+        self.asked.offer
+    }
+
     /// Waits until nobody wants the answer any more: the turn is over or being cancelled, or the agent has taken the
     /// question back.
     pub async fn withdrawn(&mut self) {
@@ -116,6 +142,22 @@ impl Question {
     }
 }
 
+/// Puts a question to whoever is there; what comes back has no answer if nobody gives one.
+pub(super) fn put(asked: Asked, advisor: Option<&Advisor>) -> oneshot::Receiver<Advice> {
+    let (reply, answer) = oneshot::channel();
+    if let Some(advisor) = advisor {
+        match advisor.try_send(Question { asked, reply }) {
+            // A client that has too many questions already gets no more, and what it is not asked it has not allowed.
+            Err(TrySendError::Full(question)) => {
+                question.answer(Advice::Reject);
+            }
+            // One that is gone leaves the answer to nobody.
+            Ok(()) | Err(TrySendError::Closed(_)) => {}
+        }
+    }
+    answer
+}
+
 /// The questions that are out.
 #[derive(Debug, Default)]
 pub(super) struct Consultations {
@@ -126,17 +168,7 @@ pub(super) struct Consultations {
 impl Consultations {
     /// Puts a question; without anybody to take it, the answer is nobody's.
     pub(super) fn put(&mut self, ask: AskId, asked: Asked, advisor: Option<&Advisor>) {
-        let (reply, answer) = oneshot::channel();
-        if let Some(advisor) = advisor {
-            match advisor.try_send(Question { asked, reply }) {
-                // A client that has too many questions already gets no more, and what it is not asked it has not allowed.
-                Err(TrySendError::Full(question)) => {
-                    question.answer(Advice::Reject);
-                }
-                // One that is gone leaves the answer to nobody.
-                Ok(()) | Err(TrySendError::Closed(_)) => {}
-            }
-        }
+        let answer = put(asked, advisor);
         let name = ask.clone();
         let task = self.open.spawn(async move { (ask, answer.await.ok()) });
         self.waiting.insert(name, task);
@@ -185,6 +217,7 @@ mod tests {
             seq: Seq::FIRST,
             lineage: LineageIndex::FIRST,
             wanted: None,
+            offer: None,
         };
         consultations.put(ask("1"), question(), Some(&advisor));
         consultations.put(ask("2"), question(), Some(&advisor));

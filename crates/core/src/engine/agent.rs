@@ -7,7 +7,8 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::acp::client::{AgentConnection, InitializeFailure, Known, Line, Started};
+use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
+use crate::machine::AskId;
 use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Profiles,
     Secrets, is_secret_name,
@@ -17,6 +18,7 @@ use crate::wire::{self, End, Peer};
 
 use super::answers;
 use super::place::Place;
+use super::tools::{Done, Files, Tools};
 use super::{Settings, Shared};
 
 /// How long a process that closed its output may take to exit before we say so.
@@ -31,8 +33,18 @@ const UNHEEDED: Duration = Duration::from_millis(100);
 pub(super) struct LiveAgent {
     pub(super) connection: AgentConnection,
     pub(super) process: AgentProcess,
+    /// What it has done for it.
+    pub(super) tools: Box<Tools>,
     /// What it has left outside of its process group.
     strays: Strays,
+}
+
+/// What happens with a running agent.
+pub(super) enum News {
+    /// It says something; `None` when its connection has ended.
+    Said(Option<FromAgent>),
+    /// Something has come of what it wanted done, or terminals of its have shown something.
+    Done(Option<(AskId, Done)>),
 }
 
 /// Starts an agent. When this fails, nothing of it is left, or what is left is told. Whatever the agent starts carries
@@ -69,7 +81,8 @@ pub(super) async fn start(
             let told = connection.info().name;
             connection.set_profile(Arc::new(Profiles::built_in().of(agent, told.as_deref())));
             answers::remember(&shared, &place, connection.answer()).await;
-            return Ok((LiveAgent { connection, process, strays }, lines));
+            let tools = Box::new(Tools::new(Files::new(place.roots(), shared.disk.clone())));
+            return Ok((LiveAgent { connection, process, tools, strays }, lines));
         }
         Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart::new(error, lines),
         Ok(Err(InitializeFailure { error: None, lines })) if peer.end() == Some(End::Flooded) => {
@@ -189,6 +202,14 @@ impl Leftover {
 }
 
 impl LiveAgent {
+    /// What happens next. Dropping this loses nothing.
+    pub(super) async fn next(&mut self, known: Known<'_>) -> News {
+        tokio::select! {
+            said = self.connection.recv(known) => News::Said(said),
+            done = self.tools.next() => News::Done(done),
+        }
+    }
+
     /// Says how the agent went, and ends what is left of it in the background.
     pub(super) async fn gone(mut self, place: &Place, settings: &Settings) -> (AgentError, Leftover) {
         let error = match self.connection.end() {
@@ -209,7 +230,7 @@ impl LiveAgent {
     /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
     /// read, so that it can finish. The first of it is given back, to be kept.
     pub(super) async fn end(self, grace: Grace) -> Farewell {
-        let Self { mut connection, process, strays } = self;
+        let Self { mut connection, process, tools, strays } = self;
         let grace = grace_for(connection.profile(), grace);
         let peer = connection.peer().clone();
         let close = async {
@@ -219,15 +240,20 @@ impl LiveAgent {
         };
         let mut lines = Vec::new();
         let (ended, strays) = {
-            let mut end = std::pin::pin!(async { tokio::join!(close, end_process(process, strays, grace)) });
+            let mut end = std::pin::pin!(async {
+                // Its commands go first: what is left of them is then found with what is left of it.
+                let end = async { (tools.end(grace).await, end_process(process, strays, grace).await) };
+                let ((), (tools, (process, strays))) = tokio::join!(close, end);
+                (if tools == Ended::Left { tools } else { process }, strays)
+            });
             let mut drain = std::pin::pin!(drain(&mut connection, &mut lines));
             tokio::select! {
-                ((), ended) = &mut end => {
+                ended = &mut end => {
                     // What it wrote last may still be in the pipe. If somebody else holds the pipe, it has no end.
                     drop(tokio::time::timeout(EXIT_LAG, &mut drain).await);
                     ended
                 }
-                () = &mut drain => end.await.1,
+                () = &mut drain => end.await,
             }
         };
         Farewell { lines, ended, strays }
@@ -331,6 +357,7 @@ mod tests {
         let place = Place {
             agent: AgentSpec::new("a", [""; 0]),
             cwd: AbsolutePath::new("/").unwrap(),
+            additional_directories: Vec::new(),
             environment: [("API_KEY".into(), "from-env".into()), ("HOME".into(), "/home/x".into())]
                 .into_iter()
                 .collect(),

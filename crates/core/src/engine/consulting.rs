@@ -2,7 +2,7 @@
 //!
 //! A question is kept before it is put, and its answer before it is sent, as everything else is.
 
-use crate::acp::client::{Escalation, is_elicitation_answer};
+use crate::acp::client::{Escalation, PermissionRequest, is_elicitation_answer};
 use crate::machine::{AskId, Input, Permit};
 use crate::model::{Seq, Timestamp, TurnId};
 
@@ -32,17 +32,23 @@ impl SessionTask {
     pub(super) fn consult(&mut self, consulting: Consulting) {
         let Consulting { turn, ask, at, seq, waits } = consulting;
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
-        let (params, wanted) = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => {
-                let wanted = Wanted { tool: request.tool.clone(), since: at, waits };
-                (request.params().clone(), Some(wanted))
-            }
-            Some(Ask::Elicitation(params)) => (params.clone(), None),
+        let permission = |request: &PermissionRequest| {
+            let wanted = Wanted { tool: request.tool.clone(), since: at, waits };
+            (request.params().clone(), Some(wanted))
+        };
+        let (asked, offer) = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) => (permission(request), None),
+            Some(Ask::Elicitation(params)) => ((params.clone(), None), None),
+            Some(Ask::Tool(tool)) => match tool.question() {
+                Some(question) => (permission(question), tool.offer()),
+                None => return,
+            },
             Some(Ask::Refused(_)) | None => return,
         };
+        let (params, wanted) = asked;
         let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
         let lineage = self.keeper.lineage();
-        let asked = Asked { params, version, seq, lineage, wanted };
+        let asked = Asked { params, version, seq, lineage, wanted, offer };
         self.consultations.put(ask, asked, advisor);
     }
 
@@ -51,13 +57,17 @@ impl SessionTask {
         let request = match self.asks.get(&ask) {
             Some(Ask::Permission(request)) => request,
             Some(Ask::Elicitation(_)) => return self.step(Input::Advised { ask, permit: elicited(advice) }),
+            Some(Ask::Tool(tool)) => match tool.question() {
+                Some(question) => question,
+                None => return,
+            },
             Some(Ask::Refused(_)) | None => return,
         };
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),
             Some(Advice::Say(result)) => request.said(&result),
             Some(Advice::Approve) => Permit::Approve,
-            Some(Advice::Reject) => Permit::Reject,
+            Some(Advice::Reject | Advice::Fail(_)) => Permit::Reject,
             Some(Advice::Cancel) => Permit::Cancelled,
             None => return self.step(Input::Unanswered { ask }),
         };
@@ -66,8 +76,12 @@ impl SessionTask {
 
     pub(super) fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
         self.consultations.withdraw(ask);
+        let asked = self.asks.remove(ask);
+        if let Some(Ask::Tool(tool)) = asked {
+            return self.permit_tool(turn, ask, *tool, permit);
+        }
         let Some(agent) = &self.agent else { return };
-        let answer = match self.asks.remove(ask) {
+        let answer = match asked {
             Some(Ask::Permission(request)) => match (permit, self.identity()) {
                 (Permit::Escalated(rule), Some(identity)) => {
                     let escalation = Escalation { rule, identity, at: now };
@@ -76,7 +90,7 @@ impl SessionTask {
                 _ => agent.connection.permit(ask, &request, permit),
             },
             Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
-            Some(Ask::Refused(_)) | None => return,
+            Some(Ask::Tool(_) | Ask::Refused(_)) | None => return,
         };
         self.send(now, turn, answer);
     }
@@ -94,8 +108,7 @@ pub(super) fn elicited(advice: Option<Advice>) -> Permit {
     match advice {
         Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
         Some(Advice::Cancel) => Permit::Cancelled,
-        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Approve | Advice::Reject) | None => {
-            Permit::Declined
-        }
+        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Approve | Advice::Reject | Advice::Fail(_))
+        | None => Permit::Declined,
     }
 }

@@ -10,6 +10,7 @@ use crate::acp::{AgentInfo, Capabilities};
 use crate::machine::Permit;
 use crate::model::{AcpSessionId, AgentError, AgentProfile, Profiles, ProtocolVersion};
 use crate::tools::Ended;
+use crate::wire::RpcError;
 
 use super::agent::{self, FailedStart, LiveAgent};
 use super::place::Place;
@@ -101,7 +102,8 @@ impl Engine {
 
 /// Makes a session and takes it back; `None` if the agent went away meanwhile.
 async fn try_session(agent: &mut LiveAgent, place: &Place) -> Option<Trial> {
-    let session = SessionPlace { cwd: &place.cwd, mcp_servers: &[], besides: None };
+    let session =
+        SessionPlace { cwd: &place.cwd, additional_directories: &[], mcp_servers: &[], besides: None };
     let request = match agent.connection.new_session(session) {
         Ok(request) => request,
         Err(error) => return Some(Trial::Refused(error)),
@@ -144,6 +146,9 @@ async fn ask(agent: &mut LiveAgent, request: Outgoing) -> Option<Answer> {
             Meaning::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
             Meaning::Elicitation(ask, _) => connection.elicited(&ask, &Permit::Declined),
             Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
+            Meaning::Tool(ask, request, _) => {
+                connection.refusal(&ask, &RpcError::method_not_found(request.method()))
+            }
             Meaning::Update(_)
             | Meaning::State(_)
             | Meaning::Withdrawn(_)

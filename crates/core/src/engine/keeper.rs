@@ -23,6 +23,7 @@ pub(super) struct Seed {
     pub(super) agent: AgentSpec,
     pub(super) cwd: AbsolutePath,
     pub(super) real_cwd: AbsolutePath,
+    pub(super) additional_directories: Vec<AbsolutePath>,
     pub(super) mcp_servers: Vec<KeptServer>,
     pub(super) scope: Option<Scope>,
 }
@@ -160,6 +161,11 @@ impl Keeper {
             Fact::TurnStarted { turn, .. } | Fact::TurnEnded { turn, .. } => Some(TurnId(*turn)),
             _ => None,
         };
+        self.keep_fact_in(now, turn, fact);
+    }
+
+    /// Keeps a fact that belongs to a turn if one runs.
+    pub(super) fn keep_fact_in(&mut self, now: Timestamp, turn: Option<TurnId>, fact: &Fact) {
         let line = Line { direction: Direction::Ours, kind: EventKind::Fact, body: fact.to_body() };
         self.keep_line(now, turn, line);
     }
@@ -207,6 +213,14 @@ impl Keeper {
         match &mut self.stage {
             Stage::Unborn(seed, _) => seed.mcp_servers = servers,
             Stage::Kept(_) => self.changes.push(Change::McpServers(servers)),
+        }
+    }
+
+    /// Keeps which directories belong to the session from now on beside the one it works in.
+    pub(super) fn keep_additional_directories(&mut self, directories: &[AbsolutePath]) {
+        match &mut self.stage {
+            Stage::Unborn(seed, _) => seed.additional_directories = directories.to_vec(),
+            Stage::Kept(_) => self.changes.push(Change::AdditionalDirectories(directories.to_vec())),
         }
     }
 
@@ -343,6 +357,7 @@ impl Seed {
             agent: self.agent.clone().with_profile(None),
             cwd: self.cwd.clone(),
             real_cwd: self.real_cwd.clone(),
+            additional_directories: self.additional_directories.clone(),
             scope: self.scope.clone(),
             mcp_servers: self.mcp_servers.clone(),
             title: None,

@@ -12,6 +12,7 @@ use tokio::sync::mpsc;
 use crate::acp::client::{Answer, Known, Meaning, Outgoing};
 use crate::machine::Permit;
 use crate::model::{AgentError, LineageIndex, Seq};
+use crate::wire::RpcError;
 
 use super::advice::{Advisor, Asked, Consultations};
 use super::agent::{self, FailedStart, LiveAgent};
@@ -88,13 +89,17 @@ async fn ask(
                     let version = connection.version();
                     // It is about no session, and nothing of it is kept.
                     let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
-                    let asked = Asked { params, version, seq, lineage, wanted: None };
+                    let asked = Asked { params, version, seq, lineage, wanted: None, offer: None };
                     questions.put(ask, asked, advisor);
                     continue;
                 }
                 // Nobody is at work here who could be permitted anything.
                 Meaning::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
                 Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
+                // A login is about no session, so there is no directory whose files it could have.
+                Meaning::Tool(ask, request, _) => {
+                    connection.refusal(&ask, &RpcError::method_not_found(request.method()))
+                }
                 Meaning::Withdrawn(ask) => {
                     questions.withdraw(&ask);
                     connection.elicited(&ask, &Permit::Cancelled)

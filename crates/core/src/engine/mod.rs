@@ -45,15 +45,17 @@ mod record_follower;
 mod remote;
 mod request;
 mod reservations;
+mod serving;
 mod session;
 mod settings;
 mod task;
 mod telling;
+mod tools;
 mod waiters;
 mod waiting;
 
 pub use crate::acp::client::Offered;
-pub use advice::{Advice, Question, QuestionKind, Wanted};
+pub use advice::{Advice, ClientOffer, Question, QuestionKind, Wanted};
 pub use error::SessionError;
 pub use examining::{Examination, Trial};
 pub use follow::Follower;
@@ -183,6 +185,7 @@ impl Engine {
             agent: new.agent.clone(),
             cwd: new.cwd.clone(),
             real_cwd,
+            additional_directories: new.additional_directories.clone(),
             mcp_servers: new.mcp_servers.kept(),
             scope: new.scope,
         };
@@ -191,6 +194,7 @@ impl Engine {
         let place = Place {
             agent: new.agent,
             cwd: new.cwd,
+            additional_directories: new.additional_directories,
             environment: new.environment,
             mcp_servers: new.mcp_servers,
             besides: new.besides.clone(),
@@ -323,6 +327,7 @@ impl Engine {
         let place = Place {
             agent: kept.agent,
             cwd: kept.cwd,
+            additional_directories: kept.additional_directories,
             environment: restore.environment.clone(),
             mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
             besides: restore.besides.clone(),

@@ -12,6 +12,7 @@ use super::task::SessionTask;
 impl SessionTask {
     /// Ends the agent, or the one that is coming up.
     pub(super) fn end_agent(&mut self) {
+        self.keep_news(true);
         let (strays, grace) =
             (self.shared.strays(self.keeper.record().as_str()), self.shared.settings.process);
         let going = match (self.agent.take(), self.coming.take()) {

@@ -66,6 +66,7 @@ impl SessionTask {
                         // One that only waited has had nothing to do with what was dropped.
                         if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
                         {
+                            self.keep_news_of(turn, true);
                             self.keep_dropped_lines(now);
                         }
                         self.knowledge.take(self.keeper.last().next(), fact);
@@ -200,6 +201,7 @@ impl SessionTask {
         let connection = &mut self.agent.as_mut()?.connection;
         let place = SessionPlace {
             cwd: &self.place.cwd,
+            additional_directories: &self.place.additional_directories,
             mcp_servers: &self.place.mcp_servers.list,
             besides: self.place.besides.as_ref(),
         };
@@ -235,6 +237,11 @@ impl SessionTask {
         }
     }
 
+    /// Sends a line that is not worth keeping.
+    pub(super) fn send_unkept(&mut self, outgoing: Outgoing) {
+        self.outward.push(Outward::Send(outgoing));
+    }
+
     pub(super) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
         self.keeper.keep_line(now, turn, outgoing.kept());
         self.limits.spoken();
@@ -266,6 +273,7 @@ impl SessionTask {
                 let own = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
                 return self.step(Input::State { state, body: line.body, own });
             }
+            Meaning::Tool(ask, request, params) => return self.take_tool(ask, request, params, line),
             _ => {}
         }
         let (now, turn) = (self.now(), self.machine.current_turn());
@@ -281,13 +289,20 @@ impl SessionTask {
                 self.asks.insert(ask.clone(), Ask::Elicitation(params));
                 self.step(Input::Elicitation { ask });
             }
-            Meaning::Withdrawn(ask) => self.step(Input::Withdrawn { ask }),
+            Meaning::Withdrawn(ask) => {
+                self.withdraw_tool(&ask);
+                self.step(Input::Withdrawn { ask });
+            }
             Meaning::Refused(ask, error) => {
                 self.asks.insert(ask.clone(), Ask::Refused(error));
                 self.step(Input::Request { ask });
             }
             Meaning::Answer(answer) => self.take_answer(answer),
-            Meaning::Update(_) | Meaning::State(_) | Meaning::Inquired(..) | Meaning::Nothing => {}
+            Meaning::Update(_)
+            | Meaning::State(_)
+            | Meaning::Tool(..)
+            | Meaning::Inquired(..)
+            | Meaning::Nothing => {}
         }
     }
 

@@ -2,7 +2,7 @@
 
 use crate::acp::Besides;
 use crate::model::{AbsolutePath, AgentSpec};
-use crate::tools::Environment;
+use crate::tools::{Environment, Roots};
 
 use super::{NewSession, RestoreSession, Servers};
 
@@ -11,6 +11,8 @@ use super::{NewSession, RestoreSession, Servers};
 pub(super) struct Place {
     pub(super) agent: AgentSpec,
     pub(super) cwd: AbsolutePath,
+    /// Directories beside that one whose files belong to the session.
+    pub(super) additional_directories: Vec<AbsolutePath>,
     pub(super) environment: Environment,
     pub(super) mcp_servers: Servers,
     /// What the client says besides whose request makes the agent start.
@@ -21,13 +23,21 @@ impl Place {
     /// Where an agent is started that is to have no session.
     pub(super) fn alone(with: NewSession) -> Self {
         let NewSession { agent, cwd, environment, mcp_servers, .. } = with;
-        Self { agent, cwd, environment, mcp_servers, besides: None }
+        Self { agent, cwd, additional_directories: Vec::new(), environment, mcp_servers, besides: None }
+    }
+
+    /// The directories whose files the agent may have.
+    pub(super) fn roots(&self) -> Roots {
+        Roots::new(self.cwd.clone(), self.additional_directories.clone())
     }
 
     /// Takes what the client that wants the agent started has given; whether the agent has moved.
     pub(super) fn renew(&mut self, given: RestoreSession) -> bool {
-        let RestoreSession { agent, environment, mcp_servers, besides, .. } = given;
+        let RestoreSession { agent, environment, mcp_servers, additional_directories, besides, .. } = given;
         self.besides = besides;
+        if let Some(directories) = additional_directories {
+            self.additional_directories = directories;
+        }
         if !environment.variables().is_empty() {
             self.environment = environment;
         }

@@ -14,6 +14,8 @@ pub struct NewSession {
     pub agent: AgentSpec,
     /// Where it works. Kept and sent again byte for byte.
     pub cwd: AbsolutePath,
+    /// Directories beside that one whose files belong to it, if the agent takes them.
+    pub additional_directories: Vec<AbsolutePath>,
     /// The agent's whole environment. It is never stored.
     pub environment: Environment,
     /// The servers the agent connects to.
@@ -38,6 +40,8 @@ pub struct RestoreSession {
     pub besides: Option<Besides>,
     /// The servers the agent connects to; `None` leaves those in force, as far as their values are known.
     pub mcp_servers: Option<Servers>,
+    /// Directories beside the one it works in whose files belong to it from then on; `None` leaves those in force.
+    pub additional_directories: Option<Vec<AbsolutePath>>,
 }
 
 /// Servers with their values, which are never stored.
@@ -56,7 +60,8 @@ pub struct Servers {
 impl NewSession {
     /// A session without servers, that no shell finds.
     pub fn new(agent: AgentSpec, cwd: AbsolutePath, environment: Environment) -> Self {
-        Self { agent, cwd, environment, mcp_servers: Servers::default(), besides: None, scope: None }
+        let (additional_directories, mcp_servers) = (Vec::new(), Servers::default());
+        Self { agent, cwd, additional_directories, environment, mcp_servers, besides: None, scope: None }
     }
 }
 

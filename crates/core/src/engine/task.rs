@@ -22,7 +22,7 @@ use crate::store::{SessionWriter, StoreError};
 use crate::wire::{RpcError, RpcId};
 
 use super::advice::{Advice, Advisor, Consultations};
-use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
+use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId, News};
 use super::inquiry::{Inquiry, Unanswered};
 use super::keeper::{Heir, Keeper};
 use super::knowledge::Knowledge;
@@ -31,7 +31,9 @@ use super::metas::Metas;
 use super::moving::Moving;
 use super::perform::Outward;
 use super::place::Place;
+use super::serving::ToolAsk;
 use super::session::{End, Told};
+use super::tools::Done;
 use super::waiters::{PromptWaiter, Waiters, tell};
 use super::waiting::{Glance, Waiting};
 use super::{Counted, Prompt, RestoreSession, Shared};
@@ -77,6 +79,8 @@ pub(super) enum Ask {
     Permission(PermissionRequest),
     /// With its params.
     Elicitation(Arc<str>),
+    /// A file or a terminal.
+    Tool(Box<ToolAsk>),
     /// It is not granted, and this is why.
     Refused(RpcError),
 }
@@ -92,6 +96,8 @@ enum Happening {
     /// What an agent had left when it went by itself is gone, or would not go.
     Cleared(Farewell),
     Said(Option<FromAgent>),
+    /// Something has come of what the agent wanted done, or terminals have shown something.
+    Done(Option<(AskId, Done)>),
     Deadline(Deadline),
     /// A client has answered a question of the agent, or nobody has.
     Advised(AskId, Option<Advice>),
@@ -249,9 +255,10 @@ impl SessionTask {
             ended = when(self.leftover.as_mut().map(|leftover| &mut leftover.task)) => {
                 Happening::Cleared(ended.unwrap_or_default())
             }
-            said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(known)))) => {
-                Happening::Said(said)
-            }
+            news = when(self.agent.as_mut().map(|agent| Box::pin(agent.next(known)))) => match news {
+                News::Said(said) => Happening::Said(said),
+                News::Done(done) => Happening::Done(done),
+            },
             (ask, advice) = self.consultations.next() => Happening::Advised(ask, advice),
             held = self.told.held.changed() => {
                 // The task has a share in the number, so there always is one.
@@ -287,6 +294,7 @@ impl SessionTask {
             Happening::Cleared(farewell) => self.take_cleared(farewell),
             Happening::Said(Some(said)) => self.take_said(said),
             Happening::Said(None) => self.take_end().await,
+            Happening::Done(done) => self.take_done(done),
             Happening::Deadline(deadline) => self.step(Input::Deadline(deadline)),
             Happening::Advised(ask, advice) => self.take_advice(ask, advice),
             Happening::Held => self.renew_idle_time(),
@@ -386,8 +394,15 @@ impl SessionTask {
     /// An agent that is there already keeps what it was started with.
     pub(super) fn prepare(&mut self, restore: RestoreSession) {
         let is_needed = self.agent.is_none() && self.coming.is_none();
-        if is_needed && self.place.renew(restore) {
+        if !is_needed {
+            return;
+        }
+        let directories = self.place.additional_directories.clone();
+        if self.place.renew(restore) {
             self.keeper.keep_command(&self.place.agent);
+        }
+        if self.place.additional_directories != directories {
+            self.keeper.keep_additional_directories(&self.place.additional_directories);
         }
     }
 
@@ -430,6 +445,7 @@ impl SessionTask {
     }
 
     async fn take_end(&mut self) {
+        self.keep_news(true);
         let Some(agent) = self.agent.take() else { return };
         let (seen, leftover) = agent.gone(&self.place, &self.shared.settings).await;
         let error = self.undoing.take().unwrap_or(seen);

@@ -54,7 +54,7 @@ impl SessionTask {
         let what = self.machine.awaited()?;
         let asked = if let Awaited::Questions(asked) = &what { asked.first() } else { None };
         let question = asked.and_then(|ask| match self.asks.get(ask) {
-            Some(Ask::Permission(_)) => Some(QuestionKind::Permission),
+            Some(Ask::Permission(_) | Ask::Tool(_)) => Some(QuestionKind::Permission),
             Some(Ask::Elicitation(_)) => Some(QuestionKind::Elicitation),
             Some(Ask::Refused(_)) | None => None,
         });

@@ -33,7 +33,7 @@ use super::list;
 use super::meta::{ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
 use super::opening::Opened;
 use super::passed;
-use super::questions::{ConnectionId, Seat, Somebody};
+use super::questions::{ConnectionId, Offers, Seat, Somebody};
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -69,6 +69,7 @@ pub(super) fn offer(version: &str) -> Offer {
         Feature::Delete,
         Feature::Modes,
         Feature::ConfigOptions,
+        Feature::AdditionalDirectories,
         Feature::McpHttp,
         Feature::McpSse,
         Feature::Image,
@@ -139,6 +140,7 @@ impl Connection {
     async fn open(&self, call: NewCall, link: &ClientLink) -> Result<Opened, CallError> {
         let mut meta: NewMeta = self.said(call.meta.as_deref())?;
         self.may_have(&call.mcp_servers)?;
+        self.are_directories(&call.additional_directories).await?;
         let room = self.room(None).await?;
         let agent = self.defaults.agent(meta.agent.take());
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
@@ -147,7 +149,13 @@ impl Connection {
         let environment = meta.start.take_environment();
         let settings = std::mem::take(&mut meta.start.settings);
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
-        let new = NewSession { mcp_servers, besides, ..NewSession::new(agent, call.cwd, environment) };
+        let additional_directories = call.additional_directories;
+        let new = NewSession {
+            additional_directories,
+            mcp_servers,
+            besides,
+            ..NewSession::new(agent, call.cwd, environment)
+        };
         let opened = match meta.shell {
             None => self.host.open(new, &settings).await?,
             Some(shell) => self.host.open_in_shell(new, shell, settings).await?,
@@ -157,6 +165,15 @@ impl Connection {
         let seat = self.seat(opened.session.record_id(), &meta.start, link);
         let with_seq = meta.start.with_seq;
         Ok(Opened { seat, updates: !meta.start.without_updates, with_seq, ..opened })
+    }
+
+    /// Sees to it that there are such directories.
+    pub(super) async fn are_directories(&self, directories: &[AbsolutePath]) -> Result<(), CallError> {
+        for (index, directory) in directories.iter().enumerate() {
+            let known = self.host.engine.real_directory(directory).await;
+            known.map_err(|error| problem(&format!("additionalDirectories[{index}]"), error.to_string()))?;
+        }
+        Ok(())
     }
 
     /// A place among those who are asked, for a client that has a person before it: one that wants to be told
@@ -173,10 +190,20 @@ impl Connection {
         Somebody {
             connection: self.number,
             link: link.clone(),
+            offers: self.offers_of(link),
             progress,
             watched,
             elicited: self.elicited.clone(),
         }
+    }
+
+    /// What a client does for agents by itself. One from elsewhere would do it to the files of its own machine.
+    fn offers_of(&self, link: &ClientLink) -> Offers {
+        let client = link.client();
+        if self.elsewhere.get().is_some() {
+            return Offers::default();
+        }
+        Offers { fs: client.fs, terminal: client.terminal }
     }
 
     /// Turns whose own client has not come back ask whoever can be asked, from now on and later.

@@ -141,9 +141,11 @@ pub(super) fn refused(error: &SessionError) -> CallError {
         SessionError::Prompt(_)
         | SessionError::Setting(_)
         | SessionError::Directory { .. }
-        | SessionError::Agent(AgentError::BadRequest { .. } | AgentError::WorksElsewhere { .. }) => {
-            RpcError::INVALID_PARAMS
-        }
+        | SessionError::Agent(
+            AgentError::BadRequest { .. }
+            | AgentError::WorksElsewhere { .. }
+            | AgentError::DirectoriesUnsupported { .. },
+        ) => RpcError::INVALID_PARAMS,
         SessionError::Agent(AgentError::NotOffered { .. }) => RpcError::METHOD_NOT_FOUND,
         _ => number_of(acp.as_deref()),
     };
@@ -151,6 +153,7 @@ pub(super) fn refused(error: &SessionError) -> CallError {
     let fault = FaultMeta { code: error.code().to_owned(), hint, acp, ..FaultMeta::default() };
     let field = match error {
         SessionError::Directory { .. } | SessionError::Agent(AgentError::WorksElsewhere { .. }) => "cwd",
+        SessionError::Agent(AgentError::DirectoriesUnsupported { .. }) => "additionalDirectories",
         SessionError::Prompt(_) => "prompt",
         SessionError::Setting(_) => "_meta.acpx.settings",
         _ => return of_agent(number, with_causes(error), fault),

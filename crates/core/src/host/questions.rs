@@ -9,21 +9,23 @@
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
 
-use crate::acp::agent::{AskError, ClientLink, PermissionOutcome};
+use crate::acp::agent::{AskError, ClientLink, FileAccess, PermissionOutcome};
 use crate::acp::translate::{
     elicitation_answer_to_v1, elicitation_to_v2, permission_to_v1, permission_to_v2,
 };
 use crate::acp::{pass_on_params, with_told_calls};
-use crate::engine::{Advice, Question, QuestionKind};
+use crate::engine::{Advice, ClientOffer, Question, QuestionKind};
 use crate::model::{LineageIndex, ProtocolVersion, RecordId, Seq};
 use crate::store::Store;
 use crate::wire::splice::{Step, locate, put};
-use crate::wire::{RpcId, WireError};
+use crate::wire::{RpcError, RpcId, WireError};
 
 use super::elicited::Elicited;
 use super::pending::{AskedMeta, Listed, OpenQuestions, Outside};
@@ -32,6 +34,9 @@ use super::replaying::KeptEvents;
 
 /// How many questions of one turn may be open, and as many again may wait for that.
 const QUESTIONS: usize = 16;
+
+/// How long the turn's client may take to read or write a file.
+const FILE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The tool call that a permission of version 2 about nothing in particular is asked for in version 1, which wants one.
 const UNNAMED_CALL: &str = "acpx.permission";
@@ -52,12 +57,31 @@ type Seats = HashMap<RecordId, Vec<Somebody>>;
 pub(super) struct Somebody {
     pub(super) connection: ConnectionId,
     pub(super) link: ClientLink,
+    /// What it does for agents by itself.
+    pub(super) offers: Offers,
     /// How far it has been told what the question may be about.
     pub(super) progress: Progress,
     /// The same, as it was exchanged.
     pub(super) watched: Progress,
     /// What it was asked that is completed elsewhere.
     pub(super) elicited: Elicited,
+}
+
+/// What a client does for any agent by itself, without asking its user each time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Offers {
+    pub(super) fs: FileAccess,
+    pub(super) terminal: bool,
+}
+
+impl Offers {
+    fn has(self, offer: ClientOffer) -> bool {
+        match offer {
+            ClientOffer::Reading => self.fs.read,
+            ClientOffer::Writing => self.fs.write,
+            ClientOffer::Terminals => self.terminal,
+        }
+    }
 }
 
 /// Which connection it is.
@@ -213,6 +237,20 @@ async fn settle(
     record: RecordId,
     own: Option<TurnClient>,
 ) {
+    let offered = |own: &TurnClient, offer| own.is_there() && own.client.offers.has(offer);
+    let offering = own.as_ref().zip(question.offer()).filter(|(own, offer)| offered(own, *offer));
+    match (question.kind(), offering) {
+        (QuestionKind::File, Some((own, offer))) => {
+            return hand_over(question, &record, own.clone(), offer).await;
+        }
+        (QuestionKind::File, None) => return,
+        // What a client does for any agent unasked, it need not be asked about.
+        (QuestionKind::Permission, Some(_)) => {
+            question.answer(Advice::Approve);
+            return;
+        }
+        (QuestionKind::Permission | QuestionKind::Elicitation, _) => {}
+    }
     let Some(params) = told_params(&question, &store, &record).await else {
         question.answer(Advice::Reject);
         return;
@@ -331,6 +369,35 @@ impl Asking {
     }
 }
 
+/// Has the turn's client read or write a file, which it may have open. A client that goes, or takes too long, has read
+/// nothing; but whether it has written nobody knows, and to write the same file once more behind its back could undo
+/// what its user does there. So a read is left to us then, and a write has failed.
+async fn hand_over(mut question: Question, record: &RecordId, mut own: TurnClient, offer: ClientOffer) {
+    let method = match offer {
+        ClientOffer::Reading => "fs/read_text_file",
+        ClientOffer::Writing => "fs/write_text_file",
+        ClientOffer::Terminals => return,
+    };
+    let Some(params) = pass_on_params(question.params(), record.as_str()) else { return };
+    let link = own.client.link.clone();
+    let answer = tokio::select! {
+        answer = timeout(FILE_LIMIT, link.ask(method, &params)) => answer.ok(),
+        () = own.gone() => None,
+        () = question.withdrawn() => return,
+    };
+    let advice = match answer {
+        Some(Ok(result)) => Advice::Say(result.into()),
+        Some(Err(AskError::Refused(error))) => Advice::Fail(error),
+        Some(Err(AskError::Gone | AskError::Unreadable)) | None if offer == ClientOffer::Writing => {
+            let words = "the client that has the file has not said whether it was written";
+            Advice::Fail(RpcError::internal(words))
+        }
+        // It never had the request, or it has only not read.
+        Some(Err(AskError::NotSent(_) | AskError::Gone | AskError::Unreadable)) | None => return,
+    };
+    question.answer(advice);
+}
+
 /// What is asked, about the session as clients call it and the tool call as they have been told it; `None` if it is
 /// about no session, or what is told cannot be known.
 async fn told_params(question: &Question, store: &Arc<dyn Store>, record: &RecordId) -> Option<String> {
@@ -377,6 +444,7 @@ impl Asked {
         let taken = link.client().elicitation;
         match self.kind {
             QuestionKind::Permission => true,
+            QuestionKind::File => false,
             QuestionKind::Elicitation => match serde_json::from_str(&self.params) {
                 Ok(Mode { mode: Some(mode) }) if mode == "url" => taken.url,
                 _ => taken.form,
@@ -401,6 +469,7 @@ impl Asked {
                     PermissionOutcome::Cancelled => Advice::Cancel,
                 })
             }
+            QuestionKind::File => return Said::Nothing,
             QuestionKind::Elicitation => link.ask("elicitation/create", &params).await.map(|result| {
                 let is_new = (self.version, client) == (ProtocolVersion::V1, ProtocolVersion::V2);
                 Advice::Say(if is_new { elicitation_answer_to_v1(&result).into() } else { result.into() })
@@ -423,7 +492,7 @@ impl Asked {
             (QuestionKind::Permission, V2, V1) => permission_to_v1(&self.params, UNNAMED_CALL)?,
             (QuestionKind::Elicitation, V1, V2) => elicitation_to_v2(&self.params)?,
             // A form of version 2 is read by version 1 as it is.
-            (QuestionKind::Elicitation, V2, V1) | (_, V1, V1) | (_, V2, V2) => {
+            (QuestionKind::Elicitation, V2, V1) | (QuestionKind::File, ..) | (_, V1, V1) | (_, V2, V2) => {
                 return Some(Cow::Borrowed(&self.params));
             }
         };

@@ -132,6 +132,14 @@ pub enum Input {
         /// Its request.
         ask: AskId,
     },
+    /// The agent wants a file or a terminal, and what it wants is inside the session's directories.
+    Tool {
+        /// Its request.
+        ask: AskId,
+        /// What it wants, for a policy to decide; `None` if it is something with a terminal that it was given: whoever may
+        /// begin may go on, and end it.
+        tool: Option<ToolUse>,
+    },
     /// The agent no longer wants an answer to what it asked.
     Withdrawn {
         /// Its request.

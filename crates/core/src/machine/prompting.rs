@@ -154,7 +154,7 @@ impl SessionMachine {
     }
 
     /// Whether there is an agent that reads what we send.
-    fn can_be_answered(&self) -> bool {
+    pub(super) fn can_be_answered(&self) -> bool {
         !matches!(self.state, State::Parked | State::Starting | State::Ending(_) | State::Closed)
     }
 
@@ -244,7 +244,7 @@ impl SessionMachine {
         Some(asked.swap_remove(index))
     }
 
-    fn answer(&mut self, ask: AskId, permit: Permit) {
+    pub(super) fn answer(&mut self, ask: AskId, permit: Permit) {
         if let State::Prompting(Prompting { turn, .. }) = &mut self.state {
             match permit {
                 Permit::Approve | Permit::Choose { approves: true, .. } => turn.permissions.approved += 1,

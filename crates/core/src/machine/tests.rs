@@ -120,8 +120,11 @@ fn ask() -> AskId {
 
 /// A request for a permission to do something of this kind.
 fn permission(kind: &str) -> Input {
-    let tool = ToolUse { said_kind: Some(kind.into()), ..ToolUse::default() };
-    Input::Permission { ask: ask(), tool, has_options: true }
+    Input::Permission { ask: ask(), tool: of_kind(kind), has_options: true }
+}
+
+fn of_kind(kind: &str) -> ToolUse {
+    ToolUse { said_kind: Some(kind.into()), ..ToolUse::default() }
 }
 
 const ALL: Advertised =
@@ -167,6 +170,7 @@ fn kept(answered: u64) -> SessionMachine {
         agent: AgentSpec::new("a", [""; 0]),
         cwd: crate::model::AbsolutePath::new("/w").unwrap(),
         real_cwd: crate::model::AbsolutePath::new("/w").unwrap(),
+        additional_directories: Vec::new(),
         scope: None,
         mcp_servers: Vec::new(),
         title: None,

@@ -148,6 +148,34 @@ pub enum Fact {
         /// How many bytes a line may have.
         limit: u64,
     },
+    /// A command runs that the agent asked for.
+    TerminalStarted {
+        /// The terminal it runs in.
+        terminal_id: String,
+        /// The command, as a person would type it.
+        command: String,
+    },
+    /// A command has written something, after what it had written before.
+    TerminalOutput {
+        /// The terminal it runs in.
+        terminal_id: String,
+        /// What it has written.
+        output: String,
+    },
+    /// A command has ended.
+    TerminalEnded {
+        /// The terminal it ran in.
+        terminal_id: String,
+        /// The number it exited with, if it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<u32>,
+        /// The name of the signal that ended it, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<String>,
+        /// The end of all that it wrote, if that was more than is kept as it comes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<String>,
+    },
     /// The agent's process is gone, asked for or not.
     AgentEnded {
         /// How, in words.

@@ -164,6 +164,14 @@ pub enum AgentError {
         /// The capability it lacks.
         capability: &'static str,
     },
+    /// It takes no directories beside the one that a session works in, and would be given some. Nothing was sent.
+    #[error(
+        "the agent {agent:?} takes no additional directories: it does not advertise sessionCapabilities.additionalDirectories"
+    )]
+    DirectoriesUnsupported {
+        /// The agent.
+        agent: String,
+    },
     /// The session that is asked for works in another directory than it is asked for in.
     #[error("the agent {agent:?} says that the session {session} works in {cwd}")]
     WorksElsewhere {
@@ -254,6 +262,7 @@ impl AgentError {
             Self::Refused { .. } => "AGENT_REFUSED",
             Self::NotRestored { .. } => "SESSION_NOT_RESTORED",
             Self::McpUnsupported { .. } => "MCP_UNSUPPORTED",
+            Self::DirectoriesUnsupported { .. } => "DIRECTORIES_UNSUPPORTED",
             Self::WorksElsewhere { .. } => "SESSION_WORKS_ELSEWHERE",
             Self::NotOffered { .. } => "NOT_OFFERED",
             Self::BadRequest { .. } => "BAD_REQUEST",
@@ -305,6 +314,9 @@ impl AgentError {
             "SESSION_NOT_RESTORED" => "allow a fresh session; the conversation so far stays readable here",
             "SESSION_WORKS_ELSEWHERE" => "ask for the session in the directory that it works in",
             "MCP_UNSUPPORTED" => "leave the server out, or use a stdio one",
+            "DIRECTORIES_UNSUPPORTED" => {
+                "leave the additional directories out, or begin in one that holds them all"
+            }
             "CONTENT_UNSUPPORTED" => "send the content as text, or name it as a link",
             "PERMISSION_PROMPT_UNAVAILABLE" => "allow it by the turn's policy, or be there to be asked",
             "BAD_DIRECTORY" => "make the directory again; the session belongs to it",

@@ -23,6 +23,7 @@ mod record;
 mod scope;
 mod secrets;
 mod setting;
+mod terminal;
 mod time;
 mod title;
 mod turn;
@@ -57,6 +58,7 @@ pub use setting::{
     Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError, SettingName,
     SettingValue, UnmetWish,
 };
+pub use terminal::{TerminalText, Terminals};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use title::title_of;
 pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnLimits, TurnOutcome, TurnState};

@@ -73,6 +73,8 @@ pub enum Change {
     Title(Option<String>),
     /// The record's MCP servers.
     McpServers(Vec<KeptServer>),
+    /// The directories beside its own whose files belong to the record's session.
+    AdditionalDirectories(Vec<AbsolutePath>),
     /// Whether the record still takes part. To open it again where another has taken its scope is
     /// [`StoreError::ScopeTaken`]. One that is closed or deleted leaves its scope to others at once.
     Lifecycle(Lifecycle),

@@ -103,7 +103,7 @@ fn cwd() -> AbsolutePath {
 }
 
 fn place<'a>(cwd: &'a AbsolutePath, mcp_servers: &'a [McpServer]) -> SessionPlace<'a> {
-    SessionPlace { cwd, mcp_servers, besides: None }
+    SessionPlace { cwd, additional_directories: &[], mcp_servers, besides: None }
 }
 
 fn blocks(text: &str) -> Value {
@@ -124,8 +124,8 @@ fn ended(reason: &str) -> Answer {
 async fn initialize_is_understood_both_ways() {
     let pair = Pair::start().await;
     let capabilities = json!({
-        "fs": { "readTextFile": false, "writeTextFile": false },
-        "terminal": false,
+        "fs": { "readTextFile": true, "writeTextFile": true },
+        "terminal": true,
         "session": { "configOptions": { "boolean": {} } },
         "auth": { "terminal": false },
         "elicitation": { "form": {}, "url": {} },
@@ -144,6 +144,7 @@ async fn initialize_is_understood_both_ways() {
             delete: true,
         },
         fork: false,
+        additional_directories: false,
         logout: false,
         mcp_stdio: true,
         mcp_http: false,

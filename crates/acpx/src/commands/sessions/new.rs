@@ -49,7 +49,7 @@ fn make(
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let start = setup::start(for_agents(), settings.ttl, options.model.as_deref());
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: Some(shell), start };
-    let params = NewParams::new(&settings.cwd, &given, meta);
+    let params = NewParams::new(settings, &given, meta);
     let reach = Reach::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {

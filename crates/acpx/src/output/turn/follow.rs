@@ -113,6 +113,9 @@ fn text(
     fact: Option<&Fact>,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
+    if let Some(fact) = fact {
+        view.fact(fact);
+    }
     match fact {
         Some(Fact::TurnEnded { stop_reason, error, .. }) => {
             return view.turn_ended(stop_reason.as_deref(), error.as_ref(), &mut *console.out);

@@ -127,6 +127,9 @@ impl TurnView {
                 Ok(())
             }
             fact => {
+                if let (Some(fact), View::Text(view)) = (&fact, &mut self.view) {
+                    view.fact(fact);
+                }
                 fact.as_ref().and_then(detail).iter().for_each(|text| console.detail(text));
                 Ok(())
             }

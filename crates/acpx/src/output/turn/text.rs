@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use acpx_core::model::{ChunkContent, Direction, FactError, MessageKind, Update};
+use acpx_core::model::{ChunkContent, Direction, Fact, FactError, MessageKind, Terminals, Update};
 use acpx_core::wire::{Message, RpcId};
 use serde_json::Value;
 
@@ -26,6 +26,7 @@ pub(super) struct TextView {
     updates: Updates,
     thought: String,
     tools: HashMap<Box<str>, Tool>,
+    terminals: Terminals,
     /// What the agent wants to be permitted, by its request.
     permissions: Vec<(RpcId, String)>,
 }
@@ -76,6 +77,11 @@ impl TextView {
             error.hint.iter().try_for_each(|hint| writeln!(out, "hint: {hint}"))?;
         }
         Ok(())
+    }
+
+    /// Takes a fact of ours: what terminals show is shown with the tool calls that refer to them.
+    pub(super) fn fact(&mut self, fact: &Fact) {
+        self.terminals.take(fact);
     }
 
     /// Shows what the user asked.
@@ -180,7 +186,7 @@ impl TextView {
         let Some(telling) = tool.told(fields) else { return Ok(()) };
         let text = match telling {
             Telling::Begun => tool.begun(),
-            Telling::Over => tool.over(),
+            Telling::Over => tool.over(&self.terminals),
         };
         self.section(out)?;
         out.write_all(text.as_bytes())

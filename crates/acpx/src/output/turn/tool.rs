@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use acpx_core::model::{TerminalText, Terminals};
 use serde_json::{Map, Value};
 
 use super::text::cut;
@@ -49,9 +50,9 @@ impl Tool {
     }
 
     /// The section of a call that is over.
-    pub(super) fn over(&self) -> String {
+    pub(super) fn over(&self, terminals: &Terminals) -> String {
         let kind = self.text("kind").map_or_else(String::new, |kind| format!("  kind: {kind}\n"));
-        [self.head(), kind, self.input(), self.files(), self.output()].concat()
+        [self.head(), kind, self.input(), self.files(), self.output(terminals)].concat()
     }
 
     fn text(&self, name: &str) -> Option<&str> {
@@ -97,9 +98,10 @@ impl Tool {
         format!("  files: {shown}{rest}\n")
     }
 
-    fn output(&self) -> String {
+    fn output(&self, terminals: &Terminals) -> String {
         let content = self.fields.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let mut parts: Vec<String> = content.iter().map(part).filter(|part| !part.is_empty()).collect();
+        let mut parts: Vec<String> =
+            content.iter().map(|item| part(item, terminals)).filter(|part| !part.is_empty()).collect();
         if parts.is_empty() {
             parts.extend(self.fields.get("rawOutput").map(|output| match output {
                 Value::String(text) => text.clone(),
@@ -143,7 +145,7 @@ pub(in crate::output) fn first_named(input: &Value) -> Option<String> {
 }
 
 /// One piece of what a tool gave.
-fn part(content: &Value) -> String {
+fn part(content: &Value, terminals: &Terminals) -> String {
     let text = |name: &str| content.get(name).and_then(Value::as_str);
     match text("type") {
         Some("content") => content.get("content").map_or_else(String::new, block),
@@ -157,9 +159,19 @@ fn part(content: &Value) -> String {
             };
             format!("diff {} ({change})", text("path").unwrap_or("-"))
         }
-        Some("terminal") => format!("[terminal] {}", text("terminalId").unwrap_or("-")),
+        Some("terminal") => {
+            let id = text("terminalId").unwrap_or("-");
+            terminals.get(id).map_or_else(|| format!("[terminal] {id}"), terminal)
+        }
         _ => String::new(),
     }
+}
+
+/// What a terminal shows.
+fn terminal(TerminalText { command, output, exit }: &TerminalText) -> String {
+    let exit = exit.as_ref().map(|exit| format!("[{exit}]"));
+    let parts = [Some(format!("$ {command}")), Some(output.trim_end().to_owned()), exit];
+    parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 /// A content block as text: its own, or what it is.

@@ -32,6 +32,7 @@ mod pass;
 mod permission;
 mod setup;
 mod start;
+mod tools;
 
 use answer::Speaker;
 pub use answer::{Answer, ListPage, ListedSession};
@@ -42,6 +43,7 @@ pub use pass::Passing;
 pub use permission::{Escalation, PermissionRequest};
 pub use setup::{Load, Replay, Resume, SessionPlace};
 pub use start::{InitializeFailure, Started};
+pub use tools::{ExitStatus, TerminalRequest, ToolAnswer, ToolRequest};
 
 /// How many tool calls are remembered, for permission requests that do not repeat what they are.
 const KNOWN_TOOLS: usize = 256;
@@ -108,6 +110,8 @@ pub enum Meaning {
     Permission(AskId, PermissionRequest),
     /// It asks the user for something else; the request's params.
     Elicitation(AskId, Arc<str>),
+    /// It wants a file or a terminal; and the request's params, as it wrote them.
+    Tool(AskId, ToolRequest, Arc<str>),
     /// It no longer wants an answer to a request.
     Withdrawn(AskId),
     /// It asks for something that it cannot have; why.
@@ -194,7 +198,7 @@ impl AgentConnection {
             Inbound::Notification(_) if line.kind == EventKind::Update => self.update(message),
             Inbound::Notification(_) if message.method() == Some("$/cancel_request") => withdrawn(message),
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
-            Inbound::Request { id, .. } => self.request(id, message, known.session),
+            Inbound::Request { id, message: written } => self.request(id, message, written, known.session),
             Inbound::Response { id, method, .. } if self.take_inquiry(id) => {
                 let answer = answer::read(self.version, self.speaker(), method, message, true);
                 Meaning::Inquired(id.clone(), answer)
@@ -255,7 +259,14 @@ impl AgentConnection {
         }
     }
 
-    fn request(&self, id: &RpcId, message: &Message, session: Option<&AcpSessionId>) -> Meaning {
+    /// What a request means; `written` is the message as it came, where `message` has no secrets.
+    fn request(
+        &self,
+        id: &RpcId,
+        message: &Message,
+        written: &Message,
+        session: Option<&AcpSessionId>,
+    ) -> Meaning {
         let ask = AskId(id.as_str().into());
         let params = message.params().unwrap_or("null");
         match message.method() {
@@ -275,8 +286,30 @@ impl AgentConnection {
                 Err(error) => Meaning::Refused(ask, error),
                 Ok(()) => Meaning::Elicitation(ask, params.into()),
             },
-            method => Meaning::Refused(ask, RpcError::method_not_found(method.unwrap_or_default())),
+            method => {
+                let method = method.unwrap_or_default();
+                match self.tool(method, written.params().unwrap_or("null"), session) {
+                    Ok((request, params)) => Meaning::Tool(ask, request, params),
+                    Err(error) => Meaning::Refused(ask, error),
+                }
+            }
         }
+    }
+
+    /// A request for a file or a terminal, which only version 1 has.
+    fn tool(
+        &self,
+        method: &str,
+        params: &str,
+        session: Option<&AcpSessionId>,
+    ) -> Result<(ToolRequest, Arc<str>), RpcError> {
+        let read = match self.version {
+            ProtocolVersion::V1 => ToolRequest::read(method, params),
+            ProtocolVersion::V2 => None,
+        };
+        let read = read.ok_or_else(|| RpcError::method_not_found(method))?;
+        about(params, session, true)?;
+        Ok((read?, params.into()))
     }
 
     /// The line that tells the agent why it does not get what it asks for.

@@ -142,7 +142,11 @@ fn initialize_params(version: ProtocolVersion) -> String {
     let is_v2 = version == ProtocolVersion::V2;
     json(&InitializeParams {
         protocol_version: version.number(),
-        client_capabilities: v1::ClientCapabilities::new().elicitation(elicitation).session(session),
+        client_capabilities: v1::ClientCapabilities::new()
+            .elicitation(elicitation)
+            .fs(v1::FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
+            .session(session)
+            .terminal(true),
         client_info: v1::Implementation::new(name, own),
         capabilities: is_v2.then(|| v2::ClientCapabilities::new().elicitation(elicitation_v2)),
         info: is_v2.then(|| v2::Implementation::new(name, own)),

@@ -136,6 +136,9 @@ fn inputs() -> Vec<(&'static str, Input)> {
             "permission, no options",
             Input::Permission { ask: ask(), tool: ToolUse::default(), has_options: false },
         ),
+        ("a file to read", Input::Tool { ask: ask(), tool: Some(of_kind("read")) }),
+        ("a file to write", Input::Tool { ask: ask(), tool: Some(of_kind("edit")) }),
+        ("its own terminal", Input::Tool { ask: ask(), tool: None }),
         ("advised to approve", Input::Advised { ask: ask(), permit: Permit::Approve }),
         ("nobody to ask", Input::Unanswered { ask: ask() }),
         ("other request", Input::Request { ask: ask() }),
@@ -220,6 +223,7 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::Elicitation { .. }
         | Input::Withdrawn { .. }
         | Input::Permission { .. }
+        | Input::Tool { .. }
         | Input::Advised { .. }
         | Input::Unanswered { .. }
         | Input::Request { .. }
@@ -368,6 +372,9 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::McpServersLeftOut { .. } => "servers left out",
         Fact::LinesDropped { .. } => "lines dropped",
         Fact::SettingNotRestored { .. } => "setting not restored",
+        Fact::TerminalStarted { .. } => "terminal started",
+        Fact::TerminalOutput { .. } => "terminal output",
+        Fact::TerminalEnded { .. } => "terminal ended",
         Fact::AgentEnded { .. } => "agent ended",
         Fact::ProcessesEnded { .. } => "processes ended",
         Fact::Closed {} => "closed",

@@ -49,6 +49,9 @@ impl Draft {
             }
             Change::Title(title) => self.record.title = title,
             Change::McpServers(servers) => self.record.mcp_servers = servers,
+            Change::AdditionalDirectories(directories) => {
+                self.record.additional_directories = directories;
+            }
             Change::Lifecycle(lifecycle) => {
                 self.progress.lifecycle(lifecycle);
                 self.record.lifecycle = lifecycle;

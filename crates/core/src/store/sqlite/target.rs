@@ -39,6 +39,10 @@ impl Target<'_> {
                 Change::McpServers(servers) => {
                     self.replace(&[("mcp_servers", rows::servers_text(servers).as_str().into())])?;
                 }
+                Change::AdditionalDirectories(directories) => {
+                    let text = rows::directories_text(directories);
+                    self.replace(&[("additional_directories", text.as_deref().into())])?;
+                }
                 Change::Lifecycle(lifecycle) => self.write_lifecycle(*lifecycle)?,
                 Change::Scope(scope) => self.write_scope(scope.as_ref())?,
                 Change::Place { cwd, real_cwd } => self.write_place(cwd, real_cwd)?,

@@ -37,6 +37,7 @@ pub(super) fn record(name: &str) -> Record {
         agent: AgentSpec::new("agent", ["--quiet"]),
         cwd: AbsolutePath::new("/work").unwrap(),
         real_cwd: AbsolutePath::new("/work").unwrap(),
+        additional_directories: Vec::new(),
         scope: None,
         mcp_servers: vec![KeptServer { name: "files".to_owned(), source: None }],
         title: None,

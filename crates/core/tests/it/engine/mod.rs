@@ -31,6 +31,7 @@ mod settings;
 mod setup;
 mod store_faults;
 mod time;
+mod tools;
 mod turns;
 mod version_2;
 

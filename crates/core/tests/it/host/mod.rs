@@ -42,6 +42,7 @@ mod servers;
 mod settings;
 mod shell;
 mod streams;
+mod tools;
 mod unanswered;
 mod updates;
 mod version_2;

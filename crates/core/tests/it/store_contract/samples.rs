@@ -44,6 +44,7 @@ pub(crate) fn record(name: &str, millis: i64) -> Record {
         agent: AgentSpec::new("claude-agent-acp", ["--quiet", "ein \"Wort\"\n"]).named("claude"),
         cwd: AbsolutePath::new("/home/me//project/").unwrap(),
         real_cwd: AbsolutePath::new("/srv/project").unwrap(),
+        additional_directories: Vec::new(),
         scope: None,
         mcp_servers: vec![server("files", None)],
         title: None,

@@ -82,8 +82,14 @@ impl Offer {
         }
         offer.passed_on.besides = besides(answer);
         let told: Value = serde_json::from_str(answer).unwrap_or_default();
-        if Capabilities::read(spoken, &told).fork {
+        let told = Capabilities::read(spoken, &told);
+        if told.fork {
             offer.features.insert(Feature::Fork);
+        }
+        if told.additional_directories {
+            offer.features.insert(Feature::AdditionalDirectories);
+        } else {
+            offer.features.remove(&Feature::AdditionalDirectories);
         }
         if let Some(info) = object(behind.info) {
             offer = offer.with_info(info);

@@ -46,6 +46,7 @@ fn old_records() -> [Record; 2] {
         agent: AgentSpec::new("claude-agent-acp", ["--quiet", "ein \"Wort\""]).named("claude"),
         cwd: AbsolutePath::new("/home/me//project/").unwrap(),
         real_cwd: AbsolutePath::new("/srv/project").unwrap(),
+        additional_directories: Vec::new(),
         mcp_servers: vec![server("files"), server("web")],
         title: Some("Zwölf Boxkämpfer".to_owned()),
         lineage,

@@ -30,6 +30,7 @@ fn full() -> (Record, Change) {
         }),
         agent: record("r").agent.with_protocol(ProtocolVersion::V2),
         settings: settings(),
+        additional_directories: vec![AbsolutePath::new("/more").unwrap()],
         ..record("r")
     };
     (full, Change::Turn(ended))
@@ -118,6 +119,8 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
         "UPDATE records SET protocol = NULL",
         "UPDATE records SET settings = NULL",
         "UPDATE records SET settings = '{}'",
+        "UPDATE records SET additional_directories = NULL",
+        "UPDATE records SET additional_directories = '[\"/other\"]'",
         "UPDATE turns SET usage = NULL",
         "UPDATE turns SET approved = 3",
         "UPDATE turns SET rejected = NULL",
@@ -163,6 +166,9 @@ async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checks
         ("UPDATE records SET settings = '{\"wished\":[{}]}'", "records.settings"),
         ("UPDATE records SET settings = '{\"wanted\":[]}'", "records.settings"),
         ("UPDATE records SET settings = '{\"shown\":[{\"choices\":[],\"flag\":true}]}'", "records.settings"),
+        ("UPDATE records SET additional_directories = '[]'", "records.additional_directories"),
+        ("UPDATE records SET additional_directories = '[\"more\"]'", "records.additional_directories"),
+        ("UPDATE records SET additional_directories = '\"/more\"'", "records.additional_directories"),
         ("UPDATE turns SET approved = -1", "turns.approved"),
         ("UPDATE turns SET rejected = 4294967296", "turns.rejected"),
         ("UPDATE turns SET fallback = 'fresh'", "turns.fallback"),
