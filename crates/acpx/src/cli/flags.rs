@@ -17,7 +17,7 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 38] = [
+pub(super) const FLAGS: [(&str, bool); 43] = [
     ("--agent", true),
     ("--allow-approve-all", false),
     ("--allow-meta", false),
@@ -25,6 +25,8 @@ pub(super) const FLAGS: [(&str, bool); 38] = [
     ("--allow-stdio-servers", false),
     ("--approve-all", false),
     ("--approve-reads", false),
+    ("--audio", true),
+    ("--auth-policy", true),
     ("--carry-history", false),
     ("--config-option", true),
     ("--cursor", true),
@@ -35,12 +37,14 @@ pub(super) const FLAGS: [(&str, bool); 38] = [
     ("--filter-cwd", true),
     ("--format", true),
     ("--from", true),
+    ("--image", true),
     ("--insecure-public", false),
     ("--json-strict", false),
     ("--last", true),
     ("--limit", true),
     ("--listen", true),
     ("--local", false),
+    ("--logout", false),
     ("--mcp-config", true),
     ("--model", true),
     ("--name", true),
@@ -48,6 +52,7 @@ pub(super) const FLAGS: [(&str, bool); 38] = [
     ("--no-wait", false),
     ("--protocol", true),
     ("--remote", false),
+    ("--resource", true),
     ("--session", true),
     ("--timeout", true),
     ("--tls-cert", true),

@@ -5,13 +5,15 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acpx_core::acp::Cursor;
-use acpx_core::model::{Fallback, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
+use acpx_core::model::{Fallback, LoginPolicy, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
 
 use super::elsewhere::{ServeArgs, TokenVerb};
+use super::login::AuthCommand;
 use super::options::{Format, OutputArgs, PermissionArgs, SessionArgs};
 use super::usage::UsageError;
 use super::verbs::{HostVerb, NamedArgs, SessionsVerb, Verb, WordArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
+use crate::prompt_input::Attachment;
 use crate::remote::server::Allowance;
 
 /// A command with its options.
@@ -44,6 +46,8 @@ pub(crate) struct Options {
     pub(crate) protocol: Option<ProtocolVersion>,
     /// The model that the session is to work with.
     pub(crate) model: Option<String>,
+    /// What to do where the agent offers logins and no credential is known.
+    pub(crate) login: Option<LoginPolicy>,
     /// The file with the MCP servers.
     pub(crate) mcp_config: Option<PathBuf>,
 }
@@ -81,6 +85,7 @@ pub(crate) enum Command {
     Status,
     Sessions(SessionsCommand),
     Acp,
+    Auth(AuthCommand),
     Serve(ServeCommand),
     Token(TokenCommand),
     Host(HostCommand),
@@ -96,6 +101,8 @@ pub(crate) struct PromptWords {
     pub(crate) words: Vec<String>,
     /// A file to read first; `-` is stdin.
     pub(crate) file: Option<PathBuf>,
+    /// Files that go along.
+    pub(crate) attachments: Vec<Attachment>,
 }
 
 /// A prompt to a session.
@@ -206,8 +213,8 @@ enum Shared {
 
 impl Invocation {
     /// Makes sense of what clap read, together with the agent's name that stood before the verb.
-    pub(super) fn new(verb: Verb, agent: Option<String>) -> Result<Self, UsageError> {
-        let (command, shared) = read(verb);
+    pub(super) fn new(verb: Verb, mut agent: Option<String>) -> Result<Self, UsageError> {
+        let (command, shared) = read(verb, &mut agent)?;
         let options = match (shared, agent) {
             (Shared::Session(args, name), agent) => Options::new(*args, agent, name.as_deref())?,
             (Shared::Output(_) | Shared::Nothing, Some(name)) => {
@@ -220,9 +227,10 @@ impl Invocation {
     }
 }
 
-fn read(verb: Verb) -> (Command, Shared) {
+/// What is to be done, and with which flags. A verb may name the agent itself.
+fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), UsageError> {
     let session = |args: SessionArgs, name| Shared::Session(Box::new(args), name);
-    match verb {
+    Ok(match verb {
         Verb::Prompt(args) => {
             let wait = if args.no_wait { Wait::JustQueue } else { Wait::ForAnswer };
             let fallback = if args.no_fallback { Fallback::Refuse } else { Fallback::Fresh };
@@ -247,6 +255,11 @@ fn read(verb: Verb) -> (Command, Shared) {
         Verb::Sessions(verb) => {
             let (command, shared) = read_sessions(verb);
             (Command::Sessions(command), shared)
+        }
+        Verb::Auth(args) => {
+            let read = args.read(agent.take())?;
+            *agent = read.agent;
+            (Command::Auth(read.command), session(read.session, None))
         }
         Verb::Acp(args) => (Command::Acp, session(args.session, None)),
         Verb::Serve(args) => {
@@ -273,7 +286,7 @@ fn read(verb: Verb) -> (Command, Shared) {
         Verb::Tour(args) => (Command::Tour(args), Shared::Nothing),
         Verb::DemoAgent(args) => (Command::DemoAgent(args), Shared::Nothing),
         Verb::RemoteAgent(args) => (Command::RemoteAgent(args), Shared::Nothing),
-    }
+    })
 }
 
 fn serve(args: ServeArgs) -> (ServeCommand, SessionArgs) {
@@ -338,6 +351,7 @@ impl Options {
             ttl: args.ttl,
             protocol: args.protocol,
             model: args.model,
+            login: args.auth_policy,
             mcp_config: args.mcp_config,
         })
     }
@@ -361,7 +375,11 @@ fn policy(args: &PermissionArgs) -> Option<PermissionPolicy> {
 }
 
 fn words(args: WordArgs) -> PromptWords {
-    PromptWords { words: args.words, file: args.file }
+    let images = args.image.into_iter().map(Attachment::Image);
+    let sounds = args.audio.into_iter().map(Attachment::Audio);
+    let resources = args.resource.into_iter().map(Attachment::Resource);
+    let attachments = images.chain(sounds).chain(resources).collect();
+    PromptWords { words: args.words, file: args.file, attachments }
 }
 
 fn named(args: NamedArgs) -> Option<String> {

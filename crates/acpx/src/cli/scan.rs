@@ -12,8 +12,8 @@ use crate::agents;
 use crate::error::CliError;
 
 /// Verbs that stand behind an agent's name too.
-const AGENT_VERBS: [&str; 9] =
-    ["prompt", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "serve"];
+const AGENT_VERBS: [&str; 10] =
+    ["prompt", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "auth", "serve"];
 /// Verbs that stand alone.
 const ROOT_VERBS: [&str; 6] = ["host", "token", "tour", "demo-agent", "remote-agent", "help"];
 const SESSIONS_VERBS: [&str; 10] =

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::time::Duration;
 
-use acpx_core::model::{Fallback, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
+use acpx_core::model::{Fallback, LoginPolicy, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
 use proptest::prelude::*;
 
 use super::*;
@@ -182,7 +182,7 @@ fn every_verb_is_read_before_and_behind_an_agent() {
         (
             &["exec", "a", "-f", "-", "b"],
             AgentChoice::Default,
-            "Exec(PromptWords { words: [\"a\", \"b\"], file: Some(\"-\") })",
+            "Exec(PromptWords { words: [\"a\", \"b\"], file: Some(\"-\"), attachments: [] })",
         ),
     ];
     assert_read(cases);
@@ -248,6 +248,8 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         "--deny-all",
         "--protocol",
         "2",
+        "--auth-policy",
+        "fail",
         "--model",
         "opus",
         "--mcp-config",
@@ -264,6 +266,7 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         ttl: Some(Duration::ZERO),
         protocol: Some(ProtocolVersion::V2),
         model: Some("opus".to_owned()),
+        login: Some(LoginPolicy::Fail),
         mcp_config: Some("m.json".into()),
     };
     for verb in [&["prompt"][..], &["status"], &["cancel"], &["sessions", "show"], &["sessions", "new"]] {
@@ -279,7 +282,7 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
 #[test]
 fn the_flags_of_a_prompt_stand_before_its_first_word_or_anywhere_behind_its_verb() {
     let expected = PromptCommand {
-        input: PromptWords { words: words(&["go"]), file: Some("f".into()) },
+        input: PromptWords { words: words(&["go"]), file: Some("f".into()), attachments: Vec::new() },
         wait: Wait::JustQueue,
         wake: WakeOptions { fallback: Fallback::Refuse, carry_history: false },
     };

@@ -8,6 +8,7 @@ use acpx_core::model::{Seq, TurnId};
 use clap::{Args, Subcommand};
 
 use super::elsewhere::{ServeArgs, TokenVerb};
+use super::login::AuthArgs;
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, TourArgs};
 
@@ -34,6 +35,7 @@ Examples:
   acpx claude set-mode plan            have it plan first; it stays so, whatever becomes of the agent
   acpx claude acp                      be claude for an editor, with sessions that last
   acpx claude serve                    the same for programs that reach us over HTTP
+  acpx claude auth                     see how to log in with claude
   acpx exec 'what is this?'            one prompt to the default agent, nothing kept
   acpx --agent './mine --acp' status   an agent of your own
   acpx --format json sessions list     every session, for a program
@@ -45,11 +47,12 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them.
-const UNUSED: [(&[&str], &[&str]); 15] = [
+const UNUSED: [(&[&str], &[&str]); 16] = [
     (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "model", "mcp_config"]),
     (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "model", "mcp_config"]),
     (&["exec"], &["ttl"]),
-    (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"]),
+    (&["auth"], &["approve_all", "approve_reads", "deny_all", "ttl", "model", "mcp_config", "auth_policy"]),
+    (&["cancel"], WITHOUT_AGENT),
     (&["set-mode"], &["approve_all", "approve_reads", "deny_all", "model", "mcp_config"]),
     (&["set"], &["approve_all", "approve_reads", "deny_all", "model", "mcp_config"]),
     (&["status"], READING),
@@ -62,17 +65,23 @@ const UNUSED: [(&[&str], &[&str]); 15] = [
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
-    (
-        &["sessions", "watch"],
-        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
-    ),
-    (
-        &["sessions", "close"],
-        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
-    ),
+    (&["sessions", "watch"], WITHOUT_AGENT),
+    (&["sessions", "close"], WITHOUT_AGENT),
 ];
-const READING: &[&str] =
-    &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "protocol", "model", "mcp_config"];
+/// What is of no use to a verb that starts no agent.
+const WITHOUT_AGENT: &[&str] =
+    &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config", "auth_policy"];
+const READING: &[&str] = &[
+    "approve_all",
+    "approve_reads",
+    "deny_all",
+    "timeout",
+    "ttl",
+    "protocol",
+    "model",
+    "mcp_config",
+    "auth_policy",
+];
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
@@ -87,7 +96,7 @@ Without a command the sessions are listed, with those of AGENT alone if one is n
 /// What puts a verb's arguments and texts into its command. Those below it are all put in, or that of the path alone.
 type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
 
-const VERBS: [(&str, Build); 14] = [
+const VERBS: [(&str, Build); 15] = [
     ("prompt", |command, _| PromptArgs::augment_args(command)),
     ("exec", |command, _| ExecArgs::augment_args(command)),
     ("cancel", |command, _| CancelArgs::augment_args(command)),
@@ -96,6 +105,7 @@ const VERBS: [(&str, Build); 14] = [
     ("status", |command, _| StatusArgs::augment_args(command)),
     ("sessions", sessions),
     ("acp", |command, _| AcpArgs::augment_args(command)),
+    ("auth", |command, _| AuthArgs::augment_args(command)),
     ("serve", |command, _| ServeArgs::augment_args(command)),
     ("token", |command, _| of_verbs(TokenVerb::augment_subcommands(command))),
     ("host", |command, _| of_verbs(HostVerb::augment_subcommands(command))),
@@ -184,6 +194,7 @@ pub(super) enum Verb {
     #[command(subcommand)]
     Sessions(SessionsVerb),
     Acp(AcpArgs),
+    Auth(AuthArgs),
     Serve(ServeArgs),
     #[command(subcommand)]
     Token(TokenVerb),
@@ -204,6 +215,15 @@ pub(super) struct WordArgs {
     /// Read the prompt from this file, - for stdin; words are put after it
     #[arg(short, long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
+    /// Send this image along, to an agent that takes images; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(super) image: Vec<PathBuf>,
+    /// Send this sound along, likewise
+    #[arg(long, value_name = "FILE")]
+    pub(super) audio: Vec<PathBuf>,
+    /// Send this file along with its content, likewise
+    #[arg(long, value_name = "FILE")]
+    pub(super) resource: Vec<PathBuf>,
 }
 
 /// Say something in a session, and wait for the answer

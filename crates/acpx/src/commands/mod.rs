@@ -1,6 +1,7 @@
 //! The commands, one file each. Their arguments and help texts are the grammar's, in `cli`.
 
 mod acp;
+mod auth;
 mod cancel;
 mod demo_agent;
 mod exec;
@@ -54,6 +55,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             exec::run(&exec, &Settings::new(&options, config.get()?)?, &options, config.get()?)
         }
         Command::Acp => Ok(acp::run(settings())),
+        Command::Auth(auth) => auth::run(&Settings::new(&options, config.get()?)?, &auth),
         Command::Serve(serve) => serve::run(serve, &settings()?),
         Command::Token(command) => token::run(&command, options.output, config),
         Command::Cancel => cancel::run(&settings()?),

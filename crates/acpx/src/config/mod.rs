@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acpx_core::model::{PermissionPolicy, ProtocolVersion};
+use acpx_core::model::{LoginPolicy, PermissionPolicy, ProtocolVersion};
 
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings};
@@ -22,6 +22,7 @@ pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings};
 use self::agents::AgentEntry;
 use self::node::Node;
 use crate::cli::{Format, seconds_to_idle_time, seconds_to_limit};
+use crate::credentials::Credentials;
 
 /// What the file says, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -42,6 +43,10 @@ pub(crate) struct Config {
     pub(crate) disable_exec: bool,
     /// The MCP servers for every session.
     pub(crate) mcp_servers: Vec<McpEntry>,
+    /// What to do where an agent offers logins and no credential is known.
+    pub(crate) login: Option<LoginPolicy>,
+    /// The credentials for logins.
+    pub(crate) credentials: Credentials,
     agents: BTreeMap<String, AgentEntry>,
 }
 
@@ -79,6 +84,8 @@ impl Config {
                 .map(|node| mcp::entries(&node))
                 .transpose()?
                 .unwrap_or_default(),
+            login: members.get("authPolicy").map(|node| login(&node)).transpose()?,
+            credentials: members.get("auth").map(|node| credentials(&node)).transpose()?.unwrap_or_default(),
             agents: members.get("agents").map(|node| agents::agents(&node)).transpose()?.unwrap_or_default(),
             file: file.to_owned(),
         };
@@ -119,16 +126,8 @@ fn check_the_rest(members: &node::Members<'_>) -> Result<(), ConfigError> {
     if let Some(node) = members.get("nonInteractivePermissions") {
         node.one_of(&["deny", "fail"])?;
     }
-    if let Some(node) = members.get("authPolicy") {
-        node.one_of(&["skip", "fail"])?;
-    }
     if let Some(node) = members.get("queueMaxDepth") {
         node.count()?;
-    }
-    if let Some(node) = members.get("auth") {
-        for credential in node.object("an object of strings")?.all() {
-            credential.text()?;
-        }
     }
     Ok(())
 }
@@ -137,6 +136,16 @@ fn policy(node: &Node<'_>) -> Result<PermissionPolicy, ConfigError> {
     let expected = "\"approve-all\", \"approve-reads\" or \"deny-all\"";
     let name = node.text().map_err(|_| node.wrong(expected))?;
     PermissionPolicy::parse(&name).ok_or_else(|| node.wrong(expected))
+}
+
+fn login(node: &Node<'_>) -> Result<LoginPolicy, ConfigError> {
+    node.one_of(&["skip", "fail"])?;
+    Ok(LoginPolicy::parse(&node.text()?).unwrap_or_default())
+}
+
+fn credentials(node: &Node<'_>) -> Result<Credentials, ConfigError> {
+    let members = node.object("an object of strings")?;
+    members.names().zip(members.all()).map(|(id, value)| Ok((id.to_owned(), value.text()?))).collect()
 }
 
 fn format(node: &Node<'_>) -> Result<Format, ConfigError> {

@@ -30,6 +30,8 @@ fn every_key_is_read_and_unknown_ones_are_left_alone() {
         format: Some(Format::Json),
         disable_exec: true,
         mcp_servers: Vec::new(),
+        login: Some(LoginPolicy::Skip),
+        credentials: [("api-key".to_owned(), "s3cret".to_owned())].into_iter().collect(),
         agents: [
             ("a".to_owned(), AgentEntry { argv: Some(vec!["a".to_owned(), String::new()]), protocol: None }),
             ("claude".to_owned(), AgentEntry { argv: None, protocol: Some(ProtocolVersion::V2) }),

@@ -4,6 +4,7 @@
 //! `--format json` every line of stdout is JSON. A reader that goes away (`acpx tour | head -1`) ends the
 //! program quietly; that is an error like any other here, and `CliError` knows that it is not worth a word.
 
+mod auth;
 mod banner;
 mod clean;
 mod console;
@@ -26,6 +27,7 @@ mod turn;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+pub(crate) use self::auth::{LoginList, LoginWord, logged, login_list};
 pub(crate) use self::banner::{AgentWord, SessionLabel, awake, created, prompting, starting};
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::done::{Ensured, HowEnsured, cancelled, closed, ensured, queued};

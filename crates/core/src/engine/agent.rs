@@ -9,12 +9,14 @@ use tokio::task::JoinHandle;
 
 use crate::acp::client::{AgentConnection, InitializeFailure, Known, Line, Started};
 use crate::model::{
-    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, McpTransport, Secrets, is_secret_name,
+    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, McpTransport, Secrets,
+    is_secret_name, token_of_variable,
 };
 use crate::tools::{AgentProcess, Ended, Exit, Grace};
 use crate::wire::{self, End, Peer};
 
 use super::answers;
+use super::login;
 use super::place::Place;
 use super::{Settings, Shared};
 
@@ -53,9 +55,17 @@ pub(super) async fn start(
     let initialize =
         AgentConnection::start(agent.label(), agent.protocol, peer.clone(), incoming, place.secrets());
     let mut failed = match tokio::time::timeout(agent.start_timeout, initialize).await {
-        Ok(Ok(Started { connection, lines })) => {
+        Ok(Ok(Started { mut connection, mut lines })) => {
             answers::remember(&shared, &place, connection.answer()).await;
-            return Ok((LiveAgent { connection, process }, lines));
+            match login::at_start(&mut connection, &place, &mut lines).await {
+                Ok(()) => return Ok((LiveAgent { connection, process }, lines)),
+                Err(Some(error)) => FailedStart::new(error, lines),
+                Err(None) => {
+                    let how = exit_words(process.exited_within(EXIT_LAG).await);
+                    let said = place.censor(&said(&mut process, &peer).await);
+                    FailedStart::new(AgentError::Died { agent: label(agent), how, said }, lines)
+                }
+            }
         }
         Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart::new(error, lines),
         Ok(Err(InitializeFailure { error: None, lines })) if peer.end() == Some(End::Flooded) => {
@@ -205,12 +215,13 @@ impl Place {
     }
 
     /// Every value that was given to the agent in confidence: all that its servers are given, and of its
-    /// environment what has the name of a secret.
+    /// environment every credential for a login and what has the name of a secret.
     fn secrets(&self) -> Secrets {
         let variables = self.environment.variables().iter();
         let variables = variables
             .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
-            .filter_map(|(name, value)| is_secret_name(name).then_some(value));
+            .filter(|(name, _)| is_secret_name(name) || token_of_variable(name).is_some())
+            .map(|(_, value)| value);
         let given = self.mcp_servers.list.iter().flat_map(|server| match &server.transport {
             McpTransport::Stdio { env, .. } => env,
             McpTransport::Http { headers, .. } | McpTransport::Sse { headers, .. } => headers,
@@ -272,9 +283,14 @@ mod tests {
         let place = Place {
             agent: AgentSpec::new("a", [""; 0]),
             cwd: AbsolutePath::new("/").unwrap(),
-            environment: [("API_KEY".into(), "from-env".into()), ("HOME".into(), "/home/x".into())]
-                .into_iter()
-                .collect(),
+            environment: [
+                ("API_KEY".into(), "from-env".into()),
+                ("ACPX_AUTH_CHATGPT".into(), "for-login".into()),
+                ("HOME".into(), "/home/x".into()),
+            ]
+            .into_iter()
+            .collect(),
+            login: None,
             mcp_servers: vec![McpServer {
                 name: "m".into(),
                 transport: McpTransport::Http {
@@ -285,8 +301,8 @@ mod tests {
             .into(),
             besides: None,
         };
-        let said = vec!["key from-env, header Bearer t0ken, home /home/x".to_owned()];
-        assert_eq!(place.censor(&said), ["key [secret], header [secret], home /home/x"]);
+        let said = vec!["key from-env, header Bearer t0ken, login for-login, home /home/x".to_owned()];
+        assert_eq!(place.censor(&said), ["key [secret], header [secret], login [secret], home /home/x"]);
     }
 
     #[tokio::test]

@@ -1,7 +1,10 @@
-//! Logging in and out with an agent, in a process that is started for nothing else: what an agent keeps of it, it
-//! keeps for all its processes. What it asks the user meanwhile is put to whoever logs in.
+//! Logging in and out with an agent.
 //!
-//! The process is not used for a session afterwards. A session's agent runs in the session's directory, with the
+//! Every start of an agent logs in by itself with the first of the agent's ways that a credential is there for, before
+//! anything else is asked of the agent. The credential is in the agent's environment, and the request does not have it.
+//!
+//! What a user asks for is done in a process that is started for nothing else: what an agent keeps of it, it keeps for
+//! all its processes. What it asks the user meanwhile is put to whoever logs in. The process is not used for a session afterwards. A session's agent runs in the session's directory, with the
 //! environment of the client that wants it and as a run of its record; a process that was started before there was a
 //! session has none of these. An agent that keeps a login in memory alone has it for no session.
 
@@ -9,9 +12,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::acp::client::{Answer, Known, Meaning, Outgoing};
+use crate::acp::client::{AgentConnection, Answer, FromAgent, Known, Line, Meaning, Outgoing};
+use crate::acp::login_ways;
 use crate::machine::Permit;
-use crate::model::{AgentError, LineageIndex, Seq};
+use crate::model::{AgentError, LineageIndex, LoginPolicy, Seq, ways_in_words};
 
 use super::advice::{Advisor, Asked, Consultations};
 use super::agent::{self, FailedStart, LiveAgent};
@@ -21,6 +25,8 @@ use super::{Engine, NewSession, Question, QuestionKind, SessionError};
 
 /// How long a user may take to log in, with a browser perhaps.
 const PATIENCE: Duration = Duration::from_mins(10);
+/// How much an agent may say while it logs in by itself.
+const MOST_BYTES: u64 = 1 << 20;
 
 impl Engine {
     /// Logs the user in by one of the agent's ways. `meta` is the `_meta` object of the request.
@@ -48,7 +54,7 @@ impl Engine {
         request: impl FnOnce(&LiveAgent) -> Option<Outgoing>,
     ) -> Result<(), SessionError> {
         self.real_directory(&with.cwd).await?;
-        let place = Place::alone(with);
+        let place = Place { login: None, ..Place::alone(with) };
         let shared = self.0.shared.clone();
         let started = agent::start(place.clone(), shared.clone(), None).await;
         let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
@@ -57,9 +63,14 @@ impl Engine {
             agent.end(shared.settings.process).await;
             return Err(AgentError::NotOffered { agent: label(), method: method.to_owned() }.into());
         };
-        let answered = match tokio::time::timeout(PATIENCE, ask(&mut agent, request, advisor)).await {
-            Ok(Some(answered)) => answered,
-            Ok(None) => {
+        let answered = match tokio::time::timeout(
+            PATIENCE,
+            ask(&mut agent.connection, request, advisor, |_| true),
+        )
+        .await
+        {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(_)) => {
                 let (error, leftover) = agent.gone(&place, &shared.settings).await;
                 drop(leftover.task.await);
                 return Err(error.into());
@@ -71,19 +82,68 @@ impl Engine {
     }
 }
 
-/// The answer; `None` if the agent went away first.
+/// Logs in with the first way that a credential is there for. The error is `None` if the agent went away.
+pub(super) async fn at_start(
+    connection: &mut AgentConnection,
+    place: &Place,
+    lines: &mut Vec<Line>,
+) -> Result<(), Option<AgentError>> {
+    let Some(policy) = place.login else { return Ok(()) };
+    let ways = login_ways(connection.answer());
+    let is_set = |name: &str| place.environment.get(name).is_some_and(|value| !value.is_empty());
+    let request = ways.iter().find(|way| way.has_credential(is_set));
+    let label = || place.agent.label().to_owned();
+    let Some(request) = request.and_then(|way| connection.login(&way.id, None)) else {
+        return match (policy, ways_in_words(&ways)) {
+            (LoginPolicy::Fail, Some(ways)) => Err(Some(AgentError::NoCredential { agent: label(), ways })),
+            _ => Ok(()),
+        };
+    };
+    let method = request.method().to_owned();
+    let mut room = MOST_BYTES;
+    let keep = |line: Line| {
+        room = room.saturating_sub(line.body.len() as u64);
+        lines.push(line);
+        room > 0
+    };
+    match tokio::time::timeout(place.agent.start_timeout, ask(connection, request, None, keep)).await {
+        Ok(Ok(answered)) => answered.map_err(Some),
+        Ok(Err(Unanswered::Gone)) => Err(None),
+        Ok(Err(Unanswered::TooMuch)) => {
+            let during = format!("before it answered {method}");
+            Err(Some(AgentError::Flooded { agent: label(), limit: MOST_BYTES, during }))
+        }
+        Err(_) => Err(Some(AgentError::Unresponsive { agent: label(), method })),
+    }
+}
+
+/// Why there is no answer.
+enum Unanswered {
+    /// The agent went away.
+    Gone,
+    /// It said more than is kept.
+    TooMuch,
+}
+
+/// The answer. Every line is given to `keep`, which says whether there may be more.
 async fn ask(
-    agent: &mut LiveAgent,
+    connection: &mut AgentConnection,
     request: Outgoing,
     advisor: Option<&Advisor>,
-) -> Option<Result<(), AgentError>> {
-    request.send().await.ok()?;
-    let connection = &mut agent.connection;
+    mut keep: impl FnMut(Line) -> bool,
+) -> Result<Result<(), AgentError>, Unanswered> {
+    keep(request.kept());
+    request.send().await.map_err(|_| Unanswered::Gone)?;
     let mut questions = Consultations::default();
     loop {
         let answer = tokio::select! {
-            said = connection.recv(Known::default()) => match said?.meaning {
-                Meaning::Answer(Answer::Login(answer)) => return Some(answer),
+            said = connection.recv(Known::default()) => {
+                let FromAgent { meaning, line, .. } = said.ok_or(Unanswered::Gone)?;
+                if !keep(line) {
+                    return Err(Unanswered::TooMuch);
+                }
+                match meaning {
+                Meaning::Answer(Answer::Login(answer)) => return Ok(answer),
                 Meaning::Elicitation(ask, params) => {
                     let (kind, version) = (QuestionKind::Elicitation, connection.version());
                     // It is about no session, and nothing of it is kept.
@@ -103,9 +163,11 @@ async fn ask(
                 | Meaning::Answer(_)
                 | Meaning::Inquired(..)
                 | Meaning::Nothing => continue,
-            },
+                }
+            }
             (ask, advice) = questions.next() => connection.elicited(&ask, &elicited(advice)),
         };
-        answer.send().await.ok()?;
+        keep(answer.kept());
+        answer.send().await.map_err(|_| Unanswered::Gone)?;
     }
 }

@@ -178,6 +178,7 @@ impl Engine {
             cwd: new.cwd,
             environment: new.environment,
             mcp_servers: new.mcp_servers,
+            login: Some(new.login),
             besides: new.besides.clone(),
         };
         let session = {
@@ -310,6 +311,7 @@ impl Engine {
             cwd: kept.cwd,
             environment: restore.environment.clone(),
             mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
+            login: Some(restore.login),
             besides: restore.besides.clone(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))

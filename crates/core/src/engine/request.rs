@@ -1,7 +1,7 @@
 //! What a client asks an engine for: a session to be made, or one to be brought back.
 
 use crate::acp::Besides;
-use crate::model::{AbsolutePath, AgentSpec, KeptServer, McpServer, Scope, WakeOptions};
+use crate::model::{AbsolutePath, AgentSpec, KeptServer, LoginPolicy, McpServer, Scope, WakeOptions};
 use crate::store::real_path;
 use crate::tools::Environment;
 
@@ -20,6 +20,8 @@ pub struct NewSession {
     pub mcp_servers: Servers,
     /// What its client says to the agent besides, which goes out as it is.
     pub besides: Option<Besides>,
+    /// What to do where the agent offers logins and no credential is known.
+    pub login: LoginPolicy,
     /// What a shell finds it by; `None` if none is to.
     pub scope: Option<Scope>,
 }
@@ -36,6 +38,8 @@ pub struct RestoreSession {
     pub environment: Environment,
     /// What its client says to the agent besides, should it have to be started; it goes out as it is.
     pub besides: Option<Besides>,
+    /// What to do where the agent offers logins and no credential is known, should it have to be started.
+    pub login: LoginPolicy,
     /// The servers the agent connects to; `None` leaves those in force, as far as their values are known.
     pub mcp_servers: Option<Servers>,
 }
@@ -56,7 +60,15 @@ pub struct Servers {
 impl NewSession {
     /// A session without servers, that no shell finds.
     pub fn new(agent: AgentSpec, cwd: AbsolutePath, environment: Environment) -> Self {
-        Self { agent, cwd, environment, mcp_servers: Servers::default(), besides: None, scope: None }
+        Self {
+            agent,
+            cwd,
+            environment,
+            mcp_servers: Servers::default(),
+            besides: None,
+            login: LoginPolicy::default(),
+            scope: None,
+        }
     }
 }
 

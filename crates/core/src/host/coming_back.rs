@@ -57,6 +57,7 @@ impl Connection {
         let environment = meta.start.take_environment();
         let new = NewSession {
             mcp_servers,
+            login: meta.start.login.unwrap_or_default().into(),
             besides: self.besides(spoken, call.meta.as_deref(), call.unknown.as_deref()),
             ..NewSession::new(agent, call.cwd.clone(), environment)
         };
@@ -85,7 +86,8 @@ impl Connection {
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let (agent, environment) = (moved.unwrap_or(kept.agent), meta.start.take_environment());
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
-        let new = NewSession { mcp_servers, besides, ..NewSession::new(agent, call.cwd, environment) };
+        let login = meta.start.login.unwrap_or_default().into();
+        let new = NewSession { mcp_servers, besides, login, ..NewSession::new(agent, call.cwd, environment) };
         let opened = self.host.fork(&record, new).await?;
         room.filled_by(opened.session.record_id());
         self.set_idle_time(&opened.session, &meta.start).await?;

@@ -186,7 +186,8 @@ impl Connection {
             Some(list) => Some(Servers { source: source(&meta.start)?, ..list.into() }),
             None => self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await,
         };
-        Ok(RestoreSession { options: meta.wishes.into(), agent, environment, besides: None, mcp_servers })
+        let (options, login) = (meta.wishes.into(), meta.start.login.unwrap_or_default().into());
+        Ok(RestoreSession { options, agent, environment, besides: None, login, mcp_servers })
     }
 
     /// The agent of a record as this client would start it, if it says how. A session goes on in the version of the

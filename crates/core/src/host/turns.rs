@@ -111,7 +111,7 @@ impl Connection {
         if let Some(passing) = passing {
             passing.await;
         }
-        answer(end, &session, link.client().protocol)
+        answer(end, &session, link.client().protocol).map_err(|error| self.with_logins(error))
     }
 
     fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {

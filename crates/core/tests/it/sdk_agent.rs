@@ -126,7 +126,7 @@ async fn initialize_is_understood_both_ways() {
     let capabilities = json!({
         "fs": { "readTextFile": false, "writeTextFile": false },
         "terminal": false,
-        "auth": { "terminal": false },
+        "auth": { "terminal": true },
         "elicitation": { "form": {}, "url": {} },
     });
     let info = json!({ "name": "acpx", "version": env!("CARGO_PKG_VERSION") });

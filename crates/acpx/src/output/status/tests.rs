@@ -1,4 +1,4 @@
-use acpx_core::model::{AgentEnd, Lifecycle};
+use acpx_core::model::{AgentEnd, Cost, Lifecycle};
 
 use super::*;
 use crate::output::samples::{at, bare_record, formats, record, run, turn};
@@ -6,7 +6,15 @@ use crate::output::samples::{at, bare_record, formats, record, run, turn};
 /// The word for people, for quiet and for programs. The host lives if anything is to happen.
 fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
     let host_lives = !open_turns.is_empty();
-    words_of(&Snapshot { record, open_turns, last_prompt: None, agent_lives, host_lives, now: at(60) })
+    words_of(&Snapshot {
+        record,
+        open_turns,
+        last_prompt: None,
+        usage: None,
+        agent_lives,
+        host_lives,
+        now: at(60),
+    })
 }
 
 fn words_of(snapshot: &Snapshot<'_>) -> String {
@@ -49,6 +57,7 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
         record: &killed,
         open_turns: &turns,
         last_prompt: None,
+        usage: None,
         agent_lives: false,
         host_lives,
         now: at(60),
@@ -74,6 +83,11 @@ fn a_snapshot_is_whole_and_has_no_null() {
         record: &record,
         open_turns: &turns,
         last_prompt: Some(at(44)),
+        usage: Some(SessionUsage {
+            used: 53_000,
+            size: 200_000,
+            cost: Some(Cost { amount: 1.into(), currency: "USD".to_owned() }),
+        }),
         agent_lives: true,
         host_lives: true,
         now: at(50 + 3723),
@@ -87,6 +101,7 @@ pid: 4242
 status: running
 uptime: 01:02:03
 lastPromptTime: 2023-11-14T22:14:04.000Z
+usage: 53000 of 200000 tokens, 1 USD
 turn: 2 (q2) since 2023-11-14T22:14:05.000Z
 queued: 2, waiting since 2023-11-14T22:14:03.000Z
 ";
@@ -94,7 +109,7 @@ queued: 2, waiting since 2023-11-14T22:14:03.000Z
     let expected = concat!(
         r#"{"action":"status_snapshot","status":"alive","summary":"the agent works on a turn","acpxRecordId":"r1","#,
         r#""acpxSessionId":"s2","agentName":"claude","agentCommand":"npx -y 'an agent'","name":"api","cwd":"/w","pid":4242,"uptime":"01:02:03","#,
-        r#""lastPromptTime":"2023-11-14T22:14:04.000Z","turn":{"number":2,"requestId":"q2","since":"2023-11-14T22:14:05.000Z"},"#,
+        r#""lastPromptTime":"2023-11-14T22:14:04.000Z","usage":{"used":53000,"size":200000,"cost":{"amount":1,"currency":"USD"}},"turn":{"number":2,"requestId":"q2","since":"2023-11-14T22:14:05.000Z"},"#,
         r#""queued":2,"waitingSince":"2023-11-14T22:14:03.000Z"}"#,
         "\n"
     );
@@ -105,6 +120,7 @@ queued: 2, waiting since 2023-11-14T22:14:03.000Z
         record: &gone,
         open_turns: &[],
         last_prompt: None,
+        usage: None,
         agent_lives: false,
         host_lives: false,
         now: at(60),

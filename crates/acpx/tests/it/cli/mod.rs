@@ -8,6 +8,7 @@ mod hosts;
 mod identity;
 mod imports;
 mod load;
+mod login;
 mod output;
 mod permissions;
 mod prompting;

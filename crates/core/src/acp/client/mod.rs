@@ -52,6 +52,8 @@ pub struct AgentConnection {
     capabilities: Capabilities,
     /// Its answer to `initialize`.
     answer: Arc<str>,
+    /// The ways to log in that it offers, in words.
+    login_ways: Option<Box<str>>,
     offered: Arc<Offered>,
     /// Requests of clients that are out.
     passed: Vec<pass::Passed>,
@@ -174,10 +176,11 @@ impl AgentConnection {
             Inbound::Request { id, .. } => self.request(id, message, known.session),
             Inbound::Response { id, method, .. } if self.take_inquiry(id) => {
                 let answer = answer::read(self.version, &self.agent, method, message, true);
-                Meaning::Inquired(id.clone(), answer)
+                Meaning::Inquired(id.clone(), answer.offering(self.login_ways.as_deref()))
             }
             Inbound::Response { id, method, .. } => {
-                Meaning::Answer(self.answered(id, method, message, known))
+                let answer = self.answered(id, method, message, known);
+                Meaning::Answer(answer.offering(self.login_ways.as_deref()))
             }
         };
         FromAgent { meaning, line, size: inbound.message().line().len() }
@@ -206,7 +209,9 @@ impl AgentConnection {
         let update = match self.version {
             ProtocolVersion::V1 => super::update(params),
             ProtocolVersion::V2 => match super::state_update(params) {
-                Some(state) => return Meaning::State(answer::state(&self.agent, state)),
+                Some(state) => {
+                    return Meaning::State(answer::state(&self.agent, state, self.login_ways.as_deref()));
+                }
                 None => super::update_v2(params),
             },
         };

@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use crate::machine::Awakening;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, Memory, PermissionPolicy,
+    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, LoginPolicy, Memory, PermissionPolicy,
     ProtocolVersion, RecordId, SessionIdentity, Setting, WakeOptions,
 };
 use crate::tools::Environment;
 
 use super::{
-    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, MemoryMeta, OsText, PolicyMeta,
+    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, LoginMeta, MemoryMeta, OsText, PolicyMeta,
     ProtocolMeta, StartMeta, UnmetMeta, WishMeta,
 };
 
@@ -44,12 +44,14 @@ impl ClientMeta {
         agent: &AgentSpec,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         idle: Option<Duration>,
+        login: LoginPolicy,
         cwd: &AbsolutePath,
     ) -> Self {
         Self {
             agent: Some(agent.into()),
             environment: environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             idle_ms: Some(idle_millis(idle)),
+            login: LoginMeta::of(login),
             cwd: Some(cwd.as_str().to_owned()),
             seq: true,
         }
@@ -66,10 +68,12 @@ impl StartMeta {
     pub fn watching(
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         idle: Option<Duration>,
+        login: LoginPolicy,
     ) -> Self {
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let idle_ms = Some(idle_millis(idle));
-        Self { environment, idle_ms, without_updates: true, ..Self::default() }
+        let login = LoginMeta::of(login);
+        Self { environment, idle_ms, login, without_updates: true, ..Self::default() }
     }
 
     /// The environment for the agent.
@@ -119,6 +123,25 @@ impl From<WishMeta> for WakeOptions {
             Some(FallbackMeta::Reset) => Fallback::Reset,
         };
         Self { fallback, carry_history: wishes.carry_history }
+    }
+}
+
+impl From<LoginMeta> for LoginPolicy {
+    fn from(policy: LoginMeta) -> Self {
+        match policy {
+            LoginMeta::Skip => Self::Skip,
+            LoginMeta::Fail => Self::Fail,
+        }
+    }
+}
+
+impl LoginMeta {
+    /// The policy as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(policy: LoginPolicy) -> Option<Self> {
+        match policy {
+            LoginPolicy::Skip => None,
+            LoginPolicy::Fail => Some(Self::Fail),
+        }
     }
 }
 
