@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use acpx_core::host::meta::{PolicyMeta, PromptMeta, TurnMeta};
+use acpx_core::host::meta::{PolicyMeta, PromptMeta, TurnMeta, UnaskedMeta};
 use acpx_core::model::{
     PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, WakeOptions,
 };
@@ -21,6 +21,8 @@ pub(crate) struct Asking {
     /// Our name for it.
     pub(crate) request: RequestId,
     policy: PermissionPolicy,
+    /// Whether a person can be asked.
+    interactive: bool,
     wake: WakeOptions,
     /// Whether to stay for the answer.
     pub(crate) wait: Wait,
@@ -63,21 +65,29 @@ impl Asking {
     /// A prompt of these content blocks.
     pub(crate) fn new(
         blocks: &Arc<str>,
-        policy: PermissionPolicy,
+        policy: &PermissionPolicy,
         wake: WakeOptions,
         wait: Wait,
     ) -> Result<Self, CliError> {
         let blocks = RawValue::from_string(blocks.to_string())
             .map_err(|_| acpx_core::engine::PromptProblem::NoBlocks)?;
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-        Ok(Self { blocks, request, policy, wake, wait })
+        Ok(Self { blocks, request, policy: policy.clone(), interactive: false, wake, wait })
+    }
+
+    /// The same prompt of somebody who can be asked what the agent asks.
+    pub(crate) fn interactive(self, interactive: bool) -> Self {
+        Self { interactive, ..self }
     }
 
     /// The params that ask it.
     pub(crate) fn params<'a>(&'a self, record: &'a str) -> PromptParams<'a> {
         let meta = PromptMeta {
             request_id: Some(self.request.to_string()),
-            policy: PolicyMeta::of(self.policy),
+            policy: PolicyMeta::of(self.policy.mode),
+            tool_policy: self.policy.tools.as_ref().map(|tools| tools.to_value()),
+            unasked: UnaskedMeta::of(self.policy.unasked),
+            interactive: Some(self.interactive),
             wishes: self.wake.into(),
         };
         PromptParams { session_id: record, prompt: &self.blocks, meta: Under { acpx: meta } }

@@ -172,6 +172,12 @@ pub(crate) enum CliError {
     /// A signal ended it.
     #[error("interrupted")]
     Signalled,
+    /// There is no host that could have such a question.
+    #[error("there is no open question {id:?}")]
+    NoQuestion {
+        /// The question's id.
+        id: String,
+    },
     /// What the host answered instead.
     #[error("{}", .0.message)]
     Told(ToldError),
@@ -346,6 +352,7 @@ impl CliError {
             Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
             Self::Directory { .. } => "BAD_DIRECTORY",
             Self::NoSession { .. } => "NO_SESSION",
+            Self::NoQuestion { .. } => "NO_QUESTION",
             Self::ExecDisabled { .. } => "EXEC_DISABLED",
             Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",
             Self::TimedOut(_) => "TIMEOUT",
@@ -395,6 +402,7 @@ impl CliError {
             Self::NoSession { agent, name, remedy: Remedy::Create, .. } => {
                 Some(create_one(agent, name.as_deref()).into())
             }
+            Self::NoQuestion { .. } => hint_here("NO_QUESTION", None).map(Into::into),
             Self::ExecDisabled { .. } => {
                 Some("use a session, or set disableExec to false in the file".into())
             }
@@ -466,6 +474,13 @@ pub(crate) fn hint_here<'a>(code: &str, hint: Option<&'a str>) -> Option<&'a str
     match code {
         "SESSION_NOT_RESTORED" => Some(
             "without --no-fallback a fresh session takes over, and with --carry-history it is told what was said; all of it stays readable here",
+        ),
+        "NO_QUESTION" => {
+            Some("acpx pending lists those that are open; one that was answered or taken back is not")
+        }
+        "NO_OPTION" => Some("acpx pending has the options; choose one with --option"),
+        "PERMISSION_PROMPT_UNAVAILABLE" => Some(
+            "allow it with --approve-all or --permission-policy, ask from a terminal, or let it wait with --non-interactive-permissions wait",
         ),
         _ => hint,
     }

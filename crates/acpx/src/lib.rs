@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod credentials;
 mod demo_agent;
+mod desk;
 mod error;
 mod home;
 mod output;
@@ -21,6 +22,7 @@ mod settings;
 mod setup;
 mod takeover;
 mod talk;
+mod terminal;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};

@@ -8,11 +8,11 @@ use std::time::Duration;
 
 use acpx_core::engine::NewSession;
 use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta};
-use acpx_core::model::{AbsolutePath, AgentSpec, LoginPolicy, PermissionPolicy, SessionName};
+use acpx_core::model::{AbsolutePath, AgentSpec, LoginPolicy, PermissionPolicy, SessionName, ToolPolicy};
 
 use crate::agents::{self, UnknownAgent};
 use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
-use crate::config::{Config, McpFile};
+use crate::config::{self, Config, McpFile};
 use crate::credentials::Credentials;
 use crate::error::CliError;
 use crate::home::acpx_home;
@@ -73,12 +73,14 @@ impl Settings {
     /// Settles everything a session command needs.
     pub(crate) fn new(options: &Options, config: &Config) -> Result<Self, CliError> {
         let ttl = options.ttl.or(config.ttl).unwrap_or(DEFAULT_TTL);
+        let cwd = directory(options.cwd.as_deref())?;
+        let policy = policy(options, config, cwd.as_path())?;
         Ok(Self {
             mode: mode(options.output, config)?,
             agent: in_version(agent(&options.agent, config)?, options, config),
-            cwd: directory(options.cwd.as_deref())?,
+            cwd,
             session: options.session.clone(),
-            policy: options.policy.or(config.policy).unwrap_or_default(),
+            policy,
             timeout: options.timeout.or(config.timeout),
             ttl: (!ttl.is_zero()).then_some(ttl),
             login: options.login.or(config.login).unwrap_or_default(),
@@ -127,6 +129,20 @@ impl Settings {
             None => Ok(McpFile::of(config)),
         }
     }
+}
+
+/// What a turn allows its agent. Rules that are typed take the place of those in the configuration.
+fn policy(options: &Options, config: &Config, cwd: &Path) -> Result<PermissionPolicy, CliError> {
+    let tools = match options.tool_policy.as_deref().map(str::trim_start) {
+        None => config.tool_policy.clone(),
+        Some(json) if json.starts_with('{') => Some(ToolPolicy::read(json).map_err(UsageError::Policy)?),
+        Some(file) => Some(config::tool_policy(&cwd.join(file))?),
+    };
+    Ok(PermissionPolicy {
+        mode: options.mode.or(config.mode).unwrap_or_default(),
+        tools: tools.map(Into::into),
+        unasked: options.unasked.or(config.unasked).unwrap_or_default(),
+    })
 }
 
 /// How a command writes.

@@ -17,7 +17,7 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 43] = [
+pub(super) const FLAGS: [(&str, bool); 47] = [
     ("--agent", true),
     ("--allow-approve-all", false),
     ("--allow-meta", false),
@@ -50,6 +50,10 @@ pub(super) const FLAGS: [(&str, bool); 43] = [
     ("--name", true),
     ("--no-fallback", false),
     ("--no-wait", false),
+    ("--non-interactive-permissions", true),
+    ("--option", true),
+    ("--permission-policy", true),
+    ("--policy", true),
     ("--protocol", true),
     ("--remote", false),
     ("--resource", true),

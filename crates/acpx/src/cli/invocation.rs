@@ -5,11 +5,13 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acpx_core::acp::Cursor;
-use acpx_core::model::{Fallback, LoginPolicy, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
+use acpx_core::model::{
+    Fallback, LoginPolicy, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions,
+};
 
 use super::elsewhere::{ServeArgs, TokenVerb};
 use super::login::AuthCommand;
-use super::options::{Format, OutputArgs, PermissionArgs, SessionArgs};
+use super::options::{Format, OutputArgs, PermissionArgs, PolicyArgs, SessionArgs};
 use super::usage::UsageError;
 use super::verbs::{HostVerb, NamedArgs, SessionsVerb, Verb, WordArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
@@ -37,7 +39,11 @@ pub(crate) struct Options {
     /// How to write.
     pub(crate) output: OutputOptions,
     /// What the agent may do.
-    pub(crate) policy: Option<PermissionPolicy>,
+    pub(crate) mode: Option<PermissionMode>,
+    /// What becomes of a permission that nobody can be asked.
+    pub(crate) unasked: Option<Unasked>,
+    /// Rules for single tools: JSON, or the file they are in.
+    pub(crate) tool_policy: Option<String>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
     /// How long the agent may be idle; zero is for ever.
@@ -83,6 +89,8 @@ pub(crate) enum Command {
     Cancel,
     Set(SetCommand),
     Status,
+    Pending,
+    Answer(AnswerCommand),
     Sessions(SessionsCommand),
     Acp,
     Auth(AuthCommand),
@@ -139,6 +147,17 @@ pub(crate) struct SetCommand {
 pub(crate) enum Wait {
     ForAnswer,
     JustQueue,
+}
+
+/// An answer to what an agent asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AnswerCommand {
+    /// The question's id.
+    pub(crate) question: String,
+    /// Whether the agent may.
+    pub(crate) approve: bool,
+    /// Which of its options says so.
+    pub(crate) option: Option<String>,
 }
 
 /// What to do about sessions.
@@ -252,6 +271,15 @@ fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), Usa
         }
         Verb::Cancel(args) => (Command::Cancel, session(args.session, args.name.session)),
         Verb::Status(args) => (Command::Status, session(args.session, args.name.session)),
+        Verb::Pending(args) => (Command::Pending, Shared::Output(args.output)),
+        Verb::Approve(args) => {
+            let answer = AnswerCommand { question: args.question, approve: true, option: args.option };
+            (Command::Answer(answer), Shared::Output(args.output))
+        }
+        Verb::Deny(args) => {
+            let answer = AnswerCommand { question: args.question, approve: false, option: None };
+            (Command::Answer(answer), Shared::Output(args.output))
+        }
         Verb::Sessions(verb) => {
             let (command, shared) = read_sessions(verb);
             (Command::Sessions(command), shared)
@@ -346,7 +374,9 @@ impl Options {
             cwd: args.cwd,
             session,
             output: output(&args.output)?,
-            policy: policy(&args.permissions),
+            mode: mode(&args.permissions),
+            unasked: args.policy.non_interactive_permissions,
+            tool_policy: tool_policy(args.policy)?,
             timeout: args.timeout,
             ttl: args.ttl,
             protocol: args.protocol,
@@ -365,13 +395,21 @@ fn output(args: &OutputArgs) -> Result<OutputOptions, UsageError> {
     Ok(OutputOptions { format: args.format, strict: args.json_strict, verbose: args.verbose })
 }
 
-fn policy(args: &PermissionArgs) -> Option<PermissionPolicy> {
+/// The two flags for it say the same, or one of them is a mistake.
+fn tool_policy(args: PolicyArgs) -> Result<Option<String>, UsageError> {
+    match (args.permission_policy, args.policy) {
+        (Some(one), Some(other)) if one != other => Err(UsageError::TwoPolicies),
+        (one, other) => Ok(one.or(other)),
+    }
+}
+
+fn mode(args: &PermissionArgs) -> Option<PermissionMode> {
     let modes = [
-        (args.approve_all, PermissionPolicy::ApproveAll),
-        (args.approve_reads, PermissionPolicy::ApproveReads),
-        (args.deny_all, PermissionPolicy::DenyAll),
+        (args.approve_all, PermissionMode::ApproveAll),
+        (args.approve_reads, PermissionMode::ApproveReads),
+        (args.deny_all, PermissionMode::DenyAll),
     ];
-    modes.into_iter().find_map(|(given, policy)| given.then_some(policy))
+    modes.into_iter().find_map(|(given, mode)| given.then_some(mode))
 }
 
 fn words(args: WordArgs) -> PromptWords {

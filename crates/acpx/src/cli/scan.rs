@@ -15,7 +15,8 @@ use crate::error::CliError;
 const AGENT_VERBS: [&str; 10] =
     ["prompt", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "auth", "serve"];
 /// Verbs that stand alone.
-const ROOT_VERBS: [&str; 6] = ["host", "token", "tour", "demo-agent", "remote-agent", "help"];
+const ROOT_VERBS: [&str; 9] =
+    ["pending", "approve", "deny", "host", "token", "tour", "demo-agent", "remote-agent", "help"];
 const SESSIONS_VERBS: [&str; 10] =
     ["new", "ensure", "list", "show", "history", "replay", "watch", "close", "migrate", "help"];
 const HOST_VERBS: [&str; 5] = ["status", "stop", "restart", "run", "help"];

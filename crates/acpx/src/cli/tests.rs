@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::time::Duration;
 
-use acpx_core::model::{Fallback, LoginPolicy, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
+use acpx_core::model::{
+    Fallback, LoginPolicy, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -246,6 +248,10 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         "--ttl",
         "0",
         "--deny-all",
+        "--non-interactive-permissions",
+        "wait",
+        "--permission-policy",
+        "p.json",
         "--protocol",
         "2",
         "--auth-policy",
@@ -261,7 +267,9 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         cwd: Some("/w".into()),
         session: Some(SessionName::new("name").unwrap()),
         output: OutputOptions { format: Some(Format::Json), strict: true, verbose: false },
-        policy: Some(PermissionPolicy::DenyAll),
+        mode: Some(PermissionMode::DenyAll),
+        unasked: Some(Unasked::Wait),
+        tool_policy: Some("p.json".to_owned()),
         timeout: Some(Duration::from_millis(1500)),
         ttl: Some(Duration::ZERO),
         protocol: Some(ProtocolVersion::V2),

@@ -7,6 +7,7 @@ use acpx_core::acp::Cursor;
 use acpx_core::model::{Seq, TurnId};
 use clap::{Args, Subcommand};
 
+use super::answering::{ApproveArgs, DenyArgs, PendingArgs};
 use super::elsewhere::{ServeArgs, TokenVerb};
 use super::login::AuthArgs;
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
@@ -32,6 +33,7 @@ Examples:
   acpx claude 'fix the tests'          go on with it
   acpx claude -s api 'add a route'     the session named api
   acpx claude --no-wait 'and then…'    queue a prompt behind the one that runs
+  acpx pending                         what agents ask and nobody has answered
   acpx claude set-mode plan            have it plan first; it stays so, whatever becomes of the agent
   acpx claude acp                      be claude for an editor, with sessions that last
   acpx claude serve                    the same for programs that reach us over HTTP
@@ -83,6 +85,9 @@ const READING: &[&str] = &[
     "auth_policy",
 ];
 
+/// What says more of permissions than their modes do.
+const BESIDE_MODES: [&str; 2] = ["non_interactive_permissions", "permission_policy"];
+
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
 const SESSIONS_ABOUT: &str = "Make, list, show, follow and close sessions; without more words, list them";
@@ -96,13 +101,16 @@ Without a command the sessions are listed, with those of AGENT alone if one is n
 /// What puts a verb's arguments and texts into its command. Those below it are all put in, or that of the path alone.
 type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
 
-const VERBS: [(&str, Build); 15] = [
+const VERBS: [(&str, Build); 18] = [
     ("prompt", |command, _| PromptArgs::augment_args(command)),
     ("exec", |command, _| ExecArgs::augment_args(command)),
     ("cancel", |command, _| CancelArgs::augment_args(command)),
     ("set-mode", |command, _| SetModeArgs::augment_args(command)),
     ("set", |command, _| SetArgs::augment_args(command)),
     ("status", |command, _| StatusArgs::augment_args(command)),
+    ("pending", |command, _| PendingArgs::augment_args(command)),
+    ("approve", |command, _| ApproveArgs::augment_args(command)),
+    ("deny", |command, _| DenyArgs::augment_args(command)),
     ("sessions", sessions),
     ("acp", |command, _| AcpArgs::augment_args(command)),
     ("auth", |command, _| AuthArgs::augment_args(command)),
@@ -160,7 +168,12 @@ fn with_verbs(command: clap::Command, verbs: &[(&'static str, Build)], path: &[&
 fn without(command: clap::Command, path: &[&str], flags: &[&'static str]) -> clap::Command {
     match path.split_first() {
         Some((verb, below)) => command.mut_subcommand(verb, |verb| without(verb, below, flags)),
-        None => flags.iter().fold(command, |command, flag| command.mut_arg(flag, |flag| flag.hide(true))),
+        None => {
+            // Where no mode of permissions is of use, nothing is that stands beside it.
+            let beside = if flags.contains(&"approve_all") { &BESIDE_MODES[..] } else { &[] };
+            let unused = flags.iter().chain(beside);
+            unused.fold(command, |command, flag| command.mut_arg(flag, |flag| flag.hide(true)))
+        }
     }
 }
 
@@ -191,6 +204,9 @@ pub(super) enum Verb {
     SetMode(SetModeArgs),
     Set(SetArgs),
     Status(StatusArgs),
+    Pending(PendingArgs),
+    Approve(ApproveArgs),
+    Deny(DenyArgs),
     #[command(subcommand)]
     Sessions(SessionsVerb),
     Acp(AcpArgs),

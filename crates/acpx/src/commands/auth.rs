@@ -6,15 +6,17 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use acpx_core::acp::{Capabilities, login_ways};
-use acpx_core::engine::{Engine, Settings as EngineSettings};
+use acpx_core::engine::{Advice, Engine, Question, Settings as EngineSettings};
 use acpx_core::model::{HostId, LoginHow, LoginWay};
 use acpx_core::store::MemoryStore;
+use acpx_core::wire::RpcId;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
 
 use crate::cli::{AuthCommand, Format};
+use crate::desk::Desk;
 use crate::error::{CliError, Exit};
-use crate::output::{Console, LoginList, LoginWord, logged, login_list, stdio};
+use crate::output::{Console, LoginList, LoginWord, TerminalForm, logged, login_list, stdio};
 use crate::patience::{Patience, Stop};
 use crate::reach::{Reach, block_on, relay};
 use crate::settings::Settings;
@@ -86,21 +88,41 @@ async fn ask(
     console.banner(&format!("logging in with {label}: {name}; what follows may happen in a browser"));
     let (advisor, mut asked) = mpsc::channel(QUESTIONS);
     let logging_in = engine.log_in(settings.new_session(), &way.id, None, advisor);
-    let declining = async {
+    let answering = async {
+        let mut desk = Desk::of_program();
         while let Some(question) = asked.recv().await {
-            // What is dropped is declined.
-            drop(question);
-            console.say("the agent asked something, and nobody could be asked");
+            answer(question, desk.as_mut(), console).await;
         }
         std::future::pending().await
     };
     let work = async {
         tokio::select! {
             done = logging_in => done,
-            never = declining => never,
+            never = answering => never,
         }
     };
     Ok(patience.during(work).await??)
+}
+
+/// Asks the person what the agent asks meanwhile; where nobody is, it is declined, and that is said.
+async fn answer(mut question: Question, desk: Option<&mut Desk>, console: &mut Console<'_>) {
+    let Some(desk) = desk else {
+        let form = TerminalForm::read(question.params());
+        // One that is dropped is declined.
+        drop(question);
+        return console
+            .say(&format!("{} (declined: there is no terminal to ask on)", form.shown().trim_end()));
+    };
+    // There is one at a time.
+    let id = RpcId::null();
+    desk.ask_form(id.clone(), question.params());
+    tokio::select! {
+        (_, said) = desk.answered() => {
+            question.answer(Advice::Say(said.to_string().into()));
+            desk.next();
+        }
+        () = question.withdrawn() => desk.withdraw(&id),
+    }
 }
 
 /// Runs the agent's own program in this terminal, as the way to log in wants it run. The program is in our own process

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use acpx_core::engine::{Engine, Settings as EngineSettings};
 use acpx_core::host::meta::{NewMeta, SettingMeta, StartMeta};
 use acpx_core::host::{Host, HostClient, HostError};
-use acpx_core::model::{HostId, Seq, WakeOptions};
+use acpx_core::model::{HostId, PermissionPolicy, Seq, Unasked, WakeOptions};
 use acpx_core::store::MemoryStore;
 
 use crate::asking::{Asking, told_ids};
-use crate::cli::{ExecCommand, Options, Wait};
+use crate::cli::{ExecCommand, Options, UsageError, Wait};
 use crate::config::Config;
+use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::{self, Console, ResultIds, TurnView};
 use crate::patience::Patience;
@@ -34,15 +35,17 @@ pub(super) fn run(
     }
     let blocks =
         prompt_input::read(&command.input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
-    let asking = Asking::new(&blocks, settings.policy, WakeOptions::default(), Wait::ForAnswer)?;
+    let asking = Asking::new(&blocks, &policy(settings, options)?, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let tag = Reach::of_environment()?.tag();
     let mut console = Console::of_program(settings.mode);
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
         let host = host(tag);
+        let desk = Desk::of_program();
+        let asking = asking.interactive(desk.is_some());
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
-        let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST);
+        let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
         let start = start(command, settings, options);
         let ended = turn(&host, &asking, &given, (settings, start), &mut talk).await;
         host.shut_down().await;
@@ -60,6 +63,17 @@ pub(super) fn run(
         view.finish(&ending.result, &mut console)?;
         Ok(ending.exit.into())
     })
+}
+
+/// What the agent may do. Its questions are known in this process alone, so none of them can wait for an answer from
+/// elsewhere; where only the configuration wants that, the answer is no.
+fn policy(settings: &Settings, options: &Options) -> Result<PermissionPolicy, CliError> {
+    let policy = settings.policy.clone();
+    match (options.unasked, policy.unasked) {
+        (Some(Unasked::Wait), _) => Err(UsageError::ExecWaits.into()),
+        (_, Unasked::Wait) => Ok(PermissionPolicy { unasked: Unasked::Deny, ..policy }),
+        _ => Ok(policy),
+    }
 }
 
 fn host(tag: Option<String>) -> Arc<Host> {

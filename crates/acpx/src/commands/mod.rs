@@ -1,12 +1,14 @@
 //! The commands, one file each. Their arguments and help texts are the grammar's, in `cli`.
 
 mod acp;
+mod answer;
 mod auth;
 mod cancel;
 mod demo_agent;
 mod exec;
 mod host;
 mod kept;
+mod pending;
 mod prompt;
 mod remote_agent;
 mod serve;
@@ -58,6 +60,8 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         Command::Auth(auth) => auth::run(&Settings::new(&options, config.get()?)?, &auth),
         Command::Serve(serve) => serve::run(serve, &settings()?),
         Command::Token(command) => token::run(&command, options.output, config),
+        Command::Pending => pending::run(options.output, config),
+        Command::Answer(answer) => answer::run(&answer, options.output, config),
         Command::Cancel => cancel::run(&settings()?),
         Command::Set(set) => set::run(&set, &settings()?),
         Command::Sessions(SessionsCommand::New) => sessions::new::new(&settings()?, &options, config.get()?),

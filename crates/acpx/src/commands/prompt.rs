@@ -14,6 +14,7 @@ use super::kept::{Kept, Which, agent_lives, no_session};
 use crate::asking::{Asking, Ending, told_ids};
 use crate::cli::{Options, PromptCommand, Wait};
 use crate::config::McpFile;
+use crate::desk::Desk;
 use crate::error::{CliError, Exit, Remedy};
 use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
 use crate::patience::Patience;
@@ -31,7 +32,7 @@ pub(super) fn run(
 ) -> Result<ExitCode, CliError> {
     let input = &command.input;
     let blocks = prompt_input::read(input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
-    let asking = Asking::new(&blocks, settings.policy, command.wake, command.wait)?;
+    let asking = Asking::new(&blocks, &settings.policy, command.wake, command.wait)?;
     // Without the flag a prompt brings no servers and changes none.
     let given = match &options.mcp_config {
         Some(file) => Some(Given::of(&McpFile::load(settings.cwd.as_path().join(file))?, &settings.cwd)?),
@@ -40,6 +41,9 @@ pub(super) fn run(
     let mut console = Console::of_program(settings.mode);
     let reach = Reach::of_environment()?;
     block_on(async {
+        // Whoever only queues is not there when the agent asks.
+        let desk = if asking.wait == Wait::ForAnswer { Desk::of_program() } else { None };
+        let asking = asking.interactive(desk.is_some());
         let kept = Kept::open()?;
         let record = kept.meant(settings, Which::Open).await?;
         let Some(record) = record else { return Err(no_session(settings, Remedy::Create)?) };
@@ -59,7 +63,7 @@ pub(super) fn run(
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::new(settings.timeout)?;
         let talk = Talk::new(&mut console, patience, Some(&reach));
-        let mut talk = talk.showing(&mut view, asking.request.clone(), next);
+        let mut talk = talk.showing(&mut view, asking.request.clone(), next).asking_at(desk);
         let answered =
             talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
         let typed = if is_with_it { settings.typed_agent() } else { record.agent.label().to_owned() };

@@ -8,6 +8,7 @@ use acpx_core::model::Timestamp;
 use acpx_core::store::Store;
 
 use super::kept::{Kept, Which, agent_lives};
+use super::pending;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, Snapshot, no_session, status};
 use crate::reach::{Reach, block_on};
@@ -24,7 +25,9 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         };
         let open_turns = store.open_turns(record.id.clone()).await?;
         // Only of turns that are open it matters whether somebody goes on with them.
-        let host_lives = !open_turns.is_empty() && listens(&Reach::of_environment()?.place);
+        let reach = Reach::of_environment()?;
+        let host_lives = !open_turns.is_empty() && listens(&reach.place);
+        let questions = if host_lives { pending::of_record(&reach, &record).await } else { Vec::new() };
         let snapshot = Snapshot {
             open_turns: &open_turns,
             last_prompt: kept.last_prompt(&record).await?,
@@ -32,6 +35,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             agent_lives: agent_lives(&record),
             host_lives,
             now: now(),
+            questions: &questions,
             record: &record,
         };
         Ok(status(&snapshot, &mut console)?)

@@ -14,7 +14,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acpx_core::model::{LoginPolicy, PermissionPolicy, ProtocolVersion};
+use acpx_core::model::{LoginPolicy, PermissionMode, ProtocolVersion, ToolPolicy, Unasked};
 
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings};
@@ -32,7 +32,11 @@ pub(crate) struct Config {
     /// The agent that is meant when none is named.
     pub(crate) default_agent: Option<String>,
     /// What agents may do unasked.
-    pub(crate) policy: Option<PermissionPolicy>,
+    pub(crate) mode: Option<PermissionMode>,
+    /// What becomes of a permission that nobody can be asked.
+    pub(crate) unasked: Option<Unasked>,
+    /// Rules for single tools.
+    pub(crate) tool_policy: Option<ToolPolicy>,
     /// How long an agent may be idle; zero is for ever.
     pub(crate) ttl: Option<Duration>,
     /// How long to wait for an agent.
@@ -74,7 +78,9 @@ impl Config {
                 .get("defaultAgent")
                 .map(|node| node.word().map(|name| crate::agents::canonical(&name)))
                 .transpose()?,
-            policy: members.get("defaultPermissions").map(|node| policy(&node)).transpose()?,
+            mode: members.get("defaultPermissions").map(|node| mode(&node)).transpose()?,
+            unasked: members.get("nonInteractivePermissions").map(|node| unasked(&node)).transpose()?,
+            tool_policy: members.get("permissionPolicy").map(|node| node.tool_policy()).transpose()?,
             ttl: members.get("ttl").map(|node| ttl(&node)).transpose()?,
             timeout: members.get("timeout").map(|node| timeout(&node)).transpose()?.flatten(),
             format: members.get("format").map(|node| format(&node)).transpose()?,
@@ -123,19 +129,29 @@ fn read(file: &Path) -> io::Result<String> {
 
 /// Keys with a meaning to npm acpx and none here yet: they must at least be what they are there.
 fn check_the_rest(members: &node::Members<'_>) -> Result<(), ConfigError> {
-    if let Some(node) = members.get("nonInteractivePermissions") {
-        node.one_of(&["deny", "fail"])?;
-    }
     if let Some(node) = members.get("queueMaxDepth") {
         node.count()?;
     }
     Ok(())
 }
 
-fn policy(node: &Node<'_>) -> Result<PermissionPolicy, ConfigError> {
+fn unasked(node: &Node<'_>) -> Result<Unasked, ConfigError> {
+    let expected = "\"deny\", \"fail\" or \"wait\"";
+    let name = node.text().map_err(|_| node.wrong(expected))?;
+    Unasked::parse(&name).ok_or_else(|| node.wrong(expected))
+}
+
+/// The rules for single tools in a file of their own.
+pub(crate) fn tool_policy(file: &Path) -> Result<ToolPolicy, ConfigError> {
+    let text = read(file).map_err(|source| ConfigError::Unreadable { file: file.to_owned(), source })?;
+    Node::root(file, &node::json(file, &text)?).tool_policy()
+}
+
+fn mode(node: &Node<'_>) -> Result<PermissionMode, ConfigError> {
     let expected = "\"approve-all\", \"approve-reads\" or \"deny-all\"";
     let name = node.text().map_err(|_| node.wrong(expected))?;
-    PermissionPolicy::parse(&name).ok_or_else(|| node.wrong(expected))
+    let typed = PermissionMode::parse(&name).filter(|mode| *mode != PermissionMode::Ask);
+    typed.ok_or_else(|| node.wrong(expected))
 }
 
 fn login(node: &Node<'_>) -> Result<LoginPolicy, ConfigError> {

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use acpx_core::model::ToolPolicy;
 use serde_json::{Map, Value};
 
 use super::ConfigError;
@@ -38,6 +39,15 @@ impl<'a> Node<'a> {
     pub(super) fn wrong(&self, expected: &str) -> ConfigError {
         let key = if self.key.is_empty() { "the file".to_owned() } else { self.key.clone() };
         ConfigError::Wrong { file: self.file.to_owned(), key, expected: expected.to_owned() }
+    }
+
+    /// Rules for single tools. What is wrong with them is named by its member.
+    pub(super) fn tool_policy(&self) -> Result<ToolPolicy, ConfigError> {
+        ToolPolicy::of(self.value).map_err(|problem| {
+            let keys = [self.key.as_str(), &problem.member];
+            let key = keys.into_iter().filter(|key| !key.is_empty()).collect::<Vec<_>>().join(": ");
+            ConfigError::Wrong { file: self.file.to_owned(), key, expected: problem.expected.to_owned() }
+        })
     }
 
     pub(super) fn is_null(&self) -> bool {

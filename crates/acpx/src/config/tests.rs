@@ -19,12 +19,14 @@ fn every_key_is_read_and_unknown_ones_are_left_alone() {
         "defaultAgent": " Claude ", "defaultPermissions": "deny-all", "nonInteractivePermissions": "fail",
         "authPolicy": "skip", "ttl": 0, "timeout": 1.5, "queueMaxDepth": 16, "format": "json",
         "agents": {"A": {"argv": ["a", ""]}, "claude": {"protocol": 2}}, "auth": {"api-key": "s3cret"}, "disableExec": true,
-        "mcpServers": [], "fromTheFuture": [null]
+        "mcpServers": [], "permissionPolicy": {"autoDeny": ["bash"]}, "fromTheFuture": [null]
     }"#;
     let expected = Config {
         file: "/h/config.json".into(),
         default_agent: Some("claude".to_owned()),
-        policy: Some(PermissionPolicy::DenyAll),
+        mode: Some(PermissionMode::DenyAll),
+        unasked: Some(Unasked::Fail),
+        tool_policy: Some(ToolPolicy::read(r#"{"autoDeny":["bash"]}"#).unwrap()),
         ttl: Some(Duration::ZERO),
         timeout: Some(Duration::from_millis(1500)),
         format: Some(Format::Json),
@@ -52,7 +54,15 @@ fn a_wrong_type_is_named_by_file_and_key_and_its_value_is_not_told() {
             r#"{"defaultPermissions":"s3cret"}"#,
             "defaultPermissions must be \"approve-all\", \"approve-reads\" or \"deny-all\"",
         ),
-        (r#"{"nonInteractivePermissions":1}"#, "nonInteractivePermissions must be \"deny\" or \"fail\""),
+        (
+            r#"{"nonInteractivePermissions":1}"#,
+            "nonInteractivePermissions must be \"deny\", \"fail\" or \"wait\"",
+        ),
+        (r#"{"permissionPolicy":"s3cret"}"#, "permissionPolicy: the policy must be a JSON object"),
+        (
+            r#"{"permissionPolicy":{"escalate":[7]}}"#,
+            "permissionPolicy: escalate[0] must be a string with something in it",
+        ),
         (r#"{"authPolicy":"s3cret"}"#, "authPolicy must be \"skip\" or \"fail\""),
         (r#"{"ttl":-1}"#, "ttl must be a number of seconds, 0 or more"),
         (r#"{"timeout":0}"#, "timeout must be a number of seconds above 0, or null"),

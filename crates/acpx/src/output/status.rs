@@ -8,6 +8,7 @@ mod settings;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use acpx_core::host::QuestionMeta;
 use acpx_core::model::{
     AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, SessionUsage, Timestamp, Turn,
     TurnState,
@@ -16,7 +17,7 @@ use serde::Serialize;
 
 use self::settings::SettingsObject;
 use super::record::{command, name};
-use super::{Console, json_line};
+use super::{Console, json_line, pending};
 use crate::cli::Format;
 
 /// A session and what is known of it at this moment.
@@ -34,6 +35,8 @@ pub(crate) struct Snapshot<'a> {
     /// Whether a host is there to go on with its turns.
     pub(crate) host_lives: bool,
     pub(crate) now: Timestamp,
+    /// What its agent asks and nobody has answered.
+    pub(crate) questions: &'a [QuestionMeta],
 }
 
 /// How a session stands, in one word: whether it has an agent, and if not, how the last one left.
@@ -211,6 +214,8 @@ struct StatusObject<'a> {
     last_exit: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_exit_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    questions: &'a [QuestionMeta],
 }
 
 #[derive(Serialize)]
@@ -248,6 +253,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         waiting_since: snapshot.queued().next().map(|turn| turn.queued_at),
         last_exit: exit.map(|exit| exit.how.words()),
         last_exit_at: exit.map(|exit| exit.at),
+        questions: snapshot.questions,
     }
 }
 
@@ -273,6 +279,9 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     if let Some((turn, since)) = snapshot.running() {
         writeln!(out, "turn: {} ({}) since {since}", turn.id, turn.request)?;
+    }
+    for question in snapshot.questions {
+        writeln!(out, "question: {} {}", question.question_id, pending::subject(question))?;
     }
     if let Some(first) = snapshot.queued().next() {
         writeln!(out, "queued: {}, waiting since {}", snapshot.queued().count(), first.queued_at)?;

@@ -48,6 +48,12 @@ pub(crate) fn stderr_of_child() -> Stdio {
     io::stderr().into()
 }
 
+/// The program's three streams, as handles of their own.
+pub(crate) fn streams() -> Option<[OwnedFd; 3]> {
+    let owned = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().ok();
+    Some([owned(io::stdin().as_fd())?, owned(io::stderr().as_fd())?, owned(io::stdout().as_fd())?])
+}
+
 fn kind(end: BorrowedFd<'_>) -> io::Result<Kind> {
     Ok(match FileType::from_raw_mode(fstat(end)?.st_mode) {
         FileType::Fifo => Kind::Pipe(end.try_clone_to_owned()?),

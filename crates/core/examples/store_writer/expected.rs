@@ -3,7 +3,7 @@
 
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Direction, Event, EventKind, Lifecycle, Lineage, LineageIndex,
-    PermissionCount, PermissionPolicy, Record, RecordId, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
+    PermissionCount, PermissionMode, Record, RecordId, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
     TurnOutcome, TurnState, WakeOptions,
 };
 
@@ -67,7 +67,7 @@ pub(crate) fn running_turn(seq: u64) -> Turn {
         id,
         request: RequestId::new(format!("q{id}")).expect("not empty"),
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {id}\"}}]").into(),
-        policy: PermissionPolicy::ApproveReads,
+        policy: PermissionMode::ApproveReads.into(),
         wishes: WakeOptions::default(),
         queued_at: at(0),
         state: TurnState::Dispatched { at: at(1) },

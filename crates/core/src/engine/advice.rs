@@ -1,7 +1,7 @@
 //! Questions of an agent that only the turn's client can answer.
 //!
 //! A question goes to whoever prompted, or asked for that prompt again since; the session goes on meanwhile. One that is
-//! dropped has nobody's answer, and then what is not asked of anybody decides: reading is allowed, the rest is not.
+//! dropped has nobody's answer, and then the turn's policy says what becomes of it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::machine::AskId;
-use crate::model::{LineageIndex, ProtocolVersion, Seq};
+use crate::model::{LineageIndex, ProtocolVersion, Seq, Timestamp, ToolUse};
 
 /// A question of the agent, put to the turn's client.
 #[derive(Debug)]
@@ -23,11 +23,23 @@ pub struct Question {
 /// What an agent asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Asked {
-    pub(super) kind: QuestionKind,
     pub(super) params: Arc<str>,
     pub(super) version: ProtocolVersion,
     pub(super) seq: Seq,
     pub(super) lineage: LineageIndex,
+    /// The permission it wants, if it wants one.
+    pub(super) wanted: Option<Wanted>,
+}
+
+/// A permission that an agent wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// For what.
+    pub tool: ToolUse,
+    /// Since when.
+    pub since: Timestamp,
+    /// Whether the question stays open while nobody can be asked.
+    pub waits: bool,
 }
 
 /// What sort of question it is.
@@ -44,6 +56,8 @@ pub enum QuestionKind {
 pub enum Advice {
     /// The option of this id.
     Choose(Box<str>),
+    /// Yes, in the narrowest way the agent offers.
+    Approve,
     /// No, in whichever way the agent offers.
     Reject,
     /// Nothing: the turn is being cancelled.
@@ -59,7 +73,10 @@ pub(super) type Advisor = mpsc::Sender<Question>;
 impl Question {
     /// What sort of question it is.
     pub fn kind(&self) -> QuestionKind {
-        self.asked.kind
+        match self.asked.wanted {
+            Some(_) => QuestionKind::Permission,
+            None => QuestionKind::Elicitation,
+        }
     }
 
     /// The params of the agent's request, as it wrote them.
@@ -82,15 +99,20 @@ impl Question {
         self.asked.lineage
     }
 
+    /// The permission that the agent wants, if it wants one.
+    pub fn wanted(&self) -> Option<&Wanted> {
+        self.asked.wanted.as_ref()
+    }
+
     /// Waits until nobody wants the answer any more: the turn is over or being cancelled, or the agent has taken the
     /// question back.
     pub async fn withdrawn(&mut self) {
         self.reply.closed().await;
     }
 
-    /// Answers it. An answer that comes too late is nobody's.
-    pub fn answer(self, advice: Advice) {
-        drop(self.reply.send(advice));
+    /// Answers it. Whether the answer was still wanted: one that comes too late is nobody's.
+    pub fn answer(self, advice: Advice) -> bool {
+        self.reply.send(advice).is_ok()
     }
 }
 
@@ -108,7 +130,9 @@ impl Consultations {
         if let Some(advisor) = advisor {
             match advisor.try_send(Question { asked, reply }) {
                 // A client that has too many questions already gets no more, and what it is not asked it has not allowed.
-                Err(TrySendError::Full(question)) => question.answer(Advice::Reject),
+                Err(TrySendError::Full(question)) => {
+                    question.answer(Advice::Reject);
+                }
                 // One that is gone leaves the answer to nobody.
                 Ok(()) | Err(TrySendError::Closed(_)) => {}
             }
@@ -156,11 +180,11 @@ mod tests {
         let mut consultations = Consultations::default();
         let ask = |number: &str| AskId(number.into());
         let question = || Asked {
-            kind: QuestionKind::Permission,
             params: "{}".into(),
             version: ProtocolVersion::V1,
             seq: Seq::FIRST,
             lineage: LineageIndex::FIRST,
+            wanted: None,
         };
         consultations.put(ask("1"), question(), Some(&advisor));
         consultations.put(ask("2"), question(), Some(&advisor));

@@ -21,10 +21,12 @@ use super::advice::{Advisor, Asked, Consultations};
 use super::agent::{self, FailedStart, LiveAgent};
 use super::perform::elicited;
 use super::place::Place;
-use super::{Engine, NewSession, Question, QuestionKind, SessionError};
+use super::{Engine, NewSession, Question, SessionError};
 
 /// How long a user may take to log in, with a browser perhaps.
 const PATIENCE: Duration = Duration::from_mins(10);
+/// What is asked during a login is not looked at: where a user answers, no line is kept.
+const NOTHING_KEPT: &str = "null";
 /// How much an agent may say while it logs in by itself.
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -145,10 +147,11 @@ async fn ask(
                 match meaning {
                 Meaning::Answer(Answer::Login(answer)) => return Ok(answer),
                 Meaning::Elicitation(ask, params) => {
-                    let (kind, version) = (QuestionKind::Elicitation, connection.version());
+                    let version = connection.version();
                     // It is about no session, and nothing of it is kept.
                     let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
-                    questions.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
+                    let asked = Asked { params, version, seq, lineage, wanted: None };
+                    questions.put(ask, asked, advisor);
                     continue;
                 }
                 // Nobody is at work here who could be permitted anything.
@@ -156,7 +159,7 @@ async fn ask(
                 Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
                 Meaning::Withdrawn(ask) => {
                     questions.withdraw(&ask);
-                    connection.elicited(&ask, &Permit::Cancelled)
+                    connection.elicited(&ask, NOTHING_KEPT, &Permit::Cancelled)
                 }
                 Meaning::Update(_)
                 | Meaning::State(_)
@@ -165,7 +168,7 @@ async fn ask(
                 | Meaning::Nothing => continue,
                 }
             }
-            (ask, advice) = questions.next() => connection.elicited(&ask, &elicited(advice)),
+            (ask, advice) = questions.next() => connection.elicited(&ask, NOTHING_KEPT, &elicited(advice)),
         };
         keep(answer.kept());
         answer.send().await.map_err(|_| Unanswered::Gone)?;

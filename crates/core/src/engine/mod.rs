@@ -47,7 +47,7 @@ mod telling;
 mod waiters;
 
 pub use crate::acp::client::Offered;
-pub use advice::{Advice, Question, QuestionKind};
+pub use advice::{Advice, Question, QuestionKind, Wanted};
 pub use error::SessionError;
 pub use follow::Follower;
 pub use forking::Forked;

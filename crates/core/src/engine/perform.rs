@@ -6,19 +6,20 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use crate::acp::client::{
-    Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace, is_elicitation_answer,
+    Answer, Escalation, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace,
+    is_elicitation_answer,
 };
 use crate::machine::{
     AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
 };
 use crate::model::{
-    AgentError, Decision, Direction, EventKind, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId,
-    Scope, Seq, Timestamp, Turn, TurnId, title_of,
+    AgentError, Direction, EventKind, Fact, ProtocolVersion, Reading, RequestId, Scope, Seq, Timestamp, Turn,
+    TurnId, title_of,
 };
 
 use crate::store::StoreError;
 
-use super::advice::{Advice, Advisor, Asked, QuestionKind};
+use super::advice::{Advice, Advisor, Asked, Wanted};
 use super::agent::{self, Farewell, Leftover};
 use super::history;
 use super::session::{End, TurnEnd};
@@ -33,8 +34,7 @@ pub(super) enum Outward {
     Start,
     End,
     Send(Outgoing),
-    /// With the last event that was kept: the question is none after it.
-    Consult(Option<TurnId>, AskId, Seq),
+    Consult(Consulting),
     /// The session is in the agent's list.
     Found(Box<ListedSession>),
     Awake(Result<Awakening, Asleep>),
@@ -47,6 +47,17 @@ pub(super) enum Outward {
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Joined(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
     Closed,
+}
+
+/// A question to be put.
+pub(super) struct Consulting {
+    turn: Option<TurnId>,
+    ask: AskId,
+    at: Timestamp,
+    /// The last event that was kept: the question is none after it.
+    seq: Seq,
+    /// Whether it stays open while nobody can be asked.
+    waits: bool,
 }
 
 impl SessionTask {
@@ -102,7 +113,10 @@ impl SessionTask {
             Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
             Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
-            Effect::Consult(ask) => self.outward.push(Outward::Consult(turn, ask, self.keeper.last())),
+            Effect::Consult(ask) => {
+                let (seq, waits) = (self.keeper.last(), self.machine.waits_for_answers());
+                self.outward.push(Outward::Consult(Consulting { turn, ask, at: now, seq, waits }));
+            }
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
@@ -231,10 +245,17 @@ impl SessionTask {
 
     fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
         self.consultations.withdraw(ask);
-        let Some(agent) = &self.agent else { return };
+        let identity = self.identity();
+        let Some(agent) = &mut self.agent else { return };
         let answer = match self.asks.remove(ask) {
-            Some(Ask::Permission(request)) => agent.connection.permit(ask, &request, permit),
-            Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
+            Some(Ask::Permission(request)) => match (permit, identity) {
+                (Permit::Escalated(rule), Some(identity)) => {
+                    let escalation = Escalation { rule, identity, at: now };
+                    agent.connection.escalate(ask, &request, &escalation)
+                }
+                _ => agent.connection.permit(ask, &request, permit),
+            },
+            Some(Ask::Elicitation(params)) => agent.connection.elicited(ask, &params, permit),
             Some(Ask::Refused(_)) | None => return,
         };
         self.send(now, turn, answer);
@@ -277,9 +298,9 @@ impl SessionTask {
         self.note_offers();
         match meaning {
             Meaning::Permission(ask, request) => {
-                let kind = request.kind;
+                let (tool, has_options) = (request.tool.clone(), request.has_any_option());
                 self.asks.insert(ask.clone(), Ask::Permission(request));
-                self.step(Input::Permission { ask, kind });
+                self.step(Input::Permission { ask, tool, has_options });
             }
             Meaning::Elicitation(ask, params) => {
                 self.asks.insert(ask.clone(), Ask::Elicitation(params));
@@ -365,7 +386,7 @@ impl SessionTask {
             Outward::Start => self.start_agent(),
             Outward::End => self.end_agent(),
             Outward::Send(outgoing) => self.send_now(outgoing).await,
-            Outward::Consult(turn, ask, seq) => self.consult(turn, ask, seq),
+            Outward::Consult(consulting) => self.consult(consulting),
             Outward::Found(row) => self.take_found(*row).await,
             Outward::Awake(news) => {
                 self.waiters.tell_awake(&news);
@@ -407,16 +428,21 @@ impl SessionTask {
         Ok(())
     }
 
-    fn consult(&mut self, turn: Option<TurnId>, ask: AskId, seq: Seq) {
+    fn consult(&mut self, consulting: Consulting) {
+        let Consulting { turn, ask, at, seq, waits } = consulting;
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
-        let (kind, params) = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => (QuestionKind::Permission, request.params().clone()),
-            Some(Ask::Elicitation(params)) => (QuestionKind::Elicitation, params.clone()),
+        let (params, wanted) = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) => {
+                let wanted = Wanted { tool: request.tool.clone(), since: at, waits };
+                (request.params().clone(), Some(wanted))
+            }
+            Some(Ask::Elicitation(params)) => (params.clone(), None),
             Some(Ask::Refused(_)) | None => return,
         };
         let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
         let lineage = self.keeper.lineage();
-        self.consultations.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
+        let asked = Asked { params, version, seq, lineage, wanted };
+        self.consultations.put(ask, asked, advisor);
     }
 
     /// Takes what a client has said, or that nobody has.
@@ -429,12 +455,10 @@ impl SessionTask {
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),
             Some(Advice::Say(result)) => request.said(&result),
+            Some(Advice::Approve) => Permit::Approve,
             Some(Advice::Reject) => Permit::Reject,
             Some(Advice::Cancel) => Permit::Cancelled,
-            None => match PermissionPolicy::UNASKED.decide(request.kind) {
-                Decision::Approve => Permit::Approve,
-                Decision::Reject | Decision::Ask => Permit::Reject,
-            },
+            None => return self.step(Input::Unanswered { ask }),
         };
         self.step(Input::Advised { ask, permit });
     }
@@ -496,6 +520,8 @@ pub(super) fn elicited(advice: Option<Advice>) -> Permit {
     match advice {
         Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
         Some(Advice::Cancel) => Permit::Cancelled,
-        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Reject) | None => Permit::Declined,
+        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Approve | Advice::Reject) | None => {
+            Permit::Declined
+        }
     }
 }

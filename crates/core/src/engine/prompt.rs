@@ -68,8 +68,8 @@ impl Prompt {
 
     /// The same prompt under another permission policy.
     #[must_use]
-    pub fn with_policy(mut self, policy: PermissionPolicy) -> Self {
-        self.policy = policy;
+    pub fn with_policy(mut self, policy: impl Into<PermissionPolicy>) -> Self {
+        self.policy = policy.into();
         self
     }
 

@@ -177,20 +177,19 @@ impl Connection {
 
     /// This client, as one that is asked about a record.
     pub(super) fn somebody(&self, record: &RecordId, link: &ClientLink) -> Somebody {
-        let progress = self.attachments().get(record).map(|attachment| attachment.progress().clone());
+        let known = |attachment: &Attachment| (attachment.progress().clone(), attachment.watched().clone());
+        let (progress, watched) = self.attachments().get(record).map(known).unwrap_or_default();
         Somebody {
             connection: self.number,
             link: link.clone(),
-            progress: progress.unwrap_or_default(),
+            progress,
+            watched,
             elicited: self.elicited.clone(),
         }
     }
 
-    /// Whoever can be asked is also asked about turns whose own client has not come back.
+    /// Turns whose own client has not come back ask whoever can be asked, from now on and later.
     pub(super) async fn stand_in(&self, opened: &Opened) -> Result<(), CallError> {
-        if opened.seat.is_none() {
-            return Ok(());
-        }
         let advisor = self.host.advisor(opened.session.record_id(), None);
         opened.session.set_advisor(advisor).await.map_err(|error| self.refused(&error))
     }

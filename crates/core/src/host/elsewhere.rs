@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::acp::Besides;
 use crate::acp::agent::{CallError, ExtensionCall, ParamProblem};
 use crate::engine::Session;
-use crate::model::{McpServer, McpTransport, ProtocolVersion, Record, RecordId};
+use crate::model::{McpServer, McpTransport, ProtocolVersion, Record, RecordId, ToolPolicy};
 
 use super::Host;
 use super::connection::{Connection, read_meta};
@@ -63,6 +63,12 @@ impl Said for PromptMeta {
     fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
         let is_allowed = |policy: &PolicyMeta| *policy != PolicyMeta::ApproveAll || elsewhere.approve_all;
         self.policy = self.policy.filter(is_allowed);
+        if !elsewhere.approve_all
+            && let Some(rules) = &mut self.tool_policy
+            && let Ok(read) = ToolPolicy::of(rules)
+        {
+            *rules = read.without_approvals().to_value();
+        }
     }
 }
 

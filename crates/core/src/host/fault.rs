@@ -200,6 +200,25 @@ pub(super) fn not_allowed(what: &str) -> CallError {
     passed_on(RpcError::INVALID_REQUEST, format!("a program that an agent started may not {what}"), fault)
 }
 
+/// There is no question of this id, or none any more.
+pub(super) fn no_question(id: &str) -> CallError {
+    let hint =
+        "the questions that are open are listed; one that was answered or taken back is not".to_owned();
+    let fault = FaultMeta { code: "NO_QUESTION".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    passed_on(RpcError::RESOURCE_NOT_FOUND, format!("there is no open question {id:?}"), fault)
+}
+
+/// A question cannot be answered like this.
+pub(super) fn no_option(id: &str, option: Option<&str>) -> CallError {
+    let hint = "choose one of the options that the question is listed with".to_owned();
+    let fault = FaultMeta { code: "NO_OPTION".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    let message = match option {
+        Some(option) => format!("the question {id:?} has no option {option:?}"),
+        None => format!("the question {id:?} has no option that is known to approve"),
+    };
+    passed_on(RpcError::INVALID_PARAMS, message, fault)
+}
+
 /// One who is elsewhere has as many sessions as it may.
 pub(super) fn too_many_sessions(most: usize) -> CallError {
     let hint = "close a session, or wait until one is parked".to_owned();

@@ -83,6 +83,10 @@ pub struct ClientMeta {
 /// says anything itself.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that the user of a server allows or not"
+)]
 pub struct ElsewhereMeta {
     /// What holds for every request of the client, whatever the client says itself.
     pub client: ClientMeta,
@@ -225,9 +229,30 @@ pub struct PromptMeta {
     /// What the agent may do meanwhile; absent, the client is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyMeta>,
+    /// Rules for single tools, which come before that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_policy: Option<serde_json::Value>,
+    /// What becomes of a question where nobody can be asked; absent, the answer is no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unasked: Option<UnaskedMeta>,
+    /// Whether the client has a person before it who can be asked; absent, it has unless it says a policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interactive: Option<bool>,
     /// How the session is to be brought back, should that be needed by then.
     #[serde(flatten)]
     pub wishes: WishMeta,
+}
+
+/// What becomes of a question that nobody can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnaskedMeta {
+    /// The answer is no.
+    Deny,
+    /// The turn fails.
+    Fail,
+    /// It stays open.
+    Wait,
 }
 
 /// A permission policy.
@@ -236,7 +261,7 @@ pub struct PromptMeta {
 pub enum PolicyMeta {
     /// Everything is approved.
     ApproveAll,
-    /// Reading and searching are approved.
+    /// Reading and searching are approved, the rest is asked.
     ApproveReads,
     /// Everything is rejected.
     DenyAll,

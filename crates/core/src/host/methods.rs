@@ -12,6 +12,7 @@ use super::attachment::{Gated, How};
 use super::connection::{Connection, problem};
 use super::fault;
 use super::meta::{IdsMeta, PROTOCOL};
+use super::pending::PendingParams;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -45,6 +46,11 @@ impl Connection {
             "_acpx/watch" => self.watch(read(&call)?, link).await,
             "_acpx/cancel" => self.cancel(read(&call)?).await,
             "_acpx/close" => self.close(read(&call)?).await,
+            "_acpx/pending" => {
+                self.pending(if call.params.is_some() { read(&call)? } else { PendingParams::default() })
+                    .await
+            }
+            "_acpx/answer" => self.answer_question(read(&call)?).await,
             "_acpx/host/status" => Ok(self.status()),
             "_acpx/host/stop" => self.stop(&call).await,
             "_acpx/import" => match &self.host.importer {

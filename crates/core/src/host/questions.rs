@@ -1,9 +1,10 @@
 //! Who is asked what an agent asks.
 //!
-//! A question of a turn is put to the turn's own client as long as that is there, and otherwise to every other client
-//! that has the record in use and a person before it. The first answer counts, and from the rest the question is taken
-//! back. Where nobody is left to ask, nobody's word decides. A question never outlives its turn: what is said after
-//! that grants nothing.
+//! A question of a turn is put to the turn's own client as long as that is there and has a person before it, and
+//! otherwise to every other client that has the record in use and can be asked. The first answer counts, also one of
+//! somebody who was not asked and answers it by its id, and from the rest the question is taken back. Where nobody is
+//! left to ask, the turn's policy decides, or the question waits. A question never outlives its turn: what is said
+//! after that grants nothing.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -19,12 +20,13 @@ use crate::acp::translate::{
 };
 use crate::acp::{pass_on_params, with_told_calls};
 use crate::engine::{Advice, Question, QuestionKind};
-use crate::model::{LineageIndex, ProtocolVersion, RecordId};
+use crate::model::{LineageIndex, ProtocolVersion, RecordId, Seq};
 use crate::store::Store;
 use crate::wire::splice::{Step, locate, put};
 use crate::wire::{RpcId, WireError};
 
 use super::elicited::Elicited;
+use super::pending::{AskedMeta, Listed, OpenQuestions, Outside};
 use super::progress::Progress;
 use super::replaying::KeptEvents;
 
@@ -40,6 +42,7 @@ pub(super) struct Askable {
     seats: Mutex<Seats>,
     /// Changes whenever a client comes or goes.
     changed: watch::Sender<()>,
+    open: Arc<OpenQuestions>,
 }
 
 type Seats = HashMap<RecordId, Vec<Somebody>>;
@@ -51,6 +54,8 @@ pub(super) struct Somebody {
     pub(super) link: ClientLink,
     /// How far it has been told what the question may be about.
     pub(super) progress: Progress,
+    /// The same, as it was exchanged.
+    pub(super) watched: Progress,
     /// What it was asked that is completed elsewhere.
     pub(super) elicited: Elicited,
 }
@@ -77,6 +82,8 @@ pub(super) struct Presence(watch::Sender<()>);
 pub(super) struct TurnClient {
     client: Somebody,
     presence: watch::Receiver<()>,
+    /// Whether it has a person before it who can be asked for a permission.
+    takes_permissions: bool,
 }
 
 /// What an agent asks, about the session as clients call it.
@@ -111,6 +118,11 @@ impl Askable {
     /// Whether anybody but this one can be asked about a record.
     pub(super) fn has_others(&self, record: &RecordId, than: ConnectionId) -> bool {
         self.of(record).iter().any(|client| client.connection != than)
+    }
+
+    /// The permissions that are waited for.
+    pub(super) fn open(&self) -> &Arc<OpenQuestions> {
+        &self.open
     }
 
     fn of(&self, record: &RecordId) -> Vec<Somebody> {
@@ -150,8 +162,8 @@ impl Drop for Seat {
 
 impl Presence {
     /// The client that is present.
-    pub(super) fn of(&self, client: Somebody) -> TurnClient {
-        TurnClient { client, presence: self.0.subscribe() }
+    pub(super) fn of(&self, client: Somebody, takes_permissions: bool) -> TurnClient {
+        TurnClient { client, presence: self.0.subscribe(), takes_permissions }
     }
 }
 
@@ -195,67 +207,126 @@ pub(super) fn route(
 
 /// Puts a question to those it is for, until one has answered or nobody is left who can.
 async fn settle(
-    mut question: Question,
+    question: Question,
     askable: Arc<Askable>,
     store: Arc<dyn Store>,
     record: RecordId,
-    mut own: Option<TurnClient>,
+    own: Option<TurnClient>,
 ) {
     let Some(params) = told_params(&question, &store, &record).await else {
-        return question.answer(Advice::Reject);
+        question.answer(Advice::Reject);
+        return;
     };
+    let listed = question.wanted().map(|wanted| askable.open.list(&record, wanted.clone(), &params));
     let (kind, version, seq) = (question.kind(), question.version(), question.seq());
     let asked = Arc::new(Asked { kind, version, params });
-    own = own.filter(|own| asked.can_be_put_to(&own.client.link));
-    let mut changed = askable.changed.subscribe();
-    let mut put_to = HashMap::<ConnectionId, AbortHandle>::new();
-    let mut asking = JoinSet::new();
-    let mut is_anybody_there = false;
-    loop {
-        own = own.filter(TurnClient::is_there);
-        let to_ask = match &own {
-            Some(own) => vec![own.client.clone()],
-            None => askable.of(&record),
-        };
+    let can_be_asked = |own: &TurnClient| {
+        asked.can_be_put_to(&own.client.link) && (own.takes_permissions || kind == QuestionKind::Elicitation)
+    };
+    let own = own.filter(can_be_asked);
+    let asking = Asking { asked, record, seq, put_to: HashMap::new(), open: JoinSet::new() };
+    asking.until_settled(question, &askable, own, listed).await;
+}
+
+/// A question that is being put.
+struct Asking {
+    asked: Arc<Asked>,
+    record: RecordId,
+    seq: Seq,
+    /// Those it was put to.
+    put_to: HashMap<ConnectionId, AbortHandle>,
+    /// Those of them who have not answered.
+    open: JoinSet<(ConnectionId, Said)>,
+}
+
+impl Asking {
+    async fn until_settled(
+        mut self,
+        mut question: Question,
+        askable: &Askable,
+        mut own: Option<TurnClient>,
+        mut listed: Option<Listed>,
+    ) {
+        let waits = question.wanted().is_some_and(|wanted| wanted.waits);
+        let mut changed = askable.changed.subscribe();
+        let mut is_anybody_there = false;
+        loop {
+            own = own.filter(TurnClient::is_there);
+            let to_ask = match &own {
+                Some(own) => vec![own.client.clone()],
+                None => askable.of(&self.record),
+            };
+            self.put(to_ask, own.is_some(), listed.as_ref());
+            if self.open.is_empty() && (is_anybody_there || !waits) {
+                // What somebody is asked and does not allow is not allowed; where nobody is, the policy decides.
+                if is_anybody_there {
+                    question.answer(Advice::Reject);
+                }
+                return;
+            }
+            let own_is_gone = async {
+                match &mut own {
+                    Some(own) => own.gone().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let from_outside = async {
+                match &mut listed {
+                    Some(listed) => listed.answered().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = question.withdrawn() => return,
+                Some(said) = self.open.join_next() => match said {
+                    Ok((_, Said::Answer(advice))) => {
+                        question.answer(advice);
+                        return;
+                    }
+                    Ok((_, Said::Nothing)) => is_anybody_there = true,
+                    Ok((connection, Said::Gone)) => {
+                        own = own.filter(|own| own.client.connection != connection);
+                    }
+                    // It was taken back.
+                    Err(_) => {}
+                },
+                Outside { advice, counts } = from_outside => {
+                    // Whoever said it may have gone since.
+                    let _ = counts.send(question.answer(advice));
+                    return;
+                }
+                () = own_is_gone => {}
+                _ = changed.changed() => {}
+            }
+        }
+    }
+
+    /// Puts it to those who have not been asked, and takes it back from those who are not to be asked any more.
+    fn put(&mut self, to_ask: Vec<Somebody>, is_own: bool, listed: Option<&Listed>) {
         // Whoever has closed the session hears no more of it.
         let is_left = |known: &ConnectionId| to_ask.iter().all(|client| client.connection != *known);
-        put_to.iter().filter(|(known, _)| is_left(known)).for_each(|(_, task)| task.abort());
+        self.put_to.iter().filter(|(known, _)| is_left(known)).for_each(|(_, task)| task.abort());
+        let to_ask: Vec<Somebody> =
+            to_ask.into_iter().filter(|client| self.asked.can_be_put_to(&client.link)).collect();
+        if let Some(listed) = listed {
+            let asked =
+                |client: &Somebody| AskedMeta { is_turns: is_own, name: client.link.client().name.clone() };
+            listed.asks(to_ask.iter().map(asked).collect());
+        }
         for client in to_ask {
             let connection = client.connection;
-            if asked.can_be_put_to(&client.link) && !put_to.contains_key(&connection) {
-                let (asked, record) = (Arc::clone(&asked), record.clone());
-                let task = asking.spawn(async move {
-                    let Somebody { link, progress, elicited, .. } = client;
-                    // What it is about comes first, however long this client takes for it: others are asked meanwhile.
-                    progress.passed(Some(seq)).await;
-                    (connection, asked.put_to(&link, |params| elicited.asked(&record, params)).await)
-                });
-                put_to.insert(connection, task);
+            if self.put_to.contains_key(&connection) {
+                continue;
             }
-        }
-        if asking.is_empty() {
-            // What somebody is asked and does not allow is not allowed; where nobody is, nobody's word decides.
-            return if is_anybody_there { question.answer(Advice::Reject) } else { drop(question) };
-        }
-        let own_is_gone = async {
-            match &mut own {
-                Some(own) => own.gone().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = question.withdrawn() => return,
-            Some(said) = asking.join_next() => match said {
-                Ok((_, Said::Answer(advice))) => return question.answer(advice),
-                Ok((_, Said::Nothing)) => is_anybody_there = true,
-                Ok((connection, Said::Gone)) => {
-                    own = own.filter(|own| own.client.connection != connection);
-                }
-                // It was taken back.
-                Err(_) => {}
-            },
-            () = own_is_gone => {}
-            _ = changed.changed() => {}
+            let (asked, record, seq) = (Arc::clone(&self.asked), self.record.clone(), self.seq);
+            let task = self.open.spawn(async move {
+                let Somebody { link, progress, watched, elicited, .. } = client;
+                // What it is about comes first, however long this client takes for it: others are asked meanwhile.
+                progress.passed(Some(seq)).await;
+                watched.passed(Some(seq)).await;
+                (connection, asked.put_to(&link, |params| elicited.asked(&record, params)).await)
+            });
+            self.put_to.insert(connection, task);
         }
     }
 }

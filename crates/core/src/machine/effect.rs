@@ -105,6 +105,8 @@ pub enum Permit {
     Approve,
     /// No.
     Reject,
+    /// No, because a rule wants it asked and nobody was there to be; the rule.
+    Escalated(Box<str>),
     /// One of the agent's options, which somebody chose.
     Choose {
         /// Its id.

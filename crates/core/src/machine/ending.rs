@@ -137,13 +137,13 @@ impl SessionMachine {
                 self.fail_waiters(now, error);
             }
             State::Idle(_) => self.note_end(error),
-            State::Prompting(Prompting { turn, held, cancelling, .. }) => {
+            State::Prompting(Prompting { turn, held, cancelling, failing, .. }) => {
                 self.do_(Effect::Disarm);
                 self.release(held);
-                let outcome = if cancelling {
-                    TurnOutcome::Stopped(StopReason::cancelled())
-                } else {
-                    TurnOutcome::Failed(error.into())
+                let outcome = match failing {
+                    None if cancelling => TurnOutcome::Stopped(StopReason::cancelled()),
+                    None => TurnOutcome::Failed(error.into()),
+                    Some(failure) => TurnOutcome::Failed(failure),
                 };
                 self.end_turn(now, turn, outcome);
                 self.note_end(error);
@@ -201,9 +201,11 @@ impl SessionMachine {
 
     /// The agent did not stop when it was told to: its process is stopped instead.
     fn cancel_unanswered(&mut self, now: Timestamp) {
-        let State::Prompting(Prompting { turn, held, .. }) = self.take_state() else { return };
+        let State::Prompting(Prompting { turn, held, failing, .. }) = self.take_state() else { return };
         self.release(held);
-        self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
+        let outcome =
+            failing.map_or_else(|| TurnOutcome::Stopped(StopReason::cancelled()), TurnOutcome::Failed);
+        self.end_turn(now, turn, outcome);
         let how = "it did not answer session/cancel and was ended".to_owned();
         self.do_(Effect::Fact(Fact::AgentEnded { how }));
         self.end_process(if self.queue.is_empty() { Then::Park } else { Then::Wake });

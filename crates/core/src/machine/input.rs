@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{
     AcpSessionId, AgentError, AgentSessionId, Exchange, OfferedSettings, PermissionPolicy, Reading,
-    RequestId, StopReason, Timestamp, ToolKind, Turn, TurnId, Update, WakeOptions,
+    RequestId, StopReason, Timestamp, ToolUse, Turn, TurnId, Update, WakeOptions,
 };
 
 use super::{Pass, PassId, Permit};
@@ -119,7 +119,9 @@ pub enum Input {
         /// Its request.
         ask: AskId,
         /// What it wants to do.
-        kind: ToolKind,
+        tool: ToolUse,
+        /// Whether it offers any answer. To one that does not, nobody can say anything.
+        has_options: bool,
     },
     /// The agent asks the user for something else.
     Elicitation {
@@ -131,12 +133,17 @@ pub enum Input {
         /// Its request.
         ask: AskId,
     },
-    /// The turn's client has said what to answer; or nobody has, and this is what nobody's word is.
+    /// Somebody has said what to answer.
     Advised {
         /// The request.
         ask: AskId,
         /// The answer.
         permit: Permit,
+    },
+    /// Nobody is there who could be asked this.
+    Unanswered {
+        /// The request.
+        ask: AskId,
     },
     /// The agent asks for anything else.
     Request {

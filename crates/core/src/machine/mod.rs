@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::model::{
     AcpSessionId, AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, OfferedSettings,
     PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason, Timestamp, Turn,
-    TurnError, TurnId, TurnOutcome, TurnState, Update, WakeOptions,
+    TurnError, TurnId, TurnOutcome, TurnState, Unasked, Update, WakeOptions,
 };
 
 mod effect;
@@ -177,8 +177,9 @@ impl SessionMachine {
             Input::State { state, body, own } => self.agent_state(now, state, body, own),
             Input::Elicitation { ask } => self.elicitation(ask),
             Input::Withdrawn { ask } => self.withdrawn(&ask),
-            Input::Permission { ask, kind } => self.permission(ask, kind),
+            Input::Permission { ask, tool, has_options } => self.permission(ask, tool, has_options),
             Input::Advised { ask, permit } => self.advised(&ask, permit),
+            Input::Unanswered { ask } => self.unanswered(&ask),
             Input::Request { ask } => self.request(ask),
             Input::Deadline(deadline) => self.deadline(now, deadline),
         }
@@ -220,6 +221,14 @@ impl SessionMachine {
     /// Whether a turn runs or waits.
     pub fn has_work(&self) -> bool {
         self.current_turn().is_some() || !self.queue.is_empty()
+    }
+
+    /// Whether what the running turn asks stays open while nobody can be asked.
+    pub fn waits_for_answers(&self) -> bool {
+        match &self.state {
+            State::Prompting(Prompting { turn, .. }) => turn.policy.unasked == Unasked::Wait,
+            _ => false,
+        }
     }
 
     /// Whether nothing runs, waits or is under way.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::model::{AgentError, Alignment, Exchange, LineageReason, Setting, Turn};
+use crate::model::{AgentError, Alignment, Exchange, LineageReason, Setting, ToolUse, Turn, TurnError};
 
 use super::{Advertised, AskId, Awakening, Rung, Stopped};
 
@@ -92,8 +92,10 @@ pub(super) struct Prompting {
     pub(super) live: Live,
     pub(super) turn: Turn,
     pub(super) cancelling: bool,
-    /// What the turn's client has been asked and has not answered.
-    pub(super) asked: Vec<AskId>,
+    /// What somebody has been asked and has not answered.
+    pub(super) asked: Vec<Asked>,
+    /// Why the turn fails once the agent has stopped.
+    pub(super) failing: Option<TurnError>,
     /// Whether the agent has the prompt, so that its being idle ends the turn. One of version 1 ends it otherwise.
     pub(super) inserted: bool,
     /// Whether the agent has said or done anything in it, or that it works.
@@ -104,6 +106,14 @@ pub(super) struct Prompting {
     pub(super) held: Vec<Arc<str>>,
     /// Whether the held lines are all that the replay owed.
     pub(super) rest_came: bool,
+}
+
+/// A question of the agent that is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) ask: AskId,
+    /// The tool call that it wants permission for; one that wants something else has none.
+    pub(super) tool: Option<ToolUse>,
 }
 
 /// What a record is once its session is over.

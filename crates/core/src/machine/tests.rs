@@ -6,13 +6,14 @@ use std::sync::Arc;
 use super::*;
 use crate::model::{
     AcpSessionId, AgentSessionId, AgentSpec, Choices, ChunkContent, Exchange, LineageReason, MessageKind,
-    OfferedSetting, Reading, RecordId, Setting, SettingName, SettingValue, ToolKind, Verdict,
+    OfferedSetting, PermissionMode, Reading, RecordId, Setting, SettingName, SettingValue, ToolUse, Verdict,
 };
 
 mod adopting;
 mod cases;
 mod deleting;
 mod forking;
+mod permissions;
 mod settling;
 mod table;
 mod version_2;
@@ -46,7 +47,7 @@ fn prompt(request: &str) -> Input {
     Input::Prompt {
         request: RequestId::new(request).unwrap(),
         prompt: Arc::from(r#"[{"type":"text","text":"two"}]"#),
-        policy: PermissionPolicy::ApproveReads,
+        policy: PermissionMode::ApproveReads.into(),
         options: WakeOptions::default(),
     }
 }
@@ -102,6 +103,12 @@ fn state(state: AgentState) -> Input {
 
 fn ask() -> AskId {
     AskId("7".into())
+}
+
+/// A request for a permission to do something of this kind.
+fn permission(kind: &str) -> Input {
+    let tool = ToolUse { said_kind: Some(kind.into()), ..ToolUse::default() };
+    Input::Permission { ask: ask(), tool, has_options: true }
 }
 
 const ALL: Advertised =

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Fact, PermissionCount, PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnId, TurnState,
+    Fact, PermissionCount, PermissionMode, RequestId, StopReason, Timestamp, Turn, TurnId, TurnState,
     WakeOptions,
 };
 
@@ -102,7 +102,7 @@ impl SessionMachine {
             request,
             prompt: Arc::from("[]"),
             // Nobody has allowed anything, so whoever is there is asked.
-            policy: PermissionPolicy::Ask,
+            policy: PermissionMode::Ask.into(),
             wishes: WakeOptions::default(),
             queued_at: now,
             state: TurnState::Dispatched { at: now },
@@ -126,6 +126,7 @@ impl Prompting {
             turn,
             cancelling: false,
             asked: Vec::new(),
+            failing: None,
             inserted: false,
             worked: false,
             stopped: None,

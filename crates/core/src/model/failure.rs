@@ -218,6 +218,12 @@ pub enum AgentError {
         /// The capability it lacks.
         capability: &'static str,
     },
+    /// It asked for a permission, nobody could be asked, and its turn is to fail then.
+    #[error("the agent {agent:?} asked for a permission and nobody could be asked")]
+    NobodyToAsk {
+        /// The agent.
+        agent: String,
+    },
 }
 
 /// What an agent's error means for the session it was about.
@@ -263,6 +269,7 @@ impl AgentError {
             Self::BadRequest { .. } => "BAD_REQUEST",
             Self::BadPrompt { .. } => "BAD_PROMPT",
             Self::ContentUnsupported { .. } => "CONTENT_UNSUPPORTED",
+            Self::NobodyToAsk { .. } => "PERMISSION_PROMPT_UNAVAILABLE",
         }
     }
 
@@ -319,6 +326,7 @@ impl AgentError {
             "SESSION_WORKS_ELSEWHERE" => "ask for the session in the directory that it works in",
             "MCP_UNSUPPORTED" => "leave the server out, or use a stdio one",
             "CONTENT_UNSUPPORTED" => "send the content as text, or name it as a link",
+            "PERMISSION_PROMPT_UNAVAILABLE" => "allow it by the turn's policy, or be there to be asked",
             "BAD_DIRECTORY" => "make the directory again; the session belongs to it",
             _ => return None,
         })

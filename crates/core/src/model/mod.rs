@@ -48,7 +48,9 @@ pub use mcp::{KeptServer, McpServer, McpTransport, NamedValue};
 pub use memory::Memory;
 pub use message_id::{OwnMessageId, prompt_message_id, run_message_id};
 pub use path::{AbsolutePath, PathProblem};
-pub use policy::{Decision, PermissionPolicy, ToolKind};
+pub use policy::{
+    Decision, PermissionMode, PermissionPolicy, PolicyProblem, Ruling, ToolKind, ToolPolicy, ToolUse, Unasked,
+};
 pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};
 pub use protocol::ProtocolVersion;
 pub use record::{Lifecycle, Record};

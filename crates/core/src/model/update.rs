@@ -3,7 +3,7 @@
 use serde::Serialize;
 use serde_json::Number;
 
-use super::{Fact, ToolKind};
+use super::Fact;
 
 /// What one event contributes to a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,8 +48,6 @@ pub enum Update {
     Tool {
         /// The agent's id for the call.
         call: Box<str>,
-        /// What the call does, if this update tells it. A new call that does not tell it does anything.
-        kind: Option<ToolKind>,
         /// The whole update object, as received.
         fields: Box<str>,
     },

@@ -137,7 +137,7 @@ async fn a_tool_that_did_not_say_it_reads_is_not_taken_for_one_that_did() {
         else {
             panic!("not a permission request")
         };
-        kinds.push(request.kind);
+        kinds.push(request.tool.kind());
     }
     assert_eq!(kinds, [ToolKind::Reads, ToolKind::Other]);
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use acpx_core::model::{
     AgentBuild, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSessionId, Direction, Event, EventKind,
-    Lifecycle, Lineage, LineageIndex, LineageReason, PermissionPolicy, ProcessIdentity, Record, Scope, Seq,
+    Lifecycle, Lineage, LineageIndex, LineageReason, PermissionMode, ProcessIdentity, Record, Scope, Seq,
     SessionName, Turn, TurnId, TurnState,
 };
 use acpx_core::store::{
@@ -318,7 +318,7 @@ async fn a_turn_is_found_by_its_request_and_open_until_it_ends(store: AnyStore) 
     let write =
         |turn: &Turn| store.append(lease.clone(), vec![Change::Turn(turn.clone())], Durability::Machine);
     let mut waiting = turn(2, "two", TurnState::Queued);
-    waiting.policy = PermissionPolicy::DenyAll;
+    waiting.policy = PermissionMode::DenyAll.into();
     write(&waiting).await.unwrap();
     let ends = [stopped("end_turn"), failed(), TurnState::Interrupted { at: at(40) }];
     for (end, name) in ends.into_iter().zip(["x", "y", "z"]) {

@@ -14,6 +14,7 @@ fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
         agent_lives,
         host_lives,
         now: at(60),
+        questions: &[],
     })
 }
 
@@ -61,6 +62,7 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
         agent_lives: false,
         host_lives,
         now: at(60),
+        questions: &[],
     };
     assert_eq!([words_of(&left(false)), words_of(&left(true))], ["dead dead", "dead dead"]);
     let [text, _, json] = formats(|console| status(&left(false), console).unwrap());
@@ -91,6 +93,7 @@ fn a_snapshot_is_whole_and_has_no_null() {
         agent_lives: true,
         host_lives: true,
         now: at(50 + 3723),
+        questions: &[],
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let expected = "\
@@ -124,6 +127,7 @@ queued: 2, waiting since 2023-11-14T22:14:03.000Z
         agent_lives: false,
         host_lives: false,
         now: at(60),
+        questions: &[],
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let expected = "\

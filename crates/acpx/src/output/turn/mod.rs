@@ -17,6 +17,7 @@ use serde::Serialize;
 
 pub(crate) use self::follow::FollowView;
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
+pub(super) use self::tool::{command_line, first_named};
 
 use self::quiet::QuietView;
 use self::text::TextView;

@@ -70,7 +70,7 @@ impl Tool {
 
     fn input(&self) -> String {
         let Some(input) = self.fields.get("rawInput") else { return String::new() };
-        let text = command(input).or_else(|| first_text(input)).unwrap_or_else(|| match input {
+        let text = command_line(input).or_else(|| first_named(input)).unwrap_or_else(|| match input {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         });
@@ -126,7 +126,7 @@ impl Tool {
 }
 
 /// The command line that an input has.
-fn command(input: &Value) -> Option<String> {
+pub(in crate::output) fn command_line(input: &Value) -> Option<String> {
     let words = |name: &str| match input.get(name) {
         Some(Value::String(word)) => vec![word.clone()],
         Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -137,7 +137,7 @@ fn command(input: &Value) -> Option<String> {
 }
 
 /// The first thing an input names.
-fn first_text(input: &Value) -> Option<String> {
+pub(in crate::output) fn first_named(input: &Value) -> Option<String> {
     let names = ["path", "file", "filePath", "file_path", "url", "query"];
     names.iter().find_map(|name| input.get(*name)?.as_str()).map(str::to_owned)
 }

@@ -5,6 +5,7 @@ use std::thread;
 
 use acpx_core::model::{RecordId, TurnId, TurnOutcome, TurnState};
 use acpx_core::store::{Access, SqliteStore, Store};
+use rustix::process::Signal;
 use serde_json::json;
 
 use crate::acpx::{Done, Place, eventually, kill_hard};
@@ -97,6 +98,28 @@ fn a_host_killed_in_mid_turn_interrupts_it_and_the_queue_goes_on_with_the_next_p
     let recalled = place.ok(&["demo", "recall"]);
     assert!(recalled.ends_with("1. one\n2. two wait\n3. three\n4. four\n\n[done] end_turn\n"), "{recalled}");
     assert_eq!(turns(&place, &record), ["ended", "interrupted", "ended", "ended", "ended"]);
+}
+
+#[test]
+fn who_finds_its_prompt_at_work_with_the_next_host_hears_its_end_there() {
+    let (place, record) = begun();
+    let mut running = place.start(&["demo", "first wait"]);
+    running.wait_for("Waiting until cancelled.");
+    let mut second = place.start(&["--format", "json", "demo", "second wait"]);
+    place.until("one waits", |status| status["queued"] == 1);
+    // It does not see that its host is gone before somebody else has come to the next one.
+    second.signal(Signal::STOP);
+    kill_hard(place.host_pid());
+    assert_eq!(running.done().code, Some(1));
+    let third = place.start(&["--format", "quiet", "demo", "third"]);
+    eventually("the second is at work", || turns(&place, &record).get(1) == Some(&"dispatched"));
+    second.signal(Signal::CONT);
+    second.wait_for("Waiting until cancelled.");
+    place.ok(&["demo", "cancel"]);
+    let heard = second.done().lines().pop().unwrap();
+    assert_eq!(heard["stopReason"], "cancelled", "{heard}");
+    assert_eq!(third.done().out, "You said: third\n");
+    assert_eq!(turns(&place, &record), ["interrupted", "ended", "ended"]);
 }
 
 #[test]

@@ -1,9 +1,12 @@
 //! Sessions from the shell: every command over the real program, its host and its agents.
 
+mod asking;
 mod bad_input;
+mod content;
 mod crash;
 mod exec;
 mod following;
+mod forms;
 mod hosts;
 mod identity;
 mod imports;
@@ -11,6 +14,7 @@ mod load;
 mod login;
 mod output;
 mod permissions;
+mod policies;
 mod prompting;
 mod scope;
 mod servers;

@@ -223,7 +223,8 @@ fn what_only_the_agent_understands_is_passed_on_from_elsewhere_where_the_user_al
         let options = json!({ "claudeCode": { "options": { "env": { "PATH": "/tmp" } } } });
         let new = json!({ "cwd": place.work(), "mcpServers": [], "_meta": options, "ours": 1 });
         let session = socket.call("session/new", new)["result"]["sessionId"].clone();
-        let prompt = json!({ "sessionId": session, "prompt": [], "_meta": options, "ours": 1 });
+        let words = json!([{ "type": "text", "text": "hello" }]);
+        let prompt = json!({ "sessionId": session, "prompt": words, "_meta": options, "ours": 1 });
         assert_eq!(socket.call("session/prompt", prompt)["result"]["stopReason"], "end_turn");
         for method in ["session/new", "session/prompt"] {
             let heard = received_lines(&argv).into_iter().map(|line| serde_json::from_str(&line).unwrap());

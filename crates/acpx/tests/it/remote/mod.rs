@@ -12,7 +12,7 @@ mod tls;
 mod tokens;
 mod websocket;
 
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
@@ -191,6 +191,8 @@ impl Socket {
                     return Err(close.map(|close| close.reason.to_string()).unwrap_or_default());
                 }
                 Ok(_) => {}
+                // A process that was stopped for a while goes on.
+                Err(tungstenite::Error::Io(error)) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err(error.to_string()),
             }
         }

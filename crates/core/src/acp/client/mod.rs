@@ -14,7 +14,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::machine::{AgentState, AskId};
-use crate::model::{AcpSessionId, Direction, EventKind, ProtocolVersion, Secrets, ToolKind, Update};
+use crate::model::{AcpSessionId, Direction, EventKind, ProtocolVersion, Secrets, ToolUse, Update};
 use crate::wire::splice::{Step, locate};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
@@ -34,13 +34,14 @@ mod start;
 pub use answer::{Answer, ListPage, ListedSession};
 pub use call::{Close, Delete, List, Outgoing};
 pub(crate) use elicitation::is_elicitation_answer;
+pub use elicitation::is_secret_field;
 pub use offered::Offered;
 pub use pass::Passing;
-pub use permission::PermissionRequest;
+pub use permission::{Escalation, PermissionRequest};
 pub use setup::{Load, Replay, Resume, SessionPlace};
 pub use start::{InitializeFailure, Started};
 
-/// How many tool calls' kinds are remembered, for permission requests that do not repeat them.
+/// How many tool calls are remembered, for permission requests that do not repeat what they are.
 const KNOWN_TOOLS: usize = 256;
 
 /// A connection to an agent that has answered `initialize`.
@@ -59,7 +60,7 @@ pub struct AgentConnection {
     passed: Vec<pass::Passed>,
     /// Inquiries that are out.
     inquiries: Vec<RpcId>,
-    tools: VecDeque<(Box<str>, ToolKind)>,
+    tools: VecDeque<(Box<str>, ToolUse)>,
     /// What is kept out of every line.
     secrets: Secrets,
 }
@@ -215,14 +216,26 @@ impl AgentConnection {
                 None => super::update_v2(params),
             },
         };
-        if let Update::Tool { call, kind: Some(kind), .. } = &update {
-            self.tools.retain(|(known, _)| known != call);
-            self.tools.push_back((call.clone(), *kind));
-            if self.tools.len() > KNOWN_TOOLS {
-                self.tools.pop_front();
-            }
+        if let Update::Tool { call, fields, .. } = &update {
+            self.remember(call, fields);
         }
         Meaning::Update(update)
+    }
+
+    /// Remembers what a tool call is. Of one that changes its words the last ones count, and of one that is begun
+    /// again none of those before.
+    fn remember(&mut self, call: &str, fields: &str) {
+        let (mut tool, is_new) = permission::told_tool(fields);
+        if let Some(index) = self.tools.iter().position(|(known, _)| &**known == call)
+            && let Some((_, earlier)) = self.tools.remove(index)
+            && !is_new
+        {
+            tool = tool.or(&earlier);
+        }
+        self.tools.push_back((call.into(), tool));
+        if self.tools.len() > KNOWN_TOOLS {
+            self.tools.pop_front();
+        }
     }
 
     fn request(&self, id: &RpcId, message: &Message, session: Option<&AcpSessionId>) -> Meaning {
@@ -236,7 +249,7 @@ impl AgentConnection {
                 }
                 Ok(()) => {
                     let known =
-                        |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, kind)| *kind);
+                        |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, it)| it);
                     Meaning::Permission(ask, PermissionRequest::read(params, known))
                 }
             },

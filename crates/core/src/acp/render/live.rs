@@ -206,7 +206,7 @@ impl Rendering {
         let Some(line) = UpdateLine::read(&event.body) else { return Vec::new() };
         let begun = self.begun(event, &line);
         let mut lines = begun.map(|prompt| self.prompt_lines(&prompt, false)).unwrap_or_default();
-        if self.update(event, &line) {
+        if self.update(event, &line) && !self.state.repeats() {
             let stops = line.head.kind == Kind::Running && self.state.is_idle();
             let beside = beside(event, self.with_seq || stops);
             lines.extend(self.as_received(event, &line, &beside));

@@ -28,6 +28,9 @@ pub(crate) struct SessionState {
     answer: Option<Answer>,
     /// Whether the agent has told a state of its own since the turn began.
     has_spoken: bool,
+    /// Whether it was told that the session works before the agent said so, and whether it says no more than that now.
+    is_ahead: bool,
+    repeats: bool,
     /// What an agent of version 2 last said to go on beside its turns, as JSON, if it says so at all.
     background: Option<Box<str>>,
     /// The ids of the questions that wait for an answer, as JSON. A turn has few.
@@ -68,6 +71,7 @@ impl SessionState {
     /// Takes the next event; the update that tells what changes by it, where the agent does not say so itself.
     pub(crate) fn take(&mut self, event: &Event) -> Option<Box<str>> {
         let is_first = ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V1);
+        self.repeats = false;
         match (event.direction, event.kind) {
             (Direction::Ours, _) => self.fact(event),
             (Direction::FromAgent, EventKind::Update) => {
@@ -137,6 +141,11 @@ impl SessionState {
         self.now == Stand::Idle
     }
 
+    /// Whether the last event only says what was told before it.
+    pub(super) fn repeats(&self) -> bool {
+        self.repeats
+    }
+
     /// Takes what an agent of version 2 says of its state.
     fn said(&mut self, event: &Event) {
         if memchr::memmem::find(event.body.as_bytes(), b"state_update").is_none() {
@@ -146,6 +155,7 @@ impl SessionState {
             return;
         };
         self.has_spoken = true;
+        self.repeats = std::mem::take(&mut self.is_ahead) && says_only(line.update, &running_update());
         let background = locate(line.update, &[Step::Key("background")]);
         let background = background.and_then(|range| line.update.get(range));
         self.background = background.filter(|list| *list != "null").map(Into::into);
@@ -174,6 +184,7 @@ impl SessionState {
         };
         let begins = !is_first && result.is_some() && self.turn.is_some();
         let is_news = begins && !self.has_spoken && self.now == Stand::Idle;
+        self.is_ahead |= is_news;
         is_news.then(|| {
             self.now = Stand::Running;
             running_update()
@@ -184,7 +195,7 @@ impl SessionState {
         match Fact::from_body(&event.body)? {
             Fact::TurnStarted { turn, .. } => {
                 (self.turn, self.prompt, self.answer) = (Some(turn), None, None);
-                self.has_spoken = false;
+                (self.has_spoken, self.is_ahead) = (false, false);
                 if ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V2) {
                     // Its agent may refuse the prompt, and says itself when it works.
                     return None;
@@ -195,7 +206,7 @@ impl SessionState {
             }
             // One that never began may end while another runs, and is no end of that.
             Fact::TurnEnded { turn, stop_reason, error } if self.turn == Some(turn) => {
-                (self.turn, self.prompt) = (None, None);
+                (self.turn, self.prompt, self.is_ahead) = (None, None, false);
                 self.questions.clear();
                 let answer = self.answer.take();
                 if self.now == Stand::Idle {
@@ -221,6 +232,12 @@ impl SessionState {
             _ => None,
         }
     }
+}
+
+/// Whether two objects say the same, however they are written.
+fn says_only(one: &str, other: &str) -> bool {
+    let read = |text: &str| serde_json::from_str::<serde_json::Value>(text).ok();
+    read(one).is_some_and(|one| Some(one) == read(other))
 }
 
 /// The update that ends a turn, with what the agent's answer says beside the reason.

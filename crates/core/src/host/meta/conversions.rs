@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use crate::machine::Awakening;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, LoginPolicy, Memory, PermissionPolicy,
-    ProtocolVersion, RecordId, SessionIdentity, Setting, WakeOptions,
+    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, LoginPolicy, Memory, PermissionMode,
+    ProtocolVersion, RecordId, SessionIdentity, Setting, Unasked, WakeOptions,
 };
 use crate::tools::Environment;
 
 use super::{
     AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, LoginMeta, MemoryMeta, OsText, PolicyMeta,
-    ProtocolMeta, StartMeta, UnmetMeta, WishMeta,
+    ProtocolMeta, StartMeta, UnaskedMeta, UnmetMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -145,7 +145,7 @@ impl LoginMeta {
     }
 }
 
-impl From<PolicyMeta> for PermissionPolicy {
+impl From<PolicyMeta> for PermissionMode {
     fn from(policy: PolicyMeta) -> Self {
         match policy {
             PolicyMeta::ApproveAll => Self::ApproveAll,
@@ -156,13 +156,34 @@ impl From<PolicyMeta> for PermissionPolicy {
 }
 
 impl PolicyMeta {
-    /// The policy as a client says it; `None` for the one that is meant by saying nothing.
-    pub fn of(policy: PermissionPolicy) -> Option<Self> {
-        match policy {
-            PermissionPolicy::ApproveAll => Some(Self::ApproveAll),
-            PermissionPolicy::ApproveReads => Some(Self::ApproveReads),
-            PermissionPolicy::DenyAll => Some(Self::DenyAll),
-            PermissionPolicy::Ask => None,
+    /// The mode as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(mode: PermissionMode) -> Option<Self> {
+        match mode {
+            PermissionMode::ApproveAll => Some(Self::ApproveAll),
+            PermissionMode::ApproveReads => Some(Self::ApproveReads),
+            PermissionMode::DenyAll => Some(Self::DenyAll),
+            PermissionMode::Ask => None,
+        }
+    }
+}
+
+impl From<UnaskedMeta> for Unasked {
+    fn from(unasked: UnaskedMeta) -> Self {
+        match unasked {
+            UnaskedMeta::Deny => Self::Deny,
+            UnaskedMeta::Fail => Self::Fail,
+            UnaskedMeta::Wait => Self::Wait,
+        }
+    }
+}
+
+impl UnaskedMeta {
+    /// The rule as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(unasked: Unasked) -> Option<Self> {
+        match unasked {
+            Unasked::Deny => None,
+            Unasked::Fail => Some(Self::Fail),
+            Unasked::Wait => Some(Self::Wait),
         }
     }
 }

@@ -308,7 +308,7 @@ fn a_crash_leaves_queued_prompts_queued_and_never_sends_a_dispatched_one_again()
         id: TurnId(id),
         request: RequestId::new(format!("p{id}")).unwrap(),
         prompt: Arc::from("[]"),
-        policy: PermissionPolicy::DenyAll,
+        policy: PermissionMode::DenyAll.into(),
         wishes: WakeOptions::default(),
         queued_at: at(5),
         state,
@@ -358,7 +358,7 @@ fn an_agent_that_cannot_start_fails_every_prompt_that_waits() {
 fn after_cancel_permissions_are_answered_cancelled_and_an_error_counts_as_cancelled() {
     let mut machine = live(ALL);
     feed(&mut machine, [prompt("p")]);
-    let permission = || Input::Permission { ask: ask(), kind: ToolKind::Reads };
+    let permission = || permission("read");
     assert_eq!(feed(&mut machine, [permission()]), [Effect::Permit(ask(), Permit::Approve)]);
     let effects = feed(&mut machine, [Input::Cancel(None)]);
     assert_eq!(effects, [Effect::Ask(Call::Cancel), Effect::Arm(Deadline::Cancel)]);
@@ -469,7 +469,7 @@ fn what_is_held_of_a_late_replay_is_bounded() {
 fn thoughts_and_tool_calls_of_a_turn_are_never_held_back() {
     let mut machine = answered_early();
     feed(&mut machine, [prompt("p")]);
-    let tool = Update::Tool { call: "t".into(), kind: None, fields: "{}".into() };
+    let tool = Update::Tool { call: "t".into(), fields: "{}".into() };
     let effects = feed(&mut machine, [Input::Update { update: tool, body: Arc::from("tool") }]);
     assert_eq!(kept_lines(&effects), ["tool"]);
 

@@ -41,7 +41,9 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("prompting, text held", early(&[prompt("p"), chunk(MessageKind::Agent, "fir")])),
         ("prompting", after(live(ALL), vec![prompt("p")])),
         ("prompting, a request out", after(live(ALL), vec![prompt("p"), pass(1)])),
-        ("prompting, the client asked", asking()),
+        ("prompting, the client asked", asking(Unasked::Deny)),
+        ("prompting, asked, to fail unasked", asking(Unasked::Fail)),
+        ("prompting, asked, to wait", asking(Unasked::Wait)),
         ("prompting, the agent has it", after(live(ALL), vec![prompt("p"), Input::PromptInserted])),
         (
             "prompting, the agent works",
@@ -124,9 +126,14 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("agent in a state unknown", state(AgentState::Other)),
         ("elicitation", Input::Elicitation { ask: ask() }),
         ("question withdrawn", Input::Withdrawn { ask: ask() }),
-        ("permission to read", Input::Permission { ask: ask(), kind: ToolKind::Reads }),
-        ("permission to change", Input::Permission { ask: ask(), kind: ToolKind::Other }),
+        ("permission to read", permission("read")),
+        ("permission to change", permission("edit")),
+        (
+            "permission, no options",
+            Input::Permission { ask: ask(), tool: ToolUse::default(), has_options: false },
+        ),
         ("advised to approve", Input::Advised { ask: ask(), permit: Permit::Approve }),
+        ("nobody to ask", Input::Unanswered { ask: ask() }),
         ("other request", Input::Request { ask: ask() }),
         ("setup deadline", Input::Deadline(Deadline::Setup)),
         ("cancel deadline", Input::Deadline(Deadline::Cancel)),
@@ -136,12 +143,12 @@ fn inputs() -> Vec<(&'static str, Input)> {
 }
 
 /// A turn whose client has been asked for a permission.
-fn asking() -> SessionMachine {
+fn asking(unasked: Unasked) -> SessionMachine {
     let mut machine = live(ALL);
     let Input::Prompt { request, prompt, options, .. } = prompt("p") else { panic!("a prompt") };
-    let policy = PermissionPolicy::Ask;
+    let policy = PermissionPolicy { unasked, ..PermissionMode::Ask.into() };
     let prompt = Input::Prompt { request, prompt, policy, options };
-    feed(&mut machine, [prompt, Input::Permission { ask: ask(), kind: ToolKind::Reads }]);
+    feed(&mut machine, [prompt, permission("read")]);
     machine
 }
 
@@ -161,7 +168,7 @@ fn left_open(id: u64, state: TurnState) -> Turn {
         id: TurnId(id),
         request: RequestId::new(format!("left{id}")).unwrap(),
         prompt: Arc::from("[]"),
-        policy: PermissionPolicy::DenyAll,
+        policy: PermissionMode::DenyAll.into(),
         wishes: WakeOptions::default(),
         queued_at: at(4),
         state,
@@ -205,6 +212,7 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::Withdrawn { .. }
         | Input::Permission { .. }
         | Input::Advised { .. }
+        | Input::Unanswered { .. }
         | Input::Request { .. }
         | Input::Deadline(_) => true,
     }

@@ -22,7 +22,8 @@ pub(super) use self::record::{
 };
 pub(super) use self::settings::settings_text;
 pub(super) use self::turn::{
-    DISPATCHED_AT, StateColumns, TURN, number_unless_none, turn, turn_state, wish_values,
+    DISPATCHED_AT, StateColumns, TURN, number_unless_none, tool_policy, turn, turn_state, unasked,
+    wish_values,
 };
 
 /// The number of a record in the file.

@@ -128,12 +128,13 @@ impl Target<'_> {
         let prompt = body::keep(self.connection, &turn.prompt)?;
         let state = StateColumns::of(&turn.state);
         let [fallback, carry_history] = rows::wish_values(turn.wishes);
+        let tool_policy = rows::tool_policy(&turn.policy);
         let values = [
             ValueRef::Integer(self.standing.key.0),
             cells::number(turn.id.0)?,
             turn.request.as_str().into(),
             state.state.into(),
-            turn.policy.as_str().into(),
+            turn.policy.mode.as_str().into(),
             ValueRef::Integer(turn.queued_at.as_millis()),
             // The time of dispatch stays with a turn that has gone further; the model no longer carries it.
             cells::optional_integer(state.dispatched_at.or(dispatched_before)),
@@ -149,6 +150,8 @@ impl Target<'_> {
             rows::number_unless_none(turn.permissions.rejected),
             fallback,
             carry_history,
+            tool_policy.as_deref().into(),
+            rows::unasked(&turn.policy),
         ];
         let mut upsert = self.connection.prepare_cached(UPSERT_TURN)?;
         Ok(cells::write(&mut upsert, &TURN, values)?)
@@ -213,14 +216,16 @@ impl Target<'_> {
 
 const UPSERT_TURN: &str = "INSERT INTO turns (record, turn, request, state, policy, queued_at, dispatched_at, \
      ended_at, stop_reason, error_code, error_message, error_acp, prompt, prompt_blob, usage, approved, \
-     rejected, fallback, carry_history, checksum) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20) \
+     rejected, fallback, carry_history, tool_policy, unasked, checksum) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+     ?21, ?22) \
      ON CONFLICT (record, turn) DO UPDATE SET request = excluded.request, state = excluded.state, \
      policy = excluded.policy, queued_at = excluded.queued_at, dispatched_at = excluded.dispatched_at, \
      ended_at = excluded.ended_at, stop_reason = excluded.stop_reason, error_code = excluded.error_code, \
      error_message = excluded.error_message, error_acp = excluded.error_acp, prompt = excluded.prompt, \
      prompt_blob = excluded.prompt_blob, usage = excluded.usage, approved = excluded.approved, \
      rejected = excluded.rejected, fallback = excluded.fallback, carry_history = excluded.carry_history, \
+     tool_policy = excluded.tool_policy, unasked = excluded.unasked, \
      checksum = excluded.checksum";
 
 /// Writes the rows that are new or say more than before.

@@ -15,7 +15,7 @@ use super::schema::Migrations;
 use super::*;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Direction, EventKind, KeptServer, Lifecycle, Lineage,
-    LineageIndex, LineageReason, PermissionCount, PermissionPolicy, TurnId, TurnState, WakeOptions,
+    LineageIndex, LineageReason, PermissionCount, PermissionMode, TurnId, TurnState, WakeOptions,
 };
 use crate::store::PAGE_BYTES;
 
@@ -74,7 +74,7 @@ pub(super) fn turn(number: u64, state: TurnState) -> Change {
         id: TurnId(number),
         request: request(number),
         prompt: "[]".into(),
-        policy: PermissionPolicy::DenyAll,
+        policy: PermissionMode::DenyAll.into(),
         wishes: WakeOptions::default(),
         queued_at: at(7),
         state,

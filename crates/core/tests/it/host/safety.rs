@@ -142,10 +142,14 @@ impl Bench {
             line(1, "session/resume", self.resume_params(record)),
             line(2, "session/prompt", prompt_params(record, "x", json!({ "policy": "approve-all" }))),
             line(3, "session/prompt", prompt_params(record, "x", json!({}))),
+            line(4, "session/prompt", prompt_params(record, "x", json!({ "toolPolicy": {} }))),
+            line(5, "_acpx/answer", json!({ "questionId": "1", "approve": true })),
         ];
         let said = speak(target, source, &lines);
-        let refused = said.iter().find(|message| message["id"] == 2).unwrap();
-        assert_eq!(refused["error"]["data"]["acpx"]["code"], "NOT_ALLOWED");
+        for id in [2, 4, 5] {
+            let refused = said.iter().find(|message| message["id"] == id).unwrap();
+            assert_eq!(refused["error"]["data"]["acpx"]["code"], "NOT_ALLOWED", "{refused}");
+        }
         let answered = said.iter().find(|message| message["id"] == 3).unwrap();
         let meta = &answered["result"]["_meta"]["acpx"];
         assert_eq!((&meta["approved"], &meta["rejected"]), (&json!(0), &json!(1)));

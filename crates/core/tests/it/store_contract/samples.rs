@@ -5,7 +5,7 @@ use std::sync::Arc;
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Choices, Direction, Event, EventKind, HostId,
     KeptServer, Lifecycle, Lineage, LineageIndex, OfferedSetting, OfferedSettings, PermissionCount,
-    PermissionPolicy, Record, RecordId, RecordSettings, RequestId, Seq, Setting, SettingName, SettingValue,
+    PermissionMode, Record, RecordId, RecordSettings, RequestId, Seq, Setting, SettingName, SettingValue,
     StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, UnmetWish, WakeOptions,
 };
 use acpx_core::store::{Change, Store, StoreError};
@@ -82,7 +82,7 @@ pub(crate) fn turn(number: u64, name: &str, state: TurnState) -> Turn {
         id: TurnId(number),
         request: request(name),
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {number}\"}}]").into(),
-        policy: PermissionPolicy::ApproveReads,
+        policy: PermissionMode::ApproveReads.into(),
         wishes: WakeOptions::default(),
         queued_at: at(10),
         state,

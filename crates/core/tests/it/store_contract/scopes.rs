@@ -3,7 +3,7 @@
 
 use acpx_core::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, Lifecycle, Lineage, LineageReason,
-    PermissionCount, PermissionPolicy, ProcessIdentity, Record, Scope, Seq, SessionName, TurnId, TurnState,
+    PermissionCount, PermissionMode, ProcessIdentity, Record, Scope, Seq, SessionName, TurnId, TurnState,
 };
 use acpx_core::store::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery};
 
@@ -290,7 +290,7 @@ pub(super) async fn a_turn_is_found_by_its_number_with_what_it_used_and_was_allo
     let lease = create(&store, record("r", 5)).await;
     create(&store, record("other", 5)).await;
     let mut asking = turn(3, "three", TurnState::Queued);
-    asking.policy = PermissionPolicy::Ask;
+    asking.policy = PermissionMode::Ask.into();
     write(&store, &lease, Change::Turn(asking.clone())).await.unwrap();
     assert_eq!(store.turn_numbered(id("r"), TurnId(3)).await.unwrap(), Some(asking.clone()));
     let usage = "{\"totalTokens\": 12,  \"unknown\":\"Wörter\"}";

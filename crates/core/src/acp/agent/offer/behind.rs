@@ -109,7 +109,7 @@ fn for_clients(methods: &RawValue) -> Cow<'_, RawValue> {
         kind.is_some_and(|kind| kind == "terminal")
     };
     let all: Vec<&RawValue> = serde_json::from_str(methods.get()).unwrap_or_default();
-    if !all.iter().any(|method| is_for_terminals(&method)) {
+    if !all.iter().any(is_for_terminals) {
         return Cow::Borrowed(methods);
     }
     let left = all.into_iter().filter(|method| !is_for_terminals(method)).map(RawValue::get);

@@ -205,6 +205,27 @@ fn whoever_missed_the_end_of_a_turn_is_told_it_and_whoever_did_not_is_told_how_i
 }
 
 #[test]
+fn that_a_session_works_is_told_once_where_its_agent_says_so_after_it_took_the_prompt() {
+    for (running, times) in [
+        (r#"{ "state":"running", "sessionUpdate":"state_update" }"#, 1),
+        (r#"{"sessionUpdate":"state_update","state":"running","background":[]}"#, 2),
+    ] {
+        let mut log = Log::new();
+        log.protocol = 2;
+        log.begin(1, "x");
+        log.answer(1, r#""result":{"messageId":"theirs"}"#);
+        log.update(running);
+        let told = said(&live(&log, second()));
+        assert_eq!(told.iter().filter(|update| update["state"] == "running").count(), times, "{told:?}");
+        // What it says later is news again.
+        log.update(r#"{"sessionUpdate":"state_update","state":"requires_action"}"#);
+        log.update(running);
+        let told = said(&live(&log, second()));
+        assert_eq!(told.iter().filter(|update| update["state"] == "running").count(), times + 1, "{told:?}");
+    }
+}
+
+#[test]
 fn an_agent_of_version_2_that_is_gone_does_not_work_outside_of_any_turn() {
     let mut log = Log::new();
     log.protocol = 2;

@@ -62,7 +62,7 @@ fn a_journal_without_markers_has_its_turns_from_prompts_and_answers() {
             id: TurnId(id),
             request: RequestId::new(request).unwrap(),
             prompt: r#"[{"type":"text"}]"#.into(),
-            policy: PermissionPolicy::ApproveReads,
+            policy: PermissionPolicy::default(),
             wishes: WakeOptions::default(),
             queued_at: at(),
             state,

@@ -1,10 +1,12 @@
 //! What later formats added: damage in it is found as in the rest, and no lookup goes through all records.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::model::{
     AgentEnd, AgentExit, AgentKey, AgentRun, Choices, Fallback, OfferedSetting, OfferedSettings,
     ProcessIdentity, ProtocolVersion, RecordSettings, Scope, SessionName, Setting, SettingName, SettingValue,
-    UnmetWish,
+    ToolPolicy, Unasked, UnmetWish,
 };
 
 /// A record with something in every column, and a turn too.
@@ -12,6 +14,8 @@ fn full() -> (Record, Change) {
     let Change::Turn(mut ended) = turn(1, TurnState::Interrupted { at: at(8) }) else { unreachable!() };
     ended.usage = Some("{}".into());
     ended.permissions = PermissionCount { approved: 2, rejected: 1 };
+    ended.policy.tools = Some(Arc::new(ToolPolicy::read(r#"{"autoDeny":["edit"]}"#).unwrap()));
+    ended.policy.unasked = Unasked::Wait;
     ended.wishes = WakeOptions { fallback: Fallback::Refuse, carry_history: true };
     let source = Some(AbsolutePath::new("/etc/servers.json").unwrap());
     let full = Record {
@@ -118,8 +122,10 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
         "UPDATE turns SET fallback = 'reset'",
         "UPDATE turns SET fallback = NULL",
         "UPDATE turns SET carry_history = NULL",
+        "UPDATE turns SET tool_policy = NULL",
+        "UPDATE turns SET unasked = 'fail'",
         "UPDATE turns SET usage = NULL, approved = NULL, rejected = NULL, fallback = NULL, \
-         carry_history = NULL",
+         carry_history = NULL, tool_policy = NULL, unasked = NULL",
     ];
     for change in changes {
         let problem = problem_with(change, false).await;
@@ -158,6 +164,9 @@ async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checks
         ("UPDATE turns SET fallback = 'fresh'", "turns.fallback"),
         ("UPDATE turns SET fallback = 'Refuse'", "turns.fallback"),
         ("UPDATE turns SET carry_history = 0", "turns.carry_history"),
+        ("UPDATE turns SET tool_policy = '[]'", "turns.tool_policy"),
+        ("UPDATE turns SET unasked = 'deny'", "turns.unasked"),
+        ("UPDATE turns SET unasked = 'Wait'", "turns.unasked"),
     ];
     for (change, column) in changes {
         let expected = format!("{column} holds what no version of ours writes");
