@@ -103,13 +103,11 @@ impl<'a> Offers<'a> {
         };
         let wanted: Option<String> =
             member(&choice.params, "configId").and_then(|id| serde_json::from_str(id).ok());
-        match options.iter().find(|option| option.name.option() == wanted.as_deref()) {
-            Some(option) => fits(option, choice),
-            None => {
-                let ids = options.iter().filter_map(|option| option.name.option());
-                Err(Wrong::Option(ids.map(Into::into).collect()))
-            }
+        if let Some(option) = options.iter().find(|option| option.name.option() == wanted.as_deref()) {
+            return fits(option, choice);
         }
+        let ids = options.iter().filter_map(|option| option.name.option());
+        Err(Wrong::Option(ids.map(Into::into).collect()))
     }
 
     /// The answer to a client that set a mode, from the agent's answer to its choice.

@@ -110,8 +110,8 @@ pub(crate) fn request(
 mod tests {
     use super::*;
 
-    fn id(text: &str) -> Option<SettingValue> {
-        Some(SettingValue::Id(text.into()))
+    fn id(text: &str) -> SettingValue {
+        SettingValue::Id(text.into())
     }
 
     fn option(
@@ -147,14 +147,14 @@ mod tests {
         let mode = OfferedSetting {
             name: SettingName::Mode,
             category: None,
-            value: id("a"),
+            value: Some(id("a")),
             choices: of(&["a", "b"]),
         };
         let flag = Some(SettingValue::Flag(true));
         let read = offered(&told, ProtocolVersion::V1);
         let expected = vec![
             mode.clone(),
-            option("m", Some("model"), id("x"), of(&["x", "y"])),
+            option("m", Some("model"), Some(id("x")), of(&["x", "y"])),
             option("f", None, flag.clone(), Choices::Flag),
             option("n", None, None, Choices::Unknown),
         ];

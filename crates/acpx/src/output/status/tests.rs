@@ -1,4 +1,7 @@
-use acpx_core::model::{AgentEnd, Cost, Lifecycle};
+use acpx_core::model::{
+    AgentEnd, Choices, Cost, Lifecycle, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingName,
+    SettingValue, UnmetWish,
+};
 
 use super::*;
 use crate::output::samples::{at, bare_record, formats, record, run, turn};
@@ -102,6 +105,8 @@ acpxSessionId: s2
 agent: npx -y 'an agent'
 pid: 4242
 status: running
+model: -
+mode: -
 uptime: 01:02:03
 lastPromptTime: 2023-11-14T22:14:04.000Z
 usage: 53000 of 200000 tokens, 1 USD
@@ -136,6 +141,8 @@ acpxSessionId: s1
 agent: ./mine --acp
 pid: -
 status: dead
+model: -
+mode: -
 uptime: -
 lastPromptTime: -
 lastExit: signal 9 at 2023-11-14T22:14:15.000Z
@@ -156,9 +163,49 @@ fn that_there_is_no_session_is_an_answer() {
     assert_eq!(
         formats(|console| no_session(&agent, console).unwrap()),
         [
-            "session: -\nagent: npx -y 'an agent'\npid: -\nstatus: no-session\nuptime: -\nlastPromptTime: -\n".to_owned(),
+            "session: -\nagent: npx -y 'an agent'\npid: -\nstatus: no-session\nmodel: -\nmode: -\nuptime: -\nlastPromptTime: -\n".to_owned(),
             "no-session\n".to_owned(),
             "{\"action\":\"status_snapshot\",\"status\":\"no-session\",\"summary\":\"no session is open here\",\"agentName\":\"claude\",\"agentCommand\":\"npx -y 'an agent'\"}\n".to_owned(),
         ]
     );
+}
+
+#[test]
+fn settings_are_told_as_they_stand_and_what_is_wished_where_that_is_another() {
+    let id = |text: &str| SettingValue::Id(text.into());
+    let option = |id: &str| SettingName::Option(id.into());
+    let shown = |name, category: Option<&str>, value, choices| OfferedSetting {
+        name,
+        category: category.map(Into::into),
+        value: Some(value),
+        choices,
+    };
+    let settings = RecordSettings {
+        wished: vec![
+            Setting { name: SettingName::Mode, value: id("plan") },
+            Setting { name: option("web"), value: SettingValue::Flag(true) },
+            Setting { name: option("gone"), value: id("x") },
+        ],
+        shown: OfferedSettings(vec![
+            shown(SettingName::Mode, None, id("ask"), Choices::Unknown),
+            shown(option("engine"), Some("model"), id("m1"), Choices::Of(vec!["m1".into(), "m2".into()])),
+            shown(option("web"), None, SettingValue::Flag(true), Choices::Unknown),
+        ]),
+        unmet: vec![UnmetWish { name: option("gone"), reason: "it is gone".into() }],
+    };
+    let record = Record { settings, ..record() };
+    let snapshot = Snapshot {
+        record: &record,
+        open_turns: &[],
+        last_prompt: None,
+        agent_lives: true,
+        host_lives: false,
+        now: at(60),
+    };
+    let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
+    let lines =
+        "model: m1\nmode: ask\noption web: true\nwished mode: plan\nwished option gone: x (it is gone)\n";
+    assert!(text.contains(&format!("status: running\n{lines}uptime: ")), "{text}");
+    let members = r#""model":"m1","availableModels":["m1","m2"],"mode":"ask","options":{"engine":"m1","web":true},"openWishes":[{"value":"plan"},{"option":"gone","value":"x","reason":"it is gone"}],"uptime""#;
+    assert!(json.contains(members), "{json}");
 }

@@ -85,6 +85,8 @@ fn what_is_no_policy_is_said_with_its_member_before_anything_is_sent() {
         message.ends_with("config.json: permissionPolicy: escalate must be an array of strings"),
         "{message}"
     );
+    // What is started here is stopped by a command that reads it too.
+    place.configure("{}");
 }
 
 #[test]

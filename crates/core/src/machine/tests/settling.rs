@@ -45,7 +45,7 @@ fn asked(machine: &mut SessionMachine, inputs: Vec<Input>) -> Vec<String> {
         for effect in machine.handle(at(1000), input) {
             match effect {
                 Effect::Ask(Call::Set(setting)) => {
-                    told.push(format!("set {} {}", setting.name, setting.value))
+                    told.push(format!("set {} {}", setting.name, setting.value));
                 }
                 Effect::Fact(Fact::SettingNotRestored { option, value, reason }) => {
                     told.push(format!("{} {value}: {reason}", option.as_deref().unwrap_or("mode")));

@@ -302,8 +302,8 @@ fn words(effect: &Effect) -> String {
         Effect::SaveTitle(_) => "save the title".into(),
         Effect::SaveSettings(settings) => {
             let wishes: Vec<_> = settings.wished.iter().map(|wish| wish.value.to_string()).collect();
-            let wished = if wishes.is_empty() { "none".to_owned() } else { wishes.join(", ") };
-            format!("save settings, wished: {wished}")
+            let words = if wishes.is_empty() { "none".to_owned() } else { wishes.join(", ") };
+            format!("save settings, wished: {words}")
         }
         Effect::SaveLifecycle(Lifecycle::Open) => "save: open".into(),
         Effect::SaveLifecycle(Lifecycle::Closed { .. }) => "save: closed".into(),

@@ -78,9 +78,10 @@ impl Desk {
         }
         let Ok(mut writer) = self.writer.try_lock() else { return Err(write) };
         let Some(answer) = writer.commit_now(&write) else { return Err(write) };
+        let has_log = writer.has_log();
         drop(writer);
         self.commits.fetch_add(1, Ordering::SeqCst);
-        Ok((answer, self.rests.swap(false, Ordering::SeqCst)))
+        Ok((answer, self.rests.swap(false, Ordering::SeqCst) || has_log))
     }
 
     fn writer(&self) -> MutexGuard<'_, Writer> {
@@ -106,8 +107,11 @@ impl Desk {
 
     fn serve(&self, writes: &[Write], replies: Vec<Waiting>) {
         let mut held = self.writer();
-        let answers = if writes.is_empty() { Vec::new() } else { held.commit(writes) };
-        let is_long = held.has_long_log();
+        let (answers, is_long) = if writes.is_empty() {
+            (Vec::new(), held.has_log())
+        } else {
+            (held.commit(writes), held.has_long_log())
+        };
         drop(held);
         self.commits.fetch_add(1, Ordering::SeqCst);
         for (waiting, answer) in replies.into_iter().zip(answers) {

@@ -25,6 +25,9 @@ use crate::store::{Durability, Lease, StoreError};
 pub(super) const QUEUE: usize = 256;
 /// The log is copied into the file at the latest when it has this many pages (16 MiB).
 const LOG_PAGES: u32 = 4096;
+/// While little is written, it is copied from this many pages on (1 MiB). Then it begins anew in the pages that the
+/// system has at hand, and to write into those takes much less time than to get others.
+const FEW_LOG_PAGES: u32 = 256;
 
 /// A request to read: it answers by itself.
 pub(super) type ReadRequest = Box<dyn FnOnce(&Connection) + Send>;
@@ -72,8 +75,14 @@ impl Writer {
         })
     }
 
+    /// Whether the log is to be copied into the file, whatever else is to be done.
     pub(super) fn has_long_log(&self) -> bool {
         self.log.load(Ordering::Relaxed) >= LOG_PAGES
+    }
+
+    /// Whether it is to be copied if there is nothing else to do.
+    pub(super) fn has_log(&self) -> bool {
+        self.log.load(Ordering::Relaxed) >= FEW_LOG_PAGES
     }
 
     /// Copies the log into the file. If this fails the log still has everything, and the next commit says what is

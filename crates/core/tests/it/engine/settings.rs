@@ -212,14 +212,14 @@ async fn an_agent_that_has_left_a_mode_by_itself_is_not_pushed_back_into_it() {
 async fn an_agent_of_version_2_is_set_by_its_options_alone() {
     let bench = Bench::new();
     let mode = |mode: &str| json!([select("mode", "mode", mode, &["ask", "plan"])]);
-    let serve = |session: &str| {
-        Script::new().initialize_v2(json!({})).serve([
-            ("session/new", Script::new().reply(json!({"sessionId": session, "configOptions": mode("ask")}))),
-            ("session/set_config_option", Script::new().reply(json!({"configOptions": mode("plan")}))),
-            ("session/prompt", Script::new().insert("one").state("running").idle("end_turn")),
-        ])
-    };
-    let (agent, command) = bench.agent(&serve("s1"));
+    let script = Script::new().initialize_v2(json!({})).serve([
+        ("session/new", Script::new().reply(json!({"sessionId": "s1", "configOptions": mode("ask")}))),
+        ("session/list", Script::new().reply(json!({"sessions": []}))),
+        ("session/resume", Script::new().reply(json!({"configOptions": mode("ask")}))),
+        ("session/set_config_option", Script::new().reply(json!({"configOptions": mode("plan")}))),
+        ("session/prompt", Script::new().insert("one").state("running").idle("end_turn")),
+    ]);
+    let (agent, command) = bench.agent(&script);
     let agent = agent.with_protocol(ProtocolVersion::V2);
     let session = bench.engine.open(bench.new_session(agent, Vec::new())).await.unwrap();
     set_option(&session, json!({"configId": "mode", "type": "id", "value": "plan"})).await;
@@ -227,6 +227,8 @@ async fn an_agent_of_version_2_is_set_by_its_options_alone() {
     assert_eq!(stop_reason(&prompt(&session, "one").await), "end_turn");
     let asked = last_start(&command);
     let set = json!({"sessionId": "s1", "configId": "mode", "type": "id", "value": "plan"});
-    assert_eq!((asked[2].0.as_str(), &asked[2].1), ("session/set_config_option", &set));
+    let [(first, params), (second, _)] = &asked[asked.len() - 2..] else { panic!("{asked:?}") };
+    let expected = ("session/set_config_option", &set, "session/prompt");
+    assert_eq!((first.as_str(), params, second.as_str()), expected);
     assert_eq!(kept(&bench, &session).await.wished, [wish(Some("mode"), "plan")]);
 }

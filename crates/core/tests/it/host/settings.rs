@@ -13,18 +13,21 @@ fn options(model: &str) -> Value {
     json!([{"id": "engine", "name": "Model", "category": "model", "type": "select", "currentValue": model, "options": rows}])
 }
 
-fn offering() -> Value {
-    json!({"sessionId": "s1", "modes": modes("ask"), "configOptions": options("m1")})
+fn offering(session: &str) -> Value {
+    json!({"sessionId": session, "modes": modes("ask"), "configOptions": options("m1")})
 }
 
+/// An agent whose second process gives another session than the first.
 fn choosing() -> Script {
-    Script::new().initialize(json!({"loadSession": true})).serve([
-        ("session/new", Script::new().reply(offering())),
-        ("session/load", Script::new().reply(offering())),
-        ("session/set_mode", Script::new().reply(json!({}))),
-        ("session/set_config_option", Script::new().reply(json!({"configOptions": options("m2")}))),
-        ("session/prompt", Script::new().say("hello").end("end_turn")),
-    ])
+    let served = |script: Script, session: &str| {
+        script.initialize(json!({"loadSession": true})).serve([
+            ("session/new", Script::new().reply(offering(session))),
+            ("session/set_mode", Script::new().reply(json!({}))),
+            ("session/set_config_option", Script::new().reply(json!({"configOptions": options("m2")}))),
+            ("session/prompt", Script::new().say("hello").end("end_turn")),
+        ])
+    };
+    served(served(Script::new(), "s1").next_start(), "s2")
 }
 
 /// Params with settings that are wanted.
@@ -94,7 +97,7 @@ async fn an_editor_is_told_with_its_answer_what_could_not_be_restored() {
     let script = Script::new()
         .initialize(json!({"loadSession": true}))
         .expect("session/new")
-        .reply(offering())
+        .reply(offering("s1"))
         .prompt(|turn| turn.end("end_turn"))
         .expect("session/set_mode")
         .reply(json!({}))
