@@ -9,6 +9,10 @@ use super::options::{OutputArgs, SessionArgs};
 use crate::remote::guard::read_origin;
 
 /// Be an agent for clients elsewhere, over WebSocket and HTTP
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one thing that the user of a server allows or not"
+)]
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The address is printed; ACP is spoken there at /acp, over WebSocket and over HTTP with streams of events.

@@ -184,7 +184,7 @@ fn every_verb_is_read_before_and_behind_an_agent() {
         (
             &["exec", "a", "-f", "-", "b"],
             AgentChoice::Default,
-            "Exec(PromptWords { words: [\"a\", \"b\"], file: Some(\"-\"), attachments: [] })",
+            "Exec(ExecCommand { input: PromptWords { words: [\"a\", \"b\"], file: Some(\"-\"), attachments: [] }, options: [] })",
         ),
     ];
     assert_read(cases);

@@ -211,7 +211,7 @@ mod tests {
         let stream = Weighed { stream: near, load: Arc::clone(&load) };
         let socket = WebSocketStream::from_raw_socket(stream, Role::Server, Some(config())).await;
         let (_sink, mut source) = socket.split();
-        let piece = [&[0x01, 0x80 | 100, 0, 0, 0, 0][..], &[b'x'; 100]].concat();
+        let piece = [&[0x01, 0x80 | 0x64, 0, 0, 0, 0][..], &[b'x'; 100]].concat();
         let ping = [&[0x89, 0x80 | 7, 0, 0, 0, 0][..], &[b'p'; 7]].concat();
         far.write_all(&[&piece[..], &ping].concat()).await.unwrap();
         {

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 const FOREIGN: [&str; 6] =
     ["id", "sessionId", "runtimeSessionId", "acpSessionId", "recordId", "replacedSessionId"];
 /// Members whose value is an agent's own, passed on as it is.
-const PASSED_ON: [&str; 3] = ["usage", "acp", "message"];
+const PASSED_ON: [&str; 4] = ["usage", "acp", "message", "configOptions"];
 /// Objects that are about no record.
 const ABOUT_NONE: [&str; 9] = [
     "host_status",

@@ -81,12 +81,12 @@ pub struct ClientMeta {
 
 /// The params of `_acpx/elsewhere`: what a server says of a client that it let in from elsewhere, before the client
 /// says anything itself.
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", default)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is one thing that the user of a server allows or not"
 )]
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 pub struct ElsewhereMeta {
     /// What holds for every request of the client, whatever the client says itself.
     pub client: ClientMeta,

@@ -126,6 +126,7 @@ async fn initialize_is_understood_both_ways() {
     let capabilities = json!({
         "fs": { "readTextFile": false, "writeTextFile": false },
         "terminal": false,
+        "session": { "configOptions": { "boolean": {} }, "compaction": {}, "notices": {} },
         "auth": { "terminal": true },
         "elicitation": { "form": {}, "url": {} },
     });

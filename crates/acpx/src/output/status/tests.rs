@@ -198,9 +198,11 @@ fn settings_are_told_as_they_stand_and_what_is_wished_where_that_is_another() {
         record: &record,
         open_turns: &[],
         last_prompt: None,
+        usage: None,
         agent_lives: true,
         host_lives: false,
         now: at(60),
+        questions: &[],
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let lines =

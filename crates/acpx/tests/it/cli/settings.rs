@@ -51,7 +51,7 @@ fn a_mode_is_set_shown_and_refused_as_npm_acpx_says_it() {
     let set = place.json(&["demo", "set-mode", &mode]);
     let expected = json!({
         "action": "mode_set", "modeId": mode, "resumed": false, "acpxRecordId": status["acpxRecordId"],
-        "acpxSessionId": status["acpxSessionId"], "agentSessionId": status["agentSessionId"],
+        "acpxSessionId": status["acpxSessionId"],
     });
     assert_eq!(set, expected);
     let none = place.acpx(&["demo", "set", "model", "big"]);

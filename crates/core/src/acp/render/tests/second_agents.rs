@@ -53,8 +53,7 @@ fn of_the_users_messages_within_a_turn_only_the_prompt_itself_is_left_out() {
     let prompt = whole("user_message", "r:turn:1", "x");
     let messages = [prompt, whole("user_message", "early", "another"), whole("user_message", "steer", "x")];
     let mut expected = messages.to_vec();
-    expected.insert(2, state("running"));
-    // The agent's answer says that it works, and then it says so itself.
+    // The agent's answer says that it works, and what it says itself then is no news.
     expected.insert(2, state("running"));
     expected.push(json!({ "sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn" }));
     assert_eq!(live(&log, second()), expected);
