@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::cli::Wait;
-use crate::error::{CliError, Exit, hint_without_record};
+use crate::error::{CliError, Exit, hint_without_record, login_hint};
 use crate::output::{PromptResult, ResultError, ResultIds, TurnStatus};
 use crate::patience::Stop;
 use crate::settings::Settings;
@@ -169,6 +169,21 @@ impl PromptResult {
             && let Some(hint) = hint_without_record(&error.code)
         {
             error.hint = Some(hint.to_owned());
+        }
+    }
+
+    /// Puts the hint right where the agent wants a login, or has said nothing at all in the time it had, which may be
+    /// for want of one. The agent is named as it stands on a command line.
+    pub(crate) fn say_how_to_log_in(&mut self, agent: &str, is_silent: bool) {
+        let Some(error) = &mut self.error else { return };
+        match error.code.as_str() {
+            "AUTH_REQUIRED" => error.hint = Some(login_hint(agent)),
+            "TIMEOUT" if is_silent => {
+                error.hint = Some(format!(
+                    "the agent said nothing at all: it may lack a login, which acpx {agent} auth shows, or need more time, with --timeout"
+                ));
+            }
+            _ => {}
         }
     }
 

@@ -1,7 +1,7 @@
 //! Where a command asks the person at its terminal what its agent asks: one question at a time, in the order they come.
 //!
 //! A question is shown whole before it is asked, and only what is typed after that answers it. One that is taken back
-//! says so and takes no answer any more.
+//! says so and takes no answer any more. What is typed as a secret is not shown.
 
 use std::collections::VecDeque;
 
@@ -10,7 +10,7 @@ use acpx_core::wire::RpcId;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
-use crate::output::{Reply, TerminalQuestion};
+use crate::output::{FormReply, Reply, TerminalForm, TerminalQuestion};
 use crate::terminal::Terminal;
 
 /// How many tool calls are remembered, for questions that do not repeat what they are about.
@@ -22,13 +22,80 @@ const LONGEST: usize = 4 << 20;
 pub(crate) struct Desk {
     terminal: Terminal,
     /// The one that is asked.
-    open: Option<(RpcId, TerminalQuestion)>,
+    open: Option<(RpcId, Sheet)>,
     /// Those that are asked after it.
-    waiting: VecDeque<(RpcId, TerminalQuestion)>,
+    waiting: VecDeque<(RpcId, Sheet)>,
     /// What is known of the last tool calls.
     tools: VecDeque<(String, Map<String, Value>)>,
     /// Whether something was shown since the question was asked, so that it is no longer the last thing there.
     is_covered: bool,
+}
+
+/// What lies on the desk.
+enum Sheet {
+    Permission(TerminalQuestion),
+    Form(TerminalForm),
+}
+
+/// What comes of a line that was typed.
+enum Said {
+    Answer(Value),
+    /// The same is asked again, or the next of it; what is said before that.
+    Ask(String),
+}
+
+impl Sheet {
+    fn shown(&self) -> String {
+        match self {
+            Self::Permission(question) => question.shown(),
+            Self::Form(form) => form.shown(),
+        }
+    }
+
+    fn asks(&self) -> String {
+        match self {
+            Self::Permission(question) => question.asks(),
+            Self::Form(form) => form.asks(),
+        }
+    }
+
+    /// What stands before its lines.
+    fn mark(&self) -> &'static str {
+        match self {
+            Self::Permission(_) => "[permission]",
+            Self::Form(_) => "[question]",
+        }
+    }
+
+    fn is_secret(&self) -> bool {
+        matches!(self, Self::Form(form) if form.is_secret())
+    }
+
+    fn is_unaskable(&self) -> bool {
+        matches!(self, Self::Form(form) if form.is_unaskable())
+    }
+
+    fn reply(&mut self, line: &str) -> Said {
+        match self {
+            Self::Permission(question) => match question.reply(line) {
+                Reply::Answer(answer) => Said::Answer(answer),
+                Reply::Again(words) => Said::Ask(format!("[permission] {words}\n")),
+            },
+            Self::Form(form) => match form.reply(line) {
+                FormReply::Answer(answer) => Said::Answer(answer),
+                FormReply::Next => Said::Ask(String::new()),
+                FormReply::Again(words) => Said::Ask(format!("[question] {words}\n")),
+            },
+        }
+    }
+
+    /// The answer that allows and tells nothing.
+    fn refusal(&self) -> Value {
+        match self {
+            Self::Permission(question) => question.refusal(),
+            Self::Form(form) => form.refusal(),
+        }
+    }
 }
 
 impl Desk {
@@ -43,15 +110,21 @@ impl Desk {
     pub(crate) fn ask(&mut self, id: RpcId, params: &str) {
         let known = |call: &str| self.tools.iter().find(|(id, _)| id == call).map(|(_, told)| told.clone());
         let question = TerminalQuestion::read(params, known);
-        self.waiting.push_back((id, question));
+        self.waiting.push_back((id, Sheet::Permission(question)));
+        self.next();
+    }
+
+    /// Takes a question that is no permission, likewise.
+    pub(crate) fn ask_form(&mut self, id: RpcId, params: &str) {
+        self.waiting.push_back((id, Sheet::Form(TerminalForm::read(params))));
         self.next();
     }
 
     /// A question was taken back. One that nobody has seen goes without a word.
     pub(crate) fn withdraw(&mut self, id: &RpcId) {
         self.waiting.retain(|(waiting, _)| waiting != id);
-        if self.open.take_if(|(open, _)| open == id).is_some() {
-            self.say_withdrawn();
+        if let Some((_, sheet)) = self.open.take_if(|(open, _)| open == id) {
+            self.say_withdrawn(&sheet);
         }
         self.next();
     }
@@ -59,34 +132,40 @@ impl Desk {
     /// All questions were taken back.
     pub(crate) fn withdraw_all(&mut self) {
         self.waiting.clear();
-        if self.open.take().is_some() {
-            self.say_withdrawn();
+        if let Some((_, sheet)) = self.open.take() {
+            self.say_withdrawn(&sheet);
         }
     }
 
-    fn say_withdrawn(&mut self) {
+    fn say_withdrawn(&mut self, sheet: &Sheet) {
+        self.terminal.hide(false);
         self.terminal.forget();
         let words = "it was answered elsewhere, or its turn is over";
-        self.terminal.write(&format!("\n[permission] withdrawn: {words}\n"));
+        self.terminal.write(&format!("\n{} withdrawn: {words}\n", sheet.mark()));
     }
 
     /// The next answer; never, while nothing is asked.
     pub(crate) async fn answered(&mut self) -> (RpcId, Value) {
         loop {
-            let Some((id, question)) = &self.open else { return std::future::pending().await };
-            let answer = match self.terminal.line().await {
-                Ok(Some(line)) => match question.reply(&line) {
-                    Reply::Answer(answer) => answer,
-                    Reply::Again(words) => {
-                        let again = format!("[permission] {words}\n{}", question.asks());
-                        self.terminal.write(&again);
+            let Some((id, sheet)) = &mut self.open else { return std::future::pending().await };
+            let line = if sheet.is_unaskable() { Ok(None) } else { self.terminal.line().await };
+            // What was not shown as it was typed has not ended its line either.
+            let end = if self.terminal.is_hidden() { "\n" } else { "" };
+            let answer = match line {
+                Ok(Some(line)) => match sheet.reply(&line) {
+                    Said::Answer(answer) => answer,
+                    Said::Ask(words) => {
+                        self.terminal.hide(sheet.is_secret());
+                        self.terminal.write(&format!("{end}{words}{}", sheet.asks()));
                         continue;
                     }
                 },
                 // Whoever closes the terminal, or leaves it, has allowed nothing.
-                Ok(None) | Err(_) => question.refusal(),
+                Ok(None) | Err(_) => sheet.refusal(),
             };
             let id = id.clone();
+            self.terminal.hide(false);
+            self.terminal.write(end);
             self.open = None;
             return (id, answer);
         }
@@ -100,6 +179,7 @@ impl Desk {
         let Some((id, question)) = self.waiting.pop_front() else { return };
         // What was typed before is no answer to this.
         self.terminal.forget();
+        self.terminal.hide(question.is_secret());
         self.terminal.write(&format!("\n{}{}", question.shown(), question.asks()));
         self.is_covered = false;
         self.open = Some((id, question));

@@ -98,6 +98,24 @@ pub(crate) enum CliError {
         /// The agent, as it is named on the command line.
         agent: String,
     },
+    /// The agent does not offer this way to log in.
+    #[error("{agent} offers no login {method:?}")]
+    NoLogin {
+        /// The agent as it is named on the command line.
+        agent: String,
+        /// What was asked for.
+        method: String,
+        /// What it offers.
+        known: Vec<String>,
+    },
+    /// A login in a terminal came to nothing.
+    #[error("the login {method:?} failed: {how}")]
+    LoginFailed {
+        /// The way to log in.
+        method: String,
+        /// What happened.
+        how: String,
+    },
     /// Sessions of npm acpx cannot be taken over.
     #[error(transparent)]
     Import(#[from] ImportError),
@@ -298,6 +316,17 @@ impl CliError {
         }
     }
 
+    /// The same error of a command that is about this agent, as it stands on a command line: one that wants a login
+    /// says how to come by it.
+    pub(crate) fn with_login_of(self, agent: &str) -> Self {
+        if self.code() != "AUTH_REQUIRED" || matches!(self, Self::About { .. }) {
+            return self;
+        }
+        let (message, origin, acp) = (self.message(), self.origin(), self.acp().map(Into::into));
+        let (code, hint) = (self.code().into_owned(), Some(login_hint(agent)));
+        Self::Told(ToldError { code, message, hint, origin, acp })
+    }
+
     /// Whether the reader of our output has gone, which is nothing to tell anybody.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         match self {
@@ -330,7 +359,8 @@ impl CliError {
             Self::Inside { .. } => "NOT_ALLOWED",
             Self::Address(_) => "BAD_URL",
             Self::Relay(_) => "REMOTE_LOST",
-            Self::Usage(_) | Self::NoPlace(_) | Self::SeveralLost { .. } => "USAGE",
+            Self::Usage(_) | Self::NoPlace(_) | Self::NoLogin { .. } | Self::SeveralLost { .. } => "USAGE",
+            Self::LoginFailed { .. } => "LOGIN_FAILED",
             Self::Agent(_) => "AGENT_UNKNOWN",
             Self::Input(_) => "BAD_PROMPT",
             Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
@@ -396,6 +426,9 @@ impl CliError {
             Self::Session(error) => error.hint().map(Into::into),
             Self::Store(error) => error.hint().map(Into::into),
             Self::Import(error) => error.hint().map(Into::into),
+            Self::NoLogin { known, .. } if known.is_empty() => Some("it offers none".into()),
+            Self::NoLogin { known, .. } => Some(format!("it offers {}", known.join(", ")).into()),
+            Self::LoginFailed { .. } => Some("acpx auth lists the other ways, if there are any".into()),
             Self::NoRemoteList { .. } => {
                 Some("acpx sessions list has what is kept here, whatever the agent can".into())
             }
@@ -436,6 +469,11 @@ impl CliError {
             _ => None,
         }
     }
+}
+
+/// How to log in with an agent, as it stands on a command line.
+pub(crate) fn login_hint(agent: &str) -> String {
+    format!("acpx {agent} auth shows how to log in, and acpx {agent} auth METHOD does it; then try again")
 }
 
 /// What to do about a time that was over.

@@ -7,6 +7,7 @@ mod asking;
 mod cli;
 mod commands;
 mod config;
+mod credentials;
 mod demo_agent;
 mod desk;
 mod error;

@@ -2,17 +2,22 @@
 //! this order: what is typed wins over what is configured, and that over the defaults.
 
 use std::cell::OnceCell;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acpx_core::model::{AbsolutePath, AgentSpec, PermissionPolicy, SessionName, ToolPolicy};
+use acpx_core::engine::NewSession;
+use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta};
+use acpx_core::model::{AbsolutePath, AgentSpec, LoginPolicy, PermissionPolicy, SessionName, ToolPolicy};
 
 use crate::agents::{self, UnknownAgent};
 use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
 use crate::config::{self, Config, McpFile};
+use crate::credentials::Credentials;
 use crate::error::CliError;
 use crate::home::acpx_home;
 use crate::output::Mode;
+use crate::reach::for_agents;
 use crate::remote::address::Address;
 
 /// How long an agent may be idle unless something else is said.
@@ -62,6 +67,10 @@ pub(crate) struct Settings {
     pub(crate) idle_timeout: Option<Duration>,
     /// How long the agent may be idle; `None` is for ever.
     pub(crate) ttl: Option<Duration>,
+    /// What to do where the agent offers logins and no credential is known.
+    pub(crate) login: LoginPolicy,
+    /// The credentials of the configuration.
+    pub(crate) credentials: Credentials,
 }
 
 impl Settings {
@@ -84,7 +93,33 @@ impl Settings {
             timeout: options.timeout.or(config.timeout),
             idle_timeout: options.idle_timeout.or(config.idle_timeout),
             ttl: (!ttl.is_zero()).then_some(ttl),
+            login: options.login.or(config.login).unwrap_or_default(),
+            credentials: config.credentials.clone(),
         })
+    }
+
+    /// The environment of the agent, should it have to be started.
+    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
+        self.credentials.add_to(for_agents(), &self.agent)
+    }
+
+    /// What the agent is started with by a command that has an engine of its own.
+    pub(crate) fn new_session(&self) -> NewSession {
+        let environment = self.environment().into_iter().collect();
+        let new = NewSession::new(self.agent.clone(), self.cwd.clone(), environment);
+        NewSession { login: self.login, ..new }
+    }
+
+    /// What a command says with every request that may start the agent, and the model that it wants.
+    pub(crate) fn start(&self, ttl: Option<Duration>, model: Option<&str>) -> StartMeta {
+        let setting = |model: &str| SettingMeta { option: Some("model".to_owned()), value: model.to_owned() };
+        let settings = model.map(setting).into_iter().collect();
+        StartMeta { settings, ..StartMeta::watching(self.environment(), ttl, self.login) }
+    }
+
+    /// What a bridge says of whoever it joins to the host.
+    pub(crate) fn client(&self) -> ClientMeta {
+        ClientMeta::bridged(&self.agent, self.environment(), self.ttl, self.login, &self.cwd)
     }
 
     /// The agent as it stands on a command line.

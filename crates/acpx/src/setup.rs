@@ -1,9 +1,6 @@
 //! The requests that make a session or bring one back, as a command asks them.
 
-use std::ffi::OsString;
-use std::time::Duration;
-
-use acpx_core::host::meta::{NewMeta, RestoreMeta, SessionMeta, SettingMeta, StartMeta};
+use acpx_core::host::meta::{NewMeta, RestoreMeta, SessionMeta};
 use acpx_core::model::{AbsolutePath, McpServer, McpTransport, NamedValue, Record, SessionIdentity};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -84,16 +81,6 @@ impl<'a> ResumeParams<'a> {
     pub(crate) fn start_later(&mut self) {
         self.meta.acpx.later = true;
     }
-}
-
-/// What a command says with every request that may start an agent, and the model that it wants.
-pub(crate) fn start(
-    environment: impl IntoIterator<Item = (OsString, OsString)>,
-    idle: Option<Duration>,
-    model: Option<&str>,
-) -> StartMeta {
-    let model = model.map(|model| SettingMeta { option: Some("model".to_owned()), value: model.to_owned() });
-    StartMeta { settings: model.into_iter().collect(), ..StartMeta::watching(environment, idle) }
 }
 
 /// What the host says of a session that is ready.

@@ -18,7 +18,7 @@ use crate::asking::Asking;
 use crate::cli::Wait;
 use crate::desk::Desk;
 use crate::error::CliError;
-use crate::output::{Console, FollowView, TurnView};
+use crate::output::{Console, FollowView, TerminalForm, TurnView};
 use crate::patience::{Patience, Stop};
 use crate::reach::Reach;
 
@@ -349,6 +349,7 @@ impl<'a> Talk<'a> {
                         desk.ask(id, &params);
                     }
                 }
+                FromHost::Elicitation { id, params } => self.elicited(client, id, &params).await?,
                 FromHost::Withdrawn { id } => {
                     if let Some(desk) = &mut self.desk {
                         desk.withdraw(&id);
@@ -357,6 +358,19 @@ impl<'a> Talk<'a> {
                 other => return Ok(Heard::Said(other)),
             }
         }
+    }
+
+    /// Puts a question that is no permission to the person; where nobody is, it is declined, and that is said.
+    async fn elicited(&mut self, client: &HostClient, id: RpcId, params: &str) -> Result<(), Trouble> {
+        self.console.flush()?;
+        if let Some(desk) = &mut self.desk {
+            desk.ask_form(id, params);
+            return Ok(());
+        }
+        let form = TerminalForm::read(params);
+        self.console.say(&format!("{} (declined: there is no terminal to ask on)", form.shown().trim_end()));
+        self.patience.during(client.answer(&id, &form.refusal())).await.map_err(Trouble::Stopped)??;
+        Ok(())
     }
 
     /// Passes on what the person has said, and goes on with the next question.

@@ -11,7 +11,10 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags, open};
 use rustix::process::getpgrp;
-use rustix::termios::{QueueSelector, isatty, tcflush, tcgetpgrp, ttyname};
+use rustix::termios::{
+    LocalModes, OptionalActions, QueueSelector, Termios, isatty, tcflush, tcgetattr, tcgetpgrp, tcsetattr,
+    ttyname,
+};
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
 
@@ -25,6 +28,8 @@ pub(crate) struct Terminal {
     output: File,
     /// What was typed of the next line.
     typed: Vec<u8>,
+    /// How the terminal was before it was told not to show what is typed.
+    before: Option<Termios>,
 }
 
 impl Terminal {
@@ -39,7 +44,12 @@ impl Terminal {
         // It is read without waiting, and a description of its own keeps that from the shell's.
         let input = File::from(open(flags | OFlags::RDONLY | OFlags::NONBLOCK)?);
         let output = File::from(open(flags | OFlags::WRONLY)?);
-        Ok(Self { input: pipe::Receiver::from_file_unchecked(input)?, output, typed: Vec::new() })
+        Ok(Self {
+            input: pipe::Receiver::from_file_unchecked(input)?,
+            output,
+            typed: Vec::new(),
+            before: None,
+        })
     }
 
     /// Whoever reads in the background is stopped by the system.
@@ -61,6 +71,28 @@ impl Terminal {
         let _ = tcflush(&self.output, QueueSelector::IFlush);
     }
 
+    /// Says whether what is typed is to be hidden. The end of a line is not shown then either.
+    pub(crate) fn hide(&mut self, hidden: bool) {
+        if hidden == self.is_hidden() {
+            return;
+        }
+        if let Some(before) = self.before.take() {
+            // A terminal that is gone shows nothing more.
+            let _ = tcsetattr(&self.output, OptionalActions::Now, &before);
+        } else if let Ok(before) = tcgetattr(&self.output) {
+            let mut without = before.clone();
+            without.local_modes.remove(LocalModes::ECHO);
+            if tcsetattr(&self.output, OptionalActions::Now, &without).is_ok() {
+                self.before = Some(before);
+            }
+        }
+    }
+
+    /// Whether what is typed is not shown.
+    pub(crate) fn is_hidden(&self) -> bool {
+        self.before.is_some()
+    }
+
     /// The next line that is typed; `None` when no more will come. What was typed of a line stays if this is dropped.
     pub(crate) async fn line(&mut self) -> io::Result<Option<String>> {
         loop {
@@ -79,6 +111,13 @@ impl Terminal {
                 self.typed.clear();
             }
         }
+    }
+}
+
+impl Drop for Terminal {
+    /// Whoever comes next finds the terminal as it was.
+    fn drop(&mut self) {
+        self.hide(false);
     }
 }
 

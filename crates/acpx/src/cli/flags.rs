@@ -17,7 +17,7 @@ pub(super) enum Flag {
 
 /// The flags of all session commands together, and whether each takes a value. A flag means the same wherever it is
 /// taken. A test compares this with clap's own definition, which is too large to be asked at every start.
-pub(super) const FLAGS: [(&str, bool); 44] = [
+pub(super) const FLAGS: [(&str, bool); 49] = [
     ("--add-dir", true),
     ("--agent", true),
     ("--allow-approve-all", false),
@@ -26,6 +26,8 @@ pub(super) const FLAGS: [(&str, bool); 44] = [
     ("--allow-stdio-servers", false),
     ("--approve-all", false),
     ("--approve-reads", false),
+    ("--audio", true),
+    ("--auth-policy", true),
     ("--carry-history", false),
     ("--config-option", true),
     ("--cursor", true),
@@ -37,12 +39,14 @@ pub(super) const FLAGS: [(&str, bool); 44] = [
     ("--format", true),
     ("--from", true),
     ("--idle-timeout", true),
+    ("--image", true),
     ("--insecure-public", false),
     ("--json-strict", false),
     ("--last", true),
     ("--limit", true),
     ("--listen", true),
     ("--local", false),
+    ("--logout", false),
     ("--mcp-config", true),
     ("--model", true),
     ("--name", true),
@@ -54,6 +58,7 @@ pub(super) const FLAGS: [(&str, bool); 44] = [
     ("--policy", true),
     ("--protocol", true),
     ("--remote", false),
+    ("--resource", true),
     ("--session", true),
     ("--timeout", true),
     ("--tls-cert", true),

@@ -5,13 +5,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acpx_core::acp::Cursor;
-use acpx_core::model::{Fallback, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions};
+use acpx_core::model::{
+    Fallback, LoginPolicy, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions,
+};
 
 use super::elsewhere::{ServeArgs, TokenVerb};
+use super::login::AuthCommand;
 use super::options::{Format, OutputArgs, PermissionArgs, PolicyArgs, SessionArgs};
 use super::usage::UsageError;
 use super::verbs::{HostVerb, NamedArgs, SessionsVerb, Verb, WordArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
+use crate::prompt_input::Attachment;
 use crate::remote::server::Allowance;
 
 /// A command with its options.
@@ -50,6 +54,8 @@ pub(crate) struct Options {
     pub(crate) protocol: Option<ProtocolVersion>,
     /// The model that the session is to work with.
     pub(crate) model: Option<String>,
+    /// What to do where the agent offers logins and no credential is known.
+    pub(crate) login: Option<LoginPolicy>,
     /// The file with the MCP servers.
     pub(crate) mcp_config: Option<PathBuf>,
     /// Directories beside the one to work in.
@@ -91,6 +97,7 @@ pub(crate) enum Command {
     Answer(AnswerCommand),
     Sessions(SessionsCommand),
     Acp,
+    Auth(AuthCommand),
     Serve(ServeCommand),
     Doctor,
     Token(TokenCommand),
@@ -107,6 +114,8 @@ pub(crate) struct PromptWords {
     pub(crate) words: Vec<String>,
     /// A file to read first; `-` is stdin.
     pub(crate) file: Option<PathBuf>,
+    /// Files that go along.
+    pub(crate) attachments: Vec<Attachment>,
 }
 
 /// A prompt to a session.
@@ -227,26 +236,10 @@ enum Shared {
     Nothing,
 }
 
-impl Verb {
-    /// The agent that is named behind the verb.
-    fn named_agent(&self) -> Option<String> {
-        match self {
-            Self::Doctor(args) => args.named.clone(),
-            _ => None,
-        }
-    }
-}
-
 impl Invocation {
     /// Makes sense of what clap read, together with the agent's name that stood before the verb.
-    pub(super) fn new(verb: Verb, agent: Option<String>) -> Result<Self, UsageError> {
-        let agent = match (agent, verb.named_agent()) {
-            (Some(_), Some(word)) => {
-                return Err(UsageError::UnknownSubverb { verb: "doctor".to_owned(), word, suggestion: None });
-            }
-            (before, behind) => before.or(behind),
-        };
-        let (command, shared) = read(verb);
+    pub(super) fn new(verb: Verb, mut agent: Option<String>) -> Result<Self, UsageError> {
+        let (command, shared) = read(verb, &mut agent)?;
         let options = match (shared, agent) {
             (Shared::Session(args, name), agent) => Options::new(*args, agent, name.as_deref())?,
             (Shared::Output(_) | Shared::Nothing, Some(name)) => {
@@ -259,9 +252,10 @@ impl Invocation {
     }
 }
 
-fn read(verb: Verb) -> (Command, Shared) {
+/// What is to be done, and with which flags. A verb may name the agent itself.
+fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), UsageError> {
     let session = |args: SessionArgs, name| Shared::Session(Box::new(args), name);
-    match verb {
+    Ok(match verb {
         Verb::Prompt(args) => {
             let wait = if args.no_wait { Wait::JustQueue } else { Wait::ForAnswer };
             let fallback = if args.no_fallback { Fallback::Refuse } else { Fallback::Fresh };
@@ -296,12 +290,26 @@ fn read(verb: Verb) -> (Command, Shared) {
             let (command, shared) = read_sessions(verb);
             (Command::Sessions(command), shared)
         }
+        Verb::Auth(args) => {
+            let read = args.read(agent.take())?;
+            *agent = read.agent;
+            (Command::Auth(read.command), session(read.session, None))
+        }
         Verb::Acp(args) => (Command::Acp, session(args.session, None)),
         Verb::Serve(args) => {
             let (serve, args) = serve(args);
             (Command::Serve(serve), session(args, None))
         }
-        Verb::Doctor(args) => (Command::Doctor, session(args.session, args.name.session)),
+        Verb::Doctor(args) => {
+            *agent = match (agent.take(), args.named) {
+                (Some(_), Some(word)) => {
+                    let verb = "doctor".to_owned();
+                    return Err(UsageError::UnknownSubverb { verb, word, suggestion: None });
+                }
+                (before, behind) => before.or(behind),
+            };
+            (Command::Doctor, session(args.session, args.name.session))
+        }
         Verb::Token(verb) => {
             let (command, args) = match verb {
                 TokenVerb::New(args) => (TokenCommand::New { name: args.name }, args.output),
@@ -322,7 +330,7 @@ fn read(verb: Verb) -> (Command, Shared) {
         Verb::Tour(args) => (Command::Tour(args), Shared::Nothing),
         Verb::DemoAgent(args) => (Command::DemoAgent(args), Shared::Nothing),
         Verb::RemoteAgent(args) => (Command::RemoteAgent(args), Shared::Nothing),
-    }
+    })
 }
 
 fn serve(args: ServeArgs) -> (ServeCommand, SessionArgs) {
@@ -391,6 +399,7 @@ impl Options {
             ttl: args.ttl,
             protocol: args.protocol,
             model: args.model,
+            login: args.auth_policy,
             mcp_config: args.mcp_config,
             add_dirs: args.add_dir,
         })
@@ -423,7 +432,11 @@ fn mode(args: &PermissionArgs) -> Option<PermissionMode> {
 }
 
 fn words(args: WordArgs) -> PromptWords {
-    PromptWords { words: args.words, file: args.file }
+    let images = args.image.into_iter().map(Attachment::Image);
+    let sounds = args.audio.into_iter().map(Attachment::Audio);
+    let resources = args.resource.into_iter().map(Attachment::Resource);
+    let attachments = images.chain(sounds).chain(resources).collect();
+    PromptWords { words: args.words, file: args.file, attachments }
 }
 
 fn named(args: NamedArgs) -> Option<String> {

@@ -10,6 +10,7 @@ mod elsewhere;
 mod flags;
 mod format_wish;
 mod invocation;
+mod login;
 mod options;
 mod reserved;
 mod scan;
@@ -26,6 +27,7 @@ pub(crate) use self::invocation::{
     Options, OutputOptions, PromptCommand, PromptWords, ReplayCommand, SessionsCommand, SetCommand,
     TokenCommand, Wait,
 };
+pub(crate) use self::login::AuthCommand;
 pub(crate) use self::options::{Format, seconds_to_idle_time, seconds_to_limit};
 pub(crate) use self::usage::UsageError;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acpx_core::model::{ProtocolVersion, Unasked};
+use acpx_core::model::{LoginPolicy, ProtocolVersion, Unasked};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -116,6 +116,9 @@ pub(crate) struct SessionArgs {
     pub(super) permissions: PermissionArgs,
     #[command(flatten)]
     pub(super) policy: PolicyArgs,
+    /// Without a credential for any login that the agent offers: skip, go on, or fail [default: skip]
+    #[arg(long, value_name = "POLICY", value_parser = login_policy, help_heading = EVERYWHERE)]
+    pub(super) auth_policy: Option<LoginPolicy>,
     /// Give up after so many seconds, the wait for other turns included; a turn that runs is cancelled
     #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = EVERYWHERE)]
     pub(super) timeout: Option<Duration>,
@@ -160,6 +163,10 @@ pub(crate) fn seconds_to_idle_time(seconds: f64) -> Option<Duration> {
 fn protocol(text: &str) -> Result<ProtocolVersion, String> {
     let version = text.parse().ok().and_then(ProtocolVersion::from_number);
     version.ok_or_else(|| "expected 1 or 2".to_owned())
+}
+
+fn login_policy(text: &str) -> Result<LoginPolicy, String> {
+    LoginPolicy::parse(text).ok_or_else(|| "expected skip or fail".to_owned())
 }
 
 fn unasked(text: &str) -> Result<Unasked, String> {

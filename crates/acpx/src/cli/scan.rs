@@ -12,8 +12,8 @@ use crate::agents;
 use crate::error::CliError;
 
 /// Verbs that stand behind an agent's name too.
-const AGENT_VERBS: [&str; 10] =
-    ["prompt", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "serve", "doctor"];
+const AGENT_VERBS: [&str; 11] =
+    ["prompt", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "auth", "serve", "doctor"];
 /// Verbs that stand alone.
 const ROOT_VERBS: [&str; 9] =
     ["pending", "approve", "deny", "host", "token", "tour", "demo-agent", "remote-agent", "help"];

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::time::Duration;
 
-use acpx_core::model::{Fallback, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions};
+use acpx_core::model::{
+    Fallback, LoginPolicy, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -186,7 +188,7 @@ fn every_verb_is_read_before_and_behind_an_agent() {
         (
             &["exec", "a", "-f", "-", "b"],
             AgentChoice::Default,
-            "Exec(ExecCommand { input: PromptWords { words: [\"a\", \"b\"], file: Some(\"-\") }, options: [] })",
+            "Exec(ExecCommand { input: PromptWords { words: [\"a\", \"b\"], file: Some(\"-\"), attachments: [] }, options: [] })",
         ),
     ];
     assert_read(cases);
@@ -258,6 +260,8 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         "p.json",
         "--protocol",
         "2",
+        "--auth-policy",
+        "fail",
         "--model",
         "opus",
         "--mcp-config",
@@ -280,6 +284,7 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         ttl: Some(Duration::ZERO),
         protocol: Some(ProtocolVersion::V2),
         model: Some("opus".to_owned()),
+        login: Some(LoginPolicy::Fail),
         mcp_config: Some("m.json".into()),
         add_dirs: vec!["/more".into(), "less".into()],
     };
@@ -296,7 +301,7 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
 #[test]
 fn the_flags_of_a_prompt_stand_before_its_first_word_or_anywhere_behind_its_verb() {
     let expected = PromptCommand {
-        input: PromptWords { words: words(&["go"]), file: Some("f".into()) },
+        input: PromptWords { words: words(&["go"]), file: Some("f".into()), attachments: Vec::new() },
         wait: Wait::JustQueue,
         wake: WakeOptions { fallback: Fallback::Refuse, carry_history: false },
     };

@@ -9,6 +9,7 @@ use clap::{Args, Subcommand};
 
 use super::answering::{ApproveArgs, DenyArgs, PendingArgs};
 use super::elsewhere::{ServeArgs, TokenVerb};
+use super::login::AuthArgs;
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, TourArgs};
 
@@ -36,6 +37,7 @@ Examples:
   acpx claude set-mode plan            have it plan first; it stays so, whatever becomes of the agent
   acpx claude acp                      be claude for an editor, with sessions that last
   acpx claude serve                    the same for programs that reach us over HTTP
+  acpx claude auth                     see how to log in with claude
   acpx exec 'what is this?'            one prompt to the default agent, nothing kept
   acpx --agent './mine --acp' status   an agent of your own
   acpx --format json sessions list     every session, for a program
@@ -48,12 +50,13 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them. Those of a turn are of no use either, except
 /// to `exec`.
-const UNUSED: [(&[&str], &[&str]); 17] = [
+const UNUSED: [(&[&str], &[&str]); 18] = [
     (&["doctor"], &["ttl", "model", "add_dir"]),
     (&["serve"], &["timeout", "model", "mcp_config", "add_dir"]),
     (&["acp"], &["timeout", "model", "mcp_config", "add_dir"]),
     (&["exec"], &["ttl"]),
-    (&["cancel"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
+    (&["auth"], &["ttl", "model", "mcp_config", "add_dir", "auth_policy"]),
+    (&["cancel"], WITHOUT_AGENT),
     (&["set-mode"], &["model", "mcp_config", "add_dir"]),
     (&["set"], &["model", "mcp_config", "add_dir"]),
     (&["status"], READING),
@@ -63,11 +66,13 @@ const UNUSED: [(&[&str], &[&str]); 17] = [
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
-    (&["sessions", "watch"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
-    (&["sessions", "close"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
-    (&["sessions", "move"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
+    (&["sessions", "watch"], WITHOUT_AGENT),
+    (&["sessions", "close"], WITHOUT_AGENT),
+    (&["sessions", "move"], WITHOUT_AGENT),
 ];
-const READING: &[&str] = &["timeout", "ttl", "protocol", "model", "mcp_config", "add_dir"];
+/// What is of no use to a verb that starts no agent.
+const WITHOUT_AGENT: &[&str] = &["ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
+const READING: &[&str] = &["timeout", "ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
 
 /// What only a turn has.
 const OF_A_TURN: [&str; 6] = [
@@ -93,7 +98,7 @@ Without a command the sessions are listed, with those of AGENT alone if one is n
 /// What puts a verb's arguments and texts into its command. Those below it are all put in, or that of the path alone.
 type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
 
-const VERBS: [(&str, Build); 18] = [
+const VERBS: [(&str, Build); 19] = [
     ("prompt", |command, _| PromptArgs::augment_args(command)),
     ("exec", |command, _| ExecArgs::augment_args(command)),
     ("cancel", |command, _| CancelArgs::augment_args(command)),
@@ -105,6 +110,7 @@ const VERBS: [(&str, Build); 18] = [
     ("deny", |command, _| DenyArgs::augment_args(command)),
     ("sessions", sessions),
     ("acp", |command, _| AcpArgs::augment_args(command)),
+    ("auth", |command, _| AuthArgs::augment_args(command)),
     ("serve", |command, _| ServeArgs::augment_args(command)),
     ("doctor", |command, _| DoctorArgs::augment_args(command)),
     ("token", |command, _| of_verbs(TokenVerb::augment_subcommands(command))),
@@ -201,6 +207,7 @@ pub(super) enum Verb {
     #[command(subcommand)]
     Sessions(SessionsVerb),
     Acp(AcpArgs),
+    Auth(AuthArgs),
     Serve(ServeArgs),
     Doctor(DoctorArgs),
     #[command(subcommand)]
@@ -222,6 +229,15 @@ pub(super) struct WordArgs {
     /// Read the prompt from this file, - for stdin; words are put after it
     #[arg(short, long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
+    /// Send this image along, to an agent that takes images; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(super) image: Vec<PathBuf>,
+    /// Send this sound along, likewise
+    #[arg(long, value_name = "FILE")]
+    pub(super) audio: Vec<PathBuf>,
+    /// Send this file along with its content, likewise
+    #[arg(long, value_name = "FILE")]
+    pub(super) resource: Vec<PathBuf>,
 }
 
 /// Say something in a session, and wait for the answer

@@ -18,7 +18,7 @@ use crate::error::CliError;
 use crate::output::{self, Console, ResultIds, TurnView};
 use crate::patience::Patience;
 use crate::prompt_input;
-use crate::reach::{Reach, block_on, for_agents, relay};
+use crate::reach::{Reach, block_on, relay};
 use crate::settings::Settings;
 use crate::setup::{self, Given, NewParams};
 use crate::talk::{Outcome, Talk, Trouble};
@@ -47,19 +47,20 @@ pub(super) fn run(
         let asking = asking.interactive(desk.is_some());
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
-        let start = start(command, options);
+        let start = start(command, settings, options);
         let ended = turn(&host, &asking, &given, (settings, start), &mut talk).await;
         host.shut_down().await;
         let outcome = ended.map_err(|trouble| match trouble {
             Trouble::Lost => HostError::Lost.into(),
             Trouble::Stopped(stop) => stop.into(),
-            Trouble::Failed(error) => error.with_nothing_kept(),
+            Trouble::Failed(error) => error.with_nothing_kept().with_login_of(&settings.typed_agent()),
         })?;
         let ids = told_ids(&outcome).map_or_else(ResultIds::default, ResultIds::from);
         let ending = asking.ending(&outcome, ResultIds { record: None, ..ids });
         let mut ending =
             ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
         ending.result.say_that_nothing_is_kept();
+        ending.result.say_how_to_log_in(&settings.typed_agent(), view.is_silent());
         view.finish(&ending.result, &mut console)?;
         Ok(ending.exit.into())
     })
@@ -86,8 +87,8 @@ fn host(tag: Option<String>, config: &Config) -> Arc<Host> {
 }
 
 /// What the agent is started with: the model comes before the options, which may depend on it.
-fn start(command: &ExecCommand, options: &Options) -> StartMeta {
-    let mut start = setup::start(for_agents(), None, options.model.as_deref());
+fn start(command: &ExecCommand, settings: &Settings, options: &Options) -> StartMeta {
+    let mut start = settings.start(None, options.model.as_deref());
     let chosen = command.options.iter().cloned();
     start.settings.extend(chosen.map(|(option, value)| SettingMeta { option: Some(option), value }));
     start

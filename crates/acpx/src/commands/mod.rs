@@ -2,6 +2,7 @@
 
 mod acp;
 mod answer;
+mod auth;
 mod cancel;
 mod demo_agent;
 mod doctor;
@@ -57,6 +58,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             exec::run(&exec, &Settings::new(&options, config.get()?)?, &options, config.get()?)
         }
         Command::Acp => Ok(acp::run(settings())),
+        Command::Auth(auth) => auth::run(&Settings::new(&options, config.get()?)?, &auth),
         Command::Serve(serve) => serve::run(serve, &settings()?),
         Command::Doctor => doctor::run(&options, config),
         Command::Token(command) => token::run(&command, options.output, config),

@@ -19,7 +19,7 @@ use crate::error::{CliError, Exit, Remedy};
 use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
 use crate::patience::Patience;
 use crate::prompt_input;
-use crate::reach::{Reach, block_on, for_agents};
+use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
 use crate::setup::{self, Given, ResumeParams};
 use crate::talk::{Outcome, Talk, Trouble};
@@ -55,7 +55,7 @@ pub(super) fn run(
             agent: is_with_it.then(|| (&settings.agent).into()),
             wishes: command.wake.into(),
             later: asking.wait == Wait::JustQueue,
-            start: setup::start(for_agents(), settings.ttl, options.model.as_deref()),
+            start: settings.start(settings.ttl, options.model.as_deref()),
             ..RestoreMeta::default()
         };
         let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
@@ -66,14 +66,16 @@ pub(super) fn run(
         let mut talk = talk.showing(&mut view, asking.request.clone(), next).asking_at(desk);
         let answered =
             talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
-        let about = |error: CliError| error.about(record.identity());
+        let typed = if is_with_it { settings.typed_agent() } else { record.agent.label().to_owned() };
+        let about = |error: CliError| error.with_login_of(&typed).about(record.identity());
         match answered.map_err(about)? {
             Answered::Queued => {
                 output::queued(&record.identity(), &asking.request, &mut console)?;
                 Ok(Exit::Success.into())
             }
             Answered::Over(ending) => {
-                let Ending { result, exit } = *ending;
+                let Ending { mut result, exit } = *ending;
+                result.say_how_to_log_in(&typed, view.is_silent());
                 view.finish(&result, &mut console)?;
                 Ok(exit.into())
             }

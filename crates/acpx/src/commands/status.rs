@@ -43,6 +43,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             waiting: waiting.as_ref(),
             open_turns: &open_turns,
             last_prompt: kept.last_prompt(&record).await?,
+            usage: kept.last_usage(&record).await?,
             agent_lives: agent_lives(&record),
             host_lives,
             now: now(),

@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::model::{AgentProfile, PermissionMode, ProtocolVersion, ToolPolicy, Unasked};
+use acpx_core::model::{AgentProfile, LoginPolicy, PermissionMode, ProtocolVersion, ToolPolicy, Unasked};
 
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings, find_program};
@@ -23,6 +23,7 @@ pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings, find_program};
 use self::agents::AgentEntry;
 use self::node::Node;
 use crate::cli::{Format, seconds_to_idle_time, seconds_to_limit};
+use crate::credentials::Credentials;
 
 /// What the file says, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -51,6 +52,10 @@ pub(crate) struct Config {
     pub(crate) keep_programs: Vec<String>,
     /// The MCP servers for every session.
     pub(crate) mcp_servers: Vec<McpEntry>,
+    /// What to do where an agent offers logins and no credential is known.
+    pub(crate) login: Option<LoginPolicy>,
+    /// The credentials for logins.
+    pub(crate) credentials: Credentials,
     agents: BTreeMap<String, AgentEntry>,
 }
 
@@ -96,6 +101,8 @@ impl Config {
                 .map(|node| mcp::entries(&node))
                 .transpose()?
                 .unwrap_or_default(),
+            login: members.get("authPolicy").map(|node| login(&node)).transpose()?,
+            credentials: members.get("auth").map(|node| credentials(&node)).transpose()?.unwrap_or_default(),
             agents: members.get("agents").map(|node| agents::agents(&node)).transpose()?.unwrap_or_default(),
             file: file.to_owned(),
         };
@@ -138,16 +145,8 @@ fn read(file: &Path) -> io::Result<String> {
 
 /// Keys with a meaning to npm acpx and none here yet: they must at least be what they are there.
 fn check_the_rest(members: &node::Members<'_>) -> Result<(), ConfigError> {
-    if let Some(node) = members.get("authPolicy") {
-        node.one_of(&["skip", "fail"])?;
-    }
     if let Some(node) = members.get("queueMaxDepth") {
         node.count()?;
-    }
-    if let Some(node) = members.get("auth") {
-        for credential in node.object("an object of strings")?.all() {
-            credential.text()?;
-        }
     }
     Ok(())
 }
@@ -169,6 +168,16 @@ fn mode(node: &Node<'_>) -> Result<PermissionMode, ConfigError> {
     let name = node.text().map_err(|_| node.wrong(expected))?;
     let typed = PermissionMode::parse(&name).filter(|mode| *mode != PermissionMode::Ask);
     typed.ok_or_else(|| node.wrong(expected))
+}
+
+fn login(node: &Node<'_>) -> Result<LoginPolicy, ConfigError> {
+    node.one_of(&["skip", "fail"])?;
+    Ok(LoginPolicy::parse(&node.text()?).unwrap_or_default())
+}
+
+fn credentials(node: &Node<'_>) -> Result<Credentials, ConfigError> {
+    let members = node.object("an object of strings")?;
+    members.names().zip(members.all()).map(|(id, value)| Ok((id.to_owned(), value.text()?))).collect()
 }
 
 fn format(node: &Node<'_>) -> Result<Format, ConfigError> {

@@ -34,6 +34,8 @@ fn every_key_is_read_and_unknown_ones_are_left_alone() {
         disable_exec: true,
         keep_programs: vec!["tmux: server".to_owned()],
         mcp_servers: Vec::new(),
+        login: Some(LoginPolicy::Skip),
+        credentials: [("api-key".to_owned(), "s3cret".to_owned())].into_iter().collect(),
         agents: [
             (
                 "a".to_owned(),

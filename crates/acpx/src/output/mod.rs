@@ -4,6 +4,7 @@
 //! `--format json` every line of stdout is JSON. A reader that goes away (`acpx tour | head -1`) ends the
 //! program quietly; that is an error like any other here, and `CliError` knows that it is not worth a word.
 
+mod auth;
 mod banner;
 mod clean;
 mod console;
@@ -11,6 +12,7 @@ mod diff;
 mod doctor;
 mod done;
 mod error;
+mod form;
 mod history;
 mod host;
 mod list;
@@ -30,12 +32,14 @@ mod turn;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+pub(crate) use self::auth::{LoginList, LoginWord, logged, login_list};
 pub(crate) use self::banner::{AgentWord, SessionLabel, awake, created, prompting, starting};
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::doctor::{Finding, Level, Verdict, finding, verdict};
 pub(crate) use self::done::{Ensured, HowEnsured, Moved, cancelled, closed, ensured, moved, queued};
 #[cfg(test)]
 pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
+pub(crate) use self::form::{FormReply, TerminalForm};
 pub(crate) use self::history::{History, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
 pub(crate) use self::list::{ListRow, RemoteSession, list};

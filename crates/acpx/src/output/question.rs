@@ -157,7 +157,7 @@ fn indented(text: &str) -> String {
     text.lines().map(|line| format!("  {line}\n")).collect()
 }
 
-fn one_line(text: &str, length: usize) -> String {
+pub(super) fn one_line(text: &str, length: usize) -> String {
     cut(&text.replace(['\n', '\r', '\t'], " "), length)
 }
 
@@ -169,7 +169,7 @@ fn cut(text: &str, length: usize) -> String {
 }
 
 /// What a terminal shows as it is: no controls, and nothing that makes text look like other text.
-fn visible(text: &str) -> String {
+pub(super) fn visible(text: &str) -> String {
     let turns = |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     clean(text).chars().map(|letter| if turns(letter) { '\u{fffd}' } else { letter }).collect()
 }

@@ -11,7 +11,8 @@ use std::time::Duration;
 use acpx_core::host::QuestionMeta;
 use acpx_core::host::meta::WaitingMeta;
 use acpx_core::model::{
-    AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, Timestamp, Turn, TurnState,
+    AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, SessionUsage, Timestamp, Turn,
+    TurnState,
 };
 use serde::Serialize;
 
@@ -28,6 +29,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) open_turns: &'a [Turn],
     /// When its last prompt was accepted.
     pub(crate) last_prompt: Option<Timestamp>,
+    /// What it had used when its agent last told it.
+    pub(crate) usage: Option<SessionUsage>,
     /// Whether the process of its last run still lives.
     pub(crate) agent_lives: bool,
     /// Whether a host is there to go on with its turns.
@@ -199,6 +202,9 @@ struct StatusObject<'a> {
     uptime: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_prompt_time: Option<Timestamp>,
+    /// What it has used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<SessionUsage>,
     /// The turn that runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<TurnObject<'a>>,
@@ -247,6 +253,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         settings: SettingsObject::of(&record.settings),
         uptime: snapshot.uptime(),
         last_prompt_time: snapshot.last_prompt,
+        usage: snapshot.usage.clone(),
         turn,
         queued: snapshot.queued().count(),
         waiting_since: snapshot.queued().next().map(|turn| turn.queued_at),
@@ -272,6 +279,11 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     settings::text(&record.settings, out)?;
     writeln!(out, "uptime: {}", snapshot.uptime().unwrap_or_else(dash))?;
     writeln!(out, "lastPromptTime: {}", snapshot.last_prompt.map_or_else(dash, |at| at.to_string()))?;
+    if let Some(SessionUsage { used, size, cost }) = &snapshot.usage {
+        let cost =
+            cost.as_ref().map(|cost| format!(", {} {}", cost.amount, cost.currency)).unwrap_or_default();
+        writeln!(out, "usage: {used} of {size} tokens{cost}")?;
+    }
     if let Some((turn, since)) = snapshot.running() {
         writeln!(out, "turn: {} ({}) since {since}", turn.id, turn.request)?;
     }

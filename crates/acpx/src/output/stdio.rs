@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdStream;
+use std::process::Stdio;
 
 use rustix::fs::{FileType, fstat};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -40,6 +41,11 @@ pub(crate) fn target() -> io::Result<Target> {
         Kind::Socket(socket) => Box::new(socket),
         Kind::Other => Box::new(tokio::io::stdout()),
     })
+}
+
+/// Our stderr, as the stdout of a program whose output is no data of ours.
+pub(crate) fn stderr_of_child() -> Stdio {
+    io::stderr().into()
 }
 
 /// The program's three streams, as handles of their own.

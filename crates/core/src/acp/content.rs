@@ -3,6 +3,7 @@
 //! A line is read as the version of the protocol it was spoken in. Reading never fails: a line of a shape we do
 //! not know is kept and passed on, and says nothing to us.
 
+mod beside;
 mod v2;
 
 use std::borrow::Cow;
@@ -90,11 +91,10 @@ pub fn update(params: &str) -> Update {
         },
         "plan" => Update::Plan { fields: raw_update(params) },
         "session_info_update" => title(view.title),
-        "available_commands_update"
-        | "current_mode_update"
-        | "config_option_update"
-        | "usage_update"
-        | "notice" => Update::State,
+        "usage_update" => beside::usage(params),
+        "notice" => beside::notice(params),
+        "compaction_update" => beside::compaction(params),
+        "available_commands_update" | "current_mode_update" | "config_option_update" => Update::State,
         _ => Update::Unknown,
     }
 }
@@ -252,7 +252,7 @@ mod tests {
             (r#"{"sessionUpdate":"session_info_update","title":"t"}"#, Update::Title(Some("t".into()))),
             (r#"{"sessionUpdate":"session_info_update","title":null}"#, Update::Title(None)),
             (r#"{"sessionUpdate":"session_info_update"}"#, Update::State),
-            (r#"{"sessionUpdate":"usage_update","used":1,"size":2}"#, Update::State),
+            (r#"{"sessionUpdate":"usage_update","used":"1"}"#, Update::State),
             (r#"{"sessionUpdate":"from_the_future"}"#, Update::Unknown),
             (r#"{"sessionUpdate":"tool_call"}"#, Update::Unknown),
             (r#"{"sessionUpdate":7}"#, Update::Unknown),

@@ -11,12 +11,13 @@ use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, L
 use crate::machine::AskId;
 use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Profiles,
-    Secrets, is_secret_name,
+    Secrets, is_secret_name, token_of_variable,
 };
 use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
 use crate::wire::{self, End, Peer};
 
 use super::answers;
+use super::login;
 use super::place::Place;
 use super::tools::{Done, Files, Tools};
 use super::{Settings, Shared};
@@ -77,12 +78,22 @@ pub(super) async fn start(
     let initialize =
         AgentConnection::start(agent.label(), agent.protocol, peer.clone(), incoming, place.secrets());
     let mut failed = match tokio::time::timeout(patience, initialize).await {
-        Ok(Ok(Started { mut connection, lines })) => {
+        Ok(Ok(Started { mut connection, mut lines })) => {
             let told = connection.info().name;
             connection.set_profile(Arc::new(Profiles::built_in().of(agent, told.as_deref())));
             answers::remember(&shared, &place, connection.answer()).await;
-            let tools = Box::new(Tools::new(Files::new(place.roots(), shared.disk.clone())));
-            return Ok((LiveAgent { connection, process, tools, strays }, lines));
+            match login::at_start(&mut connection, &place, patience, &mut lines).await {
+                Ok(()) => {
+                    let tools = Box::new(Tools::new(Files::new(place.roots(), shared.disk.clone())));
+                    return Ok((LiveAgent { connection, process, tools, strays }, lines));
+                }
+                Err(Some(error)) => FailedStart::new(error, lines),
+                Err(None) => {
+                    let how = exit_words(process.exited_within(EXIT_LAG).await);
+                    let said = place.censor(&said(&mut process, &peer).await);
+                    FailedStart::new(AgentError::Died { agent: label(agent), how, said }, lines)
+                }
+            }
         }
         Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart::new(error, lines),
         Ok(Err(InitializeFailure { error: None, lines })) if peer.end() == Some(End::Flooded) => {
@@ -290,12 +301,13 @@ impl Place {
     }
 
     /// Every value that was given to the agent in confidence: all that its servers are given, and of its
-    /// environment what has the name of a secret.
+    /// environment every credential for a login and what has the name of a secret.
     fn secrets(&self) -> Secrets {
         let variables = self.environment.variables().iter();
         let variables = variables
             .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
-            .filter_map(|(name, value)| is_secret_name(name).then_some(value));
+            .filter(|(name, _)| is_secret_name(name) || token_of_variable(name).is_some())
+            .map(|(_, value)| value);
         let given = self.mcp_servers.list.iter().flat_map(|server| match &server.transport {
             McpTransport::Stdio { env, .. } => env,
             McpTransport::Http { headers, .. } | McpTransport::Sse { headers, .. } => headers,
@@ -358,9 +370,14 @@ mod tests {
             agent: AgentSpec::new("a", [""; 0]),
             cwd: AbsolutePath::new("/").unwrap(),
             additional_directories: Vec::new(),
-            environment: [("API_KEY".into(), "from-env".into()), ("HOME".into(), "/home/x".into())]
-                .into_iter()
-                .collect(),
+            environment: [
+                ("API_KEY".into(), "from-env".into()),
+                ("ACPX_AUTH_CHATGPT".into(), "for-login".into()),
+                ("HOME".into(), "/home/x".into()),
+            ]
+            .into_iter()
+            .collect(),
+            login: None,
             mcp_servers: vec![McpServer {
                 name: "m".into(),
                 transport: McpTransport::Http {
@@ -371,8 +388,8 @@ mod tests {
             .into(),
             besides: None,
         };
-        let said = vec!["key from-env, header Bearer t0ken, home /home/x".to_owned()];
-        assert_eq!(place.censor(&said), ["key [secret], header [secret], home /home/x"]);
+        let said = vec!["key from-env, header Bearer t0ken, login for-login, home /home/x".to_owned()];
+        assert_eq!(place.censor(&said), ["key [secret], header [secret], login [secret], home /home/x"]);
     }
 
     #[tokio::test]

@@ -80,16 +80,17 @@ impl SessionTask {
         if let Some(Ask::Tool(tool)) = asked {
             return self.permit_tool(turn, ask, *tool, permit);
         }
-        let Some(agent) = &self.agent else { return };
+        let identity = self.identity();
+        let Some(agent) = &mut self.agent else { return };
         let answer = match asked {
-            Some(Ask::Permission(request)) => match (permit, self.identity()) {
+            Some(Ask::Permission(request)) => match (permit, identity) {
                 (Permit::Escalated(rule), Some(identity)) => {
                     let escalation = Escalation { rule, identity, at: now };
                     agent.connection.escalate(ask, &request, &escalation)
                 }
                 _ => agent.connection.permit(ask, &request, permit),
             },
-            Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
+            Some(Ask::Elicitation(params)) => agent.connection.elicited(ask, &params, permit),
             Some(Ask::Tool(_) | Ask::Refused(_)) | None => return,
         };
         self.send(now, turn, answer);

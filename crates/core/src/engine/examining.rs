@@ -144,7 +144,7 @@ async fn ask(agent: &mut LiveAgent, request: Outgoing) -> Option<Answer> {
             Meaning::Answer(Answer::Other) => continue,
             Meaning::Answer(answer) => return Some(answer),
             Meaning::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
-            Meaning::Elicitation(ask, _) => connection.elicited(&ask, &Permit::Declined),
+            Meaning::Elicitation(ask, params) => connection.elicited(&ask, &params, &Permit::Declined),
             Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
             Meaning::Tool(ask, request, _) => {
                 connection.refusal(&ask, &RpcError::method_not_found(request.method()))

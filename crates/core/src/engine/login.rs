@@ -1,7 +1,10 @@
-//! Logging in and out with an agent, in a process that is started for nothing else: what an agent keeps of it, it
-//! keeps for all its processes. What it asks the user meanwhile is put to whoever logs in.
+//! Logging in and out with an agent.
 //!
-//! The process is not used for a session afterwards. A session's agent runs in the session's directory, with the
+//! Every start of an agent logs in by itself with the first of the agent's ways that a credential is there for, before
+//! anything else is asked of the agent. The credential is in the agent's environment, and the request does not have it.
+//!
+//! What a user asks for is done in a process that is started for nothing else: what an agent keeps of it, it keeps for
+//! all its processes. What it asks the user meanwhile is put to whoever logs in. The process is not used for a session afterwards. A session's agent runs in the session's directory, with the
 //! environment of the client that wants it and as a run of its record; a process that was started before there was a
 //! session has none of these. An agent that keeps a login in memory alone has it for no session.
 
@@ -9,9 +12,10 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::acp::client::{Answer, Known, Meaning, Outgoing};
+use crate::acp::client::{AgentConnection, Answer, FromAgent, Known, Line, Meaning, Outgoing};
+use crate::acp::login_ways;
 use crate::machine::Permit;
-use crate::model::{AgentError, LineageIndex, Seq};
+use crate::model::{AgentError, LineageIndex, LoginPolicy, Seq, ways_in_words};
 use crate::wire::RpcError;
 
 use super::advice::{Advisor, Asked, Consultations};
@@ -22,6 +26,10 @@ use super::{Engine, NewSession, Question, SessionError};
 
 /// How long a user may take to log in, with a browser perhaps.
 const PATIENCE: Duration = Duration::from_mins(10);
+/// What is asked during a login is not looked at: where a user answers, no line is kept.
+const NOTHING_KEPT: &str = "null";
+/// How much an agent may say while it logs in by itself.
+const MOST_BYTES: u64 = 1 << 20;
 
 impl Engine {
     /// Logs the user in by one of the agent's ways. `meta` is the `_meta` object of the request.
@@ -49,7 +57,7 @@ impl Engine {
         request: impl FnOnce(&LiveAgent) -> Option<Outgoing>,
     ) -> Result<(), SessionError> {
         self.real_directory(&with.cwd).await?;
-        let place = Place::alone(with);
+        let place = Place { login: None, ..Place::alone(with) };
         let shared = self.0.shared.clone();
         let started = agent::start(place.clone(), shared.clone(), &agent::unused_mark(), None).await;
         let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
@@ -58,9 +66,14 @@ impl Engine {
             agent.end(shared.settings.process).await;
             return Err(AgentError::NotOffered { agent: label(), method: method.to_owned() }.into());
         };
-        let answered = match tokio::time::timeout(PATIENCE, ask(&mut agent, request, advisor)).await {
-            Ok(Some(answered)) => answered,
-            Ok(None) => {
+        let answered = match tokio::time::timeout(
+            PATIENCE,
+            ask(&mut agent.connection, request, advisor, |_| true),
+        )
+        .await
+        {
+            Ok(Ok(answered)) => answered,
+            Ok(Err(_)) => {
                 let (error, leftover) = agent.gone(&place, &shared.settings).await;
                 drop(leftover.task.await);
                 return Err(error.into());
@@ -72,19 +85,69 @@ impl Engine {
     }
 }
 
-/// The answer; `None` if the agent went away first.
+/// Logs in with the first way that a credential is there for. The error is `None` if the agent went away.
+pub(super) async fn at_start(
+    connection: &mut AgentConnection,
+    place: &Place,
+    patience: Duration,
+    lines: &mut Vec<Line>,
+) -> Result<(), Option<AgentError>> {
+    let Some(policy) = place.login else { return Ok(()) };
+    let ways = login_ways(connection.answer());
+    let is_set = |name: &str| place.environment.get(name).is_some_and(|value| !value.is_empty());
+    let request = ways.iter().find(|way| way.has_credential(is_set));
+    let label = || place.agent.label().to_owned();
+    let Some(request) = request.and_then(|way| connection.login(&way.id, None)) else {
+        return match (policy, ways_in_words(&ways)) {
+            (LoginPolicy::Fail, Some(ways)) => Err(Some(AgentError::NoCredential { agent: label(), ways })),
+            _ => Ok(()),
+        };
+    };
+    let method = request.method().to_owned();
+    let mut room = MOST_BYTES;
+    let keep = |line: Line| {
+        room = room.saturating_sub(line.body.len() as u64);
+        lines.push(line);
+        room > 0
+    };
+    match tokio::time::timeout(patience, ask(connection, request, None, keep)).await {
+        Ok(Ok(answered)) => answered.map_err(Some),
+        Ok(Err(Unanswered::Gone)) => Err(None),
+        Ok(Err(Unanswered::TooMuch)) => {
+            let during = format!("before it answered {method}");
+            Err(Some(AgentError::Flooded { agent: label(), limit: MOST_BYTES, during }))
+        }
+        Err(_) => Err(Some(AgentError::Unresponsive { agent: label(), method })),
+    }
+}
+
+/// Why there is no answer.
+enum Unanswered {
+    /// The agent went away.
+    Gone,
+    /// It said more than is kept.
+    TooMuch,
+}
+
+/// The answer. Every line is given to `keep`, which says whether there may be more.
 async fn ask(
-    agent: &mut LiveAgent,
+    connection: &mut AgentConnection,
     request: Outgoing,
     advisor: Option<&Advisor>,
-) -> Option<Result<(), AgentError>> {
-    request.send().await.ok()?;
-    let connection = &mut agent.connection;
+    mut keep: impl FnMut(Line) -> bool,
+) -> Result<Result<(), AgentError>, Unanswered> {
+    keep(request.kept());
+    request.send().await.map_err(|_| Unanswered::Gone)?;
     let mut questions = Consultations::default();
     loop {
         let answer = tokio::select! {
-            said = connection.recv(Known::default()) => match said?.meaning {
-                Meaning::Answer(Answer::Login(answer)) => return Some(answer),
+            said = connection.recv(Known::default()) => {
+                let FromAgent { meaning, line, .. } = said.ok_or(Unanswered::Gone)?;
+                if !keep(line) {
+                    return Err(Unanswered::TooMuch);
+                }
+                match meaning {
+                Meaning::Answer(Answer::Login(answer)) => return Ok(answer),
                 Meaning::Elicitation(ask, params) => {
                     let version = connection.version();
                     // It is about no session, and nothing of it is kept.
@@ -102,16 +165,18 @@ async fn ask(
                 }
                 Meaning::Withdrawn(ask) => {
                     questions.withdraw(&ask);
-                    connection.elicited(&ask, &Permit::Cancelled)
+                    connection.elicited(&ask, NOTHING_KEPT, &Permit::Cancelled)
                 }
                 Meaning::Update(_)
                 | Meaning::State(_)
                 | Meaning::Answer(_)
                 | Meaning::Inquired(..)
                 | Meaning::Nothing => continue,
-            },
-            (ask, advice) = questions.next() => connection.elicited(&ask, &elicited(advice)),
+                }
+            }
+            (ask, advice) = questions.next() => connection.elicited(&ask, NOTHING_KEPT, &elicited(advice)),
         };
-        answer.send().await.ok()?;
+        keep(answer.kept());
+        answer.send().await.map_err(|_| Unanswered::Gone)?;
     }
 }

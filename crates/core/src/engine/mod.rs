@@ -197,6 +197,7 @@ impl Engine {
             additional_directories: new.additional_directories,
             environment: new.environment,
             mcp_servers: new.mcp_servers,
+            login: Some(new.login),
             besides: new.besides.clone(),
         };
         let session = {
@@ -330,6 +331,7 @@ impl Engine {
             additional_directories: kept.additional_directories,
             environment: restore.environment.clone(),
             mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
+            login: Some(restore.login),
             besides: restore.besides.clone(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))

@@ -1,7 +1,7 @@
 //! Where a session's agent is started, and with what. Nothing of it is shown, and its values are never stored.
 
 use crate::acp::Besides;
-use crate::model::{AbsolutePath, AgentSpec};
+use crate::model::{AbsolutePath, AgentSpec, LoginPolicy};
 use crate::tools::{Environment, Roots};
 
 use super::{NewSession, RestoreSession, Servers};
@@ -15,6 +15,8 @@ pub(super) struct Place {
     pub(super) additional_directories: Vec<AbsolutePath>,
     pub(super) environment: Environment,
     pub(super) mcp_servers: Servers,
+    /// What to do where the agent offers logins and no credential is known; `None` if nobody is to be logged in.
+    pub(super) login: Option<LoginPolicy>,
     /// What the client says besides whose request makes the agent start.
     pub(super) besides: Option<Besides>,
 }
@@ -22,8 +24,9 @@ pub(super) struct Place {
 impl Place {
     /// Where an agent is started that is to have no session.
     pub(super) fn alone(with: NewSession) -> Self {
-        let NewSession { agent, cwd, environment, mcp_servers, .. } = with;
-        Self { agent, cwd, additional_directories: Vec::new(), environment, mcp_servers, besides: None }
+        let NewSession { agent, cwd, environment, mcp_servers, login, .. } = with;
+        let (additional_directories, login) = (Vec::new(), Some(login));
+        Self { agent, cwd, additional_directories, environment, mcp_servers, login, besides: None }
     }
 
     /// The directories whose files the agent may have.
@@ -33,13 +36,16 @@ impl Place {
 
     /// Takes what the client that wants the agent started has given; whether the agent has moved.
     pub(super) fn renew(&mut self, given: RestoreSession) -> bool {
-        let RestoreSession { agent, environment, mcp_servers, additional_directories, besides, .. } = given;
+        let RestoreSession {
+            agent, environment, mcp_servers, additional_directories, login, besides, ..
+        } = given;
         self.besides = besides;
         if let Some(directories) = additional_directories {
             self.additional_directories = directories;
         }
         if !environment.variables().is_empty() {
             self.environment = environment;
+            self.login = Some(login);
         }
         // What is in memory is worth more than a file that cannot be read.
         let is_known = !self.mcp_servers.list.is_empty();

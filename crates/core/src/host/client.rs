@@ -57,6 +57,13 @@ pub enum FromHost {
         /// The params of a `session/request_permission`.
         params: Box<str>,
     },
+    /// The agent asks the user something that is no permission, and we are the one to answer.
+    Elicitation {
+        /// Its id.
+        id: RpcId,
+        /// The params of an `elicitation/create`.
+        params: Box<str>,
+    },
     /// A question of the agent has been taken back: it was answered elsewhere, or nobody wants the answer any more.
     Withdrawn {
         /// Its id.
@@ -84,7 +91,10 @@ impl HostClient {
     async fn initialized(peer: Peer, incoming: Incoming) -> Result<Option<Self>, HostError> {
         let mut client = Self { peer, incoming };
         let meta = json!({ "acpx": { "protocol": PROTOCOL } });
-        let capabilities = json!({ "session": { "configOptions": { "boolean": {} } } });
+        let capabilities = json!({
+            "session": { "configOptions": { "boolean": {} } },
+            "elicitation": { "form": {}, "url": {} },
+        });
         let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "_meta": meta });
         match client.call::<serde_json::Value>("initialize", &params).await {
             Ok(_) => Ok(Some(client)),
@@ -176,6 +186,9 @@ fn read(inbound: Inbound) -> FromHost {
         }
         Inbound::Request { id, message } if message.method() == Some("session/request_permission") => {
             FromHost::Question { id, params: message.params().unwrap_or("null").into() }
+        }
+        Inbound::Request { id, message } if message.method() == Some("elicitation/create") => {
+            FromHost::Elicitation { id, params: message.params().unwrap_or("null").into() }
         }
         Inbound::Request { .. } | Inbound::Stray(_) => FromHost::Other,
     }

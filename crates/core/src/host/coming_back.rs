@@ -58,6 +58,7 @@ impl Connection {
         let new = NewSession {
             additional_directories: call.additional_directories.clone(),
             mcp_servers,
+            login: meta.start.login.unwrap_or_default().into(),
             besides: self.besides(spoken, call.meta.as_deref(), call.unknown.as_deref()),
             ..NewSession::new(agent, call.cwd.clone(), environment)
         };
@@ -87,11 +88,11 @@ impl Connection {
         let (agent, environment) = (moved.unwrap_or(kept.agent), meta.start.take_environment());
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
         self.are_directories(&call.additional_directories).await?;
-        let additional_directories = call.additional_directories;
         let new = NewSession {
-            additional_directories,
+            additional_directories: call.additional_directories,
             mcp_servers,
             besides,
+            login: meta.start.login.unwrap_or_default().into(),
             ..NewSession::new(agent, call.cwd, environment)
         };
         let opened = self.host.fork(&record, new).await?;

@@ -47,6 +47,8 @@ pub(super) struct Connection {
     pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
     elicited: Elicited,
+    /// The ways to log in that the client was offered: a list of JSON.
+    logins: OnceLock<Box<str>>,
 }
 
 /// A session that a client has in use, and asks for something.
@@ -87,7 +89,8 @@ impl Connection {
         let number = host.next_connection();
         let (elsewhere, defaults) = (OnceLock::new(), Defaults::default());
         let (attached, elicited) = (Mutex::default(), Elicited::default());
-        Self { host, number, started_inside, elsewhere, defaults, attached, elicited }
+        let logins = OnceLock::new();
+        Self { host, number, started_inside, elsewhere, defaults, attached, elicited, logins }
     }
 
     /// The session of a record that this client has in use, as it is about to be asked for something. A record that was
@@ -129,7 +132,12 @@ impl Connection {
     }
 
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
-        self.host.refused(error)
+        self.with_logins(self.host.refused(error))
+    }
+
+    /// The same error; one that wants a login tells how this client can log in.
+    pub(super) fn with_logins(&self, error: CallError) -> CallError {
+        fault::wanting_login(error, self.logins.get().map(|ways| &**ways))
     }
 
     pub(super) fn attachments(&self) -> MutexGuard<'_, HashMap<RecordId, Attachment>> {
@@ -149,11 +157,11 @@ impl Connection {
         let environment = meta.start.take_environment();
         let settings = std::mem::take(&mut meta.start.settings);
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
-        let additional_directories = call.additional_directories;
         let new = NewSession {
-            additional_directories,
+            additional_directories: call.additional_directories,
             mcp_servers,
             besides,
+            login: meta.start.login.unwrap_or_default().into(),
             ..NewSession::new(agent, call.cwd, environment)
         };
         let opened = match meta.shell {
@@ -264,7 +272,11 @@ impl AgentService for Connection {
 
     async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
         let meta = self.defaults.take(client)?;
-        self.offer_of_agent(&meta, client.protocol, to_everybody).await
+        let offer = self.offer_of_agent(&meta, client.protocol, to_everybody).await?;
+        if let Some(ways) = offer.login_methods() {
+            self.logins.get_or_init(|| ways.into());
+        }
+        Ok(offer)
     }
 
     async fn login(&self, call: LoginCall, request: RpcId, link: ClientLink) -> Result<(), CallError> {

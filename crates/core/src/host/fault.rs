@@ -233,6 +233,27 @@ pub(super) fn too_many_sessions(most: usize) -> CallError {
     )
 }
 
+/// An error that wants a login, as every client knows one: under its own number, and with the ways to log in if the
+/// agent has not told them itself. Any other error stays as it is.
+pub(super) fn wanting_login(error: CallError, ways: Option<&str>) -> CallError {
+    let CallError::PassedOn(mut error) = error else { return error };
+    let data = error.data.as_deref().map_or("{}", RawValue::get).to_owned();
+    let is_wanted =
+        serde_json::from_str::<FaultData>(&data).is_ok_and(|data| data.acpx.code == "AUTH_REQUIRED");
+    if !is_wanted {
+        return CallError::PassedOn(error);
+    }
+    error.code = RpcError::AUTH_REQUIRED;
+    let told = ways.filter(|_| member(&data, LOGINS).is_none()).and_then(|ways| put(&data, &[LOGINS], ways));
+    CallError::PassedOn(match told {
+        Some(told) => error.with_data(&told),
+        None => error,
+    })
+}
+
+/// Where an error tells the ways to log in, as several agents do.
+const LOGINS: &str = "authMethods";
+
 /// An error that may be an agent's: then it is passed on in the agent's words, and ours stand beside them.
 fn of_agent(number: i64, message: String, fault: FaultMeta) -> CallError {
     let Some(acp) = &fault.acp else { return passed_on(number, message, fault) };

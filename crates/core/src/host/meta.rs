@@ -73,6 +73,9 @@ pub struct ClientMeta {
     /// How long an agent may have nothing to do before it is parked; 0 for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_ms: Option<u64>,
+    /// What to do where an agent offers logins and no credential is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginMeta>,
     /// The directory that the client was started in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
@@ -133,6 +136,9 @@ pub struct StartMeta {
     /// How long the agent may have nothing to do before it is parked; 0 for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_ms: Option<u64>,
+    /// What to do where the agent offers logins and no credential is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginMeta>,
     /// The configuration file that the MCP servers come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_source: Option<String>,
@@ -270,6 +276,17 @@ pub enum PolicyMeta {
     ApproveReads,
     /// Everything is rejected.
     DenyAll,
+}
+
+/// What to do where an agent offers logins and no credential is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoginMeta {
+    /// Go on: it may be logged in already.
+    #[default]
+    Skip,
+    /// Fail.
+    Fail,
 }
 
 /// The agent of a new session.

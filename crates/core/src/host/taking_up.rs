@@ -189,8 +189,17 @@ impl Connection {
             Some(list) => Some(Servers { source: source(&meta.start)?, ..list.into() }),
             None => self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await,
         };
-        let (options, besides, additional_directories) = (meta.wishes.into(), None, None);
-        Ok(RestoreSession { options, agent, environment, besides, mcp_servers, additional_directories })
+        let (options, login) = (meta.wishes.into(), meta.start.login.unwrap_or_default().into());
+        let (besides, additional_directories) = (None, None);
+        Ok(RestoreSession {
+            options,
+            agent,
+            environment,
+            besides,
+            login,
+            mcp_servers,
+            additional_directories,
+        })
     }
 
     /// The agent of a record as this client would start it, if it says how. A session goes on in the version of the

@@ -114,7 +114,7 @@ impl Connection {
         if let Some(passing) = passing {
             passing.await;
         }
-        answer(end, &session, link.client().protocol)
+        answer(end, &session, link.client().protocol).map_err(|error| self.with_logins(error))
     }
 
     /// What a prompt allows its agent. A program that an agent started allows nothing of its own.

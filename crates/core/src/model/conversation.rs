@@ -202,7 +202,12 @@ impl Conversation {
             Update::Tool { call, fields, .. } => self.tool(event, call, &fields),
             Update::ToolContent { call, item } => self.tool_content(event, &call, &item),
             Update::Plan { fields } => self.plan(event, fields),
-            Update::Title(_) | Update::State | Update::Unknown => {}
+            Update::Title(_)
+            | Update::Notice { .. }
+            | Update::Compaction { .. }
+            | Update::Usage(_)
+            | Update::State
+            | Update::Unknown => {}
         }
     }
 

@@ -142,6 +142,14 @@ pub enum AgentError {
         /// What the error means for a session.
         reading: Reading,
     },
+    /// It offers logins, no credential is known for any, and nothing was to be done without.
+    #[error("the agent {agent:?} offers logins, and there is no credential for any of them: {ways}")]
+    NoCredential {
+        /// The agent.
+        agent: String,
+        /// The ways to log in, in words.
+        ways: String,
+    },
     /// It cannot bring the session back, and a fresh one was not wanted.
     #[error("the agent {agent:?} cannot restore the session {session} ({reason})")]
     NotRestored {
@@ -258,7 +266,9 @@ impl AgentError {
             Self::BadAnswer { .. } => "AGENT_BAD_ANSWER",
             Self::SessionIdTaken { .. } => "AGENT_SESSION_ID_TAKEN",
             Self::Refused { reading: Reading::BusyElsewhere, .. } => "SESSION_BUSY_ELSEWHERE",
-            Self::Refused { reading: Reading::LoginNeeded, .. } => "AUTH_REQUIRED",
+            Self::Refused { reading: Reading::LoginNeeded, .. } | Self::NoCredential { .. } => {
+                "AUTH_REQUIRED"
+            }
             Self::Refused { .. } => "AGENT_REFUSED",
             Self::NotRestored { .. } => "SESSION_NOT_RESTORED",
             Self::McpUnsupported { .. } => "MCP_UNSUPPORTED",
@@ -276,8 +286,20 @@ impl AgentError {
     pub fn reading(&self) -> Reading {
         match self {
             Self::Refused { reading, .. } => *reading,
+            Self::NoCredential { .. } => Reading::LoginNeeded,
             _ => Reading::Broken,
         }
+    }
+
+    /// The same error of an agent that offers these ways to log in: if it wants one, it says which there are.
+    #[must_use]
+    pub fn offering(mut self, ways: Option<&str>) -> Self {
+        if let (Self::Refused { reading: Reading::LoginNeeded, message, .. }, Some(ways)) = (&mut self, ways)
+        {
+            message.push_str("; it offers ");
+            message.push_str(ways);
+        }
+        self
     }
 
     /// What a person can do next.
@@ -310,7 +332,9 @@ impl AgentError {
             }
             "AGENT_DIED" | "AGENT_UNRESPONSIVE" => "the conversation is kept; the next prompt restores it",
             "SESSION_BUSY_ELSEWHERE" => "close the session where it is open, then try again",
-            "AUTH_REQUIRED" => "log in with the agent's own program, then try again",
+            "AUTH_REQUIRED" => {
+                "log in by one of the ways that the agent offers, or with its own program, then try again"
+            }
             "SESSION_NOT_RESTORED" => "allow a fresh session; the conversation so far stays readable here",
             "SESSION_WORKS_ELSEWHERE" => "ask for the session in the directory that it works in",
             "MCP_UNSUPPORTED" => "leave the server out, or use a stdio one",

@@ -11,6 +11,7 @@ mod event;
 mod failure;
 mod ids;
 mod lineage;
+mod login;
 mod mcp;
 mod memory;
 mod message_id;
@@ -41,6 +42,10 @@ pub use ids::{
     TurnId,
 };
 pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
+pub use login::{
+    LoginHow, LoginPolicy, LoginVariable, LoginWay, credential_token, credential_variable, token_of_variable,
+    ways_in_words,
+};
 pub use mcp::{KeptServer, McpServer, McpTransport, NamedValue};
 pub use memory::Memory;
 pub use message_id::{OwnMessageId, prompt_message_id, run_message_id};
@@ -62,5 +67,5 @@ pub use terminal::{TerminalText, Terminals};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use title::title_of;
 pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnLimits, TurnOutcome, TurnState};
-pub use update::{ChunkContent, Content, MessageKind, Update};
+pub use update::{ChunkContent, Content, Cost, MessageKind, SessionUsage, Update};
 pub use wake::{Fallback, WakeOptions};

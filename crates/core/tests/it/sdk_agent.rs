@@ -126,8 +126,8 @@ async fn initialize_is_understood_both_ways() {
     let capabilities = json!({
         "fs": { "readTextFile": true, "writeTextFile": true },
         "terminal": true,
-        "session": { "configOptions": { "boolean": {} } },
-        "auth": { "terminal": false },
+        "session": { "configOptions": { "boolean": {} }, "compaction": {}, "notices": {} },
+        "auth": { "terminal": true },
         "elicitation": { "form": {}, "url": {} },
     });
     let info = json!({ "name": "acpx", "version": env!("CARGO_PKG_VERSION") });

@@ -1,6 +1,6 @@
 use acpx_core::model::{
-    AgentEnd, Choices, Lifecycle, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingName,
-    SettingValue, UnmetWish,
+    AgentEnd, Choices, Cost, Lifecycle, OfferedSetting, OfferedSettings, RecordSettings, Setting,
+    SettingName, SettingValue, UnmetWish,
 };
 
 use super::*;
@@ -13,6 +13,7 @@ fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
         record,
         open_turns,
         last_prompt: None,
+        usage: None,
         agent_lives,
         host_lives,
         waiting: None,
@@ -61,6 +62,7 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
         record: &killed,
         open_turns: &turns,
         last_prompt: None,
+        usage: None,
         agent_lives: false,
         host_lives,
         waiting: None,
@@ -95,6 +97,11 @@ fn a_snapshot_is_whole_and_has_no_null() {
         record: &record,
         open_turns: &turns,
         last_prompt: Some(at(44)),
+        usage: Some(SessionUsage {
+            used: 53_000,
+            size: 200_000,
+            cost: Some(Cost { amount: 1.into(), currency: "USD".to_owned() }),
+        }),
         agent_lives: true,
         host_lives: true,
         waiting: Some(&waiting),
@@ -112,6 +119,7 @@ model: -
 mode: -
 uptime: 01:02:03
 lastPromptTime: 2023-11-14T22:14:04.000Z
+usage: 53000 of 200000 tokens, 1 USD
 turn: 2 (q2) since 2023-11-14T22:14:05.000Z
 queued: 2, waiting since 2023-11-14T22:14:03.000Z
 waitingFor: the agent's answer to session/prompt, since 2023-11-14T22:14:05.000Z; its last line came 3723 s ago
@@ -120,7 +128,7 @@ waitingFor: the agent's answer to session/prompt, since 2023-11-14T22:14:05.000Z
     let expected = concat!(
         r#"{"action":"status_snapshot","status":"alive","summary":"the agent works on a turn","acpxRecordId":"r1","#,
         r#""acpxSessionId":"s2","agentName":"claude","agentCommand":"npx -y 'an agent'","name":"api","cwd":"/w","pid":4242,"uptime":"01:02:03","#,
-        r#""lastPromptTime":"2023-11-14T22:14:04.000Z","turn":{"number":2,"requestId":"q2","since":"2023-11-14T22:14:05.000Z"},"#,
+        r#""lastPromptTime":"2023-11-14T22:14:04.000Z","usage":{"used":53000,"size":200000,"cost":{"amount":1,"currency":"USD"}},"turn":{"number":2,"requestId":"q2","since":"2023-11-14T22:14:05.000Z"},"#,
         r#""queued":2,"waitingSince":"2023-11-14T22:14:03.000Z","#,
         r#""waitingFor":{"what":"answer","method":"session/prompt","since":"2023-11-14T22:14:05.000Z","lastLineAt":"2023-11-14T22:14:10.000Z"}}"#,
         "\n"
@@ -132,6 +140,7 @@ waitingFor: the agent's answer to session/prompt, since 2023-11-14T22:14:05.000Z
         record: &gone,
         open_turns: &[],
         last_prompt: None,
+        usage: None,
         agent_lives: false,
         host_lives: false,
         waiting: None,
@@ -226,6 +235,7 @@ fn settings_are_told_as_they_stand_and_what_is_wished_where_that_is_another() {
         record: &record,
         open_turns: &[],
         last_prompt: None,
+        usage: None,
         agent_lives: true,
         host_lives: false,
         waiting: None,

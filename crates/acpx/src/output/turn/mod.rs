@@ -27,12 +27,17 @@ use super::settings::not_restored;
 use super::{Console, WatchedEvent, json_line};
 use crate::cli::Format;
 
+/// What a line has in it that reports something.
+const UPDATE: &str = "session/update";
+
 /// Shows one turn.
 #[derive(Debug)]
 pub(crate) struct TurnView {
     /// The session it is in, as it stands; an `exec` has none to begin with.
     session: Option<SessionIdentity>,
     view: View,
+    /// Whether the agent has reported anything.
+    is_silent: bool,
 }
 
 #[derive(Debug)]
@@ -50,7 +55,12 @@ impl TurnView {
             Format::Json => View::Json,
             Format::Quiet => View::Quiet(QuietView::default()),
         };
-        Self { session, view }
+        Self { session, view, is_silent: true }
+    }
+
+    /// Whether the agent has not reported anything yet.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent
     }
 
     /// Shows the next event. Whoever calls this flushes the console when nothing more is waiting.
@@ -58,6 +68,7 @@ impl TurnView {
         if event.direction == Direction::Ours {
             return self.fact(event, console);
         }
+        self.is_silent &= event.direction == Direction::ToAgent || !event.message.get().contains(UPDATE);
         match &mut self.view {
             View::Text(view) => view.message(event, &mut *console.out),
             View::Json => {

@@ -29,6 +29,8 @@ pub(super) struct TextView {
     terminals: Terminals,
     /// What the agent wants to be permitted, by its request.
     permissions: Vec<(RpcId, String)>,
+    /// The last compaction, and how far it was when it was shown.
+    compaction: Option<(Box<str>, Box<str>)>,
 }
 
 /// What stands at the end of the output.
@@ -136,14 +138,50 @@ impl TextView {
             }
             Update::Tool { call, fields, .. } => self.tool(call, &fields, out),
             Update::Plan { fields } => self.plan(&fields, out),
+            Update::Notice { severity, title, description } => {
+                let more = description.map(|words| format!(": {words}")).unwrap_or_default();
+                self.beside("notice", &format!("{severity}: {title}{more}"), out)
+            }
+            Update::Compaction { id, status, error } => self.compaction(id, &status, error.as_deref(), out),
             // Only version 2 tells messages whole and content in pieces, and that is translated.
             Update::Message { .. }
             | Update::ToolContent { .. }
             | Update::Chunk { kind: MessageKind::User, .. }
             | Update::Title(_)
+            | Update::Usage(_)
             | Update::State
             | Update::Unknown => Ok(()),
         }
+    }
+
+    /// Shows that the agent makes its memory shorter: when it begins, and what came of it.
+    fn compaction(
+        &mut self,
+        id: Box<str>,
+        status: &str,
+        error: Option<&str>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if self.compaction.as_ref().is_some_and(|(known, told)| *known == id && **told == *status) {
+            return Ok(());
+        }
+        self.compaction = Some((id, status.into()));
+        let words = match status {
+            "in_progress" => "the agent is making what it remembers shorter",
+            "completed" => "the agent remembers a summary of what came before",
+            other => other,
+        };
+        self.beside(
+            "compaction",
+            &format!("{words}{}", error.map(|error| format!(": {error}")).unwrap_or_default()),
+            out,
+        )
+    }
+
+    /// A line of its own about something beside the conversation.
+    fn beside(&mut self, what: &str, words: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.section(out)?;
+        writeln!(out, "[{what}] {}", cut(&words.replace(['\n', '\r'], " "), THOUGHT_CHARS))
     }
 
     fn words(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {

@@ -2,14 +2,17 @@
 
 mod asking;
 mod bad_input;
+mod content;
 mod crash;
 mod doctor;
 mod exec;
 mod following;
+mod forms;
 mod hosts;
 mod identity;
 mod imports;
 mod load;
+mod login;
 mod moving;
 mod output;
 mod permissions;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::machine::{AgentState, PassId, Stopped};
 use crate::model::{
-    AcpSessionId, AgentError, AgentProfile, AgentSessionId, ProtocolVersion, StopReason, Timestamp,
+    AcpSessionId, AgentError, AgentProfile, AgentSessionId, ProtocolVersion, Reading, StopReason, Timestamp,
 };
 use crate::wire::splice::{Step, elements, locate};
 use crate::wire::{Message, RpcError};
@@ -37,6 +37,24 @@ pub enum Answer {
     Login(Result<(), AgentError>),
     /// To anything else.
     Other,
+}
+
+impl Answer {
+    /// The same answer of an agent that offers these ways to log in: an error that wants one says which there are.
+    pub(super) fn offering(self, ways: Option<&str>) -> Self {
+        let of = |error: AgentError| error.offering(ways);
+        match self {
+            Self::Opened(opened) => Self::Opened(opened.map_err(of)),
+            Self::Restored(restored) => Self::Restored(restored.map_err(of)),
+            Self::Prompted(stopped, result) => Self::Prompted(stopped.map_err(of), result),
+            Self::Passed(id, result, update) => Self::Passed(id, result.map_err(of), update),
+            Self::Listed(page) => Self::Listed(page.map_err(of)),
+            Self::Closed(closed) => Self::Closed(closed.map_err(of)),
+            Self::Deleted(deleted) => Self::Deleted(deleted.map_err(of)),
+            // Whoever logs in knows the ways.
+            Self::Login(_) | Self::Inserted | Self::Other => self,
+        }
+    }
 }
 
 /// One page of an agent's sessions.
@@ -110,7 +128,14 @@ pub(super) fn read(
         "session/list" => Answer::Listed(
             result().and_then(|_| read_list(speaker.agent, message.result().unwrap_or("null"))),
         ),
-        "authenticate" | "auth/login" | "logout" | "auth/logout" => Answer::Login(result().map(drop)),
+        // Whatever it is that is wrong, who wanted to log in is not logged in.
+        "authenticate" | "auth/login" => Answer::Login(result().map(drop).map_err(|error| match error {
+            AgentError::Refused { agent, method, code, message, acp, .. } => {
+                AgentError::Refused { agent, method, code, message, acp, reading: Reading::LoginNeeded }
+            }
+            other => other,
+        })),
+        "logout" | "auth/logout" => Answer::Login(result().map(drop)),
         "session/close" => Answer::Closed(done(result().map(drop))),
         "session/delete" => Answer::Deleted(done(result().map(drop))),
         _ => Answer::Other,
@@ -180,12 +205,12 @@ fn withdrawn(error: AgentError) -> Result<Stopped, AgentError> {
 }
 
 /// What the state of an agent means for its session. An agent that stopped over an error has refused the prompt.
-pub(super) fn state(speaker: Speaker<'_>, state: StateUpdate) -> AgentState {
+pub(super) fn state(speaker: Speaker<'_>, state: StateUpdate, ways: Option<&str>) -> AgentState {
     match state {
         StateUpdate::Running | StateUpdate::RequiresAction => AgentState::Working,
         StateUpdate::Idle { stop_reason: Some(reason), error, .. } if &*reason == "error" => {
             let raw = error.unwrap_or_else(|| r#"{"code":-32603,"message":"it gave no reason"}"#.into());
-            AgentState::Idle(Some(Err(refused(speaker, "session/prompt", &raw, true))))
+            AgentState::Idle(Some(Err(refused(speaker, "session/prompt", &raw, true).offering(ways))))
         }
         StateUpdate::Idle { stop_reason, usage, .. } => {
             let usage = usage.filter(|usage| usage.starts_with('{')).map(Into::into);

@@ -38,6 +38,7 @@ use answer::Speaker;
 pub use answer::{Answer, ListPage, ListedSession};
 pub use call::{Close, Delete, List, Outgoing};
 pub(crate) use elicitation::is_elicitation_answer;
+pub use elicitation::is_secret_field;
 pub use offered::Offered;
 pub use pass::Passing;
 pub use permission::{Escalation, PermissionRequest};
@@ -58,6 +59,8 @@ pub struct AgentConnection {
     /// Its answer to `initialize`.
     answer: Arc<str>,
     profile: Arc<AgentProfile>,
+    /// The ways to log in that it offers, in words.
+    login_ways: Option<Box<str>>,
     offered: Arc<Offered>,
     /// Requests of clients that are out.
     passed: Vec<pass::Passed>,
@@ -201,10 +204,11 @@ impl AgentConnection {
             Inbound::Request { id, message: written } => self.request(id, message, written, known.session),
             Inbound::Response { id, method, .. } if self.take_inquiry(id) => {
                 let answer = answer::read(self.version, self.speaker(), method, message, true);
-                Meaning::Inquired(id.clone(), answer)
+                Meaning::Inquired(id.clone(), answer.offering(self.login_ways.as_deref()))
             }
             Inbound::Response { id, method, .. } => {
-                Meaning::Answer(self.answered(id, method, message, known))
+                let answer = self.answered(id, method, message, known);
+                Meaning::Answer(answer.offering(self.login_ways.as_deref()))
             }
         };
         FromAgent { meaning, line, size: inbound.message().line().len() }
@@ -233,7 +237,9 @@ impl AgentConnection {
         let update = match self.version {
             ProtocolVersion::V1 => super::update(params),
             ProtocolVersion::V2 => match super::state_update(params) {
-                Some(state) => return Meaning::State(answer::state(self.speaker(), state)),
+                Some(state) => {
+                    return Meaning::State(answer::state(self.speaker(), state, self.login_ways.as_deref()));
+                }
                 None => super::update_v2(params),
             },
         };

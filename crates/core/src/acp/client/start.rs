@@ -7,9 +7,10 @@ use agent_client_protocol_schema::{v1, v2};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::model::{AgentError, Profiles, ProtocolVersion, Secrets};
+use crate::model::{AgentError, Profiles, ProtocolVersion, Secrets, ways_in_words};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
+use super::super::login_ways;
 use super::answer::{self, Speaker};
 use super::call::json;
 use super::{AgentConnection, Capabilities, Line, Outgoing, clean_message, inbound_line};
@@ -50,6 +51,7 @@ impl AgentConnection {
             Ok((version, capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), VecDeque::new());
                 let (offered, passed, inquiries) = (Arc::default(), Vec::new(), Vec::new());
+                let login_ways = ways_in_words(&login_ways(&answer)).map(Into::into);
                 let connection = Self {
                     agent,
                     peer,
@@ -58,6 +60,7 @@ impl AgentConnection {
                     capabilities,
                     answer,
                     profile: Arc::new(Profiles::built_in().any().clone()),
+                    login_ways,
                     offered,
                     passed,
                     inquiries,
@@ -138,7 +141,10 @@ fn initialize_params(version: ProtocolVersion) -> String {
     // Clients that cannot show an option which is on or off are not told of it, one by one.
     let options =
         v1::SessionConfigOptionsCapabilities::new().boolean(v1::BooleanConfigOptionCapabilities::new());
-    let session = v1::ClientSessionCapabilities::new().config_options(options);
+    let session = v1::ClientSessionCapabilities::new()
+        .config_options(options)
+        .notices(v1::NoticeCapabilities::new())
+        .compaction(v1::CompactionCapabilities::new());
     let is_v2 = version == ProtocolVersion::V2;
     json(&InitializeParams {
         protocol_version: version.number(),
@@ -146,7 +152,8 @@ fn initialize_params(version: ProtocolVersion) -> String {
             .elicitation(elicitation)
             .fs(v1::FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
             .session(session)
-            .terminal(true),
+            .terminal(true)
+            .auth(v1::AuthCapabilities::new().terminal(true)),
         client_info: v1::Implementation::new(name, own),
         capabilities: is_v2.then(|| v2::ClientCapabilities::new().elicitation(elicitation_v2)),
         info: is_v2.then(|| v2::Implementation::new(name, own)),

@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use crate::machine::Awakening;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentProfile, AgentSessionId, AgentSpec, Fallback, Memory, PermissionMode,
-    ProfileError, ProtocolVersion, RecordId, SessionIdentity, Setting, TurnLimits, Unasked, WakeOptions,
+    AbsolutePath, AcpSessionId, AgentProfile, AgentSessionId, AgentSpec, Fallback, LoginPolicy, Memory,
+    PermissionMode, ProfileError, ProtocolVersion, RecordId, SessionIdentity, Setting, TurnLimits, Unasked,
+    WakeOptions,
 };
 use crate::tools::Environment;
 
 use super::{
-    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, MemoryMeta, OsText, PolicyMeta, ProfileMeta,
-    PromptMeta, ProtocolMeta, StartMeta, UnaskedMeta, UnmetMeta, WishMeta,
+    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, LoginMeta, MemoryMeta, OsText, PolicyMeta,
+    ProfileMeta, PromptMeta, ProtocolMeta, StartMeta, UnaskedMeta, UnmetMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -45,12 +46,14 @@ impl ClientMeta {
         agent: &AgentSpec,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         idle: Option<Duration>,
+        login: LoginPolicy,
         cwd: &AbsolutePath,
     ) -> Self {
         Self {
             agent: Some(agent.into()),
             environment: environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             idle_ms: Some(idle_millis(idle)),
+            login: LoginMeta::of(login),
             cwd: Some(cwd.as_str().to_owned()),
             seq: true,
         }
@@ -67,10 +70,12 @@ impl StartMeta {
     pub fn watching(
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         idle: Option<Duration>,
+        login: LoginPolicy,
     ) -> Self {
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let idle_ms = Some(idle_millis(idle));
-        Self { environment, idle_ms, without_updates: true, ..Self::default() }
+        let login = LoginMeta::of(login);
+        Self { environment, idle_ms, login, without_updates: true, ..Self::default() }
     }
 
     /// The environment for the agent.
@@ -135,6 +140,25 @@ impl From<WishMeta> for WakeOptions {
             Some(FallbackMeta::Reset) => Fallback::Reset,
         };
         Self { fallback, carry_history: wishes.carry_history }
+    }
+}
+
+impl From<LoginMeta> for LoginPolicy {
+    fn from(policy: LoginMeta) -> Self {
+        match policy {
+            LoginMeta::Skip => Self::Skip,
+            LoginMeta::Fail => Self::Fail,
+        }
+    }
+}
+
+impl LoginMeta {
+    /// The policy as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(policy: LoginPolicy) -> Option<Self> {
+        match policy {
+            LoginPolicy::Skip => None,
+            LoginPolicy::Fail => Some(Self::Fail),
+        }
     }
 }
 
