@@ -93,7 +93,7 @@ impl Sheet {
     fn refusal(&self) -> Value {
         match self {
             Self::Permission(question) => question.refusal(),
-            Self::Form(form) => form.refusal(),
+            Self::Form(_) => TerminalForm::refusal(),
         }
     }
 }

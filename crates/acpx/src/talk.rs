@@ -369,7 +369,10 @@ impl<'a> Talk<'a> {
         }
         let form = TerminalForm::read(params);
         self.console.say(&format!("{} (declined: there is no terminal to ask on)", form.shown().trim_end()));
-        self.patience.during(client.answer(&id, &form.refusal())).await.map_err(Trouble::Stopped)??;
+        self.patience
+            .during(client.answer(&id, &TerminalForm::refusal()))
+            .await
+            .map_err(Trouble::Stopped)??;
         Ok(())
     }
 

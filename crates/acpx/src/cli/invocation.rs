@@ -301,21 +301,11 @@ fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), Usa
             (Command::Serve(serve), session(args, None))
         }
         Verb::Doctor(args) => {
-            *agent = match (agent.take(), args.named) {
-                (Some(_), Some(word)) => {
-                    let verb = "doctor".to_owned();
-                    return Err(UsageError::UnknownSubverb { verb, word, suggestion: None });
-                }
-                (before, behind) => before.or(behind),
-            };
+            *agent = named_once("doctor", agent.take(), args.named)?;
             (Command::Doctor, session(args.session, args.name.session))
         }
         Verb::Token(verb) => {
-            let (command, args) = match verb {
-                TokenVerb::New(args) => (TokenCommand::New { name: args.name }, args.output),
-                TokenVerb::List(args) => (TokenCommand::List, args.output),
-                TokenVerb::Revoke(args) => (TokenCommand::Revoke { id: args.id }, args.output),
-            };
+            let (command, args) = token(verb);
             (Command::Token(command), Shared::Output(args))
         }
         Verb::Host(verb) => {
@@ -331,6 +321,28 @@ fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), Usa
         Verb::DemoAgent(args) => (Command::DemoAgent(args), Shared::Nothing),
         Verb::RemoteAgent(args) => (Command::RemoteAgent(args), Shared::Nothing),
     })
+}
+
+fn token(verb: TokenVerb) -> (TokenCommand, OutputArgs) {
+    match verb {
+        TokenVerb::New(args) => (TokenCommand::New { name: args.name }, args.output),
+        TokenVerb::List(args) => (TokenCommand::List, args.output),
+        TokenVerb::Revoke(args) => (TokenCommand::Revoke { id: args.id }, args.output),
+    }
+}
+
+/// The agent that a verb is about, named before the verb or behind it.
+fn named_once(
+    verb: &str,
+    before: Option<String>,
+    behind: Option<String>,
+) -> Result<Option<String>, UsageError> {
+    match (before, behind) {
+        (Some(_), Some(word)) => {
+            Err(UsageError::UnknownSubverb { verb: verb.to_owned(), word, suggestion: None })
+        }
+        (before, behind) => Ok(before.or(behind)),
+    }
 }
 
 fn serve(args: ServeArgs) -> (ServeCommand, SessionArgs) {

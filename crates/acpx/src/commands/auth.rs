@@ -53,7 +53,7 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
         };
         let word = match &way.how {
             LoginHow::Agent | LoginHow::Other(_) => {
-                ask(&engine, settings, way, &mut patience, &mut console).await?;
+                Box::pin(ask(&engine, settings, way, &mut patience, &mut console)).await?;
                 LoginWord::In(way)
             }
             LoginHow::Variables(needed) => {
@@ -101,7 +101,7 @@ async fn ask(
             never = answering => never,
         }
     };
-    Ok(patience.during(work).await??)
+    Ok(Box::pin(patience.during(work)).await??)
 }
 
 /// Asks the person what the agent asks meanwhile; where nobody is, it is declined, and that is said.
@@ -142,12 +142,12 @@ async fn in_terminal(
     let mut command = Command::new(&settings.agent.program);
     command.args(&settings.agent.args).args(args).current_dir(settings.cwd.as_path());
     command.env_clear().envs(environment).envs(env.iter().map(|(name, value)| (name, value)));
-    if settings.mode.format != Format::Text {
+    let shown = match settings.mode.format {
+        Format::Text => Stdio::inherit(),
         // What the program shows is no line of ours.
-        command.stdout(stdio::stderr_of_child());
-    } else {
-        command.stdout(Stdio::inherit());
-    }
+        _ => stdio::shown_to_people(),
+    };
+    command.stdout(shown);
     let child = command.spawn().map_err(|error| failed(format!("its program cannot be started: {error}")))?;
     let status = wait(child, patience).await?;
     if status.success() { Ok(()) } else { Err(failed(format!("its program ended with {status}"))) }

@@ -187,7 +187,7 @@ mod tests {
         assert!(shown.ends_with(&format!("... ({} more lines)\n", 100_001 - LINES)));
         // Too much to be compared: the old goes and the new comes.
         let numbers =
-            |from: usize| (from..from + 3000).map(|number| format!("{number}\n")).collect::<String>();
+            |from: usize| (from..from + 3000).map(|number| number.to_string()).collect::<Vec<_>>().join("\n");
         let shown = unified("a", Some(&numbers(0)), &numbers(9000));
         assert!(shown.contains("@@ -1,3000 +1,3000 @@\n-0\n-1\n"));
     }

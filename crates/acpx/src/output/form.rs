@@ -98,10 +98,10 @@ impl TerminalForm {
     pub(crate) fn reply(&mut self, typed: &str) -> FormReply {
         let typed = typed.trim();
         if typed == DECLINES {
-            return FormReply::Answer(declined());
+            return FormReply::Answer(Self::refusal());
         }
         match &mut self.what {
-            What::Unaskable(_) => FormReply::Answer(declined()),
+            What::Unaskable(_) => FormReply::Answer(Self::refusal()),
             What::Address(_) => agreed(typed, || json!({ "action": "accept" })),
             What::Form { fields, filled, at, .. } => {
                 let Some(field) = fields.get(*at) else {
@@ -126,8 +126,8 @@ impl TerminalForm {
     }
 
     /// The result that says nothing.
-    pub(crate) fn refusal(&self) -> Value {
-        declined()
+    pub(crate) fn refusal() -> Value {
+        json!({ "action": "decline" })
     }
 }
 
@@ -169,13 +169,9 @@ fn address(url: &str) -> What {
 fn agreed(typed: &str, accepted: impl FnOnce() -> Value) -> FormReply {
     match typed.to_lowercase().as_str() {
         "y" | "yes" => FormReply::Answer(accepted()),
-        "" | "n" | "no" => FormReply::Answer(declined()),
+        "" | "n" | "no" => FormReply::Answer(TerminalForm::refusal()),
         _ => FormReply::Again("type y or n".to_owned()),
     }
-}
-
-fn declined() -> Value {
-    json!({ "action": "decline" })
 }
 
 fn strings(list: &Value) -> Vec<&str> {

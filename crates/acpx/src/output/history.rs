@@ -120,7 +120,7 @@ fn show(terminal: &TerminalText, text: &mut String) {
     let begin = output.char_indices().rev().nth(TERMINAL_CHARS - 1).map_or(0, |(begin, _)| begin);
     let cut = if begin > 0 { "… " } else { "" };
     let exit = exit.as_ref().map(|exit| format!(" [{exit}]")).unwrap_or_default();
-    text.push_str(&format!(" $ {command} {cut}{}{exit}", output.get(begin..).unwrap_or_default()));
+    text.extend([" $ ", command, " ", cut, output.get(begin..).unwrap_or_default(), &exit]);
 }
 
 /// The last entries so far. What an agent says in one turn is one entry.

@@ -73,11 +73,11 @@ impl TerminalQuestion {
             shown.push_str(&indented(&unified(&path, text("oldText"), text("newText").unwrap_or_default())));
         }
         if diffs.len() > DIFFS {
-            shown.push_str(&format!("  ... ({} more files)\n", diffs.len() - DIFFS));
+            shown.extend(["  ... (", &(diffs.len() - DIFFS).to_string(), " more files)\n"]);
         }
         if self.has_choice() {
             for (number, option) in (1..).zip(&self.options) {
-                shown.push_str(&format!("  {number}  {}\n", one_line(&option.name, WORDS)));
+                shown.extend([&format!("  {number}  "), &one_line(&option.name, WORDS), "\n"]);
             }
         }
         visible(&shown)
@@ -154,7 +154,7 @@ fn selected(option: &str) -> Value {
 }
 
 fn indented(text: &str) -> String {
-    text.lines().map(|line| format!("  {line}\n")).collect()
+    text.lines().flat_map(|line| ["  ", line, "\n"]).collect()
 }
 
 pub(super) fn one_line(text: &str, length: usize) -> String {

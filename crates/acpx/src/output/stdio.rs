@@ -44,7 +44,7 @@ pub(crate) fn target() -> io::Result<Target> {
 }
 
 /// Our stderr, as the stdout of a program whose output is no data of ours.
-pub(crate) fn stderr_of_child() -> Stdio {
+pub(crate) fn shown_to_people() -> Stdio {
     io::stderr().into()
 }
 

@@ -172,7 +172,7 @@ fn uri(path: &Path) -> String {
         match byte {
             b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(*byte)),
             byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
-            byte => uri.push_str(&format!("%{byte:02X}")),
+            byte => uri.extend([&*format!("%{byte:02X}")]),
         }
     }
     uri

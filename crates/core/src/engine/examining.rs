@@ -141,15 +141,15 @@ async fn ask(agent: &mut LiveAgent, request: Outgoing) -> Option<Answer> {
     let connection = &mut agent.connection;
     loop {
         let answer = match connection.recv(Known::default()).await?.meaning {
-            Meaning::Answer(Answer::Other) => continue,
-            Meaning::Answer(answer) => return Some(answer),
+            Meaning::Answer(answer) if answer != Answer::Other => return Some(answer),
             Meaning::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
             Meaning::Elicitation(ask, params) => connection.elicited(&ask, &params, &Permit::Declined),
             Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
             Meaning::Tool(ask, request, _) => {
                 connection.refusal(&ask, &RpcError::method_not_found(request.method()))
             }
-            Meaning::Update(_)
+            Meaning::Answer(_)
+            | Meaning::Update(_)
             | Meaning::State(_)
             | Meaning::Withdrawn(_)
             | Meaning::Inquired(..)

@@ -26,6 +26,8 @@ use super::{Engine, NewSession, Question, SessionError};
 
 /// How long a user may take to log in, with a browser perhaps.
 const PATIENCE: Duration = Duration::from_mins(10);
+/// How long an agent may take to log out, which is nobody's work but its own.
+const LOGOUT_LIMIT: Duration = Duration::from_secs(30);
 /// What is asked during a login is not looked at: where a user answers, no line is kept.
 const NOTHING_KEPT: &str = "null";
 /// How much an agent may say while it logs in by itself.
@@ -41,18 +43,19 @@ impl Engine {
         meta: Option<&str>,
         advisor: mpsc::Sender<Question>,
     ) -> Result<(), SessionError> {
-        self.ask_alone(with, "authenticate", Some(&advisor), |agent| agent.connection.login(way, meta)).await
+        let request = |agent: &LiveAgent| agent.connection.login(way, meta);
+        self.ask_alone(with, ("authenticate", PATIENCE), Some(&advisor), request).await
     }
 
     /// Logs the user out.
     pub async fn log_out(&self, with: NewSession) -> Result<(), SessionError> {
-        self.ask_alone(with, "logout", None, |agent| agent.connection.logout()).await
+        self.ask_alone(with, ("logout", LOGOUT_LIMIT), None, |agent| agent.connection.logout()).await
     }
 
     async fn ask_alone(
         &self,
         with: NewSession,
-        method: &str,
+        (method, limit): (&str, Duration),
         advisor: Option<&Advisor>,
         request: impl FnOnce(&LiveAgent) -> Option<Outgoing>,
     ) -> Result<(), SessionError> {
@@ -66,20 +69,16 @@ impl Engine {
             agent.end(shared.settings.process).await;
             return Err(AgentError::NotOffered { agent: label(), method: method.to_owned() }.into());
         };
-        let answered = match tokio::time::timeout(
-            PATIENCE,
-            ask(&mut agent.connection, request, advisor, |_| true),
-        )
-        .await
-        {
-            Ok(Ok(answered)) => answered,
-            Ok(Err(_)) => {
-                let (error, leftover) = agent.gone(&place, &shared.settings).await;
-                drop(leftover.task.await);
-                return Err(error.into());
-            }
-            Err(_) => Err(AgentError::Unresponsive { agent: label(), method: method.to_owned() }),
-        };
+        let answered =
+            match tokio::time::timeout(limit, ask(&mut agent.connection, request, advisor, |_| true)).await {
+                Ok(Ok(answered)) => answered,
+                Ok(Err(_)) => {
+                    let (error, leftover) = agent.gone(&place, &shared.settings).await;
+                    drop(leftover.task.await);
+                    return Err(error.into());
+                }
+                Err(_) => Err(AgentError::Unresponsive { agent: label(), method: method.to_owned() }),
+            };
         agent.end(shared.settings.process).await;
         Ok(answered?)
     }

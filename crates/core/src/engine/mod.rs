@@ -351,7 +351,7 @@ impl Engine {
         let task = SessionTask::new(self.0.shared.clone(), machine, keeper, place, inbox, told);
         let (finished, done) = watch::channel(false);
         let task = tokio::spawn(async move {
-            task.run().await;
+            Box::pin(task.run()).await;
             finished.send_replace(true);
         });
         Running { session, agent, task, done }

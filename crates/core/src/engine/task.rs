@@ -90,7 +90,7 @@ type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<Line>), FailedS
 /// One thing that happened.
 enum Happening {
     Command(Option<Command>),
-    Started(Result<(LiveAgent, Vec<Line>), FailedStart>),
+    Started(Box<Result<(LiveAgent, Vec<Line>), FailedStart>>),
     /// The agent has gone as it was asked to, or would not.
     Ended(Farewell),
     /// What an agent had left when it went by itself is gone, or would not go.
@@ -246,7 +246,7 @@ impl SessionTask {
             command = self.commands.recv() => Happening::Command(command),
             started = when(self.coming.as_mut()) => {
                 self.coming = None;
-                Happening::Started(started)
+                Happening::Started(Box::new(started))
             }
             farewell = when(self.going.as_mut()) => {
                 self.going = None;
@@ -279,17 +279,10 @@ impl SessionTask {
         match happening {
             Happening::Command(Some(command)) => self.take_command(command).await?,
             Happening::Command(None) => self.over = true,
-            Happening::Started(Ok((agent, lines))) => self.take_agent(agent, lines).await?,
-            Happening::Started(Err(FailedStart { error, lines, left, strays })) => {
-                if self.keeper.has_record() {
-                    self.keep_lines(lines);
-                    self.keep_strays(strays);
-                    if let Some(run) = left {
-                        self.keeper.keep_run(run);
-                    }
-                }
-                self.step(Input::StartFailed(error));
-            }
+            Happening::Started(started) => match *started {
+                Ok((agent, lines)) => self.take_agent(agent, lines).await?,
+                Err(failed) => self.take_failed_start(failed),
+            },
             Happening::Ended(farewell) => self.take_ended(farewell),
             Happening::Cleared(farewell) => self.take_cleared(farewell),
             Happening::Said(Some(said)) => self.take_said(said),
@@ -300,6 +293,18 @@ impl SessionTask {
             Happening::Held => self.renew_idle_time(),
         }
         Ok(())
+    }
+
+    fn take_failed_start(&mut self, failed: FailedStart) {
+        let FailedStart { error, lines, left, strays } = failed;
+        if self.keeper.has_record() {
+            self.keep_lines(lines);
+            self.keep_strays(strays);
+            if let Some(run) = left {
+                self.keeper.keep_run(run);
+            }
+        }
+        self.step(Input::StartFailed(error));
     }
 
     async fn take_command(&mut self, command: Command) -> Result<(), StoreError> {
@@ -313,21 +318,7 @@ impl SessionTask {
                 self.prepare(*restore);
                 self.step(Input::Wake(options));
             }
-            Command::Prompt { prompt, waiter } => {
-                let Prompt { blocks, policy, request, restore, client, besides, limits } = *prompt;
-                if self.waiters.prompts.contains_key(&request)
-                    || self.keeper.turn_of(&request).await?.is_some()
-                {
-                    tell(waiter.accepted, Err(Refusal::RequestExists));
-                    return Ok(());
-                }
-                self.waiters.prompts.insert(request.clone(), waiter);
-                self.waiters.asked_by(&request, client);
-                self.metas.asked(&request, besides);
-                let options = restore.options;
-                self.given.insert(request.clone(), restore);
-                self.step(Input::Prompt { request, prompt: blocks, policy, options, limits });
-            }
+            Command::Prompt { prompt, waiter } => self.take_prompt(*prompt, waiter).await?,
             // The first may have been taken this moment: then it is kept before this is looked at.
             Command::Join(request, advisor, reply) => {
                 self.outward.push(Outward::Joined(request, advisor, reply));
@@ -373,6 +364,21 @@ impl SessionTask {
                 self.over = true;
             }
         }
+        Ok(())
+    }
+
+    async fn take_prompt(&mut self, prompt: Prompt, waiter: PromptWaiter) -> Result<(), StoreError> {
+        let Prompt { blocks, policy, request, restore, client, besides, limits } = prompt;
+        if self.waiters.prompts.contains_key(&request) || self.keeper.turn_of(&request).await?.is_some() {
+            tell(waiter.accepted, Err(Refusal::RequestExists));
+            return Ok(());
+        }
+        self.waiters.prompts.insert(request.clone(), waiter);
+        self.waiters.asked_by(&request, client);
+        self.metas.asked(&request, besides);
+        let options = restore.options;
+        self.given.insert(request.clone(), restore);
+        self.step(Input::Prompt { request, prompt: blocks, policy, options, limits });
         Ok(())
     }
 

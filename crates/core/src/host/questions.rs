@@ -261,8 +261,11 @@ async fn settle(
     let can_be_asked = |own: &TurnClient| {
         asked.can_be_put_to(&own.client.link) && (own.takes_permissions || kind == QuestionKind::Elicitation)
     };
+    // One that has said what is allowed, and cannot be asked more, is not asked as one of the others either.
+    let spared = own.as_ref().filter(|own| !own.takes_permissions && kind == QuestionKind::Permission);
+    let spared = spared.map(|own| own.client.connection);
     let own = own.filter(can_be_asked);
-    let asking = Asking { asked, record, seq, put_to: HashMap::new(), open: JoinSet::new() };
+    let asking = Asking { asked, record, seq, spared, put_to: HashMap::new(), open: JoinSet::new() };
     asking.until_settled(question, &askable, own, listed).await;
 }
 
@@ -271,6 +274,8 @@ struct Asking {
     asked: Arc<Asked>,
     record: RecordId,
     seq: Seq,
+    /// The one it is not put to.
+    spared: Option<ConnectionId>,
     /// Those it was put to.
     put_to: HashMap<ConnectionId, AbortHandle>,
     /// Those of them who have not answered.
@@ -344,8 +349,10 @@ impl Asking {
         // Whoever has closed the session hears no more of it.
         let is_left = |known: &ConnectionId| to_ask.iter().all(|client| client.connection != *known);
         self.put_to.iter().filter(|(known, _)| is_left(known)).for_each(|(_, task)| task.abort());
-        let to_ask: Vec<Somebody> =
-            to_ask.into_iter().filter(|client| self.asked.can_be_put_to(&client.link)).collect();
+        let can_be_asked = |client: &Somebody| {
+            self.spared != Some(client.connection) && self.asked.can_be_put_to(&client.link)
+        };
+        let to_ask: Vec<Somebody> = to_ask.into_iter().filter(can_be_asked).collect();
         if let Some(listed) = listed {
             let asked =
                 |client: &Somebody| AskedMeta { is_turns: is_own, name: client.link.client().name.clone() };

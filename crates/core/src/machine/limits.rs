@@ -25,7 +25,7 @@ impl SessionMachine {
     pub(super) fn turn_is_overdue(&mut self, now: Timestamp, id: TurnId) {
         if let Some(limit) = self.unstopped().filter(|turn| turn.id == id).and_then(|turn| turn.limits.whole)
         {
-            return self.stop(Stopping::Failing(TurnError::took_too_long(limit)));
+            return self.stop(Stopping::Failing(Box::new(TurnError::took_too_long(limit))));
         }
         let waits = self.queue.iter().position(|turn| turn.id == id && turn.limits.whole.is_some());
         if let Some(turn) = waits.and_then(|index| self.queue.remove(index))
@@ -37,7 +37,7 @@ impl SessionMachine {
 
     pub(super) fn agent_is_silent(&mut self) {
         if let Some(limit) = self.unstopped().and_then(|turn| turn.limits.silence) {
-            self.stop(Stopping::Failing(TurnError::silent_too_long(limit)));
+            self.stop(Stopping::Failing(Box::new(TurnError::silent_too_long(limit))));
         }
     }
 }

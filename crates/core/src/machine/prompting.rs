@@ -234,7 +234,7 @@ impl SessionMachine {
     /// The turn fails once the agent has stopped; that it is to stop it is told at once.
     fn fail_for_want_of_an_answer(&mut self) {
         let error = AgentError::NobodyToAsk { agent: self.agent.clone() };
-        self.stop(Stopping::Failing((&error).into()));
+        self.stop(Stopping::Failing(Box::new((&error).into())));
     }
 
     /// Takes a question out of those that are open.

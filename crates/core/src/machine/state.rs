@@ -115,7 +115,7 @@ pub(super) enum Stopping {
     /// Somebody cancelled the turn.
     Asked,
     /// The turn has come to a limit, or cannot go on.
-    Failing(TurnError),
+    Failing(Box<TurnError>),
 }
 
 impl Stopping {
@@ -124,7 +124,7 @@ impl Stopping {
     pub(super) fn outcome(self) -> TurnOutcome {
         match self {
             Self::Asked => TurnOutcome::Stopped(StopReason::cancelled()),
-            Self::Failing(error) => TurnOutcome::Failed(error),
+            Self::Failing(error) => TurnOutcome::Failed(*error),
         }
     }
 }

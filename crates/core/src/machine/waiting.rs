@@ -35,7 +35,7 @@ impl SessionMachine {
             State::Restoring(restore) => answer(restore.rung.method()),
             State::Settling(Settling { asked, .. }) => match asked.name {
                 SettingName::Mode => answer("session/set_mode"),
-                _ => answer("session/set_config_option"),
+                SettingName::Option(_) => answer("session/set_config_option"),
             },
             State::Idle(_) => self.passed.first().and_then(|passed| answer(&passed.method)),
             State::Prompting(Prompting { stopping: Some(_), .. }) => answer("session/cancel"),

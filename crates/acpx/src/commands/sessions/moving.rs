@@ -57,8 +57,8 @@ async fn meant(kept: &Kept, settings: &Settings) -> Result<Record, CliError> {
             agent: settings.typed_agent(),
             name: settings.session.as_ref().map(ToString::to_string),
         }),
-        (Some(last), false) => {
-            let ids = lost.iter().chain([&last]).map(|record| record.id.to_string()).collect();
+        (Some(another), false) => {
+            let ids = lost.iter().chain([&another]).map(|record| record.id.to_string()).collect();
             Err(CliError::SeveralLost { ids })
         }
     }

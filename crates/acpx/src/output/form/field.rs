@@ -99,11 +99,11 @@ impl Field {
     pub(super) fn asks(&self) -> String {
         let mut asks = String::new();
         if let Some(description) = &self.description {
-            asks.push_str(&format!("  {}\n", one_line(description, WORDS)));
+            asks.extend(["  ", &one_line(description, WORDS), "\n"]);
         }
         if let Kind::Choice(of) | Kind::Choices { of, .. } = &self.kind {
             for (number, (_, title)) in (1..).zip(of) {
-                asks.push_str(&format!("  {number}  {}\n", one_line(title, WORDS)));
+                asks.extend([&format!("  {number}  "), &one_line(title, WORDS), "\n"]);
             }
         }
         let kind = match &self.kind {

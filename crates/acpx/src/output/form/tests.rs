@@ -80,7 +80,7 @@ fn every_type_takes_what_it_is_and_nothing_else() {
 #[test]
 fn a_hyphen_declines_and_so_does_a_form_that_cannot_be_typed() {
     let declined = FormReply::Answer(json!({ "action": "decline" }));
-    assert_eq!(answered(&json!({ "type": "string" }), &["-"]), [declined.clone()]);
+    assert_eq!(answered(&json!({ "type": "string" }), &["-"]), std::slice::from_ref(&declined));
     let mut form = form_of(&json!({ "f": { "type": "object" } }), &["f"]);
     assert!(form.is_unaskable());
     assert_eq!(

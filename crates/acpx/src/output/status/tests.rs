@@ -134,7 +134,10 @@ waitingFor: the agent's answer to session/prompt, since 2023-11-14T22:14:05.000Z
         "\n"
     );
     assert_eq!(json, expected);
+}
 
+#[test]
+fn what_is_not_there_is_a_hyphen_for_people_and_left_out_for_programs() {
     let gone = Record { agent_run: Some(run(Some("signal 9"))), ..bare_record() };
     let snapshot = Snapshot {
         record: &gone,

@@ -176,8 +176,8 @@ fn detail(fact: &Fact) -> Option<String> {
         Fact::Restored { by, .. } => Some(format!("the session is restored by {by}")),
         Fact::AgentEnded { how } => Some(format!("the agent ended: {how}")),
         Fact::ProcessesEnded { processes } => {
-            let named = |process: &EndedProcess| format!("{} ({})", process.name, process.pid);
-            let names: Vec<String> = processes.iter().map(named).collect();
+            let words = |process: &EndedProcess| format!("{} ({})", process.name, process.pid);
+            let names: Vec<String> = processes.iter().map(words).collect();
             Some(format!("ended with the agent that had started them: {}", names.join(", ")))
         }
         _ => None,

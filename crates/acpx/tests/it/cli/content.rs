@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use crate::acpx::Place;
 
 /// A place with a session whose agent has these prompt capabilities and does this in every turn.
-fn place(capabilities: Value, turn: Script) -> (Place, Vec<String>) {
+fn place(capabilities: &Value, turn: Script) -> (Place, Vec<String>) {
     let capabilities = json!({ "promptCapabilities": capabilities });
     let script = Script::new().initialize(capabilities).session_new("s1").serve([("session/prompt", turn)]);
     let place = Place::new();
@@ -18,7 +18,7 @@ fn place(capabilities: Value, turn: Script) -> (Place, Vec<String>) {
 #[test]
 fn files_go_along_to_an_agent_that_takes_them() {
     let all = json!({ "image": true, "audio": true, "embeddedContext": true });
-    let (place, agent) = place(all, Script::new().end("end_turn"));
+    let (place, agent) = place(&all, Script::new().end("end_turn"));
     std::fs::write(place.work().join("a.png"), b"\x89PNG\r\n\x1a\n").unwrap();
     std::fs::write(place.work().join("a.wav"), b"RIFF0000WAVE").unwrap();
     std::fs::write(place.work().join("a.txt"), "words").unwrap();
@@ -38,7 +38,7 @@ fn files_go_along_to_an_agent_that_takes_them() {
 
 #[test]
 fn an_agent_that_does_not_take_them_is_sent_nothing_and_the_capability_is_named() {
-    let (place, agent) = place(json!({}), Script::new().end("end_turn"));
+    let (place, agent) = place(&json!({}), Script::new().end("end_turn"));
     std::fs::write(place.work().join("a.gif"), b"GIF89a").unwrap();
     std::fs::write(place.work().join("a.ogg"), b"OggS").unwrap();
     std::fs::write(place.work().join("a.txt"), "").unwrap();
@@ -69,7 +69,7 @@ fn notices_and_compactions_are_shown_to_people_and_usage_in_the_status() {
         .say("hi")
         .update(json!({ "sessionUpdate": "usage_update", "used": 53, "size": 200, "cost": { "amount": 0.25, "currency": "USD" } }))
         .end("end_turn");
-    let (place, agent) = place(json!({}), turn);
+    let (place, agent) = place(&json!({}), turn);
     let expected = "\
 [notice] warning: slow: a server is away
 

@@ -34,7 +34,7 @@ fn logging_in() -> Script {
 }
 
 /// A place with the agent, and more in its configuration.
-fn place(script: &Script, more: Value) -> (Place, Vec<String>) {
+fn place(script: &Script, more: &Value) -> (Place, Vec<String>) {
     let place = Place::new();
     let agent = place.scripted(script);
     let mut config = json!({ "agents": { "scripted": { "argv": agent } } });
@@ -63,7 +63,7 @@ fn files_with_secret(place: &Place) -> Vec<String> {
 
 #[test]
 fn a_configured_credential_logs_in_before_a_session_is_made_and_is_in_no_byte_of_the_store() {
-    let (place, agent) = place(&logging_in(), json!({ "auth": { "api-key": SECRET } }));
+    let (place, agent) = place(&logging_in(), &json!({ "auth": { "api-key": SECRET } }));
     place.ok(&["scripted", "sessions", "new"]);
     assert_eq!(place.ok(&["--format", "quiet", "scripted", "go"]), "my key is [secret]\n");
     assert_eq!(methods(&agent), ["initialize", "authenticate", "session/new", "session/prompt"]);
@@ -75,7 +75,7 @@ fn a_configured_credential_logs_in_before_a_session_is_made_and_is_in_no_byte_of
 
 #[test]
 fn a_credential_of_the_environment_logs_in_and_is_in_no_byte_of_the_home() {
-    let (place, agent) = place(&logging_in(), json!({}));
+    let (place, agent) = place(&logging_in(), &json!({}));
     for arguments in [&["scripted", "sessions", "new"], &["scripted", "prompt", "go"]] {
         let done = Done::of(place.command(arguments).env("ACPX_AUTH_API_KEY", SECRET));
         assert_eq!(done.code, Some(0), "{done:?}");
@@ -87,7 +87,7 @@ fn a_credential_of_the_environment_logs_in_and_is_in_no_byte_of_the_home() {
 
 #[test]
 fn a_project_file_gives_no_credential() {
-    let (place, agent) = place(&offering(|script| script.session_new("s1")), json!({}));
+    let (place, agent) = place(&offering(|script| script.session_new("s1")), &json!({}));
     let project = json!({ "auth": { "api-key": SECRET }, "authPolicy": "fail" });
     std::fs::write(place.work().join(".acpxrc.json"), project.to_string()).unwrap();
     place.ok(&["scripted", "sessions", "new"]);
@@ -96,7 +96,7 @@ fn a_project_file_gives_no_credential() {
 
 #[test]
 fn without_a_credential_the_policy_says_whether_to_go_on() {
-    let (place, _) = place(&offering(|script| script.session_new("s1")), json!({ "authPolicy": "fail" }));
+    let (place, _) = place(&offering(|script| script.session_new("s1")), &json!({ "authPolicy": "fail" }));
     place.ok(&["--auth-policy", "skip", "scripted", "sessions", "new"]);
     let refused = place.acpx(&["--format", "json", "scripted", "exec", "go"]);
     let error = &refused.lines()[0]["error"];
@@ -112,7 +112,7 @@ fn without_a_credential_the_policy_says_whether_to_go_on() {
 fn a_login_that_is_refused_is_said_without_the_credential() {
     let refusal = json!({ "code": -32603, "message": format!("bad key {SECRET}") });
     let script = offering(|script| script.refuse("authenticate", refusal));
-    let (place, _) = place(&script, json!({ "auth": { "api-key": SECRET } }));
+    let (place, _) = place(&script, &json!({ "auth": { "api-key": SECRET } }));
     let refused = place.acpx(&["--format", "quiet", "scripted", "sessions", "new"]);
     let words = "the agent \"scripted\" refused authenticate: bad key [secret] (-32603)";
     assert_eq!(refused.err, format!("[acpx] error: RUNTIME [AUTH_REQUIRED] {words}\n"));
@@ -122,7 +122,7 @@ fn a_login_that_is_refused_is_said_without_the_credential() {
 #[test]
 fn a_login_that_is_missing_when_a_session_is_made_is_said_with_the_ways_there_are() {
     let refusal = json!({ "code": -32000, "message": "Authentication required" });
-    let (place, _) = place(&offering(|script| script.refuse("session/new", refusal)), json!({}));
+    let (place, _) = place(&offering(|script| script.refuse("session/new", refusal)), &json!({}));
     let refused = place.acpx(&["scripted", "sessions", "new"]);
     let words = format!(
         "the agent \"scripted\" refused session/new: Authentication required; it offers {OFFERED} (-32000)"
@@ -138,7 +138,7 @@ fn a_login_that_is_missing_when_something_is_said_ends_that_turn_alone() {
         let script = script.session_new("s1").refuse("session/prompt", refusal);
         script.prompt(|turn| turn.say("hi").end("end_turn"))
     });
-    let (place, _) = place(&script, json!({}));
+    let (place, _) = place(&script, &json!({}));
     place.ok(&["scripted", "sessions", "new"]);
     let refused = place.acpx(&["scripted", "go"]);
     let words = format!(
@@ -153,7 +153,7 @@ fn a_login_that_is_missing_when_something_is_said_ends_that_turn_alone() {
 fn a_login_that_is_missing_in_other_words_is_told_in_those_words() {
     let refusal = json!({ "code": -32603, "message": "Internal error", "data": "Missing provider" });
     let script = offering(|script| script.session_new("s1").refuse("session/prompt", refusal));
-    let (place, _) = place(&script, json!({}));
+    let (place, _) = place(&script, &json!({}));
     place.ok(&["scripted", "sessions", "new"]);
     let refused = place.acpx(&["scripted", "go"]);
     assert!(refused.out.contains("[error] AUTH_REQUIRED: "), "{refused:?}");
@@ -166,7 +166,7 @@ fn an_agent_that_says_nothing_at_all_may_lack_a_login_and_that_is_said() {
     let script = offering(|script| {
         script.session_new("s1").prompt(|turn| turn.expect("session/cancel").end("cancelled"))
     });
-    let (place, _) = place(&script, json!({}));
+    let (place, _) = place(&script, &json!({}));
     place.ok(&["scripted", "sessions", "new"]);
     let silent = place.acpx(&["--timeout", "1", "scripted", "go"]);
     let hint = "hint: the agent said nothing at all: it may lack a login, which acpx scripted auth shows, or need more time, with --timeout\n";
@@ -177,7 +177,7 @@ fn an_agent_that_says_nothing_at_all_may_lack_a_login_and_that_is_said() {
 #[test]
 fn an_agent_that_exits_at_once_is_quoted() {
     let script = Script::new().stderr("no provider is configured: run setup").exit(1);
-    let (place, _) = place(&script, json!({}));
+    let (place, _) = place(&script, &json!({}));
     let exited = place.acpx(&["scripted", "sessions", "new"]);
     assert!(exited.err.contains("; it said: no provider is configured: run setup\n"), "{exited:?}");
     assert_eq!(exited.code, Some(1));

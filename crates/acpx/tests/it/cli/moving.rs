@@ -42,7 +42,7 @@ fn what_cannot_be_moved_is_said_and_stays() {
     let made = place.json(&["demo", "sessions", "new"]);
     let id = made["acpxRecordId"].as_str().unwrap();
 
-    let nowhere = text(&place.beside("nowhere"));
+    let nowhere = text(place.beside("nowhere"));
     let missing = place.acpx(&["--format", "json", "demo", "sessions", "move", id, "--cwd", &nowhere]);
     assert_eq!((missing.failure().0.as_str(), missing.code), ("BAD_DIRECTORY", Some(2)), "{missing:?}");
 
@@ -58,7 +58,7 @@ fn what_cannot_be_moved_is_said_and_stays() {
     let third = place.beside("third");
     fs::create_dir(&third).unwrap();
     let said = place.acpx_in(&third, &["demo", "sessions", "move", id]);
-    let (from, to) = (text(&place.work()), text(&third));
+    let (from, to) = (text(place.work()), text(&third));
     assert_eq!((said.out, said.code), (format!("{id}\t(moved from {from} to {to})\n"), Some(0)));
     let gone = place.acpx_in(&third, &["--format", "json", "demo", "status"]).json();
     assert_eq!(gone["acpxRecordId"], id);

@@ -29,7 +29,7 @@ fn answer(lines: &[Value]) -> &Value {
 fn open_question(place: &Place) -> String {
     let mut id = String::new();
     eventually("a question is open", || {
-        id = place.ok(&["--format", "quiet", "pending"]).trim().to_owned();
+        place.ok(&["--format", "quiet", "pending"]).trim().clone_into(&mut id);
         !id.is_empty()
     });
     id

@@ -72,6 +72,10 @@ pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
 
 /// One of each input, and several of those whose parts matter.
 fn inputs() -> Vec<(&'static str, Input)> {
+    [asked_of_it(), said_by_the_agent()].concat()
+}
+
+fn asked_of_it() -> Vec<(&'static str, Input)> {
     vec![
         (
             "turns left open",
@@ -95,6 +99,12 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("delete", Input::Delete),
         ("park", Input::Park),
         ("leave", Input::Leave),
+    ]
+}
+
+/// And what its agent does, or time.
+fn said_by_the_agent() -> Vec<(&'static str, Input)> {
+    vec![
         ("agent ready", ready(ALL)),
         ("start failed", Input::StartFailed(AgentError::NotFound { program: "a".into() })),
         ("agent gone", Input::AgentGone(died())),

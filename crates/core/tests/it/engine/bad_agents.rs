@@ -156,7 +156,7 @@ async fn a_line_of_a_hundred_megabytes_is_dropped_and_told() {
     let open = br#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"bad","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":""#;
     let pair = Pair::new(quick(), |turn| {
         turn.bytes(open)
-            .repeat(1000, |more| more.bytes(&[b'x'; 100_000]))
+            .repeat(1000, |more| more.bytes(&vec![b'x'; 100_000]))
             .bytes(b"\"}}}}\n")
             .say("after it")
             .end("end_turn")

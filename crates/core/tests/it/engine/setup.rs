@@ -59,8 +59,8 @@ async fn initialize_offers_files_and_terminals_to_an_agent_of_version_1_and_says
     let offers = json!({
         "fs": { "readTextFile": true, "writeTextFile": true },
         "terminal": true,
-        "session": { "configOptions": { "boolean": {} } },
-        "auth": { "terminal": false },
+        "session": { "configOptions": { "boolean": {} }, "compaction": {}, "notices": {} },
+        "auth": { "terminal": true },
         "elicitation": { "form": {}, "url": {} },
     });
     assert_eq!(params["clientCapabilities"], offers);

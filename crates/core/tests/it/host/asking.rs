@@ -91,7 +91,7 @@ async fn a_client_that_says_what_is_allowed_is_not_asked_the_rest_unless_it_can_
     let id = one.ask("session/prompt", prompt_params(&record, "edit", reads)).await;
     let question = two.question().await;
     let open = two.call("_acpx/pending", json!({ "sessionId": record })).await.unwrap();
-    assert_eq!(open["questions"][0]["asked"], json!([{ "isTurns": false, "name": "editor" }]));
+    assert_eq!(open["questions"][0]["asked"], json!([{ "isTurns": false }]));
     two.choose(&question, "yes").await;
     assert_eq!(one.answer(id).await.0.unwrap()["stopReason"], "end_turn");
     let interactive = json!({ "policy": "approve-reads", "interactive": true });

@@ -10,7 +10,7 @@ use crate::acpx::Place;
 
 #[test]
 fn the_ways_to_log_in_are_listed_with_what_each_needs() {
-    let (place, _) = place(&offering(|script| script), json!({ "auth": { "api-key": SECRET } }));
+    let (place, _) = place(&offering(|script| script), &json!({ "auth": { "api-key": SECRET } }));
     let expected = "\
 oauth	Account	no credential in ACPX_AUTH_OAUTH
   With a browser
@@ -38,7 +38,7 @@ fn one_logs_in_and_out_by_hand_with_an_agent_of_either_version() {
     let v2 = Script::new().expect("initialize").reply(answer);
     let v2 = v2.serve([("auth/login", done()), ("auth/logout", done())]);
     for (version, script) in [("1", v1), ("2", v2)] {
-        let (place, _) = place(&script, json!({}));
+        let (place, _) = place(&script, &json!({}));
         let auth = |rest: &[&str]| place.ok(&[&["--protocol", version, "scripted", "auth"], rest].concat());
         assert_eq!(auth(&["oauth"]), "logged in with scripted: Account\n");
         assert_eq!(
@@ -53,7 +53,7 @@ fn one_logs_in_and_out_by_hand_with_an_agent_of_either_version() {
 fn a_login_that_the_agent_refuses_fails_with_its_words() {
     let refusal = json!({ "code": -32000, "message": "the browser was closed" });
     let script = offering(|script| script.refuse("authenticate", refusal));
-    let (place, _) = place(&script, json!({}));
+    let (place, _) = place(&script, &json!({}));
     let refused = place.acpx(&["scripted", "auth", "oauth"]);
     assert!(refused.err.contains("refused authenticate: the browser was closed (-32000)"), "{refused:?}");
     assert_eq!(refused.code, Some(1));
@@ -61,14 +61,17 @@ fn a_login_that_the_agent_refuses_fails_with_its_words() {
 
 #[test]
 fn a_way_that_is_not_offered_is_a_mistake_and_so_are_too_many_words() {
-    let (place, _) = place(&offering(|script| script), json!({}));
+    let refusal = json!({ "code": -32603, "message": "not now" });
+    let (place, _) = place(&offering(|script| script.refuse("logout", refusal)), &json!({}));
     let unknown = place.acpx(&["scripted", "auth", "nothing"]);
     let words = "acpx: scripted offers no login \"nothing\"\nhint: it offers oauth, api-key, tui\n";
     assert!(unknown.err.ends_with(words), "{unknown:?}");
     assert_eq!(unknown.code, Some(2));
     assert_eq!(place.acpx(&["scripted", "auth", "oauth", "api-key"]).code, Some(2));
     assert_eq!(place.acpx(&["auth", "scripted", "oauth", "--logout"]).code, Some(2));
-    assert_eq!(place.acpx(&["scripted", "auth", "--logout"]).code, Some(1), "nobody answers it here");
+    let refused = place.acpx(&["scripted", "auth", "--logout"]);
+    assert!(refused.err.contains("refused logout: not now (-32603)"), "{refused:?}");
+    assert_eq!(refused.code, Some(1));
     assert_eq!(place.acpx(&["auth", "nobody"]).code, Some(1));
 }
 

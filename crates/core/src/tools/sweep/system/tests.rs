@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn of_home<'a>(runs: &'a [ProcessIdentity]) -> Sweep<'a> {
+fn of_home(runs: &[ProcessIdentity]) -> Sweep<'_> {
     Sweep { home: "home", runs, keep: &[], boot: "boot", namespace: 3 }
 }
 
