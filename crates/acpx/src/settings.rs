@@ -7,10 +7,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use acpx_core::engine::NewSession;
-use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta};
+use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta, TermsMeta};
 use acpx_core::model::{
     AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, SessionName, ToolPolicy,
 };
+    TurnLimits,
 
 use crate::agents::{self, UnknownAgent};
 use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
@@ -64,6 +65,8 @@ pub(crate) struct Settings {
     /// What the agent may do.
     pub(crate) policy: PermissionPolicy,
     /// How long to wait for the agent.
+    /// The mode of that, if it was typed or configured. An editor that was told none is asked everything.
+    pub(crate) said_mode: Option<PermissionMode>,
     pub(crate) timeout: Option<Duration>,
     /// How long the agent may say nothing in a turn.
     pub(crate) idle_timeout: Option<Duration>,
@@ -95,6 +98,7 @@ impl Settings {
             timeout: options.timeout.or(config.timeout),
             idle_timeout: options.idle_timeout.or(config.idle_timeout),
             ttl: (!ttl.is_zero()).then_some(ttl),
+            said_mode: options.mode.or(config.mode),
             login: options.login.or(config.login).unwrap_or_default(),
             credentials: config.credentials.clone(),
         })
@@ -125,7 +129,21 @@ impl Settings {
     }
 
     /// The agent as it stands on a command line.
+        let PermissionPolicy { ref tools, unasked, .. } = self.policy;
+        let terms = TermsMeta::of(self.said_mode, tools.as_deref(), unasked, self.limits());
     pub(crate) fn typed_agent(&self) -> String {
+            .with_terms(terms)
+    }
+
+    /// How long a turn may take, and how long its agent may be silent.
+    pub(crate) fn limits(&self) -> TurnLimits {
+        TurnLimits { whole: self.timeout, silence: self.idle_timeout }
+    }
+
+    /// Whether anything but reading is approved that nobody was asked.
+    pub(crate) fn approves_unasked(&self) -> bool {
+        let PermissionPolicy { mode, ref tools, .. } = self.policy;
+        mode == PermissionMode::ApproveAll || tools.as_ref().is_some_and(|tools| tools.approves())
         if let Some(name) = &self.agent.name {
             return name.clone();
         }

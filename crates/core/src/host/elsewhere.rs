@@ -4,8 +4,8 @@
 //! client says can be read as a part of it, and nothing can take it back. From then on what the client says of its own
 //! is read by the same code as everybody's, and here it is cut down to what a client from elsewhere may say. It uses the
 //! agent that is served and the records of that agent, gives it no environment, starts no program on this machine as an
-//! MCP server, lets nothing be approved unseen, and says nothing to the agent that is not understood here, unless the
-//! user of the server has said otherwise.
+//! MCP server, lets nothing be approved unseen, goes beyond no terms that are set for its turns, and says nothing to the
+//! agent that is not understood here, unless the user of the server has said otherwise.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,12 @@ use serde::de::DeserializeOwned;
 use crate::acp::Besides;
 use crate::acp::agent::{CallError, ExtensionCall, ParamProblem};
 use crate::engine::Session;
-use crate::model::{McpServer, McpTransport, ProtocolVersion, Record, RecordId, ToolPolicy};
+use crate::model::{McpServer, McpTransport, ProtocolVersion, Record, RecordId};
 
 use super::Host;
 use super::connection::{Connection, read_meta};
 use super::fault;
-use super::meta::{ElsewhereMeta, NewMeta, PolicyMeta, PromptMeta, RestoreMeta, StartMeta};
+use super::meta::{ElsewhereMeta, NewMeta, PromptMeta, RestoreMeta, StartMeta};
 use super::methods;
 
 /// How a server says that a client is from elsewhere.
@@ -61,14 +61,10 @@ impl Said for StartMeta {
 
 impl Said for PromptMeta {
     fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
-        let is_allowed = |policy: &PolicyMeta| *policy != PolicyMeta::ApproveAll || elsewhere.approve_all;
-        self.policy = self.policy.filter(is_allowed);
-        if !elsewhere.approve_all
-            && let Some(rules) = &mut self.tool_policy
-            && let Ok(read) = ToolPolicy::of(rules)
-        {
-            *rules = read.without_approvals().to_value();
+        if !elsewhere.approve_all {
+            self.terms.leave_out_approvals();
         }
+        self.terms.keep_within(&elsewhere.client.terms);
     }
 }
 
@@ -87,7 +83,10 @@ impl Connection {
         if call.method != ELSEWHERE {
             return Err(CallError::NotInitialized(call.method));
         }
-        let said: ElsewhereMeta = methods::read(&call)?;
+        let mut said: ElsewhereMeta = methods::read(&call)?;
+        if !said.approve_all {
+            said.client.terms.leave_out_approvals();
+        }
         self.defaults.settle(said.client.clone());
         let is_first = self.elsewhere.set(said).is_ok();
         if is_first { Ok("{}".to_owned()) } else { Err(CallError::UnknownMethod(call.method)) }

@@ -235,3 +235,24 @@ fn what_only_the_agent_understands_is_passed_on_from_elsewhere_where_the_user_al
         }
     }
 }
+
+#[test]
+fn what_is_typed_for_a_server_holds_for_its_clients_whatever_they_ask_for() {
+    let place = Place::new();
+    let served = Served::new(&place, &["--deny-all"]);
+    let mut socket = Socket::new(&served);
+    let session = socket.open(&place);
+    for meta in [json!({}), json!({ "policy": "approve-reads", "toolPolicy": { "escalate": ["*"] } })] {
+        let id = socket.ask_prompt(&session, "permission", meta);
+        let (before, answer) = socket.hear_answer(&id);
+        assert!(before.iter().all(|message| message["method"] == "session/update"), "{before:?}");
+        assert_eq!(answer["result"]["_meta"]["acpx"]["rejected"], 1, "{answer}");
+    }
+
+    // What approves is for this machine alone, unless that is said too.
+    let approving = Served::new(&place, &["--approve-all"]);
+    let mut socket = Socket::new(&approving);
+    let session = socket.open(&place);
+    socket.ask_prompt(&session, "permission", json!({}));
+    while socket.hear().unwrap()["method"] != "session/request_permission" {}
+}
