@@ -4,10 +4,9 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use acpx_core::engine::{Engine, Settings as EngineSettings};
 use acpx_core::host::meta::{NewMeta, SettingMeta, StartMeta};
 use acpx_core::host::{Host, HostClient, HostError};
-use acpx_core::model::{HostId, PermissionPolicy, Seq, Unasked, WakeOptions};
+use acpx_core::model::{PermissionPolicy, Seq, Unasked, WakeOptions};
 use acpx_core::store::MemoryStore;
 
 use crate::asking::{Asking, told_ids};
@@ -16,9 +15,10 @@ use crate::config::Config;
 use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::{self, Console, ResultIds, TurnView};
+use crate::own_engine::own_engine;
 use crate::patience::Patience;
 use crate::prompt_input;
-use crate::reach::{Reach, block_on, relay};
+use crate::reach::block_on;
 use crate::settings::Settings;
 use crate::setup::{self, Given, NewParams};
 use crate::talk::{Outcome, Talk, Trouble};
@@ -38,11 +38,10 @@ pub(super) fn run(
     let policy = policy(settings, options)?;
     let asking = Asking::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
-    let tag = Reach::of_environment()?.tag();
+    let host = host(settings)?;
     let mut console = Console::of_program(settings.mode);
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
-        let host = host(tag, config);
         let desk = Desk::of_program();
         let asking = asking.interactive(desk.is_some());
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
@@ -77,13 +76,10 @@ fn policy(settings: &Settings, options: &Options) -> Result<PermissionPolicy, Cl
     }
 }
 
-fn host(tag: Option<String>, config: &Config) -> Arc<Host> {
+fn host(settings: &Settings) -> Result<Arc<Host>, CliError> {
     let store = Arc::new(MemoryStore::new());
-    let id = HostId::new("exec").expect("the name is not empty");
-    let keep_programs = config.keep_programs.clone().into();
-    let settings = EngineSettings { tag, keep_programs, relay: relay(), ..EngineSettings::default() };
-    let engine = Engine::new(store.clone(), id, settings);
-    Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), env!("CARGO_PKG_VERSION"))
+    let engine = own_engine("exec", settings, store.clone())?;
+    Ok(Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), env!("CARGO_PKG_VERSION")))
 }
 
 /// What the agent is started with: the model comes before the options, which may depend on it.
