@@ -18,6 +18,7 @@ use tokio::time::timeout;
 use super::ending::{self, Ended, Exit, Grace, Phase};
 use super::environment::Environment;
 use super::leader::Leader;
+use super::marks::RECORD_VARIABLE;
 use super::screen::Screen;
 use super::spawner::{Spawner, StartError};
 
@@ -136,7 +137,9 @@ impl Terminal {
         changed: &Arc<Notify>,
     ) -> Result<Self, StartError> {
         let (output, input) = io::pipe()?;
-        let given = line.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        // Which record a command belongs to is not the agent's to say.
+        let given = line.env.iter().filter(|(name, _)| name != RECORD_VARIABLE);
+        let given = given.map(|(name, value)| (name.as_str(), value.as_str()));
         command
             .env_clear()
             .envs(environment.variables().iter().map(|(name, value)| (name, value)))
