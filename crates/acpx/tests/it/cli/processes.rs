@@ -85,6 +85,22 @@ fn a_client_that_says_it_is_a_host_keeps_no_daemon_by_that() {
 }
 
 #[test]
+fn a_program_that_is_kept_is_kept_by_commands_that_hold_the_agent_themselves_too() {
+    for command in [&["auth"][..], &["doctor"], &["exec", "hello"]] {
+        let (place, home) = (Place::new(), TempHome::new());
+        let file = place.beside("daemon");
+        let shell = format!("(setsid sleep 600 >/dev/null 2>&1 & echo $! >'{}')", file.display());
+        let argv = shell_agent(&shell, &home);
+        let config = json!({ "agents": { "shelly": { "argv": argv } }, "keepPrograms": ["sleep"] });
+        place.configure(&config.to_string());
+        place.ok(&[&["shelly"], command].concat());
+        let daemon = pid_in(&file);
+        assert!(is_alive(daemon), "{command:?}");
+        end(daemon);
+    }
+}
+
+#[test]
 fn a_host_that_an_agents_shell_has_started_lives_on_when_the_agent_and_its_host_are_gone() {
     let (outer, inner, home) = (Place::new(), Place::new(), TempHome::new());
     inner.ok(&["demo", "sessions", "new"]);
