@@ -247,6 +247,18 @@ pub struct PromptMeta {
     pub wishes: WishMeta,
 }
 
+/// The answer to `_acpx/move`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MovedMeta {
+    /// The record's ids.
+    #[serde(flatten)]
+    pub ids: IdsMeta,
+    /// Its additional directories that were not inside of the old one, and stay what they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub staying_directories: Vec<String>,
+}
+
 /// What to do where an agent offers logins and no credential is known.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
