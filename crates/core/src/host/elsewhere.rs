@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::acp::Besides;
 use crate::acp::agent::{CallError, ExtensionCall, ParamProblem};
 use crate::engine::Session;
-use crate::model::{McpServer, McpTransport, ProtocolVersion, Record, RecordId};
+use crate::model::{AbsolutePath, McpServer, McpTransport, ProtocolVersion, Record, RecordId};
 
 use super::Host;
 use super::connection::{Connection, read_meta};
@@ -136,6 +136,23 @@ impl Connection {
         let Some(index) = servers.iter().position(is_started) else { return Ok(()) };
         let problem = "a client from elsewhere starts no program on this machine as an MCP server";
         Err(ParamProblem::new(format!("mcpServers[{index}]"), format!("is not allowed: {problem}")).into())
+    }
+
+    /// An error if a record would have other additional directories by this client, and those are not its to give: they
+    /// are kept, and hold in the turns of others. A client from elsewhere has a say in sessions that it has made itself.
+    pub(super) async fn may_have_directories(
+        &self,
+        record: &RecordId,
+        wanted: &[AbsolutePath],
+    ) -> Result<(), CallError> {
+        let is_its_own = self.elsewhere.get().is_none() || self.has_made(record);
+        if is_its_own && !self.is_confined() {
+            return Ok(());
+        }
+        let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
+        let is_so = kept.is_some_and(|kept| kept.additional_directories == wanted);
+        let problem = "is not allowed: the directories of this session are not this client's to change";
+        if is_so { Ok(()) } else { Err(ParamProblem::new("additionalDirectories", problem).into()) }
     }
 
     /// Whether a record is one that this client can know of.

@@ -256,3 +256,26 @@ fn what_is_typed_for_a_server_holds_for_its_clients_whatever_they_ask_for() {
     socket.ask_prompt(&session, "permission", json!({}));
     while socket.hear().unwrap()["method"] != "session/request_permission" {}
 }
+
+#[test]
+fn the_directories_of_a_session_are_its_makers_to_change() {
+    let place = Place::new();
+    let capabilities = json!({ "sessionCapabilities": { "additionalDirectories": {}, "resume": {} } });
+    let script = Script::new().initialize(capabilities).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/resume", Script::new().reply(json!({}))),
+    ]);
+    place.scripted(&script);
+    let served = Served::agent(&place, "scripted", &[]);
+    let mut maker = Socket::new(&served);
+    let session = maker.open(&place);
+    let wider = json!({
+        "sessionId": session, "cwd": place.work(), "mcpServers": [], "additionalDirectories": [place.work()],
+    });
+    let mut other = Socket::new(&served);
+    let refused = other.call("session/resume", wider.clone());
+    let problem = (&refused["error"]["code"], &refused["error"]["data"]["field"]);
+    assert_eq!(problem, (&json!(-32602), &json!("additionalDirectories")), "{refused}");
+    let taken = maker.call("session/resume", wider);
+    assert!(taken["result"].is_object(), "{taken}");
+}
