@@ -43,7 +43,8 @@ impl SessionTask {
             Some(Ask::Tool(tool)) => match tool.question() {
                 // What a rule wants asked is asked, whatever a client does for others unasked.
                 Some(question) => {
-                    let offer = tool.offer().filter(|_| !self.machine.is_escalated(&question.tool));
+                    let is_escalated = tool.tool_use().is_some_and(|tool| self.machine.is_escalated(&tool));
+                    let offer = tool.offer().filter(|_| !is_escalated);
                     (permission(question), offer)
                 }
                 None => return,

@@ -191,7 +191,7 @@ impl SessionTask {
             None => {}
         }
         if is_end {
-            self.withdraw_tools();
+            self.withdraw_tools(|_| true);
         }
     }
 
