@@ -139,6 +139,15 @@ pub(crate) enum CliError {
     /// Whoever read our output has gone.
     #[error("cannot write to stdout")]
     Output(#[from] io::Error),
+    /// Something was done and could not be shown.
+    #[error("cannot write to stdout")]
+    Unshown {
+        /// Why not.
+        #[source]
+        source: io::Error,
+        /// What has become of it.
+        fate: &'static str,
+    },
     /// The session did something else.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -320,7 +329,7 @@ impl CliError {
             Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",
             Self::TimedOut(_) => "TIMEOUT",
             Self::Signalled => "SIGNALLED",
-            Self::Output(_) => "OUTPUT_FAILED",
+            Self::Output(_) | Self::Unshown { .. } => "OUTPUT_FAILED",
             Self::Path(_) => "BAD_PATH",
             Self::Runtime(_) | Self::System { .. } => "SYSTEM",
         };
@@ -350,6 +359,7 @@ impl CliError {
             Self::OpenToPages => {
                 Some("make a token with acpx token new, or name the origins one by one".into())
             }
+            Self::Unshown { fate, .. } => Some((*fate).into()),
             Self::Inside { .. } => Some("ask from outside of the agent".into()),
             Self::Address(error) => Some(error.hint().into()),
             Self::Relay(error) => error.hint().map(Into::into),

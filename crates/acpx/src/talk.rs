@@ -3,7 +3,10 @@
 //! Everything a host sends is shown in order. A turn that is to stop is cancelled and waited for, so that what
 //! is shown is how it ended; a second signal waits for nothing. Whatever a host is asked, a signal and the time
 //! limit are heard, and a host that says nothing at all is given up.
+//!
+//! A prompt is sent whatever becomes of stdout: what cannot be written is not shown, and its turn goes on in the host.
 
+use std::io;
 use std::time::Duration;
 
 use acpx_core::host::{FromHost, HostClient, HostError, Refusal, WatchedEvent};
@@ -48,6 +51,8 @@ pub(crate) struct Talk<'a> {
     burst: usize,
     /// Why the prompt was cancelled, if it was. The next host has to be told so too.
     stopped: Option<Stop>,
+    /// Why nothing can be shown any more, if it cannot.
+    unwritable: Option<io::Error>,
 }
 
 /// What is shown of a session.
@@ -76,6 +81,8 @@ enum Heard {
     Stop(Stop),
     /// The time has come.
     Waited,
+    /// From here on nothing can be shown, for this reason.
+    Unwritable(io::Error),
 }
 
 /// How an exchange ended without an answer.
@@ -94,6 +101,8 @@ pub(crate) enum Trouble {
 pub(crate) enum Outcome {
     /// It was accepted, and that is all that was wanted.
     Queued,
+    /// It was accepted, and its turn goes on in the host: stdout cannot be written.
+    Unshown(io::Error),
     /// It was answered, after it was cancelled for this reason, if it was.
     Answered(Box<str>, Option<Stop>),
     /// Its turn failed.
@@ -115,8 +124,8 @@ impl From<CliError> for Trouble {
     }
 }
 
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
         Self::Failed(error.into())
     }
 }
@@ -129,7 +138,7 @@ impl<'a> Talk<'a> {
         reach: Option<&'a Reach>,
     ) -> Self {
         let silent_at = Instant::now() + SILENCE;
-        Self { console, patience, reach, shown: None, silent_at, burst: 0, stopped: None }
+        Self { console, patience, reach, shown: None, silent_at, burst: 0, stopped: None, unwritable: None }
     }
 
     /// The same talk about one prompt; `next` is the first event of its record that is to be shown.
@@ -153,6 +162,7 @@ impl<'a> Talk<'a> {
                 }
                 Heard::Said(_) | Heard::Waited => {}
                 Heard::Stop(stop) => return Err(Trouble::Stopped(stop)),
+                Heard::Unwritable(error) => return Err(error.into()),
             }
         }
     }
@@ -219,6 +229,7 @@ impl<'a> Talk<'a> {
                     return result.map_err(|refusal| HostError::Refused(refusal).into());
                 }
                 Heard::Said(_) => {}
+                Heard::Unwritable(error) => self.unwritable = Some(error),
                 Heard::Stop(stop) => return Err(Trouble::Stopped(stop)),
                 Heard::Waited => {
                     self.console.banner(slow);
@@ -259,10 +270,19 @@ impl<'a> Talk<'a> {
     ) -> Result<Outcome, Trouble> {
         let asked = self.send(client, "session/prompt", params).await?;
         let mut until = None;
+        let mut accepted = false;
         if self.stopped.is_some() {
             until = Some(cancel(client, record).await?);
         }
         loop {
+            // A host in this process ends with us, and the turn with the host.
+            if accepted
+                && self.reach.is_some()
+                && !self.is_stopped()
+                && let Some(error) = self.unwritable.take()
+            {
+                return Ok(Outcome::Unshown(error));
+            }
             let heard = match self.hear(client, until).await {
                 Err(Trouble::Failed(error)) => {
                     give_up(client, record, &asked).await;
@@ -280,12 +300,14 @@ impl<'a> Talk<'a> {
                         Err(refusal) => Err(HostError::Refused(refusal).into()),
                     };
                 }
-                Heard::Said(FromHost::Accepted { request, .. })
-                    if wait == Wait::JustQueue && self.is_ours(&request) =>
-                {
-                    return Ok(Outcome::Queued);
+                Heard::Said(FromHost::Accepted { request, .. }) if self.is_ours(&request) => {
+                    if wait == Wait::JustQueue {
+                        return Ok(Outcome::Queued);
+                    }
+                    accepted = true;
                 }
                 Heard::Said(_) => {}
+                Heard::Unwritable(error) => self.unwritable = Some(error),
                 Heard::Stop(stop) if self.stopped.is_none() => {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
@@ -306,7 +328,9 @@ impl<'a> Talk<'a> {
                 said
             } else {
                 self.burst = 0;
-                self.console.flush()?;
+                if let Err(error) = self.console.flush() {
+                    return Ok(self.unwritable(error));
+                }
                 tokio::select! {
                     said = client.next() => said.ok_or(Trouble::Lost)?,
                     stop = self.patience.over() => return Ok(Heard::Stop(stop)),
@@ -319,7 +343,14 @@ impl<'a> Talk<'a> {
             };
             self.heard_something();
             match said {
-                FromHost::Event(event) => self.show(&event)?,
+                FromHost::Event(event) => {
+                    if let Err(error) = self.show(&event) {
+                        let heard = self.unwritable(error);
+                        // What it says to people is not on stdout.
+                        self.show(&event)?;
+                        return Ok(heard);
+                    }
+                }
                 other => return Ok(Heard::Said(other)),
             }
         }
@@ -339,6 +370,17 @@ impl<'a> Talk<'a> {
         Ok(None)
     }
 
+    /// Shows nothing more on stdout.
+    fn unwritable(&mut self, error: io::Error) -> Heard {
+        self.console.give_stdout_up();
+        Heard::Unwritable(error)
+    }
+
+    /// Why stdout could not be written, if it could not.
+    pub(crate) fn trouble_with_stdout(&mut self) -> Option<io::Error> {
+        self.unwritable.take()
+    }
+
     fn heard_something(&mut self) {
         self.silent_at = Instant::now() + SILENCE;
     }
@@ -349,11 +391,11 @@ impl<'a> Talk<'a> {
     }
 
     /// Shows what belongs to our turn, and what belongs to none: how the agent was brought back for it.
-    fn show(&mut self, event: &WatchedEvent) -> Result<(), Trouble> {
+    fn show(&mut self, event: &WatchedEvent) -> io::Result<()> {
         let Some(shown) = &mut self.shown else { return Ok(()) };
         shown.next = event.seq.next();
         let (view, request, turn) = match &mut shown.what {
-            Showing::All(view) => return Ok(view.event(event, self.console)?),
+            Showing::All(view) => return view.event(event, self.console),
             Showing::Turn { view, request, turn } => (view, request, turn),
         };
         if event.direction == Direction::Ours
