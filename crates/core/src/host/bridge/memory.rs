@@ -66,6 +66,8 @@ struct Asked {
     name: Option<String>,
     /// Whether the bridge gave it that.
     is_named_here: bool,
+    /// Of a prompt: whether the host has kept it, so that it is run whoever waits for it.
+    is_accepted: bool,
     is_cancelled: bool,
     hosts: u32,
 }
@@ -181,6 +183,11 @@ impl Memory {
         !self.own.is_empty()
     }
 
+    /// Whether something was asked whose answer needs no turn, or a prompt that is not kept yet.
+    pub(super) fn owes(&self) -> bool {
+        self.open.values().any(|asked| !asked.is_accepted)
+    }
+
     /// A session that no host knows any more.
     pub(super) fn forget_session(&mut self, session: &str) {
         self.told.remove(session);
@@ -229,7 +236,7 @@ impl Memory {
             let replays = edits::replays(method, message);
             // It is told anew, from the beginning that it wishes for.
             let told_before = session.as_ref().filter(|_| replays).and_then(|it| self.told.remove(it));
-            let (order, method, is_cancelled, hosts) = (self.asked, method.into(), false, 1);
+            let (order, method, hosts) = (self.asked, method.into(), 1);
             self.asked += 1;
             let asked = Asked {
                 order,
@@ -240,7 +247,8 @@ impl Memory {
                 told_before,
                 name,
                 is_named_here,
-                is_cancelled,
+                is_accepted: false,
+                is_cancelled: false,
                 hosts,
             };
             self.open.insert(id.clone(), asked);
@@ -282,7 +290,7 @@ impl Memory {
                 None => as_it_is(),
             },
             // A name that its client does not know tells it nothing.
-            turns::ACCEPTED if self.is_named_here(message) => Pass::Nothing,
+            turns::ACCEPTED if self.accepted_one_named_here(message) => Pass::Nothing,
             _ => as_it_is(),
         }
     }
@@ -322,10 +330,15 @@ impl Memory {
         withdrawn.map_or(Pass::Nothing, |(known, _)| Pass::ToClient(edits::withdrawal(&known)))
     }
 
-    fn is_named_here(&self, message: &Message) -> bool {
+    /// Notes that a prompt was accepted; whether it has its name from here.
+    fn accepted_one_named_here(&mut self, message: &Message) -> bool {
         let accepted = message.params().and_then(turns::read_accepted);
         let Some(super::super::FromHost::Accepted { request, .. }) = accepted else { return false };
-        self.open.values().any(|asked| asked.is_named_here && asked.name.as_ref() == Some(&request))
+        let meant = self.open.values_mut().find(|asked| asked.name.as_ref() == Some(&request));
+        meant.is_some_and(|asked| {
+            asked.is_accepted = true;
+            asked.is_named_here
+        })
     }
 
     /// Whether the client waits for the answer to a prompt of this name.
