@@ -16,8 +16,8 @@ const AGENT_VERBS: [&str; 9] =
     ["prompt", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "serve"];
 /// Verbs that stand alone.
 const ROOT_VERBS: [&str; 6] = ["host", "token", "tour", "demo-agent", "remote-agent", "help"];
-const SESSIONS_VERBS: [&str; 10] =
-    ["new", "ensure", "list", "show", "history", "replay", "watch", "close", "migrate", "help"];
+const SESSIONS_VERBS: [&str; 11] =
+    ["new", "ensure", "list", "show", "history", "replay", "watch", "close", "delete", "migrate", "help"];
 const HOST_VERBS: [&str; 5] = ["status", "stop", "restart", "run", "help"];
 const TOKEN_VERBS: [&str; 4] = ["new", "list", "revoke", "help"];
 

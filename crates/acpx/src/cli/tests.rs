@@ -158,6 +158,7 @@ fn every_verb_is_read_before_and_behind_an_agent() {
         (&["claude", "sessions", "ensure"], named("claude"), "Sessions(Ensure)"),
         (&["sessions", "show"], AgentChoice::Default, "Sessions(Show)"),
         (&["sessions", "close"], AgentChoice::Default, "Sessions(Close)"),
+        (&["demo", "sessions", "delete"], named("demo"), "Sessions(Delete)"),
         (&["sessions", "history", "--limit", "3"], AgentChoice::Default, "Sessions(History { limit: 3 })"),
         (
             &["sessions", "replay", "--from", "turn:2", "--last", "3"],
@@ -303,13 +304,14 @@ fn the_flags_of_a_prompt_stand_before_its_first_word_or_anywhere_behind_its_verb
 
 #[test]
 fn the_name_of_a_session_is_a_flag_or_an_argument_and_is_trimmed() {
-    let lines: [&[&str]; 8] = [
+    let lines: [&[&str]; 9] = [
         &["-s", "api", "status"],
         &["claude", "-s", " api ", "cancel"],
         &["--agent", "x", "-s", "api", "hello"],
         &["-sapi", "sessions", "show"],
         &["sessions", "show", "api"],
         &["sessions", "close", "api"],
+        &["sessions", "delete", "api"],
         &["sessions", "new", "--name", "api"],
         &["sessions", "ensure", "--session", "api"],
     ];

@@ -45,7 +45,7 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them.
-const UNUSED: [(&[&str], &[&str]); 15] = [
+const UNUSED: [(&[&str], &[&str]); 16] = [
     (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "model", "mcp_config"]),
     (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "model", "mcp_config"]),
     (&["exec"], &["ttl"]),
@@ -70,13 +70,18 @@ const UNUSED: [(&[&str], &[&str]); 15] = [
         &["sessions", "close"],
         &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
     ),
+    (
+        &["sessions", "delete"],
+        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
+    ),
 ];
 const READING: &[&str] =
     &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "protocol", "model", "mcp_config"];
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
-const SESSIONS_ABOUT: &str = "Make, list, show, follow and close sessions; without more words, list them";
+const SESSIONS_ABOUT: &str =
+    "Make, list, show, follow, close and delete sessions; without more words, list them";
 
 const SESSIONS_HELP: &str = "\
 Without a command the sessions are listed, with those of AGENT alone if one is named:
@@ -104,7 +109,7 @@ const VERBS: [(&str, Build); 14] = [
     ("remote-agent", |command, _| RemoteAgentArgs::augment_args(command).hide(true)),
 ];
 
-const SESSIONS_VERBS: [(&str, Build); 9] = [
+const SESSIONS_VERBS: [(&str, Build); 10] = [
     ("new", |command, _| NewArgs::augment_args(command)),
     ("ensure", |command, _| EnsureArgs::augment_args(command)),
     ("list", |command, _| ListArgs::augment_args(command)),
@@ -113,6 +118,7 @@ const SESSIONS_VERBS: [(&str, Build); 9] = [
     ("replay", |command, _| ReplayArgs::augment_args(command)),
     ("watch", |command, _| WatchArgs::augment_args(command)),
     ("close", |command, _| CloseArgs::augment_args(command)),
+    ("delete", |command, _| DeleteArgs::augment_args(command)),
     ("migrate", |command, _| MigrateArgs::augment_args(command)),
 ];
 
@@ -337,6 +343,7 @@ pub(super) enum SessionsVerb {
     Replay(ReplayArgs),
     Watch(WatchArgs),
     Close(CloseArgs),
+    Delete(DeleteArgs),
     Migrate(MigrateArgs),
 }
 
@@ -474,6 +481,19 @@ fn place(text: &str) -> Result<Cursor, String> {
 #[derive(Debug, Args)]
 #[command(override_usage = "acpx [AGENT] sessions close [FLAGS] [NAME]")]
 pub(super) struct CloseArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Delete a session for good, also from the agent where the agent can; nothing is asked
+#[derive(Debug, Args)]
+#[command(after_help = "\
+NAME may be a session's id, and that of one that is closed. Without it, the open session of this directory is
+deleted. What was said cannot be brought back; `sessions close` keeps it.")]
+#[command(override_usage = "acpx [AGENT] sessions delete [FLAGS] [NAME|ID]")]
+pub(super) struct DeleteArgs {
     #[command(flatten)]
     pub(super) name: NamedArgs,
     #[command(flatten)]

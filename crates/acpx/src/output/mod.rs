@@ -28,7 +28,7 @@ use std::process::ExitCode;
 
 pub(crate) use self::banner::{AgentWord, SessionLabel, awake, created, prompting, starting};
 pub(crate) use self::console::{Console, Mode};
-pub(crate) use self::done::{Ensured, HowEnsured, cancelled, closed, ensured, queued};
+pub(crate) use self::done::{Ensured, HowEnsured, cancelled, closed, deleted, ensured, queued};
 #[cfg(test)]
 pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
 pub(crate) use self::history::{History, history};

@@ -2,6 +2,7 @@
 
 mod bad_input;
 mod crash;
+mod deleting;
 mod exec;
 mod following;
 mod hosts;

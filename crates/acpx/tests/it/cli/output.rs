@@ -16,7 +16,7 @@ fn canonical_names_are_written_by_every_command_and_every_line_is_json() {
         assert!(!done.lines().is_empty(), "{line:?}");
         done
     };
-    let table: [(&[&str], i32); 25] = [
+    let table: [(&[&str], i32); 28] = [
         (&["demo", "status"], 0),
         (&["demo", "hello"], 4),
         (&["demo", "cancel"], 0),
@@ -39,6 +39,9 @@ fn canonical_names_are_written_by_every_command_and_every_line_is_json() {
         (&["demo", "sessions", "new"], 0),
         (&["demo", "sessions", "close"], 0),
         (&["demo", "sessions", "close"], 4),
+        (&["demo", "sessions", "delete"], 4),
+        (&["demo", "sessions", "new", "-s", "x"], 0),
+        (&["demo", "sessions", "delete", "x"], 0),
         (&["sessions", "migrate"], 1),
         (&["host", "status"], 0),
         (&["host", "stop"], 0),
