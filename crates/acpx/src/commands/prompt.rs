@@ -12,11 +12,11 @@ use acpx_core::host::meta::{RestoreMeta, SessionMeta};
 use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
 use acpx_core::store::Store;
 
-use super::kept::{Kept, Which, agent_lives, no_session};
+use super::kept::{Kept, agent_lives};
 use crate::asking::{Asking, Ending, done, told_ids};
 use crate::cli::{Options, PromptCommand, Wait};
 use crate::config::McpFile;
-use crate::error::{CliError, Exit, Remedy};
+use crate::error::{CliError, Exit};
 use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
 use crate::patience::Patience;
 use crate::prompt_input;
@@ -43,8 +43,7 @@ pub(super) fn run(
     let reach = Reach::of_environment()?;
     block_on(async {
         let kept = Kept::open()?;
-        let record = kept.meant(settings, Which::Open).await?;
-        let Some(record) = record else { return Err(no_session(settings, Remedy::Create)?) };
+        let record = kept.open_one(settings).await?;
         drop(kept);
         say_where(&record, settings, &mut console);
         // A session that was found by its id may be with another agent than the one that is meant here.

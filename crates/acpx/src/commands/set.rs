@@ -8,9 +8,9 @@ use acpx_core::host::meta::{RestoreMeta, SettingMeta, StartMeta};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::kept::{Kept, Which, no_session};
+use super::kept::Kept;
 use crate::cli::SetCommand;
-use crate::error::{CliError, Exit, Remedy};
+use crate::error::{CliError, Exit};
 use crate::output::{self, Chosen, Console};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on, for_agents};
@@ -31,8 +31,7 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
     let reach = Reach::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let record = Kept::open()?.meant(settings, Which::Open).await?;
-        let Some(record) = record else { return Err(no_session(settings, Remedy::Create)?) };
+        let record = Kept::open()?.open_one(settings).await?;
         let is_with_it = record.agent.key() == settings.agent.key();
         let start = StartMeta::watching(for_agents(), settings.ttl);
         let chosen = SettingMeta { option: command.option.clone(), value: command.value.clone() };
