@@ -19,3 +19,4 @@ mod settings;
 mod silent;
 mod stopping;
 mod stores;
+mod titles;
