@@ -385,7 +385,7 @@ impl CliError {
                 Some("use a session, or set disableExec to false in the file".into())
             }
             Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
-            Self::Session(error) => error.hint().map(Into::into),
+            Self::Session(error) => error.hint(),
             Self::Store(error) => error.hint().map(Into::into),
             Self::Import(error) => error.hint().map(Into::into),
             Self::NoRemoteList { .. } => {

@@ -280,7 +280,7 @@ pub(super) struct SetModeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 KEY is an option's id, or what it is about: model, mode, thought_level. An option that is on or off is true or
-false. What a session offers stands in the error for what it does not.")]
+false. What a session offers stands in the hint for what it does not.")]
 #[command(override_usage = "acpx [AGENT] set [FLAGS] KEY VALUE")]
 pub(super) struct SetArgs {
     /// The option

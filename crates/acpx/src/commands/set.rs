@@ -18,6 +18,9 @@ use crate::settings::Settings;
 use crate::setup::{self, ResumeParams};
 use crate::talk::Talk;
 
+/// The word for the mode, among the options and beside them.
+const MODE: &str = "mode";
+
 /// What the answer tells of the options.
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -57,9 +60,25 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
             output::unmet(&meta.unmet_settings, &mut console);
         }
         let resumed = woken.is_some();
-        let (option, value) = (command.option.as_deref(), &*command.value);
+        // Where the mode is no option, it is the mode that was set.
+        let is_option = |word: &&str| *word != MODE || has_mode(&config_options);
+        let (option, value) = (command.option.as_deref().filter(is_option), &*command.value);
         let chosen = Chosen { identity: &identity, option, value, resumed, config_options: &config_options };
         output::chosen(&chosen, &mut console)?;
         Ok(Exit::Success.into())
     })
+}
+
+/// Whether the mode is among these options, by its id or by what it is about.
+fn has_mode(options: &[Box<RawValue>]) -> bool {
+    #[derive(Deserialize)]
+    struct Head {
+        id: Option<String>,
+        category: Option<String>,
+    }
+    let is_mode = |option: &RawValue| {
+        let head = serde_json::from_str::<Head>(option.get()).ok();
+        head.is_some_and(|head| [head.id, head.category].iter().flatten().any(|word| word == MODE))
+    };
+    options.iter().any(|option| is_mode(option))
 }
