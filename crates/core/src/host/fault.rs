@@ -192,7 +192,7 @@ pub(super) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
     let hint = "what was said until then is kept; prompt again to go on".to_owned();
     let code = "INTERRUPTED".to_owned();
     let fault = FaultMeta { code, hint: Some(hint), turn: Some(meta), ..FaultMeta::default() };
-    passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host stopped", turn.id), fault)
+    passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host went away", turn.id), fault)
 }
 
 /// A peer that an agent started asks for what only its user may give.

@@ -107,7 +107,7 @@ async fn end_leftovers(
     for (record, run) in left {
         let ended = Some(AgentExit {
             at: (settings.clock)(),
-            how: AgentEnd::Otherwise("its host was killed".to_owned()),
+            how: AgentEnd::Otherwise("its host went away".to_owned()),
         });
         let writer = SessionWriter::lease(Arc::clone(store), record, host.clone()).await?;
         writer.append(vec![Change::AgentRun(AgentRun { ended, ..run })], Durability::Process).await?;
