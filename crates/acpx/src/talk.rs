@@ -14,12 +14,14 @@ use acpx_core::model::{Direction, Fact, RequestId, Seq, TurnId};
 use acpx_core::wire::RpcId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::asking::Asking;
 use crate::cli::Wait;
+use crate::desk::Desk;
 use crate::error::CliError;
-use crate::output::{Console, FollowView, TurnView};
+use crate::output::{Console, FollowView, TerminalForm, TurnView};
 use crate::patience::{Patience, Stop};
 use crate::reach::Reach;
 
@@ -53,6 +55,8 @@ pub(crate) struct Talk<'a> {
     stopped: Option<Stop>,
     /// Why nothing can be shown any more, if it cannot.
     unwritable: Option<io::Error>,
+    /// The person who can be asked what the agent asks.
+    desk: Option<Desk>,
 }
 
 /// What is shown of a session.
@@ -81,8 +85,8 @@ enum Heard {
     Stop(Stop),
     /// The time has come.
     Waited,
-    /// From here on nothing can be shown, for this reason.
-    Unwritable(io::Error),
+    /// From here on nothing can be shown.
+    Unwritable,
 }
 
 /// How an exchange ended without an answer.
@@ -138,7 +142,22 @@ impl<'a> Talk<'a> {
         reach: Option<&'a Reach>,
     ) -> Self {
         let silent_at = Instant::now() + SILENCE;
-        Self { console, patience, reach, shown: None, silent_at, burst: 0, stopped: None, unwritable: None }
+        Self {
+            console,
+            patience,
+            reach,
+            shown: None,
+            silent_at,
+            burst: 0,
+            stopped: None,
+            unwritable: None,
+            desk: None,
+        }
+    }
+
+    /// The same talk of a command that has a person before it, if it has.
+    pub(crate) fn asking_at(self, desk: Option<Desk>) -> Self {
+        Self { desk, ..self }
     }
 
     /// The same talk about one prompt; `next` is the first event of its record that is to be shown.
@@ -162,7 +181,7 @@ impl<'a> Talk<'a> {
                 }
                 Heard::Said(_) | Heard::Waited => {}
                 Heard::Stop(stop) => return Err(Trouble::Stopped(stop)),
-                Heard::Unwritable(error) => return Err(error.into()),
+                Heard::Unwritable => return self.unwritable.take().map_or(Ok(()), |error| Err(error.into())),
             }
         }
     }
@@ -175,7 +194,11 @@ impl<'a> Talk<'a> {
         for _ in 0..TRIES {
             match attempt(self).await {
                 Ok(answer) => return Ok(answer),
-                Err(Trouble::Lost) => self.console.detail("the host went away; asking again"),
+                Err(Trouble::Lost) => {
+                    self.console.detail("the host went away; asking again");
+                    // What the last host asked, it no longer wants to know.
+                    self.desk.iter_mut().for_each(Desk::withdraw_all);
+                }
                 Err(Trouble::Stopped(stop)) => return Err(stop.into()),
                 Err(Trouble::Failed(error)) => return Err(error),
             }
@@ -185,6 +208,7 @@ impl<'a> Talk<'a> {
 
     /// The host, started if it has to be.
     pub(crate) async fn host(&mut self, reach: &Reach) -> Result<HostClient, Trouble> {
+        self.patience.allow(Duration::ZERO);
         let client = self.patience.during(reach.host(self.console)).await.map_err(Trouble::Stopped)??;
         self.heard_something();
         Ok(client)
@@ -228,8 +252,7 @@ impl<'a> Talk<'a> {
                 Heard::Said(FromHost::Answer { id, result }) if id == asked => {
                     return result.map_err(|refusal| HostError::Refused(refusal).into());
                 }
-                Heard::Said(_) => {}
-                Heard::Unwritable(error) => self.unwritable = Some(error),
+                Heard::Said(_) | Heard::Unwritable => {}
                 Heard::Stop(stop) => return Err(Trouble::Stopped(stop)),
                 Heard::Waited => {
                     self.console.banner(slow);
@@ -260,15 +283,17 @@ impl<'a> Talk<'a> {
         Ok(self.patience.during(client.ask(method, params)).await.map_err(Trouble::Stopped)??)
     }
 
-    /// Prompts, and shows the turn to its end; or only until it is accepted.
+    /// Prompts, and shows the turn to its end; or only until it is accepted. The host sees to the turn's limits, and
+    /// so the record says what became of it; only one that does not is waited for no longer.
     pub(crate) async fn prompt(
         &mut self,
         client: &mut HostClient,
         record: &str,
-        params: &impl Serialize,
-        wait: Wait,
+        asking: &Asking,
     ) -> Result<Outcome, Trouble> {
-        let asked = self.send(client, "session/prompt", params).await?;
+        let params = asking.params(record, self.patience.left());
+        let asked = self.send(client, "session/prompt", &params).await?;
+        self.patience.allow(FAREWELL);
         let mut until = None;
         let mut accepted = false;
         if self.stopped.is_some() {
@@ -301,13 +326,12 @@ impl<'a> Talk<'a> {
                     };
                 }
                 Heard::Said(FromHost::Accepted { request, .. }) if self.is_ours(&request) => {
-                    if wait == Wait::JustQueue {
+                    if asking.wait == Wait::JustQueue {
                         return Ok(Outcome::Queued);
                     }
                     accepted = true;
                 }
-                Heard::Said(_) => {}
-                Heard::Unwritable(error) => self.unwritable = Some(error),
+                Heard::Said(_) | Heard::Unwritable => {}
                 Heard::Stop(stop) if self.stopped.is_none() => {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
@@ -328,10 +352,17 @@ impl<'a> Talk<'a> {
                 said
             } else {
                 self.burst = 0;
-                if let Err(error) = self.console.flush() {
-                    return Ok(self.unwritable(error));
+                if !self.flushed() {
+                    return Ok(Heard::Unwritable);
+                }
+                if let Some(desk) = &mut self.desk {
+                    desk.remind();
                 }
                 tokio::select! {
+                    answered = answered(self.desk.as_mut()) => {
+                        self.answer(client, answered).await?;
+                        continue;
+                    }
                     said = client.next() => said.ok_or(Trouble::Lost)?,
                     stop = self.patience.over() => return Ok(Heard::Stop(stop)),
                     () = at(until) => return Ok(Heard::Waited),
@@ -345,15 +376,60 @@ impl<'a> Talk<'a> {
             match said {
                 FromHost::Event(event) => {
                     if let Err(error) = self.show(&event) {
-                        let heard = self.unwritable(error);
+                        self.give_stdout_up(error);
                         // What it says to people is not on stdout.
                         self.show(&event)?;
-                        return Ok(heard);
+                        return Ok(Heard::Unwritable);
+                    }
+                }
+                FromHost::Question { id, params } => {
+                    let flushed = self.flushed();
+                    if let Some(desk) = &mut self.desk {
+                        desk.ask(id, &params);
+                    }
+                    if !flushed {
+                        return Ok(Heard::Unwritable);
+                    }
+                }
+                FromHost::Elicitation { id, params } => {
+                    let flushed = self.flushed();
+                    self.elicited(client, id, &params).await?;
+                    if !flushed {
+                        return Ok(Heard::Unwritable);
+                    }
+                }
+                FromHost::Withdrawn { id } => {
+                    if let Some(desk) = &mut self.desk {
+                        desk.withdraw(&id);
                     }
                 }
                 other => return Ok(Heard::Said(other)),
             }
         }
+    }
+
+    /// Puts a question that is no permission to the person; where nobody is, it is declined, and that is said.
+    async fn elicited(&mut self, client: &HostClient, id: RpcId, params: &str) -> Result<(), Trouble> {
+        if let Some(desk) = &mut self.desk {
+            desk.ask_form(id, params);
+            return Ok(());
+        }
+        let form = TerminalForm::read(params);
+        self.console.say(&format!("{} (declined: there is no terminal to ask on)", form.shown().trim_end()));
+        self.patience
+            .during(client.answer(&id, &TerminalForm::refusal()))
+            .await
+            .map_err(Trouble::Stopped)??;
+        Ok(())
+    }
+
+    /// Passes on what the person has said, and goes on with the next question.
+    async fn answer(&mut self, client: &HostClient, (id, answer): (RpcId, Value)) -> Result<(), Trouble> {
+        self.patience.during(client.answer(&id, &answer)).await.map_err(Trouble::Stopped)??;
+        if let Some(desk) = &mut self.desk {
+            desk.next();
+        }
+        Ok(())
     }
 
     /// Looks whether a host that has said nothing for long lets anybody in. One that does is at work.
@@ -370,10 +446,15 @@ impl<'a> Talk<'a> {
         Ok(None)
     }
 
+    /// Shows what has been written; false if that is no longer possible.
+    fn flushed(&mut self) -> bool {
+        self.console.flush().map_err(|error| self.give_stdout_up(error)).is_ok()
+    }
+
     /// Shows nothing more on stdout.
-    fn unwritable(&mut self, error: io::Error) -> Heard {
+    fn give_stdout_up(&mut self, error: io::Error) {
         self.console.give_stdout_up();
-        Heard::Unwritable(error)
+        self.unwritable = Some(error);
     }
 
     /// Why stdout could not be written, if it could not.
@@ -394,6 +475,9 @@ impl<'a> Talk<'a> {
     fn show(&mut self, event: &WatchedEvent) -> io::Result<()> {
         let Some(shown) = &mut self.shown else { return Ok(()) };
         shown.next = event.seq.next();
+        if let Some(desk) = &mut self.desk {
+            desk.saw(event);
+        }
         let (view, request, turn) = match &mut shown.what {
             Showing::All(view) => return view.event(event, self.console),
             Showing::Turn { view, request, turn } => (view, request, turn),
@@ -430,6 +514,14 @@ async fn give_up(client: &mut HostClient, record: &str, asked: &RpcId) {
     };
     // One that takes longer ends without us.
     drop(timeout_at(Instant::now() + SHORT_FAREWELL, farewell).await);
+}
+
+/// What the person at the desk says next; never, where nobody is.
+async fn answered(desk: Option<&mut Desk>) -> (RpcId, Value) {
+    match desk {
+        Some(desk) => desk.answered().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits until then; for ever, if there is no then.
