@@ -6,11 +6,13 @@
 //!
 //! A prompt is sent whatever becomes of stdout: what cannot be written is not shown, and its turn goes on in the host.
 
+mod showing;
+
 use std::io;
 use std::time::Duration;
 
-use acpx_core::host::{FromHost, HostClient, HostError, Refusal, WatchedEvent};
-use acpx_core::model::{Direction, Fact, RequestId, Seq, TurnId};
+use acpx_core::host::{FromHost, HostClient, HostError, Refusal};
+use acpx_core::model::Seq;
 use acpx_core::wire::RpcId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -21,9 +23,11 @@ use crate::asking::Asking;
 use crate::cli::Wait;
 use crate::desk::Desk;
 use crate::error::CliError;
-use crate::output::{Console, FollowView, TerminalForm, TurnView};
+use crate::output::{Console, TerminalForm};
 use crate::patience::{Patience, Stop};
 use crate::reach::Reach;
+
+use self::showing::Shown;
 
 /// How long a turn may take to end once it was cancelled. The host ends an agent that does not stop before.
 const FAREWELL: Duration = Duration::from_secs(30);
@@ -57,26 +61,6 @@ pub(crate) struct Talk<'a> {
     unwritable: Option<io::Error>,
     /// The person who can be asked what the agent asks.
     desk: Option<Desk>,
-}
-
-/// What is shown of a session.
-struct Shown<'a> {
-    what: Showing<'a>,
-    /// The first event that was not seen yet.
-    next: Seq,
-}
-
-/// How much of it.
-enum Showing<'a> {
-    /// One turn.
-    Turn {
-        view: &'a mut TurnView,
-        /// The name of our prompt; by it its turn is known.
-        request: RequestId,
-        turn: Option<TurnId>,
-    },
-    /// Everything.
-    All(&'a mut FollowView),
 }
 
 /// What comes next in a talk.
@@ -158,17 +142,6 @@ impl<'a> Talk<'a> {
     /// The same talk of a command that has a person before it, if it has.
     pub(crate) fn asking_at(self, desk: Option<Desk>) -> Self {
         Self { desk, ..self }
-    }
-
-    /// The same talk about one prompt; `next` is the first event of its record that is to be shown.
-    pub(crate) fn showing(self, view: &'a mut TurnView, request: RequestId, next: Seq) -> Self {
-        let what = Showing::Turn { view, request, turn: None };
-        Self { shown: Some(Shown { what, next }), ..self }
-    }
-
-    /// The same talk about everything that happens in a record, from an event on.
-    pub(crate) fn following(self, view: &'a mut FollowView, next: Seq) -> Self {
-        Self { shown: Some(Shown { what: Showing::All(view), next }), ..self }
     }
 
     /// Shows what is watched until no more will come.
@@ -446,53 +419,8 @@ impl<'a> Talk<'a> {
         Ok(None)
     }
 
-    /// Shows what has been written; false if that is no longer possible.
-    fn flushed(&mut self) -> bool {
-        self.console.flush().map_err(|error| self.give_stdout_up(error)).is_ok()
-    }
-
-    /// Shows nothing more on stdout.
-    fn give_stdout_up(&mut self, error: io::Error) {
-        self.console.give_stdout_up();
-        self.unwritable = Some(error);
-    }
-
-    /// Why stdout could not be written, if it could not.
-    pub(crate) fn trouble_with_stdout(&mut self) -> Option<io::Error> {
-        self.unwritable.take()
-    }
-
     fn heard_something(&mut self) {
         self.silent_at = Instant::now() + SILENCE;
-    }
-
-    fn is_ours(&self, request: &str) -> bool {
-        let shown = self.shown.as_ref().map(|shown| &shown.what);
-        matches!(shown, Some(Showing::Turn { request: ours, .. }) if ours.as_str() == request)
-    }
-
-    /// Shows what belongs to our turn, and what belongs to none: how the agent was brought back for it.
-    fn show(&mut self, event: &WatchedEvent) -> io::Result<()> {
-        let Some(shown) = &mut self.shown else { return Ok(()) };
-        shown.next = event.seq.next();
-        if let Some(desk) = &mut self.desk {
-            desk.saw(event);
-        }
-        let (view, request, turn) = match &mut shown.what {
-            Showing::All(view) => return view.event(event, self.console),
-            Showing::Turn { view, request, turn } => (view, request, turn),
-        };
-        if event.direction == Direction::Ours
-            && let Some(Fact::TurnStarted { turn: begun, request_id, .. }) =
-                Fact::from_body(event.message.get())
-            && request.as_str() == request_id
-        {
-            *turn = Some(TurnId(begun));
-        }
-        if event.turn.is_none() || event.turn == *turn {
-            view.event(event, self.console)?;
-        }
-        Ok(())
     }
 }
 

@@ -52,7 +52,7 @@ pub(crate) async fn nobody_reads() {
         // It ends with the pipe's last reader, and with nothing else.
         drop(pipe.ready(Interest::ERROR).await);
     } else {
-        std::future::pending().await
+        std::future::pending::<()>().await;
     }
 }
 

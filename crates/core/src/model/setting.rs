@@ -326,13 +326,14 @@ fn nothing_of(wanted: Option<&str>) -> String {
 /// The first of them, as far as a person would read.
 fn listed(offered: &[Box<str>]) -> String {
     let mut left = LISTED_CHARS;
-    let fits = |word: &&Box<str>| {
+    let fits = |word: &&str| {
         let size = word.chars().count();
         let fits = size <= left;
         left = left.saturating_sub(size);
         fits
     };
-    let shown: Vec<&str> = offered.iter().take(LISTED).take_while(fits).map(AsRef::as_ref).collect();
+    let words = offered.iter().take(LISTED).map(AsRef::as_ref);
+    let shown: Vec<&str> = words.take_while(fits).collect();
     match offered.len() - shown.len() {
         0 => shown.join(", "),
         more if shown.is_empty() => format!("{more} with names that are too long to list"),

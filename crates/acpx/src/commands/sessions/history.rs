@@ -31,8 +31,9 @@ pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, 
             }
         }
         for turn in said.silent_turns() {
-            let turn = store.turn_numbered(record.id.clone(), turn).await?;
-            turn.iter().for_each(|turn| said.add_unsent(turn));
+            if let Some(turn) = store.turn_numbered(record.id.clone(), turn).await? {
+                said.add_unsent(&turn);
+            }
         }
         let mut console = Console::of_program(settings.mode);
         Ok(history(&record.identity(), &said, limit.get(), &mut console)?)
