@@ -63,8 +63,11 @@ async fn change(command: HostCommand, reach: &Reach, talk: &mut Talk<'_>) -> Res
     match command {
         HostCommand::Status => Ok(Done::Seen(status(reach, talk).await?)),
         HostCommand::Stop => {
-            let clients = timeout(GLANCE, status(reach, talk)).await;
-            let clients = clients.ok().and_then(Result::ok).flatten().map_or(0, |running| running.clients);
+            let clients = match timeout(GLANCE, status(reach, talk)).await {
+                Ok(Ok(Some(running))) => running.clients,
+                Ok(Err(stopped @ Trouble::Stopped(_))) => return Err(stopped),
+                Ok(Ok(None) | Err(_)) | Err(_) => 0,
+            };
             let stopped = stop(&reach.place, talk).await?;
             if stopped && clients > 0 {
                 talk.console.banner(COMING_BACK);

@@ -4,6 +4,7 @@
 
 use std::process::ExitCode;
 
+use acpx_core::host::meta::RestoreMeta;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
@@ -13,7 +14,8 @@ use crate::output::{self, Console};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
-use crate::talk::Talk;
+use crate::setup::ResumeParams;
+use crate::talk::{Talk, Trouble};
 
 /// Deletes the session that is meant.
 pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
@@ -24,9 +26,23 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let record = Kept::open()?.meant(settings, which).await?;
         let Some(record) = record else { return Err(no_session(settings, Remedy::Look)?) };
         let params = json!({ "sessionId": record.id });
+        // An agent that has to be started to delete it gets the environment of this command.
+        let is_with_it = record.agent.key() == settings.agent.key();
+        let meta = RestoreMeta {
+            agent: is_with_it.then(|| (&settings.agent).into()),
+            later: true,
+            start: settings.start(settings.ttl, None),
+            ..RestoreMeta::default()
+        };
+        let resume = ResumeParams::new(&record, settings, None, meta);
         let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
         let asked = talk.persist(async |talk| {
             let mut client = talk.host(&reach).await?;
+            match talk.call::<IgnoredAny>(&mut client, "session/resume", &resume).await {
+                // What can no longer be taken up, its directory being gone for instance, can still be deleted.
+                Ok(_) | Err(Trouble::Failed(_)) => {}
+                Err(trouble) => return Err(trouble),
+            }
             talk.call::<IgnoredAny>(&mut client, "session/delete", &params).await
         });
         asked.await.map_err(|error| error.about(record.identity()))?;
