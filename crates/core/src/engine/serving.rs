@@ -91,7 +91,7 @@ impl SessionTask {
             }
             Done::Started(started) => self.take_started(&ask, *started),
             Done::Ended(id, answer) => {
-                self.keep_news(true);
+                self.keep_news(false);
                 if answer == ToolAnswer::Done
                     && let Some(agent) = &mut self.agent
                 {
@@ -199,7 +199,7 @@ impl SessionTask {
     /// Tells the agent what a terminal shows. That is kept already as it came; so that it was told is kept once, when
     /// there will be nothing else to tell.
     fn show_terminal(&mut self, ask: &AskId, id: &str, line: Option<Line>) {
-        self.keep_news(true);
+        self.keep_news(false);
         let (now, turn) = (self.now(), self.machine.current_turn());
         let Some(agent) = &mut self.agent else { return };
         let Some(running) = agent.tools.terminal(id) else {
@@ -228,7 +228,7 @@ impl SessionTask {
             return self.answer_tool(ask, Err(no_terminal(id)));
         };
         let (exited, id) = (running.terminal.exited(), Box::from(id));
-        agent.tools.wait_for(ask.clone(), async {
+        agent.tools.begin(ask.clone(), async {
             let exit = exited.await.as_ref().map(status).unwrap_or_default();
             Done::Ended(id, ToolAnswer::Exited(exit))
         });
@@ -244,7 +244,7 @@ impl SessionTask {
         };
         let (terminal, grace) = (Arc::clone(&running.terminal), self.shared.settings.process);
         let id = Box::from(id);
-        agent.tools.begin(ask.clone(), async move {
+        agent.tools.begin_for_good(ask.clone(), async move {
             let _ended: Ended = terminal.kill(grace).await;
             if is_released { Done::Ended(id, ToolAnswer::Done) } else { Done::Answered(Ok(ToolAnswer::Done)) }
         });
@@ -260,15 +260,35 @@ impl SessionTask {
         self.send(self.now(), self.machine.current_turn(), answer);
     }
 
-    /// The agent no longer waits for a command to exit.
+    /// The agent no longer waits for what it wanted.
     pub(super) fn withdraw_tool(&mut self, ask: &AskId) {
-        let is_withdrawn = self.agent.as_mut().is_some_and(|agent| agent.tools.withdraw(ask));
-        if is_withdrawn {
+        if self.agent.as_mut().is_some_and(|agent| agent.tools.withdraw(ask)) {
+            self.asks.remove(ask);
             self.answer_tool(ask, Err(RpcError::request_cancelled()));
         }
     }
 
-    /// Keeps what terminals have shown since this was last done; with `all`, also lines that are not whole.
+    /// The turn is being cancelled: whatever the agent waits for is answered at once.
+    pub(super) fn withdraw_tools(&mut self) {
+        let withdrawn = self.agent.as_mut().map(|agent| agent.tools.withdraw_all()).unwrap_or_default();
+        for ask in withdrawn {
+            self.asks.remove(&ask);
+            self.answer_tool(&ask, Err(RpcError::request_cancelled()));
+        }
+    }
+
+    /// Whether the agent has asked this and is not answered, so that the same id can mean nothing else.
+    pub(super) fn is_open(&self, ask: &AskId) -> bool {
+        self.asks.contains_key(ask) || self.agent.as_ref().is_some_and(|agent| agent.tools.is_open(ask))
+    }
+
+    /// Whether the agent waits for something that we do.
+    pub(super) fn is_waited_for(&self) -> bool {
+        !self.asks.is_empty() || self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy())
+    }
+
+    /// Keeps what terminals have shown since this was last done. Of a command that runs only whole lines are kept, since
+    /// a secret that is kept in two halves is kept; with `all` nothing more will come, and all of it is.
     pub(super) fn keep_news(&mut self, all: bool) {
         self.keep_news_of(self.machine.current_turn(), all);
     }

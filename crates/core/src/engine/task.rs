@@ -240,7 +240,7 @@ impl SessionTask {
     async fn next(&mut self) -> Happening {
         let known = known(&self.machine);
         // What the agent waits for us to do is no silence of its own.
-        let limit = self.limits.next(&self.machine, self.asks.is_empty());
+        let limit = self.limits.next(&self.machine, !self.is_waited_for());
         let deadline = self.deadline.into_iter().chain(limit).min_by_key(|(_, at)| *at);
         tokio::select! {
             command = self.commands.recv() => Happening::Command(command),

@@ -34,8 +34,8 @@ const OLD_TEXT_BYTES: usize = 64 << 10;
 /// The jobs and terminals of one agent.
 pub(super) struct Tools {
     jobs: JoinSet<(AskId, Done)>,
-    /// Those whose answer the agent may stop waiting for.
-    waits: HashMap<AskId, AbortHandle>,
+    /// The requests that they are for, and what breaks one off. A command that is being ended is ended.
+    open: HashMap<AskId, Option<AbortHandle>>,
     files: Files,
     terminals: HashMap<Box<str>, Running>,
     /// Hears of whatever happens on a terminal.
@@ -133,7 +133,7 @@ impl Tools {
     pub(super) fn new(files: Files) -> Self {
         Self {
             jobs: JoinSet::new(),
-            waits: HashMap::new(),
+            open: HashMap::new(),
             files,
             terminals: HashMap::new(),
             changed: Arc::default(),
@@ -158,7 +158,7 @@ impl Tools {
             let due = self.due;
             tokio::select! {
                 Some(done) = self.jobs.join_next() => if let Ok((ask, done)) = done {
-                    self.waits.remove(&ask);
+                    self.open.remove(&ask);
                     return Some((ask, done));
                 },
                 () = self.changed.notified(), if due.is_none() => {
@@ -176,12 +176,26 @@ impl Tools {
     }
 
     /// Begins a job.
-    pub(super) fn begin(
-        &mut self,
-        ask: AskId,
-        work: impl Future<Output = Done> + Send + 'static,
-    ) -> AbortHandle {
-        self.jobs.spawn(async move { (ask, work.await) })
+    pub(super) fn begin(&mut self, ask: AskId, work: impl Future<Output = Done> + Send + 'static) {
+        let name = ask.clone();
+        let job = self.jobs.spawn(async move { (ask, work.await) });
+        self.open.insert(name, Some(job));
+    }
+
+    /// Begins a job that comes to its end whatever the agent wants.
+    pub(super) fn begin_for_good(&mut self, ask: AskId, work: impl Future<Output = Done> + Send + 'static) {
+        self.open.insert(ask.clone(), None);
+        self.jobs.spawn(async move { (ask, work.await) });
+    }
+
+    /// Whether a request is being seen to.
+    pub(super) fn is_open(&self, ask: &AskId) -> bool {
+        self.open.contains_key(ask)
+    }
+
+    /// Whether any is.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.open.is_empty()
     }
 
     /// Looks whether what a request wants is inside the session's directories.
@@ -210,19 +224,18 @@ impl Tools {
         });
     }
 
-    /// Waits for a command to exit, until the agent no longer wants to know.
-    pub(super) fn wait_for(&mut self, ask: AskId, work: impl Future<Output = Done> + Send + 'static) {
-        let job = self.begin(ask.clone(), work);
-        self.waits.insert(ask, job);
+    /// Breaks a job off; whether there was one that can be.
+    pub(super) fn withdraw(&mut self, ask: &AskId) -> bool {
+        let Some(job) = self.open.get_mut(ask).and_then(Option::take) else { return false };
+        job.abort();
+        self.open.remove(ask);
+        true
     }
 
-    /// The agent no longer waits for an exit; whether it did.
-    pub(super) fn withdraw(&mut self, ask: &AskId) -> bool {
-        let waited = self.waits.remove(ask);
-        if let Some(job) = &waited {
-            job.abort();
-        }
-        waited.is_some()
+    /// Breaks off all that can be; what they were for.
+    pub(super) fn withdraw_all(&mut self) -> Vec<AskId> {
+        let asked: Vec<AskId> = self.open.keys().cloned().collect();
+        asked.into_iter().filter(|ask| self.withdraw(ask)).collect()
     }
 
     /// Takes a terminal in.

@@ -42,16 +42,28 @@ impl Glance {
 impl SessionTask {
     /// Takes note of what is waited for, so that it is known since when.
     pub(super) fn glance(&mut self) {
-        let what = self.machine.awaited();
+        let what = self.awaited();
         if what != self.glance.what {
             self.glance.since = Some(self.now());
             self.glance.what = what;
         }
     }
 
+    /// An agent that waits for what it wants done is not waited for.
+    fn awaited(&self) -> Option<Awaited> {
+        let what = self.machine.awaited()?;
+        let is_agents_turn = match &what {
+            Awaited::Answer(method) => &**method == "session/prompt",
+            Awaited::TurnEnd => true,
+            _ => false,
+        };
+        let is_busy = self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy());
+        Some(if is_agents_turn && is_busy { Awaited::Done } else { what })
+    }
+
     /// What the session waits for at the moment.
     pub(super) fn waiting(&self) -> Option<Waiting> {
-        let what = self.machine.awaited()?;
+        let what = self.awaited()?;
         let asked = if let Awaited::Questions(asked) = &what { asked.first() } else { None };
         let question = asked.and_then(|ask| match self.asks.get(ask) {
             Some(Ask::Permission(_) | Ask::Tool(_)) => Some(QuestionKind::Permission),

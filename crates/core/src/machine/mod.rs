@@ -11,8 +11,8 @@ use std::sync::Arc;
 
 use crate::model::{
     AcpSessionId, AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, OfferedSettings,
-    PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason, Timestamp, Turn,
-    TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked, Update, WakeOptions,
+    PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason, Timestamp, ToolUse,
+    Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked, Update, WakeOptions,
 };
 
 mod effect;
@@ -232,6 +232,14 @@ impl SessionMachine {
     pub fn waits_for_answers(&self) -> bool {
         match &self.state {
             State::Prompting(Prompting { turn, .. }) => turn.policy.unasked == Unasked::Wait,
+            _ => false,
+        }
+    }
+
+    /// Whether a rule of the running turn wants this to be asked.
+    pub fn is_escalated(&self, tool: &ToolUse) -> bool {
+        match &self.state {
+            State::Prompting(Prompting { turn, .. }) => turn.policy.rule(tool).escalated_by.is_some(),
             _ => false,
         }
     }

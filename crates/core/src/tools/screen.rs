@@ -2,12 +2,10 @@
 //!
 //! Bytes that are no text are shown as the replacement character, and what is cut off is cut off between characters.
 //! Each piece of text is also news, once: whoever takes the news as they come has what was written, up to as many
-//! bytes as the screen has, and is told at the end if that was not all.
+//! bytes as the screen has, and is told at the end if that was not all. News are whole lines while more may come: a word
+//! that is torn in two is known to nobody as the secret it is.
 
 use std::str;
-
-/// News that do not end with a line are given out only if they are longer: a word is not to be torn in two.
-const LONG_LINE: usize = 4 << 10;
 
 /// What a terminal shows.
 #[derive(Debug)]
@@ -98,12 +96,7 @@ impl Screen {
 
     /// What was written since this was last asked, in whole lines; with `all`, whatever there is.
     pub(super) fn take_news(&mut self, all: bool) -> String {
-        let end = match self.news.rfind('\n') {
-            _ if all => self.news.len(),
-            Some(newline) => newline + 1,
-            None if self.news.len() > LONG_LINE => self.news.len(),
-            None => 0,
-        };
+        let end = if all { self.news.len() } else { self.news.rfind(['\n', '\r']).map_or(0, |end| end + 1) };
         let rest = self.news.split_off(end);
         std::mem::replace(&mut self.news, rest)
     }
@@ -146,6 +139,15 @@ mod tests {
         screen.write(b"more");
         assert_eq!(screen.take_news(true), "");
         assert_eq!(screen.text(), "fgh\nmore");
+    }
+
+    #[test]
+    fn a_line_is_not_torn_however_long_it_is() {
+        let mut screen = Screen::new(1 << 20);
+        screen.write(&vec![b'x'; 100_000]);
+        assert_eq!(screen.take_news(false), "");
+        screen.write(b"\r50%\r");
+        assert_eq!(screen.take_news(false).len(), 100_005);
     }
 
     proptest! {

@@ -127,6 +127,24 @@ pub enum Meaning {
     Nothing,
 }
 
+impl Meaning {
+    /// The request that it is, if it wants an answer.
+    pub fn ask(&self) -> Option<&AskId> {
+        match self {
+            Self::Permission(ask, _)
+            | Self::Elicitation(ask, _)
+            | Self::Tool(ask, ..)
+            | Self::Refused(ask, _) => Some(ask),
+            Self::Update(_)
+            | Self::State(_)
+            | Self::Withdrawn(_)
+            | Self::Answer(_)
+            | Self::Inquired(..)
+            | Self::Nothing => None,
+        }
+    }
+}
+
 impl AgentConnection {
     /// The version of the protocol that is spoken on it.
     pub fn version(&self) -> ProtocolVersion {

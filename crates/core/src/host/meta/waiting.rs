@@ -18,7 +18,7 @@ pub struct WaitingAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingMeta {
-    /// `agent-start`, `load-time`, `answer`, `turn-end`, `permission`, `elicitation` or `agent-end`.
+    /// `agent-start`, `load-time`, `answer`, `turn-end`, `permission`, `elicitation`, `command` or `agent-end`.
     pub what: String,
     /// The method that the agent has to answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -43,6 +43,7 @@ impl From<Waiting> for WaitingMeta {
             Awaited::TurnEnd => ("turn-end", None),
             Awaited::Questions(_) if question == Some(QuestionKind::Elicitation) => ("elicitation", None),
             Awaited::Questions(_) => ("permission", None),
+            Awaited::Done => ("command", None),
             Awaited::AgentEnd => ("agent-end", None),
         };
         let (since, last_line_at) = (since.to_string(), heard.map(|heard| heard.to_string()));

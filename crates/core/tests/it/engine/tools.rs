@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use acpx_core::engine::{Advice, ClientOffer, Question, QuestionKind};
-use acpx_core::model::{PermissionCount, PermissionMode, ProcessIdentity};
+use acpx_core::machine::Awaited;
+use acpx_core::model::{PermissionCount, PermissionMode, ProcessIdentity, TurnLimits};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -404,4 +405,68 @@ async fn an_agent_that_takes_no_additional_directories_is_given_none_and_it_is_s
         other => panic!("{:?}", other.err()),
     }
     assert_eq!(methods(&command), ["initialize"]);
+}
+
+/// Waits until the agent has been told so many answers.
+async fn until_answered(command: &[String], count: usize) {
+    while answers(command).len() < count {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_request_with_the_id_of_an_open_one_is_refused_and_the_word_on_the_first_counts_for_it_alone() {
+    let bench = Bench::new();
+    let (harmless, harmful) = (bench.home.join("harmless"), bench.home.join("harmful"));
+    let create = |file: &Path| {
+        let params = json!({ "sessionId": "s1", "command": "touch", "args": [file] });
+        json!({ "jsonrpc": "2.0", "id": 7, "method": "terminal/create", "params": params }).to_string()
+    };
+    let turn = Script::new().line(&create(&harmless)).line(&create(&harmful));
+    let turn = turn.expect_as("session/cancel", "c").end("cancelled");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, command) = bench.open(&script).await;
+    let (advisor, mut questions) = mpsc::channel::<Question>(4);
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
+    let ticket = session.prompt_asking(prompt, advisor).await.unwrap();
+    let question = questions.recv().await.unwrap();
+    assert!(question.params().contains("harmless"), "{}", question.params());
+    until_answered(&command, 1).await;
+    question.answer(Advice::Approve);
+    until_answered(&command, 2).await;
+    session.cancel(None).await.unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    let told = answers(&command);
+    let second = json!({ "code": -32600, "message": "a request with this id is still open" });
+    assert_eq!((&told[0], told[1]["terminalId"].is_string()), (&second, true), "{told:?}");
+    session.close().await.unwrap();
+    assert!(!harmful.exists());
+}
+
+#[tokio::test]
+async fn a_cancel_answers_at_once_what_is_being_done_for_the_agent() {
+    let bench = Bench::new();
+    let script = requesting([create("sleep 600"), terminal("terminal/wait_for_exit")]);
+    let (session, command) = bench.open(&script).await;
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll);
+    let ticket = session.prompt(prompt).await.unwrap();
+    while session.waiting().await.unwrap().is_none_or(|waiting| waiting.what != Awaited::Done)
+        || answers(&command).is_empty()
+    {
+        tokio::task::yield_now().await;
+    }
+    session.cancel(None).await.unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(answers(&command)[1], json!({ "code": -32800, "message": "request cancelled" }));
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_for_its_command_is_not_silent() {
+    let bench = Bench::new();
+    let script = requesting([create("sleep 1"), terminal("terminal/wait_for_exit")]);
+    let (session, _) = bench.open(&script).await;
+    let limits = TurnLimits { silence: Some(Duration::from_millis(100)), ..TurnLimits::default() };
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll).with_limits(limits);
+    let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
+    assert_eq!(stop_reason(&turn), "end_turn");
 }
