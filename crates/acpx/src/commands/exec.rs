@@ -10,7 +10,7 @@ use acpx_core::host::{Host, HostClient, HostError};
 use acpx_core::model::{HostId, PermissionPolicy, Seq, Unasked, WakeOptions};
 use acpx_core::store::MemoryStore;
 
-use crate::asking::{Asking, told_ids};
+use crate::asking::{Asking, done, told_ids};
 use crate::cli::{ExecCommand, Options, UsageError, Wait};
 use crate::config::Config;
 use crate::desk::Desk;
@@ -49,6 +49,7 @@ pub(super) fn run(
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
         let start = start(command, settings, options);
         let ended = turn(&host, &asking, &given, (settings, start), &mut talk).await;
+        let unwritable = talk.trouble_with_stdout();
         host.shut_down().await;
         let outcome = ended.map_err(|trouble| match trouble {
             Trouble::Lost => HostError::Lost.into(),
@@ -61,8 +62,8 @@ pub(super) fn run(
             ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
         ending.result.say_that_nothing_is_kept();
         ending.result.say_how_to_log_in(&settings.typed_agent(), view.is_silent());
-        view.finish(&ending.result, &mut console)?;
-        Ok(ending.exit.into())
+        let shown = unwritable.map_or_else(|| view.finish(&ending.result, &mut console), Err);
+        done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
     })
 }
 

@@ -267,7 +267,9 @@ impl Server {
         let stopped = self.stopped();
         self.spawn(async move {
             let (source, target) = tokio::io::split(far);
-            if let Err(error) = bridge.run(source, target, stopped).await {
+            // One that is gone reads nothing.
+            let unheard = std::future::ready(());
+            if let Err(error) = bridge.run(source, target, stopped, unheard).await {
                 output::log(&format!("no host for a client: {}", with_causes(&error)));
             }
         });

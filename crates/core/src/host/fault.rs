@@ -1,6 +1,8 @@
 //! How an error of a session crosses the socket: as a JSON-RPC error whose data carries the stable code and the
 //! hint, so that a client shows the very same error as whoever has the engine in its own process.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -149,7 +151,7 @@ pub(super) fn refused(error: &SessionError) -> CallError {
         SessionError::Agent(AgentError::NotOffered { .. }) => RpcError::METHOD_NOT_FOUND,
         _ => number_of(acp.as_deref()),
     };
-    let hint = error.hint().map(str::to_owned);
+    let hint = error.hint().map(Cow::into_owned);
     let fault = FaultMeta { code: error.code().to_owned(), hint, acp, ..FaultMeta::default() };
     let field = match error {
         SessionError::Directory { .. } | SessionError::Agent(AgentError::WorksElsewhere { .. }) => "cwd",
@@ -193,7 +195,7 @@ pub(super) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
     let hint = "what was said until then is kept; prompt again to go on".to_owned();
     let code = "INTERRUPTED".to_owned();
     let fault = FaultMeta { code, hint: Some(hint), turn: Some(meta), ..FaultMeta::default() };
-    passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host stopped", turn.id), fault)
+    passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host went away", turn.id), fault)
 }
 
 /// A peer that an agent started asks for what only its user may give.

@@ -39,6 +39,7 @@ mod serve;
 mod servers;
 mod stopping;
 mod taking_up;
+mod title;
 mod turns;
 mod watched;
 mod works;
@@ -63,6 +64,7 @@ pub use place::HostPlace;
 pub use replaying::{CursorError, KeptEvents};
 pub use run::{HostSetup, RunError, run};
 pub use stopping::stop;
+pub use title::title;
 pub use watched::WatchedEvent;
 
 use crate::acp::agent::CallError;

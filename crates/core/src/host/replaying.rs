@@ -120,7 +120,7 @@ impl KeptEvents {
     }
 
     /// Whether a turn has begun: one that was cancelled before that is no part of the conversation.
-    pub(super) async fn has_begun(&self, turn: TurnId) -> Result<bool, StoreError> {
+    pub async fn has_begun(&self, turn: TurnId) -> Result<bool, StoreError> {
         let begun = self.backwards(self.until.next(), |event| started(event).filter(|begun| *begun <= turn));
         Ok(begun.await? == Some(turn))
     }

@@ -33,7 +33,7 @@ impl Connection {
         usual: Option<Cursor>,
     ) -> Result<SessionSetup, CallError> {
         let adopted = self.look_for(&call, link.client().protocol).await?;
-        let client = call.session.clone();
+        let (client, created) = (call.session.clone(), adopted.is_some());
         let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
         let cursor = match (&call.replay_from, meta.replay_from.take()) {
@@ -47,7 +47,7 @@ impl Connection {
         let Some(cursor) = cursor else {
             let how = adopted.or(self.wake(&opened, &meta).await?);
             self.tell_standing(&opened.session, None, link).await?;
-            return Ok(self.answer(client, Opened { how, ..opened }, Gate::default(), link));
+            return Ok(self.answer(client, Opened { created, how, ..opened }, Gate::default(), link));
         };
         let start = self.place_of(&self.kept(&opened.session), (&cursor, field), meta.replay).await?;
         // Until the answer is decided: whatever comes between, the client is then told what it was going to be told.
@@ -61,7 +61,7 @@ impl Connection {
         // Whoever goes on after an event it has seen may have missed an end.
         let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
         self.tell_standing(&opened.session, missed, link).await?;
-        let opened = Opened { how, from, paused, ..opened };
+        let opened = Opened { created, how, from, paused, ..opened };
         Ok(self.answer(client, opened, Gate::default(), link))
     }
 

@@ -290,7 +290,11 @@ impl SessionMachine {
             match turn.state {
                 TurnState::Queued => self.queue.push_back(turn),
                 TurnState::Dispatched { .. } => {
-                    self.interrupt(now, &mut turn, "its host died while this turn ran; it is not sent again");
+                    self.interrupt(
+                        now,
+                        &mut turn,
+                        "its host went away while this turn ran; it is not sent again",
+                    );
                 }
                 TurnState::Ended { .. } | TurnState::Interrupted { .. } => {}
             }

@@ -112,7 +112,7 @@ impl ResultError {
     }
 
     fn interrupted(turn: &Turn) -> Self {
-        let message = format!("turn {} was interrupted: its host stopped", turn.id);
+        let message = format!("turn {} was interrupted: its host went away", turn.id);
         let hint = "what was said until then is kept; prompt again to go on";
         Self::new("INTERRUPTED", message, Some(hint), None)
     }

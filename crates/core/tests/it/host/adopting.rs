@@ -186,7 +186,7 @@ async fn an_adopted_session_has_the_title_of_the_agents_list_or_else_its_first_w
     let mut editor = bench.editor(&argv).await;
     let answer = editor.call("session/load", bench.load_params("theirs")).await.unwrap();
     let how = &answer["_meta"]["acpx"];
-    assert_eq!((&how["created"], &how["awakening"]["by"]), (&json!(false), &json!("session/load")));
+    assert_eq!((&how["created"], &how["awakening"]["by"]), (&json!(true), &json!("session/load")));
     assert_eq!(bench.record("theirs").await.title.as_deref(), Some("Theirs"));
 
     let replay = Script::new().user_said("first").user_said(" words").say("yes").user_said("more");
