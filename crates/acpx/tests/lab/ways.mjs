@@ -47,21 +47,10 @@ export async function* shell(place) {
 }
 
 /** As an editor that speaks `client`, with an agent that is spoken to in `agent`. */
-export async function* editor(place, sdk, { client, agent, cancelledAs }) {
+export async function* editor(place, sdk, { client, agent }) {
   const cwd = place.work(`editor-${client}-${agent}`);
   const flags = agent === 1 ? [] : ["--protocol", String(agent)];
-  const told = [
-    "--sdk",
-    sdk,
-    "--protocol",
-    String(client),
-    "--words",
-    "model",
-    "--cwd",
-    cwd,
-    "--cancelled-as",
-    cancelledAs,
-  ];
+  const told = ["--sdk", sdk, "--protocol", String(client), "--words", "model", "--cwd", cwd];
   let failed = "";
   try {
     for await (const line of place.lines(cwd, [

@@ -1,9 +1,8 @@
 // The npm SDK as the client of an agent: lives the scenario and prints one line of JSON for each step.
 //
-//   node client.mjs --sdk DIR --protocol 1|2 --words demo|model --cwd DIR [--cancelled-as REASON] -- COMMAND…
+//   node client.mjs --sdk DIR --protocol 1|2 --words demo|model --cwd DIR -- COMMAND…
 //
 // --sdk is where npm has installed the SDK, --cwd a directory that had no session ever, and COMMAND starts the agent.
-// REASON is the stop reason of an agent that gives another one than it should to a turn that was cancelled.
 // What fails is the last line, with its `error` and the step that it came `after`; then the exit code is 1.
 
 import { createRequire } from "node:module";
@@ -23,7 +22,6 @@ const { values, positionals: command } = parseArgs({
     protocol: { type: "string" },
     words: { type: "string" },
     cwd: { type: "string" },
-    "cancelled-as": { type: "string", default: "cancelled" },
   },
 });
 const version = { 1: v1, 2: v2 }[values.protocol];
@@ -52,8 +50,7 @@ const print = (line) => {
 };
 let after = "start";
 try {
-  const cancelledAs = values["cancelled-as"];
-  for await (const step of scenario({ open, version, words, cancelledAs, cwd: values.cwd })) {
+  for await (const step of scenario({ open, version, words, cwd: values.cwd })) {
     print(step);
     after = step.step;
   }
