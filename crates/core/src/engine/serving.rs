@@ -73,7 +73,7 @@ impl SessionTask {
         let tool = ToolAsk { request, params, line: kept_later, located: None, question: None };
         self.asks.insert(ask.clone(), Ask::Tool(Box::new(tool)));
         if path.is_none() {
-            self.step(Input::Tool { ask, tool: None });
+            self.step(Input::Tool { ask, tool: None, granted: false });
         }
     }
 
@@ -111,8 +111,9 @@ impl SessionTask {
                 // The question is about no tool call that the agent has told of.
                 let call = format!("acpx.{}", self.keeper.last());
                 tool.question = session.map(|session| tool.request.question(&session, &call, old.as_deref()));
+                let granted = self.consultations.take_grant(&tool.request, &self.place.cwd.to_string());
                 let tool = tool.request.tool_use();
-                self.step(Input::Tool { ask, tool });
+                self.step(Input::Tool { ask, tool, granted });
             }
             Err(error) => {
                 self.asks.insert(ask.clone(), Ask::Refused(error));
