@@ -8,7 +8,9 @@ use std::time::Duration;
 
 use acpx_core::engine::NewSession;
 use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta};
-use acpx_core::model::{AbsolutePath, AgentSpec, LoginPolicy, PermissionPolicy, SessionName, ToolPolicy};
+use acpx_core::model::{
+    AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, SessionName, ToolPolicy,
+};
 
 use crate::agents::{self, UnknownAgent};
 use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
@@ -144,6 +146,8 @@ impl Settings {
 /// What a turn allows its agent. Rules that are typed take the place of those in the configuration.
 fn policy(options: &Options, config: &Config, cwd: &Path) -> Result<PermissionPolicy, CliError> {
     let tools = match options.tool_policy.as_deref().map(str::trim_start) {
+        // Rules that were written for all commands do not approve in one that is to deny all.
+        None if options.mode == Some(PermissionMode::DenyAll) => None,
         None => config.tool_policy.clone(),
         Some(json) if json.starts_with('{') => Some(ToolPolicy::read(json).map_err(UsageError::Policy)?),
         Some(file) => Some(config::tool_policy(&cwd.join(file))?),

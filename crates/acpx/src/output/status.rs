@@ -312,6 +312,7 @@ fn waiting_words(waiting: &WaitingMeta, now: Timestamp) -> String {
         ("turn-end", _) => "the agent, which has the prompt".to_owned(),
         ("permission", _) => format!("somebody's answer to what the agent wants to do ({questions})"),
         ("elicitation", _) => format!("somebody's answer to what the agent asks ({questions})"),
+        ("command", _) => "a command or a file that the agent wants".to_owned(),
         ("agent-end", _) => "the end of the agent's process".to_owned(),
         (CLIENT, _) => "a client: no host runs, and the next prompt starts one".to_owned(),
         (HOST, _) => "the host, which does not answer".to_owned(),

@@ -55,6 +55,16 @@ fn what_is_typed_wins_over_what_is_configured_and_that_over_the_defaults() {
 }
 
 #[test]
+fn deny_all_sets_the_configured_rules_aside_and_leaves_those_that_are_typed() {
+    let configured = r#"{"permissionPolicy":{"autoApprove":["*"]}}"#;
+    let denying = Options { mode: Some(PermissionMode::DenyAll), ..Options::default() };
+    assert_eq!(settled(&denying, configured).policy, PermissionMode::DenyAll.into());
+    let typed = Options { tool_policy: Some(r#"{"autoApprove":["read"]}"#.to_owned()), ..denying };
+    assert!(settled(&typed, configured).policy.tools.is_some());
+    assert!(settled(&Options::default(), configured).policy.tools.is_some());
+}
+
+#[test]
 fn strict_output_needs_json_typed_or_configured() {
     let strict = OutputOptions { format: None, strict: true, verbose: false };
     assert_eq!(mode(strict, &config("{}")).unwrap_err().message(), "--json-strict needs --format json");

@@ -153,7 +153,14 @@ pub(super) fn put(asked: Asked, advisor: Option<&Advisor>) -> oneshot::Receiver<
         match advisor.try_send(Question { asked, reply }) {
             // A client that has too many questions already gets no more, and what it is not asked it has not allowed.
             Err(TrySendError::Full(question)) => {
-                question.answer(Advice::Reject);
+                let advice = match (question.kind(), question.offer()) {
+                    // It may have the file open, and something that is not saved.
+                    (QuestionKind::File, Some(ClientOffer::Writing)) => Advice::Fail(RpcError::internal(
+                        "the client that may have the file is asked too much",
+                    )),
+                    _ => Advice::Reject,
+                };
+                question.answer(advice);
             }
             // One that is gone leaves the answer to nobody.
             Ok(()) | Err(TrySendError::Closed(_)) => {}

@@ -8,7 +8,6 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
-use crate::machine::AskId;
 use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Profiles,
     Secrets, is_secret_name, token_of_variable,
@@ -19,7 +18,7 @@ use crate::wire::{self, End, Peer};
 use super::answers;
 use super::login;
 use super::place::Place;
-use super::tools::{Done, Files, Tools};
+use super::tools::{Done, Errand, Files, Tools};
 use super::{Settings, Shared};
 
 /// How long a process that closed its output may take to exit before we say so.
@@ -45,7 +44,7 @@ pub(super) enum News {
     /// It says something; `None` when its connection has ended.
     Said(Option<FromAgent>),
     /// Something has come of what it wanted done, or terminals of its have shown something.
-    Done(Option<(AskId, Done)>),
+    Done(Option<(Errand, Done)>),
 }
 
 /// Starts an agent. When this fails, nothing of it is left, or what is left is told. Whatever the agent starts carries

@@ -2,9 +2,10 @@
 //!
 //! A question is kept before it is put, and its answer before it is sent, as everything else is.
 
-use crate::acp::client::{Escalation, PermissionRequest, is_elicitation_answer};
+use crate::acp::client::{Escalation, Line, PermissionRequest, is_elicitation_answer};
 use crate::machine::{AskId, Input, Permit};
 use crate::model::{Seq, Timestamp, ToolKind, TurnId};
+use crate::wire::RpcError;
 
 use super::advice::{Advice, Asked, Wanted};
 use super::perform::Outward;
@@ -40,7 +41,12 @@ impl SessionTask {
             Some(Ask::Permission(request)) => (permission(request), None),
             Some(Ask::Elicitation(params)) => ((params.clone(), None), None),
             Some(Ask::Tool(tool)) => match tool.question() {
-                Some(question) => (permission(question), tool.offer()),
+                // What a rule wants asked is asked, whatever a client does for others unasked.
+                Some(question) => {
+                    let is_escalated = tool.tool_use().is_some_and(|tool| self.machine.is_escalated(&tool));
+                    let offer = tool.offer().filter(|_| !is_escalated);
+                    (permission(question), offer)
+                }
                 None => return,
             },
             Some(Ask::Refused(_)) | None => return,
@@ -106,6 +112,17 @@ impl SessionTask {
             Some(Ask::Tool(_) | Ask::Refused(_)) | None => return,
         };
         self.send(now, turn, answer);
+    }
+
+    /// A request with the id of one that is open is answered at once: the word on the first must not count for it.
+    pub(super) fn refuse_second(&mut self, ask: &AskId, line: Line) {
+        let (now, turn) = (self.now(), self.machine.current_turn());
+        self.keeper.keep_line(now, turn, line);
+        if let Some(agent) = &self.agent {
+            let error = RpcError::invalid_request("a request with this id is still open");
+            let answer = agent.connection.refusal(ask, &error);
+            self.send(now, turn, answer);
+        }
     }
 
     pub(super) fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId) {

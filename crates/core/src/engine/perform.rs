@@ -66,7 +66,7 @@ impl SessionTask {
                         // One that only waited has had nothing to do with what was dropped.
                         if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
                         {
-                            self.keep_news_of(turn, true);
+                            self.keep_news_of(turn, false);
                             self.keep_dropped_lines(now);
                         }
                         self.knowledge.take(self.keeper.last().next(), fact);
@@ -168,6 +168,7 @@ impl SessionTask {
         let prompted = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { None };
         let passed = if let Call::Pass(pass) = &call { Some(pass.id) } else { None };
         let is_setting = matches!(call, Call::Set(_));
+        let is_end = matches!(call, Call::Cancel | Call::Close | Call::Delete);
         if prompted.is_some() {
             self.received = 0;
         }
@@ -188,6 +189,9 @@ impl SessionTask {
             }),
             // The machine asks only for what was advertised, and only while an agent runs.
             None => {}
+        }
+        if is_end {
+            self.withdraw_tools(|_| true);
         }
     }
 
@@ -260,6 +264,9 @@ impl SessionTask {
         let unborn = !self.keeper.has_record() && self.keeper.waiting_bytes() > UNBORN_BYTES;
         if self.received > self.shared.settings.turn_bytes || unborn {
             return self.stop_flood();
+        }
+        if let Some(ask) = meaning.ask().filter(|ask| self.is_open(ask)).cloned() {
+            return self.refuse_second(&ask, line);
         }
         match meaning {
             Meaning::Update(update) => {

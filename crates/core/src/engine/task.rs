@@ -33,7 +33,7 @@ use super::perform::Outward;
 use super::place::Place;
 use super::serving::ToolAsk;
 use super::session::{End, Told};
-use super::tools::Done;
+use super::tools::{Done, Errand};
 use super::waiters::{PromptWaiter, Waiters, tell};
 use super::waiting::{Glance, Waiting};
 use super::{Counted, Prompt, RestoreSession, Shared};
@@ -97,7 +97,7 @@ enum Happening {
     Cleared(Farewell),
     Said(Option<FromAgent>),
     /// Something has come of what the agent wanted done, or terminals have shown something.
-    Done(Option<(AskId, Done)>),
+    Done(Option<(Errand, Done)>),
     Deadline(Deadline),
     /// A client has answered a question of the agent, or nobody has.
     Advised(AskId, Option<Advice>),
@@ -240,7 +240,7 @@ impl SessionTask {
     async fn next(&mut self) -> Happening {
         let known = known(&self.machine);
         // What the agent waits for us to do is no silence of its own.
-        let limit = self.limits.next(&self.machine, self.asks.is_empty());
+        let limit = self.limits.next(&self.machine, !self.is_waited_for());
         let deadline = self.deadline.into_iter().chain(limit).min_by_key(|(_, at)| *at);
         tokio::select! {
             command = self.commands.recv() => Happening::Command(command),

@@ -11,6 +11,8 @@ use super::task::{Ask, SessionTask};
 pub struct Waiting {
     /// What it is.
     pub what: Awaited,
+    /// Whether the agent waits itself, for a file or a command that it wants.
+    pub is_served: bool,
     /// What the questions are about that somebody has to answer, if that is it: the first one decides.
     pub question: Option<QuestionKind>,
     /// Since when.
@@ -22,7 +24,7 @@ pub struct Waiting {
 /// What was last seen to be waited for.
 #[derive(Debug, Default)]
 pub(super) struct Glance {
-    what: Option<Awaited>,
+    what: Option<(Awaited, bool)>,
     since: Option<Timestamp>,
     heard: Option<Timestamp>,
 }
@@ -42,16 +44,28 @@ impl Glance {
 impl SessionTask {
     /// Takes note of what is waited for, so that it is known since when.
     pub(super) fn glance(&mut self) {
-        let what = self.machine.awaited();
+        let what = self.awaited();
         if what != self.glance.what {
             self.glance.since = Some(self.now());
             self.glance.what = what;
         }
     }
 
+    /// What is waited for, and whether the agent waits itself for what it wants done.
+    fn awaited(&self) -> Option<(Awaited, bool)> {
+        let what = self.machine.awaited()?;
+        let is_at_work = match &what {
+            Awaited::Answer(method) => &**method == "session/prompt",
+            Awaited::TurnEnd => true,
+            _ => false,
+        };
+        let is_served = is_at_work && self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy());
+        Some((what, is_served))
+    }
+
     /// What the session waits for at the moment.
     pub(super) fn waiting(&self) -> Option<Waiting> {
-        let what = self.machine.awaited()?;
+        let (what, is_served) = self.awaited()?;
         let asked = if let Awaited::Questions(asked) = &what { asked.first() } else { None };
         let question = asked.and_then(|ask| match self.asks.get(ask) {
             Some(Ask::Permission(_) | Ask::Tool(_)) => Some(QuestionKind::Permission),
@@ -59,6 +73,6 @@ impl SessionTask {
             Some(Ask::Refused(_)) | None => None,
         });
         let since = self.glance.since.unwrap_or_else(|| self.now());
-        Some(Waiting { what, question, since, heard: self.glance.heard })
+        Some(Waiting { what, is_served, question, since, heard: self.glance.heard })
     }
 }

@@ -205,10 +205,11 @@ impl Connection {
         }
     }
 
-    /// What a client does for agents by itself. One from elsewhere would do it to the files of its own machine.
+    /// What a client does for agents by itself. One from elsewhere would do it to the files of its own machine, and one
+    /// that an agent has started is not to say what agents may do.
     fn offers_of(&self, link: &ClientLink) -> Offers {
         let client = link.client();
-        if self.elsewhere.get().is_some() {
+        if self.elsewhere.get().is_some() || self.is_confined() {
             return Offers::default();
         }
         Offers { fs: client.fs, terminal: client.terminal }

@@ -10,9 +10,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, OfferedSettings,
-    PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason, Timestamp, Turn,
-    TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked, Update, WakeOptions,
+    AcpSessionId, AgentError, Decision, Fact, FactError, Fallback, Lifecycle, Lineage, OfferedSettings,
+    PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason, Timestamp, ToolUse,
+    Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked, Update, WakeOptions,
 };
 
 mod effect;
@@ -232,6 +232,22 @@ impl SessionMachine {
     pub fn waits_for_answers(&self) -> bool {
         match &self.state {
             State::Prompting(Prompting { turn, .. }) => turn.policy.unasked == Unasked::Wait,
+            _ => false,
+        }
+    }
+
+    /// Whether somebody is to be asked about this, if it is wanted now.
+    pub fn asks_about(&self, tool: &ToolUse) -> bool {
+        match &self.state {
+            State::Prompting(Prompting { turn, .. }) => turn.policy.rule(tool).decision == Decision::Ask,
+            _ => false,
+        }
+    }
+
+    /// Whether a rule of the running turn wants this to be asked.
+    pub fn is_escalated(&self, tool: &ToolUse) -> bool {
+        match &self.state {
+            State::Prompting(Prompting { turn, .. }) => turn.policy.rule(tool).escalated_by.is_some(),
             _ => false,
         }
     }

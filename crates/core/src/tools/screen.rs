@@ -2,12 +2,10 @@
 //!
 //! Bytes that are no text are shown as the replacement character, and what is cut off is cut off between characters.
 //! Each piece of text is also news, once: whoever takes the news as they come has what was written, up to as many
-//! bytes as the screen has, and is told at the end if that was not all.
+//! bytes as the screen has, and is told at the end if that was not all. News are whole lines while more may come: a word
+//! that is torn in two is known to nobody as the secret it is.
 
 use std::str;
-
-/// News that do not end with a line are given out only if they are longer: a word is not to be torn in two.
-const LONG_LINE: usize = 4 << 10;
 
 /// What a terminal shows.
 #[derive(Debug)]
@@ -34,26 +32,23 @@ impl Screen {
 
     /// Takes what was written next.
     pub(super) fn write(&mut self, bytes: &[u8]) {
-        let mut bytes = match std::mem::take(&mut self.rest) {
+        let bytes = match std::mem::take(&mut self.rest) {
             rest if rest.is_empty() => bytes.to_vec(),
             mut rest => {
                 rest.extend_from_slice(bytes);
                 rest
             }
         };
-        loop {
-            match str::from_utf8(&bytes) {
-                Ok(text) => return self.show(text),
-                Err(error) => {
-                    let (valid, rest) = bytes.split_at(error.valid_up_to());
-                    self.show(str::from_utf8(valid).unwrap_or_default());
-                    let Some(length) = error.error_len() else {
-                        self.rest = rest.to_vec();
-                        return;
-                    };
-                    self.show("\u{fffd}");
-                    bytes = rest.get(length..).unwrap_or_default().to_vec();
-                }
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            self.show(chunk.valid());
+            let invalid = chunk.invalid();
+            // Only at the end can a character be there in part.
+            let is_part = matches!(str::from_utf8(invalid), Err(error) if error.error_len().is_none());
+            if is_part && chunks.peek().is_none() {
+                self.rest = invalid.to_vec();
+            } else if !invalid.is_empty() {
+                self.show("\u{fffd}");
             }
         }
     }
@@ -98,12 +93,7 @@ impl Screen {
 
     /// What was written since this was last asked, in whole lines; with `all`, whatever there is.
     pub(super) fn take_news(&mut self, all: bool) -> String {
-        let end = match self.news.rfind('\n') {
-            _ if all => self.news.len(),
-            Some(newline) => newline + 1,
-            None if self.news.len() > LONG_LINE => self.news.len(),
-            None => 0,
-        };
+        let end = if all { self.news.len() } else { self.news.rfind(['\n', '\r']).map_or(0, |end| end + 1) };
         let rest = self.news.split_off(end);
         std::mem::replace(&mut self.news, rest)
     }
@@ -146,6 +136,15 @@ mod tests {
         screen.write(b"more");
         assert_eq!(screen.take_news(true), "");
         assert_eq!(screen.text(), "fgh\nmore");
+    }
+
+    #[test]
+    fn a_line_is_not_torn_however_long_it_is() {
+        let mut screen = Screen::new(1 << 20);
+        screen.write(&vec![b'x'; 100_000]);
+        assert_eq!(screen.take_news(false), "");
+        screen.write(b"\r50%\r");
+        assert_eq!(screen.take_news(false).len(), 100_005);
     }
 
     proptest! {

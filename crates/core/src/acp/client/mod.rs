@@ -128,6 +128,24 @@ pub enum Meaning {
     Nothing,
 }
 
+impl Meaning {
+    /// The request that it is, if it wants an answer.
+    pub fn ask(&self) -> Option<&AskId> {
+        match self {
+            Self::Permission(ask, _)
+            | Self::Elicitation(ask, _)
+            | Self::Tool(ask, ..)
+            | Self::Refused(ask, _) => Some(ask),
+            Self::Update(_)
+            | Self::State(_)
+            | Self::Withdrawn(_)
+            | Self::Answer(_)
+            | Self::Inquired(..)
+            | Self::Nothing => None,
+        }
+    }
+}
+
 impl AgentConnection {
     /// The version of the protocol that is spoken on it.
     pub fn version(&self) -> ProtocolVersion {
@@ -321,7 +339,7 @@ impl AgentConnection {
 
     /// The line that tells the agent why it does not get what it asks for.
     pub fn refusal(&self, ask: &AskId, error: &RpcError) -> Outgoing {
-        Outgoing::response(&self.peer, encode::error_response(&rpc_id(ask), error))
+        self.said_by_client(encode::error_response(&rpc_id(ask), error))
     }
 }
 

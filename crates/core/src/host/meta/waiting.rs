@@ -18,7 +18,7 @@ pub struct WaitingAnswer {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct WaitingMeta {
-    /// `agent-start`, `load-time`, `answer`, `turn-end`, `permission`, `elicitation` or `agent-end`.
+    /// `agent-start`, `load-time`, `answer`, `turn-end`, `permission`, `elicitation`, `command` or `agent-end`.
     pub what: String,
     /// The method that the agent has to answer.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -35,8 +35,9 @@ pub struct WaitingMeta {
 
 impl From<Waiting> for WaitingMeta {
     fn from(waiting: Waiting) -> Self {
-        let Waiting { what, question, since, heard } = waiting;
+        let Waiting { what, is_served, question, since, heard } = waiting;
         let (what, method) = match what {
+            _ if is_served => ("command", None),
             Awaited::AgentStart => ("agent-start", None),
             Awaited::LoadTime => ("load-time", None),
             Awaited::Answer(method) => ("answer", Some(method.into_string())),

@@ -67,6 +67,16 @@ async fn initialize_offers_files_and_terminals_to_an_agent_of_version_1_and_says
 }
 
 #[tokio::test]
+async fn an_agent_works_in_its_sessions_directory_wherever_we_were_started() {
+    let bench = Bench::new();
+    let (session, _) = bench.open(&faithful(everything())).await;
+    let run = bench.engine.record(session.record_id()).await.unwrap().unwrap().agent_run.unwrap();
+    let found = std::fs::read_link(format!("/proc/{}/cwd", run.process.pid)).unwrap();
+    assert_eq!(found, bench.home.path().canonicalize().unwrap());
+    assert_ne!(found, std::env::current_dir().unwrap());
+}
+
+#[tokio::test]
 async fn new_load_and_resume_carry_the_same_cwd_and_servers_byte_for_byte() {
     let bench = Bench::new();
     let capabilities = json!({"loadSession": true, "sessionCapabilities": {"resume": {}}});

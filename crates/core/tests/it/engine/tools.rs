@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use acpx_core::engine::{Advice, ClientOffer, Question, QuestionKind};
-use acpx_core::model::{PermissionCount, PermissionMode, ProcessIdentity};
+use acpx_core::model::{PermissionCount, PermissionMode, ProcessIdentity, TurnLimits};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -404,4 +404,143 @@ async fn an_agent_that_takes_no_additional_directories_is_given_none_and_it_is_s
         other => panic!("{:?}", other.err()),
     }
     assert_eq!(methods(&command), ["initialize"]);
+}
+
+/// Waits until the agent has been told so many answers.
+async fn until_answered(command: &[String], count: usize) {
+    while answers(command).len() < count {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_request_with_the_id_of_an_open_one_is_refused_and_the_word_on_the_first_counts_for_it_alone() {
+    let bench = Bench::new();
+    let (harmless, harmful) = (bench.home.join("harmless"), bench.home.join("harmful"));
+    let create = |file: &Path| {
+        let params = json!({ "sessionId": "s1", "command": "touch", "args": [file] });
+        json!({ "jsonrpc": "2.0", "id": 7, "method": "terminal/create", "params": params }).to_string()
+    };
+    let turn = Script::new().line(&create(&harmless)).line(&create(&harmful));
+    let turn = turn.expect_as("session/cancel", "c").end("cancelled");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, command) = bench.open(&script).await;
+    let (advisor, mut questions) = mpsc::channel::<Question>(4);
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
+    let ticket = session.prompt_asking(prompt, advisor).await.unwrap();
+    let question = questions.recv().await.unwrap();
+    assert!(question.params().contains("harmless"), "{}", question.params());
+    until_answered(&command, 1).await;
+    question.answer(Advice::Approve);
+    until_answered(&command, 2).await;
+    session.cancel(None).await.unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    let told = answers(&command);
+    let second = json!({ "code": -32600, "message": "a request with this id is still open" });
+    assert_eq!((&told[0], told[1]["terminalId"].is_string()), (&second, true), "{told:?}");
+    session.close().await.unwrap();
+    assert!(!harmful.exists());
+}
+
+#[tokio::test]
+async fn a_cancel_answers_at_once_what_is_being_done_for_the_agent() {
+    let bench = Bench::new();
+    let script = requesting([create("sleep 600"), terminal("terminal/wait_for_exit")]);
+    let (session, command) = bench.open(&script).await;
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll);
+    let ticket = session.prompt(prompt).await.unwrap();
+    while session.waiting().await.unwrap().is_none_or(|waiting| !waiting.is_served)
+        || answers(&command).is_empty()
+    {
+        tokio::task::yield_now().await;
+    }
+    session.cancel(None).await.unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(answers(&command)[1], json!({ "code": -32800, "message": "request cancelled" }));
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_for_its_command_is_not_silent() {
+    let bench = Bench::new();
+    let script = requesting([create("sleep 1"), terminal("terminal/wait_for_exit")]);
+    let (session, _) = bench.open(&script).await;
+    let limits = TurnLimits { silence: Some(Duration::from_millis(100)), ..TurnLimits::default() };
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll).with_limits(limits);
+    let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
+    assert_eq!(stop_reason(&turn), "end_turn");
+}
+
+#[tokio::test]
+async fn a_secret_that_a_command_shows_in_pieces_or_an_error_repeats_is_not_kept() {
+    let bench = Bench::new();
+    let (go, poll) = (bench.home.join("go"), terminal("terminal/output"));
+    let waiting =
+        format!("printf 'it is hunter2'; until test -e {}; do sleep 0.02; done; echo secret", go.display());
+    let turn = Script::new()
+        .request("terminal/create", create(&waiting).1)
+        .repeat(50, |turn| turn.request(poll.0, poll.1.clone()))
+        .touch(&go)
+        .request("terminal/wait_for_exit", terminal("terminal/wait_for_exit").1)
+        .request("terminal/output", poll.1)
+        .request("fs/read_text_file", read(&bench.home.join("hunter2secret")).1)
+        .end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (agent, command) = bench.agent(&script);
+    let environment = environment().with("API_KEY", "hunter2secret");
+    let new = NewSession { environment, ..bench.new_session(agent, Vec::new()) };
+    let session = bench.engine.open(new).await.unwrap();
+    prompt_with(&session, PermissionMode::ApproveAll).await;
+    let told = answers(&command);
+    assert_eq!(told[52]["output"], "it is hunter2secret\n");
+    assert!(told[53]["message"].as_str().unwrap().contains("hunter2secret"));
+    let events = bench.events(session.record_id()).await;
+    let shown: Vec<_> =
+        events.iter().filter(|event| event.body.contains("it is ")).map(|event| &event.body).collect();
+    assert!(shown.iter().any(|body| body.contains("it is [secret]")), "{shown:?}");
+    let kept =
+        events.iter().find(|event| event.body.contains("hunter2") && !event.body.contains("sleep 0.02"));
+    assert_eq!(kept, None);
+}
+
+#[tokio::test]
+async fn however_many_waits_there_are_a_command_can_be_killed() {
+    let bench = Bench::new();
+    let wait = terminal("terminal/wait_for_exit").1;
+    let line = |id: usize| {
+        json!({ "jsonrpc": "2.0", "id": id, "method": "terminal/wait_for_exit", "params": wait }).to_string()
+    };
+    let turn = Script::new().request("terminal/create", create("sleep 600").1);
+    let turn = (0..70).fold(turn, |turn, id| turn.line(&line(id)));
+    let turn = turn.request("terminal/kill", terminal("terminal/kill").1).end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, command) = bench.open(&script).await;
+    prompt_with(&session, PermissionMode::ApproveAll).await;
+    until_answered(&command, 72).await;
+    let told = answers(&command);
+    let words = "too many requests at once";
+    let refused = json!({ "code": -32603, "message": words, "data": { "details": words } });
+    assert_eq!(told.iter().filter(|answer| **answer == refused).count(), 6);
+    assert_eq!(told.iter().filter(|answer| answer["signal"].is_string()).count(), 64);
+}
+
+#[tokio::test]
+async fn a_file_that_has_changed_since_somebody_was_asked_about_it_is_not_written() {
+    let bench = Bench::new();
+    let file = bench.home.join("file");
+    std::fs::write(&file, "old").unwrap();
+    let (session, command) = bench.open(&requesting([write(&file, "new")])).await;
+    let (advisor, mut questions) = mpsc::channel::<Question>(4);
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
+    let ticket = session.prompt_asking(prompt, advisor).await.unwrap();
+    let question = questions.recv().await.unwrap();
+    std::fs::write(&file, "mine").unwrap();
+    question.answer(Advice::Approve);
+    drop(questions);
+    ticket.over().await.unwrap();
+    let words = format!("changed since it was asked about: {}", file.display());
+    assert_eq!(
+        answers(&command),
+        [json!({ "code": -32603, "message": words, "data": { "details": words } })]
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
 }

@@ -85,10 +85,11 @@ async fn a_home_with_a_path_of_any_length_has_a_host() {
 
 /// An agent that asks for a permission in every turn.
 fn asking() -> Script {
-    Script::new().initialize(everything()).serve([
-        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
-        ("session/prompt", Script::new().ask_permission("t1").end("end_turn")),
-    ])
+    let command = json!({ "sessionId": "{sessionId}", "command": "true" });
+    let turn = Script::new().ask_permission("t1").request("terminal/create", command).end("end_turn");
+    Script::new()
+        .initialize(everything())
+        .serve([("session/new", Script::new().reply(json!({ "sessionId": "s1" }))), ("session/prompt", turn)])
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -140,8 +141,10 @@ impl Bench {
         let line = |id: u64, method: &str, params: Value| {
             json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
         };
+        // What a client offers to do itself is no way to allow it.
+        let offers = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
         let lines = [
-            line(0, "initialize", json!({ "protocolVersion": 1 })),
+            line(0, "initialize", json!({ "protocolVersion": 1, "clientCapabilities": offers })),
             line(1, "session/resume", self.resume_params(record)),
             line(2, "session/prompt", prompt_params(record, "x", json!({ "policy": "approve-all" }))),
             line(3, "session/prompt", prompt_params(record, "x", json!({}))),
@@ -155,10 +158,12 @@ impl Bench {
         }
         let answered = said.iter().find(|message| message["id"] == 3).unwrap();
         let meta = &answered["result"]["_meta"]["acpx"];
-        assert_eq!((&meta["approved"], &meta["rejected"]), (&json!(0), &json!(1)));
+        assert_eq!((&meta["approved"], &meta["rejected"]), (&json!(0), &json!(2)));
         let answers: Vec<_> = received(agent).into_iter().filter(|(method, _)| method == "answer").collect();
         let no = json!({ "outcome": { "outcome": "selected", "optionId": "no" } });
-        assert_eq!(answers, [("answer".to_owned(), no)]);
+        let denied = "Permission denied for terminal/create";
+        let denied = json!({ "code": -32603, "message": denied, "data": { "details": denied } });
+        assert_eq!(answers, [("answer".to_owned(), no), ("answer".to_owned(), denied)]);
     }
 }
 

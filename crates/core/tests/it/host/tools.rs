@@ -178,6 +178,13 @@ async fn an_editor_is_asked_about_what_it_does_not_offer_to_do_itself() {
     let (answer, before) = other.answer(id).await;
     answer.unwrap();
     assert!(before.iter().all(|line| line["method"] != "session/request_permission"), "{before:?}");
+    // Unless a rule wants just that asked.
+    let rules =
+        json!({ "policy": "approve-all", "interactive": true, "toolPolicy": { "escalate": ["execute"] } });
+    let id = other.ask("session/prompt", prompt_params(&record, "go", rules)).await;
+    let run = other.question().await;
+    other.choose(&run, "reject").await;
+    assert_eq!(other.answer(id).await.0.unwrap()["_meta"]["acpx"]["rejected"], 1);
     let told = answers(&argv);
     assert_eq!(told[1]["message"], "Permission denied for terminal/create");
     assert!(told[3]["terminalId"].is_string(), "{told:?}");
