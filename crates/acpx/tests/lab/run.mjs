@@ -11,7 +11,7 @@ import { prepared } from "./agents.mjs";
 import { startModel } from "./model/server.mjs";
 import { Place } from "./place.mjs";
 import { missingLogin, trials } from "./trials.mjs";
-import { editor, shell } from "./ways.mjs";
+import { askedEditor, editor, shell } from "./ways.mjs";
 
 const { values, positionals: names } = parseArgs({
   allowPositionals: true,
@@ -70,6 +70,7 @@ async function attempt(name, url) {
   for (const spoken of agent.speaks) {
     for (const client of [1, 2]) await go(name, `v${client}-v${spoken}`, editor(place, sdk, { client, agent: spoken }));
   }
+  await go(name, "asked", askedEditor(place, sdk));
   await go(name, "trial", trials(place));
   await go(name, "end", nothingLeft(place));
   const stranger = prepared(name, { installed, home: join(homes, `${name}-without-login`), url, loggedIn: false });

@@ -22,32 +22,35 @@ const TRIALS = {
     const turn = session.say(words.permission.say, ...WAIT);
     await session.question(turn);
     assert.equal(session.content(MADE.file), undefined, "nothing is done before it is allowed");
-    const times = await answerAll(session, turn, "approve");
+    await answerOne(session, turn, "approve");
     assert.deepEqual(turn.outcome(), COMPLETED);
     assert.match(turn.answer(), words.permission.answers);
     assert.equal(session.content(MADE.file), MADE.text);
-    return { note: inWords(times) };
+    return { note: "asked once" };
   },
 
   "tool with refusal": async (session) => {
     const turn = session.say(words.permission.say, ...WAIT);
     await session.question(turn);
-    const times = await answerAll(session, turn, "deny");
+    await answerOne(session, turn, "deny");
     const { stopReason, code } = turn.outcome();
     assert.equal(code, 5);
     const unasked = await session.prompt(words.permission.say, "--deny-all");
     assert.equal(unasked.outcome().code, 5);
     assert.equal(session.content(MADE.file), undefined, "what is refused is not done");
     await answered(session);
-    return { note: `${inWords(times)}; the turn ends with ${stopReason}` };
+    return { note: `asked once; the turn ends with ${stopReason}` };
   },
 
   "write inside the roots": async (session) => {
     const path = session.path("inside.txt");
-    const turn = await session.prompt(`please WRITE TO ${path}`, "--approve-all");
+    const turn = session.say(`please WRITE TO ${path}`, ...WAIT);
+    await session.question(turn);
+    assert.equal(contentOf(path), undefined, "nothing is written before it is allowed");
+    await answerOne(session, turn, "approve");
     assert.deepEqual(turn.outcome(), COMPLETED);
     assert.equal(contentOf(path), WRITTEN);
-    return { note: throughUs(turn, path).length > 0 ? "through us" : "writes itself" };
+    return { note: `asked once; ${throughUs(turn, path).length > 0 ? "through us" : "writes itself"}` };
   },
 
   "write outside the roots": async (session, place) => {
@@ -181,8 +184,8 @@ async function answered(session) {
   assert.match(turn.answer(), words.hello.answers);
 }
 
-/** Gives the same answer to whatever is asked until the turn has ended; says how often it was asked. */
-async function answerAll(session, turn, answer) {
+/** Answers what is asked until the turn has ended. Who has answered is not asked the same again. */
+async function answerOne(session, turn, answer) {
   let times = 0;
   await until("the turn's end", async () => {
     for (const questionId of await session.questions()) {
@@ -194,7 +197,7 @@ async function answerAll(session, turn, answer) {
     }
     return turn.over;
   });
-  return times;
+  assert.equal(times, 1, "it is asked once");
 }
 
 /** Cancels a turn from another shell, and says how long that took. */
@@ -223,8 +226,4 @@ async function goesOn(session, before) {
 
 function throughUs(turn, path) {
   return turn.exchanges("fs/write_text_file").filter(({ params }) => params.path === path);
-}
-
-function inWords(times) {
-  return times === 1 ? "asked once" : `asked ${times} times`;
 }
