@@ -180,9 +180,10 @@ impl PromptResult {
         let Some(error) = &mut self.error else { return };
         match error.code.as_str() {
             "AUTH_REQUIRED" => error.hint = Some(login_hint(agent)),
-            "TIMEOUT" if is_silent => {
+            code @ ("TIMEOUT" | "IDLE_TIMEOUT") if is_silent => {
+                let flag = if code == "TIMEOUT" { "--timeout" } else { "--idle-timeout" };
                 error.hint = Some(format!(
-                    "the agent said nothing at all: it may lack a login, which acpx {agent} auth shows, or need more time, with --timeout"
+                    "the agent said nothing at all: it may lack a login, which acpx {agent} auth shows, or need more time, with {flag}"
                 ));
             }
             _ => {}

@@ -87,7 +87,7 @@ impl SessionTask {
         let tool = ToolAsk { request, params, line: kept_later, located: None, old: None, question: None };
         self.asks.insert(ask.clone(), Ask::Tool(Box::new(tool)));
         if path.is_none() {
-            self.step(Input::Tool { ask, tool: None });
+            self.step(Input::Tool { ask, tool: None, granted: false });
         }
     }
 
@@ -131,8 +131,9 @@ impl SessionTask {
                 let call = format!("acpx.{}", self.keeper.last());
                 tool.question = session.map(|session| tool.request.question(&session, &call, old.as_ref()));
                 tool.old = old;
+                let granted = self.consultations.take_grant(&tool.request, &self.place.cwd.to_string());
                 let tool = tool.request.tool_use();
-                self.step(Input::Tool { ask, tool });
+                self.step(Input::Tool { ask, tool, granted });
             }
             Err(error) => {
                 self.asks.insert(ask.clone(), Ask::Refused(error));

@@ -182,7 +182,7 @@ impl SessionMachine {
             Input::Elicitation { ask } => self.elicitation(ask),
             Input::Withdrawn { ask } => self.withdrawn(&ask),
             Input::Permission { ask, tool, has_options } => self.permission(ask, tool, has_options),
-            Input::Tool { ask, tool } => self.tool(ask, tool),
+            Input::Tool { ask, tool, granted } => self.tool(ask, tool, granted),
             Input::Advised { ask, permit } => self.advised(&ask, permit),
             Input::Unanswered { ask } => self.unanswered(&ask),
             Input::Request { ask } => self.request(ask),

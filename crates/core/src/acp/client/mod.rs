@@ -26,6 +26,7 @@ use super::{AgentInfo, Capabilities};
 mod answer;
 mod call;
 mod elicitation;
+mod granted;
 mod inquiry;
 mod offered;
 mod pass;
