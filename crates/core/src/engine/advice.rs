@@ -222,6 +222,11 @@ impl Consultations {
         place.and_then(|place| self.granted.remove(place)).is_some()
     }
 
+    /// What was approved in a turn is approved for no other.
+    pub(super) fn end_turn(&mut self) {
+        self.granted.clear();
+    }
+
     /// Nobody waits for any answer any more, not even for one that has come: an agent may use the number of a
     /// question again.
     pub(super) fn forget(&mut self) {

@@ -66,6 +66,7 @@ impl SessionTask {
                         // One that only waited has had nothing to do with what was dropped.
                         if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
                         {
+                            self.consultations.end_turn();
                             self.keep_news_of(turn, false);
                             self.keep_dropped_lines(now);
                         }

@@ -9,22 +9,30 @@ use serde_json::Value;
 use super::permission::PermissionRequest;
 use super::tools::{TerminalRequest, ToolRequest};
 
+/// What agents call the path of a file that they want to write.
+const PATHS: [&str; 5] = ["path", "file", "filePath", "file_path", "filepath"];
+
 impl PermissionRequest {
     /// Whether it is about exactly this, in a session that works in `cwd`.
     pub fn is_about(&self, request: &ToolRequest, cwd: &str) -> bool {
         let params: Value = serde_json::from_str(self.params()).unwrap_or_default();
         let call = params.get("toolCall").unwrap_or(&Value::Null);
         let input = call.get("rawInput").and_then(Value::as_object);
-        let says = |text: &str| input.is_some_and(|input| input.values().any(|value| value == text));
+        // Only members that whoever is asked is shown: a word in another one was approved by nobody.
+        let says = |names: &[&str], text: &str| {
+            input.is_some_and(|input| {
+                names.iter().any(|name| input.get(*name).is_some_and(|value| value == text))
+            })
+        };
         match request {
             ToolRequest::Create(TerminalRequest { command, args, env, cwd: place, .. }) => {
                 let is_here = place.as_deref().is_none_or(|place| place == cwd);
-                args.is_empty() && env.is_empty() && is_here && says(command)
+                args.is_empty() && env.is_empty() && is_here && says(&["command"], command)
             }
             ToolRequest::Write { path, content } => {
                 let diffs = call.get("content").and_then(Value::as_array).into_iter().flatten();
                 let is_same = |diff: &Value| diff["path"] == **path && diff["newText"] == **content;
-                (says(path) && says(content)) || diffs.into_iter().any(is_same)
+                (says(&PATHS, path) && says(&["content"], content)) || diffs.into_iter().any(is_same)
             }
             ToolRequest::Read { .. }
             | ToolRequest::Output(_)
@@ -51,7 +59,7 @@ mod tests {
 
     #[test]
     fn a_permission_is_for_a_command_that_stands_in_it_word_for_word_and_runs_here() {
-        let asked = permission(&json!({ "rawInput": { "command": "make it", "timeout": 5 } }));
+        let asked = permission(&json!({ "rawInput": { "command": "make it", "note": "unseen" } }));
         let is_about = |params: Value| {
             let mut whole = json!({ "sessionId": "s", "command": "make it" });
             whole.as_object_mut().unwrap().extend(params.as_object().unwrap().clone());
@@ -62,6 +70,7 @@ mod tests {
         let others = [
             json!({ "command": "make" }),
             json!({ "command": "make it so" }),
+            json!({ "command": "unseen" }),
             json!({ "args": ["so"] }),
             json!({ "env": [{ "name": "LD_PRELOAD", "value": "x" }] }),
             json!({ "cwd": "/work/below" }),
