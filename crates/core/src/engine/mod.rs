@@ -21,6 +21,7 @@ mod advice;
 mod agent;
 mod answers;
 mod counted;
+mod deleting;
 mod disk;
 mod error;
 mod follow;
@@ -48,6 +49,7 @@ mod waiters;
 
 pub use crate::acp::client::Offered;
 pub use advice::{Advice, Question, QuestionKind};
+pub use deleting::AtAgent;
 pub use error::SessionError;
 pub use follow::Follower;
 pub use forking::Forked;
@@ -366,25 +368,6 @@ impl Engine {
     /// What time it is, by the engine's clock.
     pub fn now(&self) -> Timestamp {
         (self.0.shared.settings.clock)()
-    }
-
-    /// Deletes a record: its session is closed as by [`Session::close`], and from then on it is in no list and
-    /// cannot be brought back. One that is unknown or deleted already is done with.
-    pub async fn delete(&self, record: &RecordId) -> Result<(), SessionError> {
-        loop {
-            let deleted = match self.attach(record, &RestoreSession::default()).await {
-                Ok(session) => match session.delete().await {
-                    // It ended before it heard of this; the next one begins anew.
-                    Err(SessionError::ShutDown(_)) => continue,
-                    deleted => deleted,
-                },
-                Err(error) => Err(error),
-            };
-            return match deleted {
-                Err(SessionError::NoRecord(_)) => Ok(()),
-                deleted => deleted,
-            };
-        }
     }
 
     /// A record as it is kept; `None` if it is unknown or deleted.

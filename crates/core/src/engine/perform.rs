@@ -20,6 +20,7 @@ use crate::store::StoreError;
 
 use super::advice::{Advice, Advisor, Asked, QuestionKind};
 use super::agent::{self, Farewell, Leftover};
+use super::deleting::Deletion;
 use super::history;
 use super::session::{End, TurnEnd};
 use super::task::{Ask, SessionTask};
@@ -340,7 +341,10 @@ impl SessionTask {
             }
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),
-            Answer::Deleted(_) => self.step(Input::DeleteAnswered),
+            Answer::Deleted(answer) => {
+                self.deletion = Deletion::Answered(answer);
+                self.step(Input::DeleteAnswered);
+            }
             // Nobody logs in with the agent of a session.
             Answer::Login(_) | Answer::Other => {}
         }
@@ -401,7 +405,7 @@ impl SessionTask {
                     self.told.fate.seal(End::Deleted);
                 }
                 self.stop_listening();
-                self.waiters.tell_closed();
+                self.waiters.tell_closed(&self.deletion);
             }
         }
         Ok(())

@@ -329,19 +329,15 @@ impl AgentService for Connection {
     }
 
     /// The record is gone for everybody: whoever else has it in use finds an unknown session.
-    async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
+    async fn delete_session(&self, session: AcpSessionId) -> Result<Meta, CallError> {
         let record = record_of(&session);
         let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
         let Some(kept) = kept else { return self.delete_theirs(&session).await };
         if !self.knows(&kept) {
             // To this client it is not there, and what is not there is deleted.
-            return Ok(());
+            return Ok(Meta::new());
         }
-        let attachment = self.attachments().remove(&record);
-        if let Some(attachment) = attachment {
-            attachment.end().await;
-        }
-        self.host.engine.delete(&record).await.map_err(|error| self.refused(&error))
+        self.delete_ours(&record).await
     }
 
     async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {

@@ -256,7 +256,7 @@ fn raw(json: &str) -> Option<Box<RawValue>> {
 }
 
 /// The error and what caused it, in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

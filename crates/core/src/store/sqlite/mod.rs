@@ -7,6 +7,7 @@ mod answers;
 mod body;
 mod cells;
 mod desk;
+mod erase;
 mod fault;
 mod file;
 mod filesystem;

@@ -29,6 +29,7 @@ impl Migrations {
         include_str!("migrations/0002.sql"),
         include_str!("migrations/0003.sql"),
         include_str!("migrations/0004.sql"),
+        include_str!("migrations/0005.sql"),
     ]);
 
     /// The format they end with: the one that is written.
