@@ -238,7 +238,9 @@ impl AgentService for Connection {
 
     async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
         let meta = self.defaults.take(client)?;
-        self.offer_of_agent(&meta, client.protocol, to_everybody).await
+        let offer = self.offer_of_agent(&meta, client.protocol, to_everybody).await?;
+        let may_start = self.may_start_servers();
+        Ok(if may_start { offer } else { offer.without_telling_program_servers() })
     }
 
     async fn login(&self, call: LoginCall, request: RpcId, link: ClientLink) -> Result<(), CallError> {
