@@ -353,7 +353,9 @@ impl CliError {
             Self::Inside { .. } => Some("ask from outside of the agent".into()),
             Self::Address(error) => Some(error.hint().into()),
             Self::Relay(error) => error.hint().map(Into::into),
-            Self::NoPlace(_) => Some("sessions show says how far it goes".into()),
+            Self::NoPlace(_) => {
+                Some("sessions replay --format json tells the number of every event, and of its turn".into())
+            }
             Self::NoHome => Some("set ACPX_HOME or HOME".into()),
             Self::RelativeHome(_) => {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())

@@ -187,9 +187,9 @@ pub(super) fn failed(error: &TurnError, turn: TurnMeta) -> CallError {
 
 /// The answer to a prompt whose host stopped, or had stopped, while its turn ran.
 pub(super) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
-    let hint = "what was said until then is kept; prompt again to go on".to_owned();
     let code = "INTERRUPTED".to_owned();
-    let fault = FaultMeta { code, hint: Some(hint), turn: Some(meta), ..FaultMeta::default() };
+    let hint = AgentError::hint_of(&code).map(str::to_owned);
+    let fault = FaultMeta { code, hint, turn: Some(meta), ..FaultMeta::default() };
     passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host stopped", turn.id), fault)
 }
 

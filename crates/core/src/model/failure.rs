@@ -295,6 +295,7 @@ impl AgentError {
             "SESSION_WORKS_ELSEWHERE" => "ask for the session in the directory that it works in",
             "MCP_UNSUPPORTED" => "leave the server out, or use a stdio one",
             "CONTENT_UNSUPPORTED" => "send the content as text, or name it as a link",
+            "INTERRUPTED" => "what was said until then is kept; prompt again to go on",
             "BAD_DIRECTORY" => "make the directory again; the session belongs to it",
             _ => return None,
         })

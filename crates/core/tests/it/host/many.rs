@@ -5,7 +5,7 @@ use acpx_testkit::Script;
 use serde_json::{Value, json};
 
 use super::editor::Editor;
-use super::{Bench, eventually, prompt_params};
+use super::{Bench, eventually, kept_by_agent, prompt_params};
 use crate::engine::{everything, faithful, received};
 
 async fn open(bench: &Bench, argv: &[String]) -> (Editor, String) {
@@ -96,7 +96,7 @@ async fn a_deleted_session_is_gone_for_everybody() {
     let mut two = bench.editor(&argv).await;
     two.call("session/resume", bench.load_params(&record)).await.unwrap();
     let delete = json!({ "sessionId": record });
-    assert_eq!(one.call("session/delete", delete.clone()).await, Ok(json!({})));
+    assert_eq!(one.call("session/delete", delete.clone()).await, Ok(kept_by_agent()));
     assert_eq!(one.call("session/delete", delete).await, Ok(json!({})));
     for (method, params) in [
         ("session/prompt", prompt_params(&record, "x", json!({}))),
@@ -166,7 +166,7 @@ async fn one_whose_session_another_deletes_hears_its_turn_to_the_end_and_nothing
             two.call("session/delete", json!({ "sessionId": record })).await
         };
         let (lived, deleted) = tokio::join!(turn, delete);
-        assert_eq!((lived, deleted), ((json!("cancelled"), true), Ok(json!({}))), "version {version}");
+        assert_eq!((lived, deleted), ((json!("cancelled"), true), Ok(kept_by_agent())), "version {version}");
         let asked = one.ask("_acpx/host/status", json!({})).await;
         assert_eq!(one.answer(asked).await.1, Vec::<Value>::new());
     }
