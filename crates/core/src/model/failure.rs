@@ -58,6 +58,14 @@ pub enum AgentError {
         /// Its last lines on stderr, or the garbage it printed on stdout.
         said: Vec<String>,
     },
+    /// It is on another machine, and is not reached there.
+    #[error("the agent {agent:?} on another machine cannot be reached{}", last_words(said))]
+    NotReached {
+        /// The agent.
+        agent: String,
+        /// What the process said that was to reach it.
+        said: Vec<String>,
+    },
     /// It speaks a protocol version that we do not.
     #[error("the agent {agent:?} answered protocol version {answered}, and was asked for {asked}")]
     Version {
@@ -237,6 +245,7 @@ impl AgentError {
             Self::NoDirectory { .. } => "BAD_DIRECTORY",
             Self::SlowStart { .. } => "AGENT_START_TIMEOUT",
             Self::ExitedAtOnce { .. } => "AGENT_EXITED_AT_START",
+            Self::NotReached { .. } => "REMOTE_LOST",
             Self::Version { .. } | Self::VersionRefused { .. } => "AGENT_PROTOCOL_VERSION",
             Self::Died { .. } => "AGENT_DIED",
             Self::Flooded { .. } => "AGENT_FLOODED",
@@ -288,6 +297,7 @@ impl AgentError {
             "AGENT_EXITED_AT_START" => {
                 "do what its last words ask for; if it has none, run its command by hand"
             }
+            "REMOTE_LOST" => "do what these words say; the other machine must be there, and let us in",
             "AGENT_DIED" | "AGENT_UNRESPONSIVE" => "the conversation is kept; the next prompt restores it",
             "SESSION_BUSY_ELSEWHERE" => "close the session where it is open, then try again",
             "AUTH_REQUIRED" => "log in with the agent's own program, then try again",
