@@ -287,6 +287,14 @@ impl AgentService for Connection {
         Ok(self.answer(client, opened, Gate::default(), &link))
     }
 
+    async fn not_active(&self, session: AcpSessionId) -> CallError {
+        let record = record_of(&session);
+        match self.host.engine.record(&record).await {
+            Ok(Some(kept)) if self.knows(&kept) => fault::not_loaded(&record),
+            _ => CallError::UnknownSession(session),
+        }
+    }
+
     async fn load_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         self.bring_back(call, &link, Some(Cursor::Start)).await
     }

@@ -175,6 +175,20 @@ pub(super) fn unknown(record: &RecordId) -> CallError {
     CallError::UnknownSession(client_session(record))
 }
 
+/// A session that is there, and that the client has not in use.
+pub(super) fn not_loaded(record: &RecordId) -> CallError {
+    let hint = Some("load or resume it first, with session/load or session/resume".to_owned());
+    let fault = FaultMeta { code: "SESSION_NOT_LOADED".to_owned(), hint, ..FaultMeta::default() };
+    let message = format!("the session {record} is not loaded on this connection");
+    let error = rpc_error(RpcError::RESOURCE_NOT_FOUND, message, fault);
+    let session = serde_json::to_string(record).expect("an id is text");
+    let named = error.data.as_deref().and_then(|data| put(data.get(), &["sessionId"], &session));
+    CallError::PassedOn(match named {
+        Some(data) => error.with_data(&data),
+        None => error,
+    })
+}
+
 /// The answer to a prompt whose turn failed.
 pub(super) fn failed(error: &TurnError, turn: TurnMeta) -> CallError {
     let acp = error.acp.as_deref().and_then(raw);

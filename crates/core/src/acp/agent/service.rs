@@ -70,6 +70,11 @@ pub trait AgentService: Send + Sync + 'static {
         link: TurnLink,
     ) -> impl Future<Output = Result<PromptAnswer, CallError>> + Send;
 
+    /// Why nothing can be asked of a session that is not active on this connection.
+    fn not_active(&self, session: AcpSessionId) -> impl Future<Output = CallError> + Send {
+        ready(CallError::UnknownSession(session))
+    }
+
     /// Brings a session back and replays it: every update is sent through `link` before this returns.
     fn load_session(
         &self,

@@ -253,6 +253,11 @@ impl<S: AgentService> Worker<S> {
         self.answer(id, Err(error)).await;
     }
 
+    pub(super) async fn refuse_inactive(self, id: RpcId, session: AcpSessionId) {
+        let error = self.service.not_active(session).await;
+        self.answer(id, Err(error)).await;
+    }
+
     /// Sends the answer. A client that is gone misses it, and there is no one else to tell.
     pub(super) async fn answer(&self, id: RpcId, result: Result<String, CallError>) {
         match result {

@@ -89,6 +89,26 @@ async fn one_who_closes_has_its_own_turn_cancelled_and_nobody_elses() {
 }
 
 #[tokio::test]
+async fn whoever_asks_something_of_a_session_that_it_has_not_loaded_is_told_to_load_it_first() {
+    let bench = Bench::new();
+    let argv = bench.agent(&faithful(everything()));
+    let (_one, record) = open(&bench, &argv).await;
+    for version in [1, 2] {
+        let mut two = bench.speaking(version, 1, &argv).await;
+        let refused = two.call("session/prompt", prompt_params(&record, "x", json!({}))).await.unwrap_err();
+        let hint = "load or resume it first, with session/load or session/resume";
+        let acpx = json!({ "code": "SESSION_NOT_LOADED", "hint": hint });
+        let message = format!("the session {record} is not loaded on this connection");
+        let data = json!({ "sessionId": record, "acpx": acpx });
+        assert_eq!(refused, json!({ "code": -32002, "message": message, "data": data }));
+        // Of one that is not there nothing more is said.
+        let unknown = two.call("session/prompt", prompt_params("no", "x", json!({}))).await.unwrap_err();
+        let data = json!({ "sessionId": "no" });
+        assert_eq!(unknown, json!({ "code": -32002, "message": "Resource not found", "data": data }));
+    }
+}
+
+#[tokio::test]
 async fn a_deleted_session_is_gone_for_everybody() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
