@@ -3,7 +3,7 @@
 use std::fmt;
 use std::path::Path;
 
-use acpx_core::model::AgentSpec;
+use acpx_core::model::{AgentSpec, runs_package};
 
 use crate::config::Config;
 use crate::error::CliError;
@@ -139,30 +139,13 @@ pub(crate) fn from_line(line: &str) -> Result<AgentSpec, LineProblem> {
 pub(crate) fn name_of(argv: &[String]) -> Option<String> {
     let is_same = |known: &[&str]| known.iter().eq(argv.iter());
     let by_command = TABLE.iter().chain(FORMER).find(|(_, known)| is_same(known));
-    let by_package = || {
-        let runs_packages = matches!(program(argv)?, "npx" | "npm" | "node" | "bunx" | "pnpm" | "npm-cli.js");
-        let names = |(package, _): &&(&str, &str)| argv.iter().any(|word| is_package(word, package));
-        PACKAGES.iter().find(names).filter(|_| runs_packages).map(|(_, name)| *name)
-    };
+    let by_package =
+        || PACKAGES.iter().find(|(package, _)| runs_package(argv, package)).map(|(_, name)| *name);
     by_command.map(|(name, _)| *name).or_else(by_package).map(str::to_owned)
 }
 
 fn spec<'a>(mut argv: impl Iterator<Item = &'a str>) -> AgentSpec {
     AgentSpec::new(argv.next().unwrap_or_default(), argv.collect::<Vec<_>>())
-}
-
-/// The last part of the program's path.
-fn program(argv: &[String]) -> Option<&str> {
-    Path::new(argv.first()?).file_name()?.to_str()
-}
-
-/// Whether a word names this package: alone, with a version, as a runner's option, or by a file in it.
-fn is_package(word: &str, package: &str) -> bool {
-    let word = word.strip_prefix("--package=").unwrap_or(word);
-    match word.strip_prefix(package) {
-        Some(rest) => rest.is_empty() || rest.starts_with('@'),
-        None => word.contains(&format!("/node_modules/{package}/")),
-    }
 }
 
 #[cfg(test)]

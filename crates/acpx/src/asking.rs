@@ -1,18 +1,21 @@
 //! A prompt as a command asks it, and what it makes of the answer: one result, whatever happened.
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use acpx_core::host::meta::{PolicyMeta, PromptMeta, TurnMeta};
+use acpx_core::host::meta::{PolicyMeta, PromptMeta, TurnMeta, UnaskedMeta};
 use acpx_core::model::{
-    PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, WakeOptions,
+    PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, TurnError, TurnLimits,
+    WakeOptions,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::cli::Wait;
-use crate::error::{CliError, Exit, hint_without_record};
+use crate::error::{CliError, Exit, hint_without_record, login_hint};
 use crate::output::{PromptResult, ResultError, ResultIds, TurnStatus};
 use crate::patience::Stop;
+use crate::settings::Settings;
 use crate::talk::Outcome;
 
 /// A prompt to be sent.
@@ -21,7 +24,11 @@ pub(crate) struct Asking {
     /// Our name for it.
     pub(crate) request: RequestId,
     policy: PermissionPolicy,
+    /// Whether a person can be asked.
+    interactive: bool,
     wake: WakeOptions,
+    /// How long the whole may take, and how long the agent may be silent.
+    limits: TurnLimits,
     /// Whether to stay for the answer.
     pub(crate) wait: Wait,
 }
@@ -63,23 +70,35 @@ impl Asking {
     /// A prompt of these content blocks.
     pub(crate) fn new(
         blocks: &Arc<str>,
-        policy: PermissionPolicy,
+        settings: &Settings,
+        policy: &PermissionPolicy,
         wake: WakeOptions,
         wait: Wait,
     ) -> Result<Self, CliError> {
         let blocks = RawValue::from_string(blocks.to_string())
             .map_err(|_| acpx_core::engine::PromptProblem::NoBlocks)?;
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-        Ok(Self { blocks, request, policy, wake, wait })
+        let limits = TurnLimits { whole: settings.timeout, silence: settings.idle_timeout };
+        Ok(Self { blocks, request, policy: policy.clone(), interactive: false, wake, limits, wait })
     }
 
-    /// The params that ask it.
-    pub(crate) fn params<'a>(&'a self, record: &'a str) -> PromptParams<'a> {
+    /// The same prompt of somebody who can be asked what the agent asks.
+    pub(crate) fn interactive(self, interactive: bool) -> Self {
+        Self { interactive, ..self }
+    }
+
+    /// The params that ask it, when so much of the time is left.
+    pub(crate) fn params<'a>(&'a self, record: &'a str, left: Option<Duration>) -> PromptParams<'a> {
         let meta = PromptMeta {
             request_id: Some(self.request.to_string()),
-            policy: PolicyMeta::of(self.policy),
+            policy: PolicyMeta::of(self.policy.mode),
+            tool_policy: self.policy.tools.as_ref().map(|tools| tools.to_value()),
+            unasked: UnaskedMeta::of(self.policy.unasked),
+            interactive: Some(self.interactive),
             wishes: self.wake.into(),
+            ..PromptMeta::default()
         };
+        let meta = meta.with_limits(TurnLimits { whole: left, ..self.limits });
         PromptParams { session_id: record, prompt: &self.blocks, meta: Under { acpx: meta } }
     }
 
@@ -96,7 +115,11 @@ impl Asking {
                 };
                 let mut result = PromptResult::new(ids, self.request.clone(), status);
                 let (message, hint, acp) = (refusal.to_string(), refusal.hint(), refusal.acp());
-                result.error = Some(ResultError::new(refusal.code(), message, hint, acp));
+                result.error = Some(match self.limits.whole {
+                    // The host counts what was left of the time; what was asked for is what a person knows.
+                    Some(limit) if refusal.code() == TurnError::TIMEOUT => ResultError::timed_out(limit),
+                    _ => ResultError::new(refusal.code(), message, hint, acp),
+                });
                 result.add_turn(refusal.turn()?);
                 (result, *stop)
             }
@@ -146,6 +169,21 @@ impl PromptResult {
             && let Some(hint) = hint_without_record(&error.code)
         {
             error.hint = Some(hint.to_owned());
+        }
+    }
+
+    /// Puts the hint right where the agent wants a login, or has said nothing at all in the time it had, which may be
+    /// for want of one. The agent is named as it stands on a command line.
+    pub(crate) fn say_how_to_log_in(&mut self, agent: &str, is_silent: bool) {
+        let Some(error) = &mut self.error else { return };
+        match error.code.as_str() {
+            "AUTH_REQUIRED" => error.hint = Some(login_hint(agent)),
+            "TIMEOUT" if is_silent => {
+                error.hint = Some(format!(
+                    "the agent said nothing at all: it may lack a login, which acpx {agent} auth shows, or need more time, with --timeout"
+                ));
+            }
+            _ => {}
         }
     }
 

@@ -73,6 +73,20 @@ pub(crate) enum CliError {
         /// What to do about it.
         remedy: Remedy,
     },
+    /// No session has lost its directory.
+    #[error("no session {}of {agent} has lost its directory", named(.name.as_deref()))]
+    NoneLost {
+        /// The agent, as it is named on the command line.
+        agent: String,
+        /// The session's name.
+        name: Option<String>,
+    },
+    /// More than one has.
+    #[error("more than one session has lost its directory: {}", ids.join(", "))]
+    SeveralLost {
+        /// Their ids.
+        ids: Vec<String>,
+    },
     /// The conversation has no such place.
     #[error("{0}")]
     NoPlace(String),
@@ -83,6 +97,24 @@ pub(crate) enum CliError {
     NoRemoteList {
         /// The agent, as it is named on the command line.
         agent: String,
+    },
+    /// The agent does not offer this way to log in.
+    #[error("{agent} offers no login {method:?}")]
+    NoLogin {
+        /// The agent as it is named on the command line.
+        agent: String,
+        /// What was asked for.
+        method: String,
+        /// What it offers.
+        known: Vec<String>,
+    },
+    /// A login in a terminal came to nothing.
+    #[error("the login {method:?} failed: {how}")]
+    LoginFailed {
+        /// The way to log in.
+        method: String,
+        /// What happened.
+        how: String,
     },
     /// Sessions of npm acpx cannot be taken over.
     #[error(transparent)]
@@ -154,6 +186,12 @@ pub(crate) enum CliError {
     /// A signal ended it.
     #[error("interrupted")]
     Signalled,
+    /// There is no host that could have such a question.
+    #[error("there is no open question {id:?}")]
+    NoQuestion {
+        /// The question's id.
+        id: String,
+    },
     /// What the host answered instead.
     #[error("{}", .0.message)]
     Told(ToldError),
@@ -278,6 +316,17 @@ impl CliError {
         }
     }
 
+    /// The same error of a command that is about this agent, as it stands on a command line: one that wants a login
+    /// says how to come by it.
+    pub(crate) fn with_login_of(self, agent: &str) -> Self {
+        if self.code() != "AUTH_REQUIRED" || matches!(self, Self::About { .. }) {
+            return self;
+        }
+        let (message, origin, acp) = (self.message(), self.origin(), self.acp().map(Into::into));
+        let (code, hint) = (self.code().into_owned(), Some(login_hint(agent)));
+        Self::Told(ToldError { code, message, hint, origin, acp })
+    }
+
     /// Whether the reader of our output has gone, which is nothing to tell anybody.
     pub(crate) fn is_broken_pipe(&self) -> bool {
         match self {
@@ -310,12 +359,14 @@ impl CliError {
             Self::Inside { .. } => "NOT_ALLOWED",
             Self::Address(_) => "BAD_URL",
             Self::Relay(_) => "REMOTE_LOST",
-            Self::Usage(_) | Self::NoPlace(_) => "USAGE",
+            Self::Usage(_) | Self::NoPlace(_) | Self::NoLogin { .. } | Self::SeveralLost { .. } => "USAGE",
+            Self::LoginFailed { .. } => "LOGIN_FAILED",
             Self::Agent(_) => "AGENT_UNKNOWN",
             Self::Input(_) => "BAD_PROMPT",
             Self::NoHome | Self::RelativeHome(_) => "BAD_HOME",
             Self::Directory { .. } => "BAD_DIRECTORY",
-            Self::NoSession { .. } => "NO_SESSION",
+            Self::NoSession { .. } | Self::NoneLost { .. } => "NO_SESSION",
+            Self::NoQuestion { .. } => "NO_QUESTION",
             Self::ExecDisabled { .. } => "EXEC_DISABLED",
             Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",
             Self::TimedOut(_) => "TIMEOUT",
@@ -353,6 +404,8 @@ impl CliError {
             Self::Inside { .. } => Some("ask from outside of the agent".into()),
             Self::Address(error) => Some(error.hint().into()),
             Self::Relay(error) => error.hint().map(Into::into),
+            Self::NoneLost { .. } => Some("name it by its id; acpx sessions list has those there are".into()),
+            Self::SeveralLost { .. } => Some("name one of them by its id".into()),
             Self::NoPlace(_) => {
                 Some("sessions replay --format json tells the number of every event, and of its turn".into())
             }
@@ -367,6 +420,7 @@ impl CliError {
             Self::NoSession { agent, name, remedy: Remedy::Create, .. } => {
                 Some(create_one(agent, name.as_deref()).into())
             }
+            Self::NoQuestion { .. } => hint_here("NO_QUESTION", None).map(Into::into),
             Self::ExecDisabled { .. } => {
                 Some("use a session, or set disableExec to false in the file".into())
             }
@@ -374,6 +428,9 @@ impl CliError {
             Self::Session(error) => error.hint().map(Into::into),
             Self::Store(error) => error.hint().map(Into::into),
             Self::Import(error) => error.hint().map(Into::into),
+            Self::NoLogin { known, .. } if known.is_empty() => Some("it offers none".into()),
+            Self::NoLogin { known, .. } => Some(format!("it offers {}", known.join(", ")).into()),
+            Self::LoginFailed { .. } => Some("acpx auth lists the other ways, if there are any".into()),
             Self::NoRemoteList { .. } => {
                 Some("acpx sessions list has what is kept here, whatever the agent can".into())
             }
@@ -416,6 +473,11 @@ impl CliError {
     }
 }
 
+/// How to log in with an agent, as it stands on a command line.
+pub(crate) fn login_hint(agent: &str) -> String {
+    format!("acpx {agent} auth shows how to log in, and acpx {agent} auth METHOD does it; then try again")
+}
+
 /// What to do about a time that was over.
 pub(crate) const MORE_TIME: &str = "give it more time with --timeout";
 
@@ -430,6 +492,17 @@ pub(crate) fn hint_here<'a>(code: &str, hint: Option<&'a str>) -> Option<&'a str
     match code {
         "SESSION_NOT_RESTORED" => Some(
             "without --no-fallback a fresh session takes over, and with --carry-history it is told what was said; all of it stays readable here",
+        ),
+        "TIMEOUT" => Some(MORE_TIME),
+        "IDLE_TIMEOUT" => Some(
+            "see whether the agent or its model is stalled, or let it be silent for longer with --idle-timeout",
+        ),
+        "NO_QUESTION" => {
+            Some("acpx pending lists those that are open; one that was answered or taken back is not")
+        }
+        "NO_OPTION" => Some("acpx pending has the options; choose one with --option"),
+        "PERMISSION_PROMPT_UNAVAILABLE" => Some(
+            "allow it with --approve-all or --permission-policy, ask from a terminal, or let it wait with --non-interactive-permissions wait",
         ),
         _ => hint,
     }

@@ -7,7 +7,9 @@ mod asking;
 mod cli;
 mod commands;
 mod config;
+mod credentials;
 mod demo_agent;
+mod desk;
 mod error;
 mod home;
 mod output;
@@ -20,6 +22,7 @@ mod settings;
 mod setup;
 mod takeover;
 mod talk;
+mod terminal;
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};

@@ -20,6 +20,8 @@ pub(crate) enum Stop {
 /// Waits for a reason to stop.
 pub(crate) struct Patience {
     limit: Option<(Duration, Instant)>,
+    /// How much later than at its limit the command stops by itself.
+    grace: Duration,
     signals: [Signal; 3],
 }
 
@@ -35,7 +37,17 @@ impl Patience {
             listen(SignalKind::hangup())?,
         ];
         let limit = limit.and_then(|limit| Some((limit, Instant::now().checked_add(limit)?)));
-        Ok(Self { limit, signals })
+        Ok(Self { limit, grace: Duration::ZERO, signals })
+    }
+
+    /// How much of the time is left.
+    pub(crate) fn left(&self) -> Option<Duration> {
+        self.limit.map(|(_, deadline)| deadline.saturating_duration_since(Instant::now()))
+    }
+
+    /// From now on somebody else sees to the limit, and is given so much longer than it to do so.
+    pub(crate) fn allow(&mut self, grace: Duration) {
+        self.grace = grace;
     }
 
     /// Does something, unless there is a reason to stop first.
@@ -49,7 +61,7 @@ impl Patience {
 
     /// The next reason to stop. The time is over once; every signal counts.
     pub(crate) async fn over(&mut self) -> Stop {
-        let limit = self.limit;
+        let limit = self.limit.and_then(|(limit, at)| Some((limit, at.checked_add(self.grace)?)));
         let timed_out = async move {
             match limit {
                 Some((limit, deadline)) => {

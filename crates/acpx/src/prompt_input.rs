@@ -1,7 +1,7 @@
 //! The prompt that a command is to send: words, a file or stdin, as content blocks of the protocol.
 //!
 //! A file or stdin that holds a JSON array is taken as content blocks and goes out byte for byte, once every
-//! block has what the protocol wants of it; everything else is text.
+//! block has what the protocol wants of it; everything else is text. Files that go along come after that.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -9,8 +9,10 @@ use std::sync::Arc;
 
 use crate::cli::PromptWords;
 
+mod attachments;
 mod blocks;
 
+pub(crate) use self::attachments::{Attachment, AttachmentError};
 pub(crate) use self::blocks::BlockProblem;
 
 /// The longest prompt. The protocol's line has to hold it too.
@@ -49,6 +51,9 @@ pub(crate) enum InputError {
     /// A content block is not of the protocol's form.
     #[error(transparent)]
     Block(#[from] BlockProblem),
+    /// A file that is to go along cannot.
+    #[error(transparent)]
+    Attachment(#[from] AttachmentError),
 }
 
 impl InputError {
@@ -62,6 +67,7 @@ impl InputError {
             Self::File { .. } => "check the path; it is taken from the directory the command works in",
             Self::Stdin(_) => "give the prompt as words, or with --file",
             Self::TooLong => "put the text into a file and tell the agent its name",
+            Self::Attachment(error) => error.hint(),
             Self::Block(_) => "mend the block, or begin the text with something else than [",
         }
     }
@@ -97,6 +103,33 @@ impl Stdin for OfProgram {
 
 /// The prompt's content blocks, a JSON array. A file is looked for in `cwd`.
 pub(crate) fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<str>, InputError> {
+    if input.attachments.is_empty() {
+        return said(input, cwd, stdin);
+    }
+    let said = match said(input, cwd, stdin) {
+        // What goes along may be all there is to say.
+        Err(InputError::Missing | InputError::EmptyWords | InputError::EmptyStdin) => "[]".into(),
+        said => said?,
+    };
+    let mut length = said.len();
+    let mut blocks = said.strip_suffix(']').unwrap_or(&said).to_owned();
+    for attachment in &input.attachments {
+        let block = attachment.block(cwd)?.to_string();
+        length += block.len();
+        if length as u64 > LONGEST {
+            return Err(InputError::TooLong);
+        }
+        if blocks.len() > 1 {
+            blocks.push(',');
+        }
+        blocks.push_str(&block);
+    }
+    blocks.push(']');
+    Ok(blocks.into())
+}
+
+/// What is said in words, in a file or on stdin.
+fn said(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<str>, InputError> {
     let words = input.words.join(" ");
     let words = words.trim();
     if let Some(file) = &input.file {

@@ -2,17 +2,24 @@
 //! this order: what is typed wins over what is configured, and that over the defaults.
 
 use std::cell::OnceCell;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use acpx_core::model::{AbsolutePath, AgentSpec, PermissionPolicy, SessionName};
+use acpx_core::engine::NewSession;
+use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta};
+use acpx_core::model::{
+    AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, SessionName, ToolPolicy,
+};
 
 use crate::agents::{self, UnknownAgent};
 use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
-use crate::config::{Config, McpFile};
+use crate::config::{self, Config, McpFile};
+use crate::credentials::Credentials;
 use crate::error::CliError;
 use crate::home::acpx_home;
 use crate::output::Mode;
+use crate::reach::for_agents;
 use crate::remote::address::Address;
 
 /// How long an agent may be idle unless something else is said.
@@ -50,29 +57,71 @@ pub(crate) struct Settings {
     pub(crate) agent: AgentSpec,
     /// The directory, as the agent is told it.
     pub(crate) cwd: AbsolutePath,
+    /// Directories beside that one whose files the session is to have.
+    pub(crate) additional_directories: Vec<AbsolutePath>,
     /// Which of the directory's sessions; `None` for the unnamed one.
     pub(crate) session: Option<SessionName>,
     /// What the agent may do.
     pub(crate) policy: PermissionPolicy,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
+    /// How long the agent may say nothing in a turn.
+    pub(crate) idle_timeout: Option<Duration>,
     /// How long the agent may be idle; `None` is for ever.
     pub(crate) ttl: Option<Duration>,
+    /// What to do where the agent offers logins and no credential is known.
+    pub(crate) login: LoginPolicy,
+    /// The credentials of the configuration.
+    pub(crate) credentials: Credentials,
 }
 
 impl Settings {
     /// Settles everything a session command needs.
     pub(crate) fn new(options: &Options, config: &Config) -> Result<Self, CliError> {
         let ttl = options.ttl.or(config.ttl).unwrap_or(DEFAULT_TTL);
+        let cwd = directory(options.cwd.as_deref())?;
+        let policy = policy(options, config, cwd.as_path())?;
         Ok(Self {
             mode: mode(options.output, config)?,
-            agent: in_version(agent(&options.agent, config)?, options, config),
-            cwd: directory(options.cwd.as_deref())?,
+            agent: as_configured(agent(&options.agent, config)?, options, config),
+            additional_directories: options
+                .add_dirs
+                .iter()
+                .map(|typed| directory(Some(&cwd.as_path().join(typed))))
+                .collect::<Result<_, _>>()?,
+            cwd,
             session: options.session.clone(),
-            policy: options.policy.or(config.policy).unwrap_or_default(),
+            policy,
             timeout: options.timeout.or(config.timeout),
+            idle_timeout: options.idle_timeout.or(config.idle_timeout),
             ttl: (!ttl.is_zero()).then_some(ttl),
+            login: options.login.or(config.login).unwrap_or_default(),
+            credentials: config.credentials.clone(),
         })
+    }
+
+    /// The environment of the agent, should it have to be started.
+    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
+        self.credentials.add_to(for_agents(), &self.agent)
+    }
+
+    /// What the agent is started with by a command that has an engine of its own.
+    pub(crate) fn new_session(&self) -> NewSession {
+        let environment = self.environment().into_iter().collect();
+        let new = NewSession::new(self.agent.clone(), self.cwd.clone(), environment);
+        NewSession { login: self.login, ..new }
+    }
+
+    /// What a command says with every request that may start the agent, and the model that it wants.
+    pub(crate) fn start(&self, ttl: Option<Duration>, model: Option<&str>) -> StartMeta {
+        let setting = |model: &str| SettingMeta { option: Some("model".to_owned()), value: model.to_owned() };
+        let settings = model.map(setting).into_iter().collect();
+        StartMeta { settings, ..StartMeta::watching(self.environment(), ttl, self.login) }
+    }
+
+    /// What a bridge says of whoever it joins to the host.
+    pub(crate) fn client(&self) -> ClientMeta {
+        ClientMeta::bridged(&self.agent, self.environment(), self.ttl, self.login, &self.cwd)
     }
 
     /// The agent as it stands on a command line.
@@ -92,6 +141,22 @@ impl Settings {
             None => Ok(McpFile::of(config)),
         }
     }
+}
+
+/// What a turn allows its agent. Rules that are typed take the place of those in the configuration.
+fn policy(options: &Options, config: &Config, cwd: &Path) -> Result<PermissionPolicy, CliError> {
+    let tools = match options.tool_policy.as_deref().map(str::trim_start) {
+        // Rules that were written for all commands do not approve in one that is to deny all.
+        None if options.mode == Some(PermissionMode::DenyAll) => None,
+        None => config.tool_policy.clone(),
+        Some(json) if json.starts_with('{') => Some(ToolPolicy::read(json).map_err(UsageError::Policy)?),
+        Some(file) => Some(config::tool_policy(&cwd.join(file))?),
+    };
+    Ok(PermissionPolicy {
+        mode: options.mode.or(config.mode).unwrap_or_default(),
+        tools: tools.map(Into::into),
+        unasked: options.unasked.or(config.unasked).unwrap_or_default(),
+    })
 }
 
 /// How a command writes.
@@ -130,11 +195,12 @@ fn chosen(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> 
     }
 }
 
-/// The agent, to be spoken to in the version of the protocol that is wanted.
-fn in_version(agent: AgentSpec, options: &Options, config: &Config) -> AgentSpec {
+/// The agent, to be spoken to in the version of the protocol that is wanted, and taken to behave as its user says.
+fn as_configured(agent: AgentSpec, options: &Options, config: &Config) -> AgentSpec {
     let configured = || config.protocol(agent.name.as_deref()?);
     let version = options.protocol.or_else(configured).unwrap_or_default();
-    agent.with_protocol(version)
+    let profile = agent.name.as_deref().and_then(|name| config.profile(name));
+    agent.with_protocol(version).with_profile(profile)
 }
 
 /// The directory to work in: an absolute one stays as it was typed, byte for byte.

@@ -1,9 +1,6 @@
 //! The requests that make a session or bring one back, as a command asks them.
 
-use std::ffi::OsString;
-use std::time::Duration;
-
-use acpx_core::host::meta::{NewMeta, RestoreMeta, SessionMeta, SettingMeta, StartMeta};
+use acpx_core::host::meta::{NewMeta, RestoreMeta, SessionMeta};
 use acpx_core::model::{AbsolutePath, McpServer, McpTransport, NamedValue, Record, SessionIdentity};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -11,12 +8,15 @@ use serde_json::{Value, json};
 use crate::asking::Under;
 use crate::config::McpFile;
 use crate::error::CliError;
+use crate::settings::Settings;
 
 /// The params of `session/new`.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct NewParams<'a> {
     cwd: &'a AbsolutePath,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    additional_directories: &'a [AbsolutePath],
     mcp_servers: Vec<Value>,
     #[serde(rename = "_meta")]
     meta: Under<NewMeta>,
@@ -28,6 +28,8 @@ pub(crate) struct NewParams<'a> {
 pub(crate) struct ResumeParams<'a> {
     session_id: &'a str,
     cwd: &'a AbsolutePath,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    additional_directories: &'a [AbsolutePath],
     #[serde(skip_serializing_if = "Option::is_none")]
     mcp_servers: Option<Vec<Value>>,
     #[serde(rename = "_meta")]
@@ -53,33 +55,32 @@ impl Given {
 }
 
 impl<'a> NewParams<'a> {
-    pub(crate) fn new(cwd: &'a AbsolutePath, given: &Given, mut meta: NewMeta) -> Self {
+    pub(crate) fn new(settings: &'a Settings, given: &Given, mut meta: NewMeta) -> Self {
         meta.start.mcp_source.clone_from(&given.source);
-        Self { cwd, mcp_servers: given.servers.iter().map(server).collect(), meta: Under { acpx: meta } }
+        let Settings { cwd, additional_directories, .. } = settings;
+        let mcp_servers = given.servers.iter().map(server).collect();
+        Self { cwd, additional_directories, mcp_servers, meta: Under { acpx: meta } }
     }
 }
 
 impl<'a> ResumeParams<'a> {
-    pub(crate) fn new(record: &'a Record, given: Option<&Given>, mut meta: RestoreMeta) -> Self {
+    pub(crate) fn new(
+        record: &'a Record,
+        settings: &'a Settings,
+        given: Option<&Given>,
+        mut meta: RestoreMeta,
+    ) -> Self {
         meta.start.mcp_source = given.and_then(|given| given.source.clone());
         let mcp_servers = given.map(|given| given.servers.iter().map(server).collect());
-        Self { session_id: record.id.as_str(), cwd: &record.cwd, mcp_servers, meta: Under { acpx: meta } }
+        let (session_id, cwd) = (record.id.as_str(), &record.cwd);
+        let additional_directories = &settings.additional_directories;
+        Self { session_id, cwd, additional_directories, mcp_servers, meta: Under { acpx: meta } }
     }
 
     /// The agent need not run yet.
     pub(crate) fn start_later(&mut self) {
         self.meta.acpx.later = true;
     }
-}
-
-/// What a command says with every request that may start an agent, and the model that it wants.
-pub(crate) fn start(
-    environment: impl IntoIterator<Item = (OsString, OsString)>,
-    idle: Option<Duration>,
-    model: Option<&str>,
-) -> StartMeta {
-    let model = model.map(|model| SettingMeta { option: Some("model".to_owned()), value: model.to_owned() });
-    StartMeta { settings: model.into_iter().collect(), ..StartMeta::watching(environment, idle) }
 }
 
 /// What the host says of a session that is ready.

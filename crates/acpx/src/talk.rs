@@ -11,12 +11,14 @@ use acpx_core::model::{Direction, Fact, RequestId, Seq, TurnId};
 use acpx_core::wire::RpcId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, sleep_until, timeout_at};
 
+use crate::asking::Asking;
 use crate::cli::Wait;
+use crate::desk::Desk;
 use crate::error::CliError;
-use crate::output::{Console, FollowView, TurnView};
+use crate::output::{Console, FollowView, TerminalForm, TurnView};
 use crate::patience::{Patience, Stop};
 use crate::reach::Reach;
 
@@ -48,6 +50,8 @@ pub(crate) struct Talk<'a> {
     burst: usize,
     /// Why the prompt was cancelled, if it was. The next host has to be told so too.
     stopped: Option<Stop>,
+    /// The person who can be asked what the agent asks.
+    desk: Option<Desk>,
 }
 
 /// What is shown of a session.
@@ -129,7 +133,12 @@ impl<'a> Talk<'a> {
         reach: Option<&'a Reach>,
     ) -> Self {
         let silent_at = Instant::now() + SILENCE;
-        Self { console, patience, reach, shown: None, silent_at, burst: 0, stopped: None }
+        Self { console, patience, reach, shown: None, silent_at, burst: 0, stopped: None, desk: None }
+    }
+
+    /// The same talk of a command that has a person before it, if it has.
+    pub(crate) fn asking_at(self, desk: Option<Desk>) -> Self {
+        Self { desk, ..self }
     }
 
     /// The same talk about one prompt; `next` is the first event of its record that is to be shown.
@@ -165,7 +174,11 @@ impl<'a> Talk<'a> {
         for _ in 0..TRIES {
             match attempt(self).await {
                 Ok(answer) => return Ok(answer),
-                Err(Trouble::Lost) => self.console.detail("the host went away; asking again"),
+                Err(Trouble::Lost) => {
+                    self.console.detail("the host went away; asking again");
+                    // What the last host asked, it no longer wants to know.
+                    self.desk.iter_mut().for_each(Desk::withdraw_all);
+                }
                 Err(Trouble::Stopped(stop)) => return Err(stop.into()),
                 Err(Trouble::Failed(error)) => return Err(error),
             }
@@ -175,6 +188,7 @@ impl<'a> Talk<'a> {
 
     /// The host, started if it has to be.
     pub(crate) async fn host(&mut self, reach: &Reach) -> Result<HostClient, Trouble> {
+        self.patience.allow(Duration::ZERO);
         let client = self.patience.during(reach.host(self.console)).await.map_err(Trouble::Stopped)??;
         self.heard_something();
         Ok(client)
@@ -249,15 +263,17 @@ impl<'a> Talk<'a> {
         Ok(self.patience.during(client.ask(method, params)).await.map_err(Trouble::Stopped)??)
     }
 
-    /// Prompts, and shows the turn to its end; or only until it is accepted.
+    /// Prompts, and shows the turn to its end; or only until it is accepted. The host sees to the turn's limits, and
+    /// so the record says what became of it; only one that does not is waited for no longer.
     pub(crate) async fn prompt(
         &mut self,
         client: &mut HostClient,
         record: &str,
-        params: &impl Serialize,
-        wait: Wait,
+        asking: &Asking,
     ) -> Result<Outcome, Trouble> {
-        let asked = self.send(client, "session/prompt", params).await?;
+        let params = asking.params(record, self.patience.left());
+        let asked = self.send(client, "session/prompt", &params).await?;
+        self.patience.allow(FAREWELL);
         let mut until = None;
         if self.stopped.is_some() {
             until = Some(cancel(client, record).await?);
@@ -281,7 +297,7 @@ impl<'a> Talk<'a> {
                     };
                 }
                 Heard::Said(FromHost::Accepted { request, .. })
-                    if wait == Wait::JustQueue && self.is_ours(&request) =>
+                    if asking.wait == Wait::JustQueue && self.is_ours(&request) =>
                 {
                     return Ok(Outcome::Queued);
                 }
@@ -307,7 +323,14 @@ impl<'a> Talk<'a> {
             } else {
                 self.burst = 0;
                 self.console.flush()?;
+                if let Some(desk) = &mut self.desk {
+                    desk.remind();
+                }
                 tokio::select! {
+                    answered = answered(self.desk.as_mut()) => {
+                        self.answer(client, answered).await?;
+                        continue;
+                    }
                     said = client.next() => said.ok_or(Trouble::Lost)?,
                     stop = self.patience.over() => return Ok(Heard::Stop(stop)),
                     () = at(until) => return Ok(Heard::Waited),
@@ -320,9 +343,46 @@ impl<'a> Talk<'a> {
             self.heard_something();
             match said {
                 FromHost::Event(event) => self.show(&event)?,
+                FromHost::Question { id, params } => {
+                    self.console.flush()?;
+                    if let Some(desk) = &mut self.desk {
+                        desk.ask(id, &params);
+                    }
+                }
+                FromHost::Elicitation { id, params } => self.elicited(client, id, &params).await?,
+                FromHost::Withdrawn { id } => {
+                    if let Some(desk) = &mut self.desk {
+                        desk.withdraw(&id);
+                    }
+                }
                 other => return Ok(Heard::Said(other)),
             }
         }
+    }
+
+    /// Puts a question that is no permission to the person; where nobody is, it is declined, and that is said.
+    async fn elicited(&mut self, client: &HostClient, id: RpcId, params: &str) -> Result<(), Trouble> {
+        self.console.flush()?;
+        if let Some(desk) = &mut self.desk {
+            desk.ask_form(id, params);
+            return Ok(());
+        }
+        let form = TerminalForm::read(params);
+        self.console.say(&format!("{} (declined: there is no terminal to ask on)", form.shown().trim_end()));
+        self.patience
+            .during(client.answer(&id, &TerminalForm::refusal()))
+            .await
+            .map_err(Trouble::Stopped)??;
+        Ok(())
+    }
+
+    /// Passes on what the person has said, and goes on with the next question.
+    async fn answer(&mut self, client: &HostClient, (id, answer): (RpcId, Value)) -> Result<(), Trouble> {
+        self.patience.during(client.answer(&id, &answer)).await.map_err(Trouble::Stopped)??;
+        if let Some(desk) = &mut self.desk {
+            desk.next();
+        }
+        Ok(())
     }
 
     /// Looks whether a host that has said nothing for long lets anybody in. One that does is at work.
@@ -352,6 +412,9 @@ impl<'a> Talk<'a> {
     fn show(&mut self, event: &WatchedEvent) -> Result<(), Trouble> {
         let Some(shown) = &mut self.shown else { return Ok(()) };
         shown.next = event.seq.next();
+        if let Some(desk) = &mut self.desk {
+            desk.saw(event);
+        }
         let (view, request, turn) = match &mut shown.what {
             Showing::All(view) => return Ok(view.event(event, self.console)?),
             Showing::Turn { view, request, turn } => (view, request, turn),
@@ -388,6 +451,14 @@ async fn give_up(client: &mut HostClient, record: &str, asked: &RpcId) {
     };
     // One that takes longer ends without us.
     drop(timeout_at(Instant::now() + SHORT_FAREWELL, farewell).await);
+}
+
+/// What the person at the desk says next; never, where nobody is.
+async fn answered(desk: Option<&mut Desk>) -> (RpcId, Value) {
+    match desk {
+        Some(desk) => desk.answered().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// Waits until then; for ever, if there is no then.

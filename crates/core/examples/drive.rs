@@ -19,7 +19,7 @@ use acpx_core::acp;
 use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Settings};
 use acpx_core::machine::Awakening;
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, Content, Entry, HostId, MessageKind, PermissionPolicy, RecordId, Seq, Turn,
+    AbsolutePath, AgentSpec, Content, Entry, HostId, MessageKind, PermissionMode, RecordId, Seq, Turn,
     TurnId, TurnOutcome, TurnState, Update,
 };
 use acpx_core::store::{Access, SqliteStore, Store};
@@ -51,7 +51,7 @@ struct Arguments {
     home: Option<PathBuf>,
     prompts: [String; 3],
     mid_turn: bool,
-    policy: PermissionPolicy,
+    policy: PermissionMode,
     agent: AgentSpec,
 }
 
@@ -60,13 +60,13 @@ impl Arguments {
         let mut home = None;
         let mut said = Vec::new();
         let mut mid_turn = false;
-        let mut policy = PermissionPolicy::default();
+        let mut policy = PermissionMode::default();
         loop {
             match given.next().ok_or(USAGE)?.as_str() {
                 "--home" => home = Some(PathBuf::from(given.next().ok_or(USAGE)?)),
                 "--say" => said.push(given.next().ok_or(USAGE)?),
                 "--mid-turn" => mid_turn = true,
-                "--approve-all" => policy = PermissionPolicy::ApproveAll,
+                "--approve-all" => policy = PermissionMode::ApproveAll,
                 "--" => break,
                 _ => return Err(USAGE.into()),
             }
@@ -118,7 +118,7 @@ async fn drive(arguments: Arguments) -> Outcome<()> {
 struct Driver {
     engine: Engine,
     session: Session,
-    policy: PermissionPolicy,
+    policy: PermissionMode,
 }
 
 impl Driver {

@@ -31,7 +31,7 @@ fn main() -> Result<(), Failure> {
             runtime.block_on(adopt(home, &AgentSpec::new(*program, arguments.iter().copied())))
         }
         ["sweep", home] => {
-            for process in sweep(home, &[], Grace::default()).ended {
+            for process in sweep(home, &[], &[], Grace::default()).ended {
                 say(&format!("ended {}", process.identity.pid))?;
             }
             Ok(())

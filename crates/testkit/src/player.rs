@@ -226,6 +226,9 @@ impl Player {
             let message = self.read()?;
             if message["id"] == id.as_str() && message.get("method").is_none() {
                 self.captured.insert("answer".to_owned(), message.to_string());
+                if let Some(terminal) = message["result"]["terminalId"].as_str() {
+                    self.captured.insert("terminalId".to_owned(), terminal.to_owned());
+                }
                 return Ok(());
             }
             self.backlog.push_back(message);

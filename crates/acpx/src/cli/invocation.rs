@@ -5,13 +5,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use acpx_core::acp::Cursor;
-use acpx_core::model::{Fallback, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
+use acpx_core::model::{
+    Fallback, LoginPolicy, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions,
+};
 
 use super::elsewhere::{ServeArgs, TokenVerb};
-use super::options::{Format, OutputArgs, PermissionArgs, SessionArgs};
+use super::login::AuthCommand;
+use super::options::{Format, OutputArgs, PermissionArgs, PolicyArgs, SessionArgs};
 use super::usage::UsageError;
 use super::verbs::{HostVerb, NamedArgs, SessionsVerb, Verb, WordArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, ServeCommand, TourArgs};
+use crate::prompt_input::Attachment;
 use crate::remote::server::Allowance;
 
 /// A command with its options.
@@ -35,17 +39,27 @@ pub(crate) struct Options {
     /// How to write.
     pub(crate) output: OutputOptions,
     /// What the agent may do.
-    pub(crate) policy: Option<PermissionPolicy>,
+    pub(crate) mode: Option<PermissionMode>,
+    /// What becomes of a permission that nobody can be asked.
+    pub(crate) unasked: Option<Unasked>,
+    /// Rules for single tools: JSON, or the file they are in.
+    pub(crate) tool_policy: Option<String>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
+    /// How long the agent may say nothing in a turn.
+    pub(crate) idle_timeout: Option<Duration>,
     /// How long the agent may be idle; zero is for ever.
     pub(crate) ttl: Option<Duration>,
     /// The newest version of the protocol that the agent is asked for.
     pub(crate) protocol: Option<ProtocolVersion>,
     /// The model that the session is to work with.
     pub(crate) model: Option<String>,
+    /// What to do where the agent offers logins and no credential is known.
+    pub(crate) login: Option<LoginPolicy>,
     /// The file with the MCP servers.
     pub(crate) mcp_config: Option<PathBuf>,
+    /// Directories beside the one to work in.
+    pub(crate) add_dirs: Vec<PathBuf>,
 }
 
 /// Which agent.
@@ -79,9 +93,13 @@ pub(crate) enum Command {
     Cancel,
     Set(SetCommand),
     Status,
+    Pending,
+    Answer(AnswerCommand),
     Sessions(SessionsCommand),
     Acp,
+    Auth(AuthCommand),
     Serve(ServeCommand),
+    Doctor,
     Token(TokenCommand),
     Host(HostCommand),
     Tour(TourArgs),
@@ -96,6 +114,8 @@ pub(crate) struct PromptWords {
     pub(crate) words: Vec<String>,
     /// A file to read first; `-` is stdin.
     pub(crate) file: Option<PathBuf>,
+    /// Files that go along.
+    pub(crate) attachments: Vec<Attachment>,
 }
 
 /// A prompt to a session.
@@ -134,6 +154,17 @@ pub(crate) enum Wait {
     JustQueue,
 }
 
+/// An answer to what an agent asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct AnswerCommand {
+    /// The question's id.
+    pub(crate) question: String,
+    /// Whether the agent may.
+    pub(crate) approve: bool,
+    /// Which of its options says so.
+    pub(crate) option: Option<String>,
+}
+
 /// What to do about sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum SessionsCommand {
@@ -145,6 +176,7 @@ pub(crate) enum SessionsCommand {
     Replay(ReplayCommand),
     Watch { from: Option<Cursor> },
     Close,
+    Move,
     Migrate(MigrateCommand),
 }
 
@@ -206,8 +238,8 @@ enum Shared {
 
 impl Invocation {
     /// Makes sense of what clap read, together with the agent's name that stood before the verb.
-    pub(super) fn new(verb: Verb, agent: Option<String>) -> Result<Self, UsageError> {
-        let (command, shared) = read(verb);
+    pub(super) fn new(verb: Verb, mut agent: Option<String>) -> Result<Self, UsageError> {
+        let (command, shared) = read(verb, &mut agent)?;
         let options = match (shared, agent) {
             (Shared::Session(args, name), agent) => Options::new(*args, agent, name.as_deref())?,
             (Shared::Output(_) | Shared::Nothing, Some(name)) => {
@@ -220,9 +252,10 @@ impl Invocation {
     }
 }
 
-fn read(verb: Verb) -> (Command, Shared) {
+/// What is to be done, and with which flags. A verb may name the agent itself.
+fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), UsageError> {
     let session = |args: SessionArgs, name| Shared::Session(Box::new(args), name);
-    match verb {
+    Ok(match verb {
         Verb::Prompt(args) => {
             let wait = if args.no_wait { Wait::JustQueue } else { Wait::ForAnswer };
             let fallback = if args.no_fallback { Fallback::Refuse } else { Fallback::Fresh };
@@ -244,21 +277,35 @@ fn read(verb: Verb) -> (Command, Shared) {
         }
         Verb::Cancel(args) => (Command::Cancel, session(args.session, args.name.session)),
         Verb::Status(args) => (Command::Status, session(args.session, args.name.session)),
+        Verb::Pending(args) => (Command::Pending, Shared::Output(args.output)),
+        Verb::Approve(args) => {
+            let answer = AnswerCommand { question: args.question, approve: true, option: args.option };
+            (Command::Answer(answer), Shared::Output(args.output))
+        }
+        Verb::Deny(args) => {
+            let answer = AnswerCommand { question: args.question, approve: false, option: None };
+            (Command::Answer(answer), Shared::Output(args.output))
+        }
         Verb::Sessions(verb) => {
             let (command, shared) = read_sessions(verb);
             (Command::Sessions(command), shared)
+        }
+        Verb::Auth(args) => {
+            let read = args.read(agent.take())?;
+            *agent = read.agent;
+            (Command::Auth(read.command), session(read.session, None))
         }
         Verb::Acp(args) => (Command::Acp, session(args.session, None)),
         Verb::Serve(args) => {
             let (serve, args) = serve(args);
             (Command::Serve(serve), session(args, None))
         }
+        Verb::Doctor(args) => {
+            *agent = named_once("doctor", agent.take(), args.named)?;
+            (Command::Doctor, session(args.session, args.name.session))
+        }
         Verb::Token(verb) => {
-            let (command, args) = match verb {
-                TokenVerb::New(args) => (TokenCommand::New { name: args.name }, args.output),
-                TokenVerb::List(args) => (TokenCommand::List, args.output),
-                TokenVerb::Revoke(args) => (TokenCommand::Revoke { id: args.id }, args.output),
-            };
+            let (command, args) = token(verb);
             (Command::Token(command), Shared::Output(args))
         }
         Verb::Host(verb) => {
@@ -273,6 +320,28 @@ fn read(verb: Verb) -> (Command, Shared) {
         Verb::Tour(args) => (Command::Tour(args), Shared::Nothing),
         Verb::DemoAgent(args) => (Command::DemoAgent(args), Shared::Nothing),
         Verb::RemoteAgent(args) => (Command::RemoteAgent(args), Shared::Nothing),
+    })
+}
+
+fn token(verb: TokenVerb) -> (TokenCommand, OutputArgs) {
+    match verb {
+        TokenVerb::New(args) => (TokenCommand::New { name: args.name }, args.output),
+        TokenVerb::List(args) => (TokenCommand::List, args.output),
+        TokenVerb::Revoke(args) => (TokenCommand::Revoke { id: args.id }, args.output),
+    }
+}
+
+/// The agent that a verb is about, named before the verb or behind it.
+fn named_once(
+    verb: &str,
+    before: Option<String>,
+    behind: Option<String>,
+) -> Result<Option<String>, UsageError> {
+    match (before, behind) {
+        (Some(_), Some(word)) => {
+            Err(UsageError::UnknownSubverb { verb: verb.to_owned(), word, suggestion: None })
+        }
+        (before, behind) => Ok(before.or(behind)),
     }
 }
 
@@ -312,6 +381,7 @@ fn read_sessions(verb: SessionsVerb) -> (SessionsCommand, Shared) {
             (SessionsCommand::Watch { from: args.place.from }, session(args.session, named(args.name)))
         }
         SessionsVerb::Close(args) => (SessionsCommand::Close, session(args.session, named(args.name))),
+        SessionsVerb::Move(args) => (SessionsCommand::Move, session(args.session, named(args.name))),
         SessionsVerb::Migrate(args) => {
             let migrate = MigrateCommand { directory: args.directory, dry_run: args.dry_run };
             (SessionsCommand::Migrate(migrate), Shared::Output(args.output))
@@ -333,12 +403,17 @@ impl Options {
             cwd: args.cwd,
             session,
             output: output(&args.output)?,
-            policy: policy(&args.permissions),
+            mode: mode(&args.permissions),
+            unasked: args.policy.non_interactive_permissions,
+            tool_policy: tool_policy(args.policy)?,
             timeout: args.timeout,
+            idle_timeout: args.idle_timeout,
             ttl: args.ttl,
             protocol: args.protocol,
             model: args.model,
+            login: args.auth_policy,
             mcp_config: args.mcp_config,
+            add_dirs: args.add_dir,
         })
     }
 }
@@ -351,17 +426,29 @@ fn output(args: &OutputArgs) -> Result<OutputOptions, UsageError> {
     Ok(OutputOptions { format: args.format, strict: args.json_strict, verbose: args.verbose })
 }
 
-fn policy(args: &PermissionArgs) -> Option<PermissionPolicy> {
+/// The two flags for it say the same, or one of them is a mistake.
+fn tool_policy(args: PolicyArgs) -> Result<Option<String>, UsageError> {
+    match (args.permission_policy, args.policy) {
+        (Some(one), Some(other)) if one != other => Err(UsageError::TwoPolicies),
+        (one, other) => Ok(one.or(other)),
+    }
+}
+
+fn mode(args: &PermissionArgs) -> Option<PermissionMode> {
     let modes = [
-        (args.approve_all, PermissionPolicy::ApproveAll),
-        (args.approve_reads, PermissionPolicy::ApproveReads),
-        (args.deny_all, PermissionPolicy::DenyAll),
+        (args.approve_all, PermissionMode::ApproveAll),
+        (args.approve_reads, PermissionMode::ApproveReads),
+        (args.deny_all, PermissionMode::DenyAll),
     ];
-    modes.into_iter().find_map(|(given, policy)| given.then_some(policy))
+    modes.into_iter().find_map(|(given, mode)| given.then_some(mode))
 }
 
 fn words(args: WordArgs) -> PromptWords {
-    PromptWords { words: args.words, file: args.file }
+    let images = args.image.into_iter().map(Attachment::Image);
+    let sounds = args.audio.into_iter().map(Attachment::Audio);
+    let resources = args.resource.into_iter().map(Attachment::Resource);
+    let attachments = images.chain(sounds).chain(resources).collect();
+    PromptWords { words: args.words, file: args.file, attachments }
 }
 
 fn named(args: NamedArgs) -> Option<String> {

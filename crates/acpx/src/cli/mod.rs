@@ -5,10 +5,12 @@
 //! reads a file, the environment or the clock: the names of configured agents are asked for only when a word
 //! is neither a verb nor a built-in agent, so that `--version` and `--help` need no configuration.
 
+mod answering;
 mod elsewhere;
 mod flags;
 mod format_wish;
 mod invocation;
+mod login;
 mod options;
 mod reserved;
 mod scan;
@@ -21,10 +23,11 @@ use clap::error::ErrorKind;
 
 pub(crate) use self::format_wish::{FormatWish, format_wish};
 pub(crate) use self::invocation::{
-    AgentChoice, Command, ExecCommand, HostCommand, Invocation, ListCommand, MigrateCommand, Options,
-    OutputOptions, PromptCommand, PromptWords, ReplayCommand, SessionsCommand, SetCommand, TokenCommand,
-    Wait,
+    AgentChoice, AnswerCommand, Command, ExecCommand, HostCommand, Invocation, ListCommand, MigrateCommand,
+    Options, OutputOptions, PromptCommand, PromptWords, ReplayCommand, SessionsCommand, SetCommand,
+    TokenCommand, Wait,
 };
+pub(crate) use self::login::AuthCommand;
 pub(crate) use self::options::{Format, seconds_to_idle_time, seconds_to_limit};
 pub(crate) use self::usage::UsageError;
 

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use acpx_core::model::ProtocolVersion;
+use acpx_core::model::{LoginPolicy, ProtocolVersion, Unasked};
 use clap::{Args, ValueEnum};
 use serde::{Deserialize, Serialize};
 
@@ -61,13 +61,44 @@ pub(crate) struct PermissionArgs {
     /// Let the agent do everything
     #[arg(long, help_heading = EVERYWHERE)]
     pub(super) approve_all: bool,
-    /// Let the agent read and search, and nothing else; this is the default
+    /// Let the agent read and search, and be asked about the rest; this is the default
     #[arg(long, help_heading = EVERYWHERE)]
     pub(super) approve_reads: bool,
     /// Let the agent do nothing that needs a permission
     #[arg(long, help_heading = EVERYWHERE)]
     pub(super) deny_all: bool,
 }
+
+/// What becomes of what the modes do not settle.
+#[derive(Debug, Clone, Args)]
+pub(crate) struct PolicyArgs {
+    /// What to do about a permission when nobody can be asked: deny, fail or wait [default: deny]
+    #[arg(long, value_name = "RULE", value_parser = unasked, help_heading = EVERYWHERE)]
+    #[arg(long_help = UNASKED_HELP)]
+    pub(super) non_interactive_permissions: Option<Unasked>,
+    /// Rules for single tools, a file or JSON, which come before the modes
+    #[arg(long, value_name = "FILE|JSON", help_heading = EVERYWHERE, long_help = POLICY_HELP)]
+    pub(super) permission_policy: Option<String>,
+    /// The same as --permission-policy
+    #[arg(long, value_name = "FILE|JSON", hide = true)]
+    pub(super) policy: Option<String>,
+}
+
+const UNASKED_HELP: &str = "\
+What to do about a permission when nobody can be asked [default: deny]
+
+deny  the answer is no
+fail  the turn fails, with exit code 5
+wait  the question stays open: acpx pending lists it, acpx approve and acpx deny answer it";
+
+const POLICY_HELP: &str = "\
+Rules for single tools, a file or JSON, which come before the modes
+
+  --permission-policy '{\"autoApprove\":[\"edit\"],\"autoDeny\":[\"bash\"],\"escalate\":[\"fetch\"],\"defaultAction\":\"deny\"}'
+
+A rule is a tool's kind, its title, the first word of that, its name, or *. What is denied comes first, then what is
+approved, then what is to be asked; defaultAction (approve, deny or escalate) is for all others. Every part may be
+left out.";
 
 /// What every session command takes, whether it makes use of all of it or not: programs that call us put the
 /// same flags before every verb.
@@ -83,9 +114,17 @@ pub(crate) struct SessionArgs {
     pub(super) output: OutputArgs,
     #[command(flatten)]
     pub(super) permissions: PermissionArgs,
-    /// Give up after so many seconds; a turn that runs is cancelled
+    #[command(flatten)]
+    pub(super) policy: PolicyArgs,
+    /// Without a credential for any login that the agent offers: skip, go on, or fail [default: skip]
+    #[arg(long, value_name = "POLICY", value_parser = login_policy, help_heading = EVERYWHERE)]
+    pub(super) auth_policy: Option<LoginPolicy>,
+    /// Give up after so many seconds, the wait for other turns included; a turn that runs is cancelled
     #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = EVERYWHERE)]
     pub(super) timeout: Option<Duration>,
+    /// Cancel the turn when the agent has said nothing for so many seconds and waits for nobody
+    #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = EVERYWHERE)]
+    pub(super) idle_timeout: Option<Duration>,
     /// Keep the agent running for so many idle seconds; 0 is for ever [default: 300]
     #[arg(long, value_name = "SECONDS", value_parser = idle_time, allow_negative_numbers = true, help_heading = EVERYWHERE)]
     pub(super) ttl: Option<Duration>,
@@ -98,6 +137,9 @@ pub(crate) struct SessionArgs {
     /// Give the agent the MCP servers of this file instead of those in the configuration
     #[arg(long, value_name = "FILE", help_heading = EVERYWHERE)]
     pub(super) mcp_config: Option<PathBuf>,
+    /// Let the session have the files of this directory too, if the agent takes more than one; may be repeated
+    #[arg(long, value_name = "DIR", help_heading = EVERYWHERE)]
+    pub(super) add_dir: Vec<PathBuf>,
 }
 
 /// Which of a directory's sessions.
@@ -121,6 +163,14 @@ pub(crate) fn seconds_to_idle_time(seconds: f64) -> Option<Duration> {
 fn protocol(text: &str) -> Result<ProtocolVersion, String> {
     let version = text.parse().ok().and_then(ProtocolVersion::from_number);
     version.ok_or_else(|| "expected 1 or 2".to_owned())
+}
+
+fn login_policy(text: &str) -> Result<LoginPolicy, String> {
+    LoginPolicy::parse(text).ok_or_else(|| "expected skip or fail".to_owned())
+}
+
+fn unasked(text: &str) -> Result<Unasked, String> {
+    Unasked::parse(text).ok_or_else(|| "expected deny, fail or wait".to_owned())
 }
 
 fn time_limit(text: &str) -> Result<Duration, String> {

@@ -8,11 +8,7 @@ const VERBS: [&str; 3] = ["config", "compare", "flow"];
 /// Verbs behind `sessions`.
 const SESSIONS_VERBS: [&str; 4] = ["read", "export", "import", "prune"];
 /// Flags of any verb.
-const FLAGS: [&str; 13] = [
-    "--auth-policy",
-    "--non-interactive-permissions",
-    "--permission-policy",
-    "--policy",
+const FLAGS: [&str; 9] = [
     "--suppress-reads",
     "--allowed-tools",
     "--max-turns",

@@ -12,12 +12,13 @@ use crate::agents;
 use crate::error::CliError;
 
 /// Verbs that stand behind an agent's name too.
-const AGENT_VERBS: [&str; 9] =
-    ["prompt", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "serve"];
+const AGENT_VERBS: [&str; 11] =
+    ["prompt", "exec", "cancel", "set-mode", "set", "status", "sessions", "acp", "auth", "serve", "doctor"];
 /// Verbs that stand alone.
-const ROOT_VERBS: [&str; 6] = ["host", "token", "tour", "demo-agent", "remote-agent", "help"];
-const SESSIONS_VERBS: [&str; 10] =
-    ["new", "ensure", "list", "show", "history", "replay", "watch", "close", "migrate", "help"];
+const ROOT_VERBS: [&str; 9] =
+    ["pending", "approve", "deny", "host", "token", "tour", "demo-agent", "remote-agent", "help"];
+const SESSIONS_VERBS: [&str; 11] =
+    ["new", "ensure", "list", "show", "history", "replay", "watch", "close", "move", "migrate", "help"];
 const HOST_VERBS: [&str; 5] = ["status", "stop", "restart", "run", "help"];
 const TOKEN_VERBS: [&str; 4] = ["new", "list", "revoke", "help"];
 

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::iter;
 use std::time::Duration;
 
-use acpx_core::model::{Fallback, PermissionPolicy, ProtocolVersion, SessionName, WakeOptions};
+use acpx_core::model::{
+    Fallback, LoginPolicy, PermissionMode, ProtocolVersion, SessionName, Unasked, WakeOptions,
+};
 use proptest::prelude::*;
 
 use super::*;
@@ -158,6 +160,10 @@ fn every_verb_is_read_before_and_behind_an_agent() {
         (&["claude", "sessions", "ensure"], named("claude"), "Sessions(Ensure)"),
         (&["sessions", "show"], AgentChoice::Default, "Sessions(Show)"),
         (&["sessions", "close"], AgentChoice::Default, "Sessions(Close)"),
+        (&["sessions", "move"], AgentChoice::Default, "Sessions(Move)"),
+        (&["doctor"], AgentChoice::Default, "Doctor"),
+        (&["doctor", "claude"], AgentChoice::Named("claude".to_owned()), "Doctor"),
+        (&["claude", "doctor"], AgentChoice::Named("claude".to_owned()), "Doctor"),
         (&["sessions", "history", "--limit", "3"], AgentChoice::Default, "Sessions(History { limit: 3 })"),
         (
             &["sessions", "replay", "--from", "turn:2", "--last", "3"],
@@ -182,7 +188,7 @@ fn every_verb_is_read_before_and_behind_an_agent() {
         (
             &["exec", "a", "-f", "-", "b"],
             AgentChoice::Default,
-            "Exec(ExecCommand { input: PromptWords { words: [\"a\", \"b\"], file: Some(\"-\") }, options: [] })",
+            "Exec(ExecCommand { input: PromptWords { words: [\"a\", \"b\"], file: Some(\"-\"), attachments: [] }, options: [] })",
         ),
     ];
     assert_read(cases);
@@ -243,15 +249,26 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         "name",
         "--timeout",
         "1.5",
+        "--idle-timeout",
+        "0.5",
         "--ttl",
         "0",
         "--deny-all",
+        "--non-interactive-permissions",
+        "wait",
+        "--permission-policy",
+        "p.json",
         "--protocol",
         "2",
+        "--auth-policy",
+        "fail",
         "--model",
         "opus",
         "--mcp-config",
         "m.json",
+        "--add-dir",
+        "/more",
+        "--add-dir=less",
         "--json-strict",
     ];
     let expected = Options {
@@ -259,12 +276,17 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
         cwd: Some("/w".into()),
         session: Some(SessionName::new("name").unwrap()),
         output: OutputOptions { format: Some(Format::Json), strict: true, verbose: false },
-        policy: Some(PermissionPolicy::DenyAll),
+        mode: Some(PermissionMode::DenyAll),
+        unasked: Some(Unasked::Wait),
+        tool_policy: Some("p.json".to_owned()),
         timeout: Some(Duration::from_millis(1500)),
+        idle_timeout: Some(Duration::from_millis(500)),
         ttl: Some(Duration::ZERO),
         protocol: Some(ProtocolVersion::V2),
         model: Some("opus".to_owned()),
+        login: Some(LoginPolicy::Fail),
         mcp_config: Some("m.json".into()),
+        add_dirs: vec!["/more".into(), "less".into()],
     };
     for verb in [&["prompt"][..], &["status"], &["cancel"], &["sessions", "show"], &["sessions", "new"]] {
         let before_the_agent = [flags, &["claude"], verb].concat();
@@ -279,7 +301,7 @@ fn a_flag_means_the_same_before_the_agent_before_the_verb_and_behind_it() {
 #[test]
 fn the_flags_of_a_prompt_stand_before_its_first_word_or_anywhere_behind_its_verb() {
     let expected = PromptCommand {
-        input: PromptWords { words: words(&["go"]), file: Some("f".into()) },
+        input: PromptWords { words: words(&["go"]), file: Some("f".into()), attachments: Vec::new() },
         wait: Wait::JustQueue,
         wake: WakeOptions { fallback: Fallback::Refuse, carry_history: false },
     };
@@ -645,7 +667,7 @@ fn help_names_the_agents_and_what_a_verb_makes_use_of() {
     for verb in [&["status"][..], &["sessions", "show"], &["sessions", "history"]] {
         let text = help(&[verb, &["--help"]].concat());
         assert!(text.contains("Usage: acpx [AGENT] ") && text.contains("--format"), "{text}");
-        for flag in ["--approve-all", "--deny-all", "--ttl", "--mcp-config", "--timeout"] {
+        for flag in ["--approve-all", "--deny-all", "--ttl", "--mcp-config", "--add-dir", "--timeout"] {
             assert!(!text.contains(flag), "{flag}: {text}");
         }
         // They are taken all the same.

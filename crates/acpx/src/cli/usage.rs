@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use acpx_core::model::InvalidSessionName;
+use acpx_core::model::{InvalidSessionName, PolicyProblem};
 
 use super::reserved;
 
@@ -69,6 +69,15 @@ pub(crate) enum UsageError {
     /// More than one permission mode.
     #[error("more than one of --approve-all, --approve-reads and --deny-all is given")]
     PermissionModes,
+    /// Two policies.
+    #[error("--permission-policy and --policy are given, and are not the same")]
+    TwoPolicies,
+    /// Nobody can answer what waits in an `exec`.
+    #[error("exec cannot wait for an answer: nobody reaches it from elsewhere")]
+    ExecWaits,
+    /// The JSON of `--permission-policy` is no policy.
+    #[error("the JSON of --permission-policy is no policy: {0}")]
+    Policy(PolicyProblem),
     /// The arguments are not text.
     #[error("an argument is not valid UTF-8: {shown:?}")]
     NotUnicode {
@@ -124,7 +133,11 @@ impl UsageError {
             }
             Self::Name(_) => "leave the name out for the directory's unnamed session".into(),
             Self::StrictWithoutJson => "add --format json".into(),
-            Self::StrictAndVerbose | Self::PermissionModes => "keep one of them".into(),
+            Self::StrictAndVerbose | Self::PermissionModes | Self::TwoPolicies => "keep one of them".into(),
+            Self::ExecWaits => "use a session, or deny or fail".into(),
+            Self::Policy(_) => {
+                r#"write it as in '{"autoDeny":["bash"]}'; acpx prompt --help has its members"#.into()
+            }
             Self::NotUnicode { .. } => "agents are told everything as UTF-8 text".into(),
             Self::AgentLine { .. } => "quote it for the shell, as in --agent 'my-agent --acp'".into(),
             Self::Arguments { tip, .. } => match tip {

@@ -7,7 +7,9 @@ use acpx_core::acp::Cursor;
 use acpx_core::model::{Seq, TurnId};
 use clap::{Args, Subcommand};
 
+use super::answering::{ApproveArgs, DenyArgs, PendingArgs};
 use super::elsewhere::{ServeArgs, TokenVerb};
+use super::login::AuthArgs;
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, TourArgs};
 
@@ -31,9 +33,11 @@ Examples:
   acpx claude 'fix the tests'          go on with it
   acpx claude -s api 'add a route'     the session named api
   acpx claude --no-wait 'and then…'    queue a prompt behind the one that runs
+  acpx pending                         what agents ask and nobody has answered
   acpx claude set-mode plan            have it plan first; it stays so, whatever becomes of the agent
   acpx claude acp                      be claude for an editor, with sessions that last
   acpx claude serve                    the same for programs that reach us over HTTP
+  acpx claude auth                     see how to log in with claude
   acpx exec 'what is this?'            one prompt to the default agent, nothing kept
   acpx --agent './mine --acp' status   an agent of your own
   acpx --format json sessions list     every session, for a program
@@ -44,39 +48,46 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 `acpx prompt --help` has the flags that every command takes.";
 
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
-/// put the same flags before every verb. Its help does not name them.
-const UNUSED: [(&[&str], &[&str]); 15] = [
-    (&["serve"], &["approve_all", "approve_reads", "deny_all", "timeout", "model", "mcp_config"]),
-    (&["acp"], &["approve_all", "approve_reads", "deny_all", "timeout", "model", "mcp_config"]),
+/// put the same flags before every verb. Its help does not name them. Those of a turn are of no use either, except
+/// to `exec`.
+const UNUSED: [(&[&str], &[&str]); 18] = [
+    (&["doctor"], &["ttl", "model", "add_dir"]),
+    (&["serve"], &["timeout", "model", "mcp_config", "add_dir"]),
+    (&["acp"], &["timeout", "model", "mcp_config", "add_dir"]),
     (&["exec"], &["ttl"]),
-    (&["cancel"], &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"]),
-    (&["set-mode"], &["approve_all", "approve_reads", "deny_all", "model", "mcp_config"]),
-    (&["set"], &["approve_all", "approve_reads", "deny_all", "model", "mcp_config"]),
+    (&["auth"], &["ttl", "model", "mcp_config", "add_dir", "auth_policy"]),
+    (&["cancel"], WITHOUT_AGENT),
+    (&["set-mode"], &["model", "mcp_config", "add_dir"]),
+    (&["set"], &["model", "mcp_config", "add_dir"]),
     (&["status"], READING),
-    (&["sessions", "new"], &["approve_all", "approve_reads", "deny_all"]),
-    (&["sessions", "ensure"], &["approve_all", "approve_reads", "deny_all"]),
-    (
-        &["sessions", "list"],
-        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
-    ),
+    (&["sessions", "new"], &[]),
+    (&["sessions", "ensure"], &[]),
+    (&["sessions", "list"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
     (&["sessions", "show"], READING),
     (&["sessions", "history"], READING),
     (&["sessions", "replay"], READING),
-    (
-        &["sessions", "watch"],
-        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
-    ),
-    (
-        &["sessions", "close"],
-        &["approve_all", "approve_reads", "deny_all", "ttl", "protocol", "model", "mcp_config"],
-    ),
+    (&["sessions", "watch"], WITHOUT_AGENT),
+    (&["sessions", "close"], WITHOUT_AGENT),
+    (&["sessions", "move"], WITHOUT_AGENT),
 ];
-const READING: &[&str] =
-    &["approve_all", "approve_reads", "deny_all", "timeout", "ttl", "protocol", "model", "mcp_config"];
+/// What is of no use to a verb that starts no agent.
+const WITHOUT_AGENT: &[&str] = &["ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
+const READING: &[&str] = &["timeout", "ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
+
+/// What only a turn has.
+const OF_A_TURN: [&str; 6] = [
+    "approve_all",
+    "approve_reads",
+    "deny_all",
+    "non_interactive_permissions",
+    "permission_policy",
+    "idle_timeout",
+];
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
-const SESSIONS_ABOUT: &str = "Make, list, show, follow and close sessions; without more words, list them";
+const SESSIONS_ABOUT: &str =
+    "Make, list, show, follow, move and close sessions; without more words, list them";
 
 const SESSIONS_HELP: &str = "\
 Without a command the sessions are listed, with those of AGENT alone if one is named:
@@ -87,16 +98,21 @@ Without a command the sessions are listed, with those of AGENT alone if one is n
 /// What puts a verb's arguments and texts into its command. Those below it are all put in, or that of the path alone.
 type Build = fn(clap::Command, path: &[&str]) -> clap::Command;
 
-const VERBS: [(&str, Build); 14] = [
+const VERBS: [(&str, Build); 19] = [
     ("prompt", |command, _| PromptArgs::augment_args(command)),
     ("exec", |command, _| ExecArgs::augment_args(command)),
     ("cancel", |command, _| CancelArgs::augment_args(command)),
     ("set-mode", |command, _| SetModeArgs::augment_args(command)),
     ("set", |command, _| SetArgs::augment_args(command)),
     ("status", |command, _| StatusArgs::augment_args(command)),
+    ("pending", |command, _| PendingArgs::augment_args(command)),
+    ("approve", |command, _| ApproveArgs::augment_args(command)),
+    ("deny", |command, _| DenyArgs::augment_args(command)),
     ("sessions", sessions),
     ("acp", |command, _| AcpArgs::augment_args(command)),
+    ("auth", |command, _| AuthArgs::augment_args(command)),
     ("serve", |command, _| ServeArgs::augment_args(command)),
+    ("doctor", |command, _| DoctorArgs::augment_args(command)),
     ("token", |command, _| of_verbs(TokenVerb::augment_subcommands(command))),
     ("host", |command, _| of_verbs(HostVerb::augment_subcommands(command))),
     ("tour", |command, _| TourArgs::augment_args(command)),
@@ -104,7 +120,7 @@ const VERBS: [(&str, Build); 14] = [
     ("remote-agent", |command, _| RemoteAgentArgs::augment_args(command).hide(true)),
 ];
 
-const SESSIONS_VERBS: [(&str, Build); 9] = [
+const SESSIONS_VERBS: [(&str, Build); 10] = [
     ("new", |command, _| NewArgs::augment_args(command)),
     ("ensure", |command, _| EnsureArgs::augment_args(command)),
     ("list", |command, _| ListArgs::augment_args(command)),
@@ -113,6 +129,7 @@ const SESSIONS_VERBS: [(&str, Build); 9] = [
     ("replay", |command, _| ReplayArgs::augment_args(command)),
     ("watch", |command, _| WatchArgs::augment_args(command)),
     ("close", |command, _| CloseArgs::augment_args(command)),
+    ("move", |command, _| MoveArgs::augment_args(command)),
     ("migrate", |command, _| MigrateArgs::augment_args(command)),
 ];
 
@@ -129,7 +146,10 @@ pub(super) fn grammar(path: &[&str]) -> clap::Command {
         .after_long_help(format!("{}\n\n{EXAMPLES}", agents()));
     let root = with_verbs(of_verbs(root), &VERBS, path);
     let unused = UNUSED.into_iter().filter(|(verb, _)| path.starts_with(verb) || verb.starts_with(path));
-    unused.fold(root, |root, (verb, flags)| without(root, verb, flags))
+    unused.fold(root, |root, (verb, flags)| {
+        let of_a_turn = if *verb == ["exec"] { &[] } else { &OF_A_TURN[..] };
+        without(root, verb, &[flags, of_a_turn].concat())
+    })
 }
 
 fn of_verbs(command: clap::Command) -> clap::Command {
@@ -181,10 +201,15 @@ pub(super) enum Verb {
     SetMode(SetModeArgs),
     Set(SetArgs),
     Status(StatusArgs),
+    Pending(PendingArgs),
+    Approve(ApproveArgs),
+    Deny(DenyArgs),
     #[command(subcommand)]
     Sessions(SessionsVerb),
     Acp(AcpArgs),
+    Auth(AuthArgs),
     Serve(ServeArgs),
+    Doctor(DoctorArgs),
     #[command(subcommand)]
     Token(TokenVerb),
     #[command(subcommand)]
@@ -204,6 +229,15 @@ pub(super) struct WordArgs {
     /// Read the prompt from this file, - for stdin; words are put after it
     #[arg(short, long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
+    /// Send this image along, to an agent that takes images; may be given several times
+    #[arg(long, value_name = "FILE")]
+    pub(super) image: Vec<PathBuf>,
+    /// Send this sound along, likewise
+    #[arg(long, value_name = "FILE")]
+    pub(super) audio: Vec<PathBuf>,
+    /// Send this file along with its content, likewise
+    #[arg(long, value_name = "FILE")]
+    pub(super) resource: Vec<PathBuf>,
 }
 
 /// Say something in a session, and wait for the answer
@@ -337,6 +371,7 @@ pub(super) enum SessionsVerb {
     Replay(ReplayArgs),
     Watch(WatchArgs),
     Close(CloseArgs),
+    Move(MoveArgs),
     Migrate(MigrateArgs),
 }
 
@@ -480,6 +515,20 @@ pub(super) struct CloseArgs {
     pub(super) session: SessionArgs,
 }
 
+/// Have a session work in another directory, after its project has moved
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The directory is that of --cwd, or the current one. Without an id, the session is meant whose own directory is gone.
+The agent is ended first; the next prompt restores the session in the new directory. An agent that refuses that goes
+on in a fresh session, and says so.")]
+#[command(override_usage = "acpx [AGENT] sessions move [FLAGS] [NAME|ID]")]
+pub(super) struct MoveArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
 /// Take over sessions that npm acpx has kept; its files stay as they are
 #[derive(Debug, Args)]
 pub(super) struct MigrateArgs {
@@ -491,6 +540,23 @@ pub(super) struct MigrateArgs {
     pub(super) dry_run: bool,
     #[command(flatten)]
     pub(super) output: OutputArgs,
+}
+
+/// Look for what is wrong: with acpx here, with an agent, with a session
+#[derive(Debug, Args)]
+#[command(after_help = "\
+With an agent it is started, asked what it can do and for a session, and ended; it is never prompted. Its session in
+this directory, if there is one, is looked at too: that of -s NAME, or of an id.
+Every line says ok, warn or fail. It ends with 1 if something failed.")]
+#[command(override_usage = "acpx doctor [FLAGS] [AGENT]\n       acpx AGENT doctor [FLAGS]")]
+pub(super) struct DoctorArgs {
+    /// The agent to look at
+    #[arg(value_name = "AGENT")]
+    pub(super) named: Option<String>,
+    #[command(flatten)]
+    pub(super) name: SessionNameArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
 }
 
 /// See to the background process that holds the sessions

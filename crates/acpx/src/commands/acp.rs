@@ -6,13 +6,12 @@
 use std::process::ExitCode;
 
 use acpx_core::host::Bridged;
-use acpx_core::host::meta::ClientMeta;
 
 use crate::cli::Format;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, stdio};
 use crate::patience::Patience;
-use crate::reach::{Reach, for_agents};
+use crate::reach::Reach;
 use crate::settings::Settings;
 
 /// Serves the editor until it is gone.
@@ -24,7 +23,7 @@ pub(super) fn run(settings: Result<Settings, CliError>) -> ExitCode {
 }
 
 fn serve(settings: &Settings) -> Result<(), CliError> {
-    let client = ClientMeta::bridged(&settings.agent, for_agents(), settings.ttl, &settings.cwd);
+    let client = settings.client();
     let bridge = Reach::of_environment()?.bridge(&client);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;

@@ -9,17 +9,18 @@ use std::time::Duration;
 use acpx_core::engine::{Engine, Settings as EngineSettings};
 use acpx_core::host::meta::{NewMeta, SettingMeta, StartMeta};
 use acpx_core::host::{Host, HostClient, HostError};
-use acpx_core::model::{HostId, RecordId, Seq, WakeOptions};
+use acpx_core::model::{HostId, PermissionPolicy, RecordId, Seq, Unasked, WakeOptions};
 use acpx_core::store::MemoryStore;
 
 use crate::asking::{Asking, told_ids};
-use crate::cli::{ExecCommand, Options, Wait};
+use crate::cli::{ExecCommand, Options, UsageError, Wait};
 use crate::config::Config;
+use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::{self, Console, ResultIds, TurnView};
 use crate::patience::Patience;
 use crate::prompt_input;
-use crate::reach::{Reach, block_on, for_agents, relay};
+use crate::reach::{Reach, block_on, relay};
 use crate::settings::Settings;
 use crate::setup::{self, Given, NewParams};
 use crate::talk::{Outcome, Talk, Trouble};
@@ -39,19 +40,22 @@ pub(super) fn run(
     }
     let blocks =
         prompt_input::read(&command.input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
-    let asking = Asking::new(&blocks, settings.policy, WakeOptions::default(), Wait::ForAnswer)?;
+    let policy = policy(settings, options)?;
+    let asking = Asking::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let tag = Reach::of_environment()?.tag();
     let mut console = Console::of_program(settings.mode);
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
-        let (host, engine) = host(tag);
+        let (host, engine) = host(tag, config);
+        let desk = Desk::of_program();
+        let asking = asking.interactive(desk.is_some());
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
-        let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST);
-        let start = start(command, options);
+        let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
+        let start = start(command, settings, options);
         let mut made = None;
         let ended = turn(&host, &asking, &given, (settings, start), &mut talk, &mut made).await;
-        let told = tell(ended, &asking, view, &mut console);
+        let told = tell(ended, &asking, settings, view, &mut console);
         if let Some(record) = made {
             // One that does not delete in time keeps its session, and is ended like any other.
             drop(tokio::time::timeout(FAREWELL, engine.delete(&record)).await);
@@ -65,34 +69,48 @@ pub(super) fn run(
 fn tell(
     ended: Result<Outcome, Trouble>,
     asking: &Asking,
+    settings: &Settings,
     view: TurnView,
-    console: &mut Console,
+    console: &mut Console<'_>,
 ) -> Result<ExitCode, CliError> {
     let outcome = ended.map_err(|trouble| match trouble {
         Trouble::Lost => HostError::Lost.into(),
         Trouble::Stopped(stop) => stop.into(),
-        Trouble::Failed(error) => error.with_nothing_kept(),
+        Trouble::Failed(error) => error.with_nothing_kept().with_login_of(&settings.typed_agent()),
     })?;
     let ids = told_ids(&outcome).map_or_else(ResultIds::default, ResultIds::from);
     let ending = asking.ending(&outcome, ResultIds { record: None, ..ids });
     let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
     ending.result.say_that_nothing_is_kept();
+    ending.result.say_how_to_log_in(&settings.typed_agent(), view.is_silent());
     view.finish(&ending.result, console)?;
     Ok(ending.exit.into())
 }
 
-fn host(tag: Option<String>) -> (Arc<Host>, Engine) {
+/// What the agent may do. Its questions are known in this process alone, so none of them can wait for an answer from
+/// elsewhere; where only the configuration wants that, the answer is no.
+fn policy(settings: &Settings, options: &Options) -> Result<PermissionPolicy, CliError> {
+    let policy = settings.policy.clone();
+    match (options.unasked, policy.unasked) {
+        (Some(Unasked::Wait), _) => Err(UsageError::ExecWaits.into()),
+        (_, Unasked::Wait) => Ok(PermissionPolicy { unasked: Unasked::Deny, ..policy }),
+        _ => Ok(policy),
+    }
+}
+
+fn host(tag: Option<String>, config: &Config) -> (Arc<Host>, Engine) {
     let store = Arc::new(MemoryStore::new());
     let id = HostId::new("exec").expect("the name is not empty");
-    let settings = EngineSettings { tag, relay: relay(), ..EngineSettings::default() };
+    let keep_programs = config.keep_programs.clone().into();
+    let settings = EngineSettings { tag, keep_programs, relay: relay(), ..EngineSettings::default() };
     let engine = Engine::new(store.clone(), id, settings);
     let version = env!("CARGO_PKG_VERSION");
     (Host::new(engine.clone(), store, Arc::new(|_, _, _| Ok(Vec::new())), version), engine)
 }
 
 /// What the agent is started with: the model comes before the options, which may depend on it.
-fn start(command: &ExecCommand, options: &Options) -> StartMeta {
-    let mut start = setup::start(for_agents(), None, options.model.as_deref());
+fn start(command: &ExecCommand, settings: &Settings, options: &Options) -> StartMeta {
+    let mut start = settings.start(None, options.model.as_deref());
     let chosen = command.options.iter().cloned();
     start.settings.extend(chosen.map(|(option, value)| SettingMeta { option: Some(option), value }));
     start
@@ -108,7 +126,7 @@ async fn turn(
 ) -> Result<Outcome, Trouble> {
     let mut client = HostClient::in_process(host).await?;
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
-    let new = NewParams::new(&settings.cwd, given, meta);
+    let new = NewParams::new(settings, given, meta);
     let slow = format!("waiting for the agent {} to start", settings.agent.label());
     output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
     let answer = talk.ask(&mut client, "session/new", &new, &slow).await?;
@@ -116,5 +134,5 @@ async fn turn(
     let (identity, _) = setup::read(&answer).ok_or_else(bad)?;
     let record = made.insert(identity.record).as_str();
     talk.watch(&client, record).await?;
-    talk.prompt(&mut client, record, &asking.params(record), Wait::ForAnswer).await
+    talk.prompt(&mut client, record, asking).await
 }

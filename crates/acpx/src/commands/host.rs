@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::cli::{HostCommand, OutputOptions};
-use crate::config::{McpFile, Surroundings};
+use crate::config::{Config, McpFile, Surroundings};
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, HostChange, RunningHost};
 use crate::patience::Patience;
@@ -141,6 +141,7 @@ fn serve(place: &HostPlace, lock: HostLock) -> Result<(), CliError> {
         linger: LINGER,
         settings: EngineSettings {
             idle: Some(settings::DEFAULT_TTL),
+            keep_programs: Config::load(place.home())?.keep_programs.into(),
             relay: relay(),
             ..EngineSettings::default()
         },

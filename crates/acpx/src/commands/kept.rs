@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use acpx_core::host::KeptEvents;
-use acpx_core::model::{Lifecycle, Record, RecordId, Timestamp};
+use acpx_core::model::{Content, Lifecycle, Record, RecordId, Seq, SessionUsage, Timestamp, Update};
 use acpx_core::store::{ScopeQuery, SqliteStore, Store};
 
 use crate::error::{CliError, Remedy};
@@ -50,10 +50,15 @@ impl Kept {
     /// The session that is meant, or else the one whose id the name is: ids are what commands print. An id means
     /// one session wherever it is, whichever agent it is with, and whether it is closed or not.
     pub(super) async fn meant(&self, settings: &Settings, which: Which) -> Result<Option<Record>, CliError> {
-        let found = self.find(settings, which).await?;
-        let (None, Some(store), Some(name)) = (&found, &self.store, &settings.session) else {
-            return Ok(found);
-        };
+        match self.find(settings, which).await? {
+            None => self.by_id(settings).await,
+            found => Ok(found),
+        }
+    }
+
+    /// The session whose id the name is.
+    pub(super) async fn by_id(&self, settings: &Settings) -> Result<Option<Record>, CliError> {
+        let (Some(store), Some(name)) = (&self.store, &settings.session) else { return Ok(None) };
         let Ok(id) = RecordId::new(name.as_str()) else { return Ok(None) };
         let record = store.record(id).await?;
         Ok(record.filter(|record| !matches!(record.lifecycle, Lifecycle::Deleted { .. })))
@@ -80,7 +85,27 @@ impl Kept {
         let turn = store.turn_numbered(record.id.clone(), turn).await?;
         Ok(turn.map(|turn| turn.queued_at))
     }
+
+    /// What the session of a record had used when its agent last told it, as far as that is not long ago.
+    pub(super) async fn last_usage(&self, record: &Record) -> Result<Option<SessionUsage>, CliError> {
+        let (Some(store), Some(last)) = (&self.store, record.last_seq) else { return Ok(None) };
+        let from = Seq(last.0.saturating_sub(LOOKED_THROUGH).max(Seq::FIRST.0));
+        let limit = usize::try_from(LOOKED_THROUGH).unwrap_or(usize::MAX).saturating_add(1);
+        let events = store.events(record.id.clone(), from, limit).await?;
+        let row = record.lineage.current_index();
+        // A fresh session has used nothing of what the one before it had.
+        let told = events.iter().rev().filter(|event| event.lineage == row && event.body.contains(USAGE));
+        Ok(told.map(acpx_core::acp::content).find_map(|content| match content {
+            Content::Update(Update::Usage(usage)) => Some(usage),
+            _ => None,
+        }))
+    }
 }
+
+/// How many of the last events are looked through for what was used: agents tell it with every answer, or never.
+const LOOKED_THROUGH: u64 = 511;
+/// What an event that tells it has in it.
+const USAGE: &str = "usage_update";
 
 /// Whether the process of a record's last run is still there.
 pub(super) fn agent_lives(record: &Record) -> bool {

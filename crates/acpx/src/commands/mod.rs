@@ -1,11 +1,15 @@
 //! The commands, one file each. Their arguments and help texts are the grammar's, in `cli`.
 
 mod acp;
+mod answer;
+mod auth;
 mod cancel;
 mod demo_agent;
+mod doctor;
 mod exec;
 mod host;
 mod kept;
+mod pending;
 mod prompt;
 mod remote_agent;
 mod serve;
@@ -54,8 +58,12 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             exec::run(&exec, &Settings::new(&options, config.get()?)?, &options, config.get()?)
         }
         Command::Acp => Ok(acp::run(settings())),
+        Command::Auth(auth) => auth::run(&Settings::new(&options, config.get()?)?, &auth),
         Command::Serve(serve) => serve::run(serve, &settings()?),
+        Command::Doctor => doctor::run(&options, config),
         Command::Token(command) => token::run(&command, options.output, config),
+        Command::Pending => pending::run(options.output, config),
+        Command::Answer(answer) => answer::run(&answer, options.output, config),
         Command::Cancel => cancel::run(&settings()?),
         Command::Set(set) => set::run(&set, &settings()?),
         Command::Sessions(SessionsCommand::New) => sessions::new::new(&settings()?, &options, config.get()?),
@@ -63,6 +71,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             sessions::new::ensure(&settings()?, &options, config.get()?)
         }
         Command::Sessions(SessionsCommand::Close) => sessions::close::run(&settings()?),
+        Command::Sessions(SessionsCommand::Move) => sessions::moving::run(&settings()?),
         Command::Host(command) => host::run(command, options.output, config),
         Command::Sessions(SessionsCommand::List(list)) => sessions::remote::run(&settings()?, &list),
         Command::Sessions(SessionsCommand::Migrate(migrate)) => {

@@ -14,11 +14,12 @@ use super::kept::{Kept, Which, agent_lives, no_session};
 use crate::asking::{Asking, Ending, told_ids};
 use crate::cli::{Options, PromptCommand, Wait};
 use crate::config::McpFile;
+use crate::desk::Desk;
 use crate::error::{CliError, Exit, Remedy};
 use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
 use crate::patience::Patience;
 use crate::prompt_input;
-use crate::reach::{Reach, block_on, for_agents};
+use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
 use crate::setup::{self, Given, ResumeParams};
 use crate::talk::{Outcome, Talk, Trouble};
@@ -31,7 +32,7 @@ pub(super) fn run(
 ) -> Result<ExitCode, CliError> {
     let input = &command.input;
     let blocks = prompt_input::read(input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
-    let asking = Asking::new(&blocks, settings.policy, command.wake, command.wait)?;
+    let asking = Asking::new(&blocks, settings, &settings.policy, command.wake, command.wait)?;
     // Without the flag a prompt brings no servers and changes none.
     let given = match &options.mcp_config {
         Some(file) => Some(Given::of(&McpFile::load(settings.cwd.as_path().join(file))?, &settings.cwd)?),
@@ -40,6 +41,9 @@ pub(super) fn run(
     let mut console = Console::of_program(settings.mode);
     let reach = Reach::of_environment()?;
     block_on(async {
+        // Whoever only queues is not there when the agent asks.
+        let desk = if asking.wait == Wait::ForAnswer { Desk::of_program() } else { None };
+        let asking = asking.interactive(desk.is_some());
         let kept = Kept::open()?;
         let record = kept.meant(settings, Which::Open).await?;
         let Some(record) = record else { return Err(no_session(settings, Remedy::Create)?) };
@@ -51,25 +55,27 @@ pub(super) fn run(
             agent: is_with_it.then(|| (&settings.agent).into()),
             wishes: command.wake.into(),
             later: asking.wait == Wait::JustQueue,
-            start: setup::start(for_agents(), settings.ttl, options.model.as_deref()),
+            start: settings.start(settings.ttl, options.model.as_deref()),
             ..RestoreMeta::default()
         };
-        let mut resume = ResumeParams::new(&record, given.as_ref(), meta);
+        let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
         let mut view = TurnView::new(settings.mode.format, Some(record.identity()));
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::new(settings.timeout)?;
         let talk = Talk::new(&mut console, patience, Some(&reach));
-        let mut talk = talk.showing(&mut view, asking.request.clone(), next);
+        let mut talk = talk.showing(&mut view, asking.request.clone(), next).asking_at(desk);
         let answered =
             talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
-        let about = |error: CliError| error.about(record.identity());
+        let typed = if is_with_it { settings.typed_agent() } else { record.agent.label().to_owned() };
+        let about = |error: CliError| error.with_login_of(&typed).about(record.identity());
         match answered.map_err(about)? {
             Answered::Queued => {
                 output::queued(&record.identity(), &asking.request, &mut console)?;
                 Ok(Exit::Success.into())
             }
             Answered::Over(ending) => {
-                let Ending { result, exit } = *ending;
+                let Ending { mut result, exit } = *ending;
+                result.say_how_to_log_in(&typed, view.is_silent());
                 view.finish(&result, &mut console)?;
                 Ok(exit.into())
             }
@@ -132,7 +138,7 @@ async fn attempt(
     if let Some((_, SessionMeta { awakening: Some(how), .. })) = setup::read(&answer) {
         output::awake(&how, talk.console);
     }
-    talk.prompt(&mut client, id, &asking.params(id), asking.wait).await
+    talk.prompt(&mut client, id, asking).await
 }
 
 /// What became of a prompt whose host is gone. Unless it is over, it is asked again, and not sent again.

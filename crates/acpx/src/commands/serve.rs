@@ -4,12 +4,10 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use acpx_core::host::meta::ClientMeta;
-
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, Serving};
 use crate::patience::Patience;
-use crate::reach::{Reach, block_on, for_agents};
+use crate::reach::{Reach, block_on};
 use crate::remote::guard::{ANY_ORIGIN, Guard, is_loopback};
 use crate::remote::server::{Allowance, Server, listen};
 use crate::remote::tls;
@@ -48,7 +46,7 @@ pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode
         return Err(CliError::OpenToPages);
     }
     let acceptor = tls.map(|(certificate, key)| tls::acceptor(&certificate, &key)).transpose()?;
-    let client = ClientMeta::bridged(&settings.agent, for_agents(), settings.ttl, &settings.cwd);
+    let client = settings.client();
     let guard = Guard { is_loopback, insecure_public, origins };
     let mut console = Console::of_program(settings.mode);
     block_on(async {

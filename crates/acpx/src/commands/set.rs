@@ -13,7 +13,7 @@ use crate::cli::SetCommand;
 use crate::error::{CliError, Exit, Remedy};
 use crate::output::{self, Chosen, Console};
 use crate::patience::Patience;
-use crate::reach::{Reach, block_on, for_agents};
+use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
 use crate::setup::{self, ResumeParams};
 use crate::talk::Talk;
@@ -34,21 +34,23 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
         let record = Kept::open()?.meant(settings, Which::Open).await?;
         let Some(record) = record else { return Err(no_session(settings, Remedy::Create)?) };
         let is_with_it = record.agent.key() == settings.agent.key();
-        let start = StartMeta::watching(for_agents(), settings.ttl);
+        let start = settings.start(settings.ttl, None);
         let chosen = SettingMeta { option: command.option.clone(), value: command.value.clone() };
         let meta = RestoreMeta {
             agent: is_with_it.then(|| (&settings.agent).into()),
             start: StartMeta { settings: vec![chosen], ..start },
             ..RestoreMeta::default()
         };
-        let resume = ResumeParams::new(&record, None, meta);
+        let resume = ResumeParams::new(&record, settings, None, meta);
         let slow = format!("waiting for the agent {} to start", record.agent.label());
         let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
         let asked = talk.persist(async |talk| {
             let mut client = talk.host(&reach).await?;
             talk.ask(&mut client, "session/resume", &resume, &slow).await
         });
-        let answer = asked.await.map_err(|error| error.about(record.identity()))?;
+        let answer = asked
+            .await
+            .map_err(|error| error.with_login_of(record.agent.label()).about(record.identity()))?;
         let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
         let (identity, meta) = setup::read(&answer).ok_or_else(bad)?;
         let Options { config_options } = serde_json::from_str(&answer).map_err(|_| bad())?;

@@ -1,17 +1,24 @@
 //! `acpx status`: how a session stands, read from the store without starting anything.
 
 use std::process::ExitCode;
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use acpx_core::host::listens;
-use acpx_core::model::Timestamp;
+use acpx_core::host::meta::{WaitingAnswer, WaitingMeta};
+use acpx_core::model::{Record, Timestamp};
 use acpx_core::store::Store;
+use serde_json::json;
+use tokio::time::timeout;
 
 use super::kept::{Kept, Which, agent_lives};
+use super::pending;
 use crate::error::{CliError, Exit};
-use crate::output::{Console, Snapshot, no_session, status};
+use crate::output::{CLIENT, Console, HOST, Snapshot, no_session, status};
 use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
+
+/// How long the host may take to say what a session waits for.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Shows the session that is meant. That there is none is an answer too.
 pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
@@ -23,19 +30,47 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             return Ok(no_session(&settings.agent, &mut console)?);
         };
         let open_turns = store.open_turns(record.id.clone()).await?;
-        // Only of turns that are open it matters whether somebody goes on with them.
-        let host_lives = !open_turns.is_empty() && listens(&Reach::of_environment()?.place);
+        // Only of turns that are open it matters whether somebody goes on with them, and what they wait for.
+        let reach = Reach::of_environment()?;
+        let host_lives = !open_turns.is_empty() && listens(&reach.place);
+        let waiting = match open_turns.first() {
+            Some(_) if host_lives => ask(&reach, &record, now()).await,
+            Some(first) => Some(waiting_for(CLIENT, first.queued_at)),
+            None => None,
+        };
+        let questions = if host_lives { pending::of_record(&reach, &record).await } else { Vec::new() };
         let snapshot = Snapshot {
+            waiting: waiting.as_ref(),
             open_turns: &open_turns,
             last_prompt: kept.last_prompt(&record).await?,
+            usage: kept.last_usage(&record).await?,
             agent_lives: agent_lives(&record),
             host_lives,
             now: now(),
+            questions: &questions,
             record: &record,
         };
         Ok(status(&snapshot, &mut console)?)
     })?;
     Ok(Exit::Success.into())
+}
+
+/// Asks the host what a session waits for; a host that does not answer is what it waits for.
+async fn ask(reach: &Reach, record: &Record, now: Timestamp) -> Option<WaitingMeta> {
+    let ask = async {
+        let mut client = reach.running().await.ok()??;
+        let params = json!({ "sessionId": record.id });
+        client.call::<WaitingAnswer>("_acpx/waiting", &params).await.ok()?.waiting_for
+    };
+    match timeout(PATIENCE, ask).await {
+        Ok(told) => told,
+        Err(_) => Some(waiting_for(HOST, now)),
+    }
+}
+
+fn waiting_for(what: &str, since: Timestamp) -> WaitingMeta {
+    let (what, since) = (what.to_owned(), since.to_string());
+    WaitingMeta { what, method: None, questions: Vec::new(), since, last_line_at: None }
 }
 
 /// This moment. A clock before 1970 or beyond the calendar says the beginning.

@@ -1,10 +1,11 @@
 //! The agents that a configuration file has: a list of words, a line to split, or a program with arguments; and in which
-//! version of the protocol each is spoken to.
+//! version of the protocol each is spoken to, and how each behaves.
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
-use acpx_core::model::{AgentSpec, ProtocolVersion};
+use acpx_core::model::{AgentProfile, AgentSpec, ProtocolVersion};
 
 use super::ConfigError;
 use super::node::Node;
@@ -21,6 +22,8 @@ pub(super) struct AgentEntry {
     pub(super) argv: Option<Vec<String>>,
     /// The newest version of the protocol that it is asked for.
     pub(super) protocol: Option<ProtocolVersion>,
+    /// How it behaves, over what is known of it.
+    pub(super) profile: Option<Arc<AgentProfile>>,
 }
 
 /// Every agent by the name it is looked up by.
@@ -33,15 +36,15 @@ pub(super) fn agents(node: &Node<'_>) -> Result<BTreeMap<String, AgentEntry>, Co
     Ok(agents)
 }
 
-/// An entry that only says the version is about a built-in agent.
+/// An entry that says no command is about a built-in agent.
 fn agent(entry: &Node<'_>) -> Result<AgentEntry, ConfigError> {
     let members = entry.object(EXPECTED)?;
     let protocol = members.get("protocol").map(|node| protocol(&node)).transpose()?;
+    let profile = members.get("profile").map(|node| node.profile().map(Arc::new)).transpose()?;
     let says_command = COMMAND.into_iter().any(|name| members.get(name).is_some());
-    if protocol.is_some() && !says_command {
-        return Ok(AgentEntry { argv: None, protocol });
-    }
-    Ok(AgentEntry { argv: Some(command(entry)?), protocol })
+    let argv =
+        if (protocol.is_some() || profile.is_some()) && !says_command { None } else { Some(command(entry)?) };
+    Ok(AgentEntry { argv, protocol, profile })
 }
 
 fn protocol(node: &Node<'_>) -> Result<ProtocolVersion, ConfigError> {

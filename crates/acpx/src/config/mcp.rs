@@ -68,6 +68,17 @@ impl McpFile {
         Self { source: config.file.clone(), entries: config.mcp_servers.clone() }
     }
 
+    /// What each server is called.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.entries.iter().map(|entry| entry.name.as_str())
+    }
+
+    /// The file with one server alone; `None` if it has none of this name.
+    pub(crate) fn only(&self, name: &str) -> Option<Self> {
+        let entry = self.entries.iter().find(|entry| entry.name == name)?;
+        Some(Self { source: self.source.clone(), entries: vec![entry.clone()] })
+    }
+
     /// The servers as an agent is given them.
     pub(crate) fn servers(&self, around: Surroundings<'_>) -> Result<Vec<McpServer>, ConfigError> {
         self.entries.iter().map(|entry| self.server(entry, around)).collect()
@@ -81,7 +92,7 @@ impl McpFile {
                     server: entry.name.clone(),
                     command: command.clone(),
                 };
-                let command = find(command, around).ok_or_else(not_found)?;
+                let command = find_program(command, around).ok_or_else(not_found)?;
                 McpTransport::Stdio { command, args: args.clone(), env: env.clone() }
             }
             EntryTransport::Http { url, headers } => {
@@ -145,7 +156,7 @@ fn named_values(members: &Members<'_>, key: &str) -> Result<Vec<NamedValue>, Con
 }
 
 /// The program as an absolute path: a name is looked for in PATH, a path is taken from the directory.
-fn find(command: &str, around: Surroundings<'_>) -> Option<AbsolutePath> {
+pub(crate) fn find_program(command: &str, around: Surroundings<'_>) -> Option<AbsolutePath> {
     let candidates: Vec<PathBuf> = if command.contains('/') {
         vec![around.cwd.join(command)]
     } else {

@@ -12,16 +12,18 @@ mod node;
 use std::collections::BTreeMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::model::{PermissionPolicy, ProtocolVersion};
+use acpx_core::model::{AgentProfile, LoginPolicy, PermissionMode, ProtocolVersion, ToolPolicy, Unasked};
 
 pub(crate) use self::error::ConfigError;
-pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings};
+pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings, find_program};
 
 use self::agents::AgentEntry;
 use self::node::Node;
 use crate::cli::{Format, seconds_to_idle_time, seconds_to_limit};
+use crate::credentials::Credentials;
 
 /// What the file says, checked.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -31,17 +33,29 @@ pub(crate) struct Config {
     /// The agent that is meant when none is named.
     pub(crate) default_agent: Option<String>,
     /// What agents may do unasked.
-    pub(crate) policy: Option<PermissionPolicy>,
+    pub(crate) mode: Option<PermissionMode>,
+    /// What becomes of a permission that nobody can be asked.
+    pub(crate) unasked: Option<Unasked>,
+    /// Rules for single tools.
+    pub(crate) tool_policy: Option<ToolPolicy>,
     /// How long an agent may be idle; zero is for ever.
     pub(crate) ttl: Option<Duration>,
-    /// How long to wait for an agent.
+    /// How long a command may take.
     pub(crate) timeout: Option<Duration>,
+    /// How long an agent may say nothing in a turn.
+    pub(crate) idle_timeout: Option<Duration>,
     /// How to write.
     pub(crate) format: Option<Format>,
     /// Whether `exec` is forbidden.
     pub(crate) disable_exec: bool,
+    /// Programs that are not ended with an agent that has started them.
+    pub(crate) keep_programs: Vec<String>,
     /// The MCP servers for every session.
     pub(crate) mcp_servers: Vec<McpEntry>,
+    /// What to do where an agent offers logins and no credential is known.
+    pub(crate) login: Option<LoginPolicy>,
+    /// The credentials for logins.
+    pub(crate) credentials: Credentials,
     agents: BTreeMap<String, AgentEntry>,
 }
 
@@ -69,16 +83,26 @@ impl Config {
                 .get("defaultAgent")
                 .map(|node| node.word().map(|name| crate::agents::canonical(&name)))
                 .transpose()?,
-            policy: members.get("defaultPermissions").map(|node| policy(&node)).transpose()?,
+            mode: members.get("defaultPermissions").map(|node| mode(&node)).transpose()?,
+            unasked: members.get("nonInteractivePermissions").map(|node| unasked(&node)).transpose()?,
+            tool_policy: members.get("permissionPolicy").map(|node| node.tool_policy()).transpose()?,
             ttl: members.get("ttl").map(|node| ttl(&node)).transpose()?,
             timeout: members.get("timeout").map(|node| timeout(&node)).transpose()?.flatten(),
+            idle_timeout: members.get("idleTimeout").map(|node| timeout(&node)).transpose()?.flatten(),
             format: members.get("format").map(|node| format(&node)).transpose()?,
             disable_exec: members.get("disableExec").map(|node| node.boolean()).transpose()?.unwrap_or(false),
+            keep_programs: members
+                .get("keepPrograms")
+                .map(|node| words(&node))
+                .transpose()?
+                .unwrap_or_default(),
             mcp_servers: members
                 .get("mcpServers")
                 .map(|node| mcp::entries(&node))
                 .transpose()?
                 .unwrap_or_default(),
+            login: members.get("authPolicy").map(|node| login(&node)).transpose()?,
+            credentials: members.get("auth").map(|node| credentials(&node)).transpose()?.unwrap_or_default(),
             agents: members.get("agents").map(|node| agents::agents(&node)).transpose()?.unwrap_or_default(),
             file: file.to_owned(),
         };
@@ -94,6 +118,11 @@ impl Config {
     /// The version of the protocol that the file wants this agent to be asked for.
     pub(crate) fn protocol(&self, name: &str) -> Option<ProtocolVersion> {
         self.agents.get(name)?.protocol
+    }
+
+    /// How the file says that this agent behaves.
+    pub(crate) fn profile(&self, name: &str) -> Option<Arc<AgentProfile>> {
+        self.agents.get(name)?.profile.clone()
     }
 
     /// The names of the agents that the file has.
@@ -116,27 +145,39 @@ fn read(file: &Path) -> io::Result<String> {
 
 /// Keys with a meaning to npm acpx and none here yet: they must at least be what they are there.
 fn check_the_rest(members: &node::Members<'_>) -> Result<(), ConfigError> {
-    if let Some(node) = members.get("nonInteractivePermissions") {
-        node.one_of(&["deny", "fail"])?;
-    }
-    if let Some(node) = members.get("authPolicy") {
-        node.one_of(&["skip", "fail"])?;
-    }
     if let Some(node) = members.get("queueMaxDepth") {
         node.count()?;
-    }
-    if let Some(node) = members.get("auth") {
-        for credential in node.object("an object of strings")?.all() {
-            credential.text()?;
-        }
     }
     Ok(())
 }
 
-fn policy(node: &Node<'_>) -> Result<PermissionPolicy, ConfigError> {
+fn unasked(node: &Node<'_>) -> Result<Unasked, ConfigError> {
+    let expected = "\"deny\", \"fail\" or \"wait\"";
+    let name = node.text().map_err(|_| node.wrong(expected))?;
+    Unasked::parse(&name).ok_or_else(|| node.wrong(expected))
+}
+
+/// The rules for single tools in a file of their own.
+pub(crate) fn tool_policy(file: &Path) -> Result<ToolPolicy, ConfigError> {
+    let text = read(file).map_err(|source| ConfigError::Unreadable { file: file.to_owned(), source })?;
+    Node::root(file, &node::json(file, &text)?).tool_policy()
+}
+
+fn mode(node: &Node<'_>) -> Result<PermissionMode, ConfigError> {
     let expected = "\"approve-all\", \"approve-reads\" or \"deny-all\"";
     let name = node.text().map_err(|_| node.wrong(expected))?;
-    PermissionPolicy::parse(&name).ok_or_else(|| node.wrong(expected))
+    let typed = PermissionMode::parse(&name).filter(|mode| *mode != PermissionMode::Ask);
+    typed.ok_or_else(|| node.wrong(expected))
+}
+
+fn login(node: &Node<'_>) -> Result<LoginPolicy, ConfigError> {
+    node.one_of(&["skip", "fail"])?;
+    Ok(LoginPolicy::parse(&node.text()?).unwrap_or_default())
+}
+
+fn credentials(node: &Node<'_>) -> Result<Credentials, ConfigError> {
+    let members = node.object("an object of strings")?;
+    members.names().zip(members.all()).map(|(id, value)| Ok((id.to_owned(), value.text()?))).collect()
 }
 
 fn format(node: &Node<'_>) -> Result<Format, ConfigError> {
@@ -148,6 +189,10 @@ fn format(node: &Node<'_>) -> Result<Format, ConfigError> {
 fn ttl(node: &Node<'_>) -> Result<Duration, ConfigError> {
     let expected = "a number of seconds, 0 or more";
     node.number().and_then(seconds_to_idle_time).ok_or_else(|| node.wrong(expected))
+}
+
+fn words(node: &Node<'_>) -> Result<Vec<String>, ConfigError> {
+    node.array()?.iter().map(Node::word).collect()
 }
 
 /// `null` is no limit.

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use acpx_core::model::{AgentProfile, ProfileError, ToolPolicy};
 use serde_json::{Map, Value};
 
 use super::ConfigError;
@@ -40,6 +41,15 @@ impl<'a> Node<'a> {
         ConfigError::Wrong { file: self.file.to_owned(), key, expected: expected.to_owned() }
     }
 
+    /// Rules for single tools. What is wrong with them is named by its member.
+    pub(super) fn tool_policy(&self) -> Result<ToolPolicy, ConfigError> {
+        ToolPolicy::of(self.value).map_err(|problem| {
+            let keys = [self.key.as_str(), &problem.member];
+            let key = keys.into_iter().filter(|key| !key.is_empty()).collect::<Vec<_>>().join(": ");
+            ConfigError::Wrong { file: self.file.to_owned(), key, expected: problem.expected.to_owned() }
+        })
+    }
+
     pub(super) fn is_null(&self) -> bool {
         self.value.is_null()
     }
@@ -72,6 +82,15 @@ impl<'a> Node<'a> {
         let known = self.value.as_str().is_some_and(|text| words.contains(&text));
         let expected = || words.iter().map(|word| format!("{word:?}")).collect::<Vec<_>>().join(" or ");
         if known { Ok(()) } else { Err(self.wrong(&expected())) }
+    }
+
+    /// How an agent behaves.
+    pub(super) fn profile(&self) -> Result<AgentProfile, ConfigError> {
+        AgentProfile::parse(self.value).map_err(|ProfileError { member, expected }| {
+            let dot = if member.is_empty() { "" } else { "." };
+            let key = format!("{}{dot}{member}", self.key);
+            ConfigError::Wrong { file: self.file.to_owned(), key, expected: expected.to_owned() }
+        })
     }
 
     pub(super) fn array(&self) -> Result<Vec<Node<'a>>, ConfigError> {

@@ -1,7 +1,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use acpx_core::model::{AbsolutePath, McpServer, McpTransport, NamedValue};
+use acpx_core::model::{AbsolutePath, LoadWait, McpServer, McpTransport, NamedValue};
 
 use super::*;
 
@@ -17,28 +17,40 @@ fn wrong(text: &str) -> String {
 fn every_key_is_read_and_unknown_ones_are_left_alone() {
     let text = r#"{
         "defaultAgent": " Claude ", "defaultPermissions": "deny-all", "nonInteractivePermissions": "fail",
-        "authPolicy": "skip", "ttl": 0, "timeout": 1.5, "queueMaxDepth": 16, "format": "json",
+        "authPolicy": "skip", "ttl": 0, "timeout": 1.5, "idleTimeout": 0.5, "queueMaxDepth": 16, "format": "json",
         "agents": {"A": {"argv": ["a", ""]}, "claude": {"protocol": 2}}, "auth": {"api-key": "s3cret"}, "disableExec": true,
-        "mcpServers": [], "fromTheFuture": [null]
+        "keepPrograms": ["tmux: server"], "mcpServers": [], "permissionPolicy": {"autoDeny": ["bash"]}, "fromTheFuture": [null]
     }"#;
     let expected = Config {
         file: "/h/config.json".into(),
         default_agent: Some("claude".to_owned()),
-        policy: Some(PermissionPolicy::DenyAll),
+        mode: Some(PermissionMode::DenyAll),
+        unasked: Some(Unasked::Fail),
+        tool_policy: Some(ToolPolicy::read(r#"{"autoDeny":["bash"]}"#).unwrap()),
         ttl: Some(Duration::ZERO),
         timeout: Some(Duration::from_millis(1500)),
+        idle_timeout: Some(Duration::from_millis(500)),
         format: Some(Format::Json),
         disable_exec: true,
+        keep_programs: vec!["tmux: server".to_owned()],
         mcp_servers: Vec::new(),
+        login: Some(LoginPolicy::Skip),
+        credentials: [("api-key".to_owned(), "s3cret".to_owned())].into_iter().collect(),
         agents: [
-            ("a".to_owned(), AgentEntry { argv: Some(vec!["a".to_owned(), String::new()]), protocol: None }),
-            ("claude".to_owned(), AgentEntry { argv: None, protocol: Some(ProtocolVersion::V2) }),
+            (
+                "a".to_owned(),
+                AgentEntry { argv: Some(vec!["a".to_owned(), String::new()]), protocol: None, profile: None },
+            ),
+            (
+                "claude".to_owned(),
+                AgentEntry { argv: None, protocol: Some(ProtocolVersion::V2), profile: None },
+            ),
         ]
         .into(),
     };
     assert_eq!(parse(text).unwrap(), expected);
     let nothing = Config { file: "/h/config.json".into(), ..Config::default() };
-    assert_eq!(parse("\u{feff}{\"timeout\":null}").unwrap(), nothing);
+    assert_eq!(parse("\u{feff}{\"timeout\":null,\"idleTimeout\":null}").unwrap(), nothing);
 }
 
 #[test]
@@ -50,7 +62,15 @@ fn a_wrong_type_is_named_by_file_and_key_and_its_value_is_not_told() {
             r#"{"defaultPermissions":"s3cret"}"#,
             "defaultPermissions must be \"approve-all\", \"approve-reads\" or \"deny-all\"",
         ),
-        (r#"{"nonInteractivePermissions":1}"#, "nonInteractivePermissions must be \"deny\" or \"fail\""),
+        (
+            r#"{"nonInteractivePermissions":1}"#,
+            "nonInteractivePermissions must be \"deny\", \"fail\" or \"wait\"",
+        ),
+        (r#"{"permissionPolicy":"s3cret"}"#, "permissionPolicy: the policy must be a JSON object"),
+        (
+            r#"{"permissionPolicy":{"escalate":[7]}}"#,
+            "permissionPolicy: escalate[0] must be a string with something in it",
+        ),
         (r#"{"authPolicy":"s3cret"}"#, "authPolicy must be \"skip\" or \"fail\""),
         (r#"{"ttl":-1}"#, "ttl must be a number of seconds, 0 or more"),
         (r#"{"timeout":0}"#, "timeout must be a number of seconds above 0, or null"),
@@ -125,6 +145,32 @@ fn a_wrong_type_of_an_agent_is_named_likewise() {
     ];
     for (text, message) in cases {
         assert_eq!(wrong(text), format!("/h/config.json: {message}"), "{text}");
+    }
+}
+
+#[test]
+fn how_an_agent_behaves_is_read_for_a_built_in_one_too_and_what_is_wrong_is_named_by_its_member() {
+    let text =
+        r#"{"agents":{"Gemini":{"profile":{"waitBeforeLoad":"none"}},"mine":{"argv":["m"],"profile":{}}}}"#;
+    let config = parse(text).unwrap();
+    let said = AgentProfile { wait_before_load: Some(LoadWait::None), ..AgentProfile::default() };
+    assert_eq!((config.profile("gemini").as_deref(), config.agent("gemini")), (Some(&said), None));
+    assert_eq!(config.profile("mine").as_deref(), Some(&AgentProfile::default()));
+    assert_eq!(config.agent_names(), ["mine"]);
+    let cases = [
+        (r#"{"profile":7}"#, "agents.foo.profile must be an object"),
+        (
+            r#"{"profile":{"errors":[{"code":1,"reading":"s3cret"}]}}"#,
+            "agents.foo.profile.errors[0].reading must be \"lost\", \"busy-elsewhere\", \"login-needed\" or \"broken\"",
+        ),
+        (
+            r#"{"profile":{"ignoresTerminate":1}}"#,
+            "agents.foo.profile.ignoresTerminate must be true or false",
+        ),
+    ];
+    for (text, message) in cases {
+        let error = wrong(&format!(r#"{{"agents":{{"foo":{text}}}}}"#));
+        assert_eq!(error, format!("/h/config.json: {message}"), "{text}");
     }
 }
 

@@ -59,12 +59,14 @@ impl ErrorClass {
     /// The class of a stable code.
     pub(crate) fn of(code: &str) -> Self {
         match code {
-            "NO_SESSION" => Self::NoSession,
-            "TIMEOUT" | "AGENT_START_TIMEOUT" | "AGENT_UNRESPONSIVE" => Self::Timeout,
-            "PERMISSION_DENIED" => Self::PermissionDenied,
+            "NO_SESSION" | "NO_QUESTION" => Self::NoSession,
+            "TIMEOUT" | "IDLE_TIMEOUT" | "AGENT_START_TIMEOUT" | "AGENT_UNRESPONSIVE" => Self::Timeout,
+            "PERMISSION_DENIED" | "PERMISSION_PROMPT_UNAVAILABLE" => Self::PermissionDenied,
             "EXEC_DISABLED" => Self::ExecDisabled,
             "SIGNALLED" => Self::Interrupted,
-            "USAGE" | "BAD_PROMPT" | "CONTENT_UNSUPPORTED" | "PUBLIC_ADDRESS" | "BAD_URL" => Self::Usage,
+            "USAGE" | "NO_OPTION" | "BAD_PROMPT" | "CONTENT_UNSUPPORTED" | "PUBLIC_ADDRESS" | "BAD_URL" => {
+                Self::Usage
+            }
             _ => Self::Runtime,
         }
     }

@@ -1,6 +1,7 @@
 //! What a command has done to a session: made, found, closed, cancelled or queued something.
 
 use std::io::{self, Write};
+use std::path::Path;
 
 use acpx_core::model::{RecordId, RequestId, SessionIdentity};
 use serde::Serialize;
@@ -85,6 +86,42 @@ pub(crate) fn closed(identity: &SessionIdentity, console: &mut Console<'_>) -> i
         Format::Quiet => {}
         Format::Text => writeln!(console.out, "{}", identity.record)?,
         Format::Json => json_line(&Closed { action: "session_closed", identity }, &mut *console.out)?,
+    }
+    console.flush()
+}
+
+/// A session that works in another directory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Moved<'a> {
+    /// Its ids.
+    pub(crate) identity: &'a SessionIdentity,
+    /// The directory before.
+    pub(crate) from: &'a Path,
+    /// The one from now on.
+    pub(crate) to: &'a Path,
+}
+
+#[derive(Serialize)]
+struct MovedObject<'a> {
+    action: &'static str,
+    #[serde(flatten)]
+    identity: &'a SessionIdentity,
+    from: &'a Path,
+    cwd: &'a Path,
+}
+
+/// Writes that a session was moved.
+pub(crate) fn moved(moved: &Moved<'_>, console: &mut Console<'_>) -> io::Result<()> {
+    let Moved { identity, from, to: cwd } = *moved;
+    match console.mode.format {
+        Format::Quiet => {}
+        Format::Text => {
+            let (from, to) = (from.display(), cwd.display());
+            writeln!(console.out, "{}\t(moved from {from} to {to})", identity.record)?;
+        }
+        Format::Json => {
+            json_line(&MovedObject { action: "session_moved", identity, from, cwd }, &mut *console.out)?;
+        }
     }
     console.flush()
 }

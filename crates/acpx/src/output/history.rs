@@ -6,8 +6,8 @@ use std::io;
 
 use acpx_core::acp;
 use acpx_core::model::{
-    Content, Conversation, Entry, Event, MessageKind, RecordId, Seq, SessionIdentity, Timestamp, TurnId,
-    Update,
+    Content, Conversation, Entry, Event, MessageKind, RecordId, Seq, SessionIdentity, TerminalText,
+    Timestamp, ToolCall, TurnId, Update,
 };
 use serde::Serialize;
 
@@ -16,6 +16,9 @@ use crate::cli::Format;
 
 /// How much of an entry is shown.
 const PREVIEW_CHARS: usize = 2000;
+
+/// How much of a terminal's output is shown of it: its end.
+const TERMINAL_CHARS: usize = 400;
 
 /// One thing said, by the user or by the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -90,7 +93,11 @@ impl History {
                     let field = |name: &str| tool.fields.get(name).and_then(serde_json::Value::as_str);
                     let title = field("title").or_else(|| field("kind")).unwrap_or("-");
                     if let Some(at) = self.tool_times.get(&tool.first) {
-                        gathered.add(Role::Assistant, tool.turn, *at, &format!("[tool:{title}]"));
+                        let mut text = format!("[tool:{title}]");
+                        for terminal in self.terminals_of(tool) {
+                            show(terminal, &mut text);
+                        }
+                        gathered.add(Role::Assistant, tool.turn, *at, &text);
                     }
                 }
                 Entry::Plan { .. } | Entry::TurnEnd { .. } | Entry::Reset { .. } => {}
@@ -98,6 +105,22 @@ impl History {
         }
         (gathered.last.into(), gathered.total)
     }
+
+    /// The terminals that a tool call refers to.
+    fn terminals_of<'a>(&'a self, tool: &'a ToolCall) -> impl Iterator<Item = &'a TerminalText> {
+        let content = tool.fields.get("content").and_then(serde_json::Value::as_array);
+        let ids = content.into_iter().flatten().filter_map(|item| item.get("terminalId")?.as_str());
+        ids.filter_map(|id| self.conversation.terminals().get(id))
+    }
+}
+
+/// Puts what a terminal shows behind a text: its command, the end of its output, and how it ended.
+fn show(terminal: &TerminalText, text: &mut String) {
+    let TerminalText { command, output, exit } = terminal;
+    let begin = output.char_indices().rev().nth(TERMINAL_CHARS - 1).map_or(0, |(begin, _)| begin);
+    let cut = if begin > 0 { "… " } else { "" };
+    let exit = exit.as_ref().map(|exit| format!(" [{exit}]")).unwrap_or_default();
+    text.extend([" $ ", command, " ", cut, output.get(begin..).unwrap_or_default(), &exit]);
 }
 
 /// The last entries so far. What an agent says in one turn is one entry.

@@ -4,15 +4,21 @@
 //! `--format json` every line of stdout is JSON. A reader that goes away (`acpx tour | head -1`) ends the
 //! program quietly; that is an error like any other here, and `CliError` knows that it is not worth a word.
 
+mod auth;
 mod banner;
 mod clean;
 mod console;
+mod diff;
+mod doctor;
 mod done;
 mod error;
+mod form;
 mod history;
 mod host;
 mod list;
 mod migrate;
+mod pending;
+mod question;
 mod record;
 mod remote;
 #[cfg(test)]
@@ -26,19 +32,24 @@ mod turn;
 use std::io::{self, Write};
 use std::process::ExitCode;
 
+pub(crate) use self::auth::{LoginList, LoginWord, logged, login_list};
 pub(crate) use self::banner::{AgentWord, SessionLabel, awake, created, prompting, starting};
 pub(crate) use self::console::{Console, Mode};
-pub(crate) use self::done::{Ensured, HowEnsured, cancelled, closed, ensured, queued};
+pub(crate) use self::doctor::{Finding, Level, Verdict, finding, verdict};
+pub(crate) use self::done::{Ensured, HowEnsured, Moved, cancelled, closed, ensured, moved, queued};
 #[cfg(test)]
 pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
+pub(crate) use self::form::{FormReply, TerminalForm};
 pub(crate) use self::history::{History, history};
 pub(crate) use self::host::{HostChange, RunningHost, host_changed, host_status};
 pub(crate) use self::list::{ListRow, RemoteSession, list};
 pub(crate) use self::migrate::migrated;
+pub(crate) use self::pending::{answered, pending};
+pub(crate) use self::question::{Reply, TerminalQuestion};
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
 pub(crate) use self::settings::{Chosen, chosen, unmet};
 pub(crate) use self::show::show;
-pub(crate) use self::status::{Snapshot, no_session, status};
+pub(crate) use self::status::{CLIENT, HOST, Snapshot, no_session, status};
 pub(crate) use self::turn::{FollowView, PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
 
 use acpx_core::host::WatchedEvent;

@@ -8,14 +8,17 @@ mod settings;
 use std::io::{self, Write};
 use std::time::Duration;
 
+use acpx_core::host::QuestionMeta;
+use acpx_core::host::meta::WaitingMeta;
 use acpx_core::model::{
-    AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, Timestamp, Turn, TurnState,
+    AgentEnd, AgentExit, AgentSpec, Record, SessionIdentity, SessionName, SessionUsage, Timestamp, Turn,
+    TurnState,
 };
 use serde::Serialize;
 
 use self::settings::SettingsObject;
 use super::record::{command, name};
-use super::{Console, json_line};
+use super::{Console, json_line, pending};
 use crate::cli::Format;
 
 /// A session and what is known of it at this moment.
@@ -26,11 +29,17 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) open_turns: &'a [Turn],
     /// When its last prompt was accepted.
     pub(crate) last_prompt: Option<Timestamp>,
+    /// What it had used when its agent last told it.
+    pub(crate) usage: Option<SessionUsage>,
     /// Whether the process of its last run still lives.
     pub(crate) agent_lives: bool,
     /// Whether a host is there to go on with its turns.
     pub(crate) host_lives: bool,
+    /// What it waits for, if that is known.
+    pub(crate) waiting: Option<&'a WaitingMeta>,
     pub(crate) now: Timestamp,
+    /// What its agent asks and nobody has answered.
+    pub(crate) questions: &'a [QuestionMeta],
 }
 
 /// How a session stands, in one word: whether it has an agent, and if not, how the last one left.
@@ -193,6 +202,9 @@ struct StatusObject<'a> {
     uptime: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_prompt_time: Option<Timestamp>,
+    /// What it has used.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    usage: Option<SessionUsage>,
     /// The turn that runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<TurnObject<'a>>,
@@ -201,10 +213,15 @@ struct StatusObject<'a> {
     /// Since when the first of them waits.
     #[serde(skip_serializing_if = "Option::is_none")]
     waiting_since: Option<Timestamp>,
+    /// What the session waits for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    waiting_for: Option<&'a WaitingMeta>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_exit: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_exit_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    questions: &'a [QuestionMeta],
 }
 
 #[derive(Serialize)]
@@ -236,11 +253,14 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         settings: SettingsObject::of(&record.settings),
         uptime: snapshot.uptime(),
         last_prompt_time: snapshot.last_prompt,
+        usage: snapshot.usage.clone(),
         turn,
         queued: snapshot.queued().count(),
         waiting_since: snapshot.queued().next().map(|turn| turn.queued_at),
+        waiting_for: snapshot.waiting,
         last_exit: exit.map(|exit| exit.how.words()),
         last_exit_at: exit.map(|exit| exit.at),
+        questions: snapshot.questions,
     }
 }
 
@@ -259,17 +279,54 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     settings::text(&record.settings, out)?;
     writeln!(out, "uptime: {}", snapshot.uptime().unwrap_or_else(dash))?;
     writeln!(out, "lastPromptTime: {}", snapshot.last_prompt.map_or_else(dash, |at| at.to_string()))?;
+    if let Some(SessionUsage { used, size, cost }) = &snapshot.usage {
+        let cost =
+            cost.as_ref().map(|cost| format!(", {} {}", cost.amount, cost.currency)).unwrap_or_default();
+        writeln!(out, "usage: {used} of {size} tokens{cost}")?;
+    }
     if let Some((turn, since)) = snapshot.running() {
         writeln!(out, "turn: {} ({}) since {since}", turn.id, turn.request)?;
     }
+    for question in snapshot.questions {
+        writeln!(out, "question: {} {}", question.question_id, pending::subject(question))?;
+    }
     if let Some(first) = snapshot.queued().next() {
         writeln!(out, "queued: {}, waiting since {}", snapshot.queued().count(), first.queued_at)?;
+    }
+    if let Some(waiting) = snapshot.waiting {
+        writeln!(out, "waitingFor: {}", waiting_words(waiting, snapshot.now))?;
     }
     if let Some(exit) = snapshot.exit() {
         writeln!(out, "lastExit: {} at {}", exit.how, exit.at)?;
     }
     Ok(())
 }
+
+/// What a session waits for, in words. A host of a later version may know more than we do.
+fn waiting_words(waiting: &WaitingMeta, now: Timestamp) -> String {
+    let questions = waiting.questions.join(", ");
+    let what = match (waiting.what.as_str(), &waiting.method) {
+        ("load-time", _) => "the time from which the agent loads sessions".to_owned(),
+        ("agent-start", _) => "the start of the agent".to_owned(),
+        ("answer", Some(method)) => format!("the agent's answer to {method}"),
+        ("turn-end", _) => "the agent, which has the prompt".to_owned(),
+        ("permission", _) => format!("somebody's answer to what the agent wants to do ({questions})"),
+        ("elicitation", _) => format!("somebody's answer to what the agent asks ({questions})"),
+        ("command", _) => "a command or a file that the agent wants".to_owned(),
+        ("agent-end", _) => "the end of the agent's process".to_owned(),
+        (CLIENT, _) => "a client: no host runs, and the next prompt starts one".to_owned(),
+        (HOST, _) => "the host, which does not answer".to_owned(),
+        (other, _) => other.to_owned(),
+    };
+    let heard = waiting.last_line_at.as_deref().and_then(|at| Timestamp::parse(at).ok());
+    let heard = heard.map(|at| format!("; its last line came {} s ago", now.since(at).as_secs()));
+    format!("{what}, since {}{}", waiting.since, heard.unwrap_or_default())
+}
+
+/// What a prompt waits for that no host knows of.
+pub(crate) const CLIENT: &str = "client";
+/// What everything waits for when the host is stuck.
+pub(crate) const HOST: &str = "host";
 
 #[cfg(test)]
 mod tests;

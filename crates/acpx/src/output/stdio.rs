@@ -7,6 +7,7 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream as StdStream;
+use std::process::Stdio;
 
 use rustix::fs::{FileType, fstat};
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -40,6 +41,17 @@ pub(crate) fn target() -> io::Result<Target> {
         Kind::Socket(socket) => Box::new(socket),
         Kind::Other => Box::new(tokio::io::stdout()),
     })
+}
+
+/// Our stderr, as the stdout of a program whose output is no data of ours.
+pub(crate) fn shown_to_people() -> Stdio {
+    io::stderr().into()
+}
+
+/// The program's three streams, as handles of their own.
+pub(crate) fn streams() -> Option<[OwnedFd; 3]> {
+    let owned = |stream: BorrowedFd<'_>| stream.try_clone_to_owned().ok();
+    Some([owned(io::stdin().as_fd())?, owned(io::stderr().as_fd())?, owned(io::stdout().as_fd())?])
 }
 
 fn kind(end: BorrowedFd<'_>) -> io::Result<Kind> {

@@ -27,7 +27,11 @@ impl Stdin for Terminal {
 }
 
 fn words(words: &[&str], file: Option<&str>) -> PromptWords {
-    PromptWords { words: words.iter().map(|word| (*word).to_owned()).collect(), file: file.map(Into::into) }
+    PromptWords {
+        words: words.iter().map(|word| (*word).to_owned()).collect(),
+        file: file.map(Into::into),
+        attachments: Vec::new(),
+    }
 }
 
 fn told(input: &PromptWords, piped: &'static str) -> Result<String, String> {
@@ -115,4 +119,21 @@ fn a_block_that_is_none_is_named_by_its_place() {
     for (piped, message) in cases {
         assert_eq!(told(&words(&[], None), piped), Err(message.to_owned()), "{piped}");
     }
+}
+
+#[test]
+fn files_that_go_along_come_after_what_is_said_and_may_be_all_there_is() {
+    let home = tempfile::tempdir().unwrap();
+    fs::write(home.path().join("a.gif"), "GIF89a").unwrap();
+    fs::write(home.path().join("a.ogg"), "OggS").unwrap();
+    let along = vec![Attachment::Image("a.gif".into()), Attachment::Audio("a.ogg".into())];
+    let types = |words_of: &[&str], piped: &'static [u8]| {
+        let input = PromptWords { attachments: along.clone(), ..words(words_of, None) };
+        let blocks = read(&input, home.path(), &mut Pipe(piped)).unwrap();
+        let blocks: Vec<serde_json::Value> = serde_json::from_str(&blocks).unwrap();
+        blocks.iter().map(|block| block["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(types(&["look"], b"not read"), ["text", "image", "audio"]);
+    assert_eq!(types(&[], b""), ["image", "audio"]);
+    assert_eq!(types(&[], br#"[{"type":"text","text":"a"} ]"#), ["text", "image", "audio"]);
 }

@@ -1,5 +1,7 @@
 use std::fs;
 
+use acpx_core::model::PermissionMode;
+
 use super::*;
 use crate::cli::Format;
 
@@ -22,7 +24,7 @@ fn what_is_typed_wins_over_what_is_configured_and_that_over_the_defaults() {
     let typed = Options {
         agent: AgentChoice::Line("mine 'a b'".to_owned()),
         output: OutputOptions { format: Some(Format::Json), strict: true, verbose: false },
-        policy: Some(PermissionPolicy::ApproveAll),
+        mode: Some(PermissionMode::ApproveAll),
         timeout: Some(Duration::from_secs(1)),
         ttl: Some(Duration::ZERO),
         ..Options::default()
@@ -32,7 +34,7 @@ fn what_is_typed_wins_over_what_is_configured_and_that_over_the_defaults() {
         (
             mode.format,
             agent.key().to_string(),
-            policy,
+            policy.mode,
             timeout.map(|time| time.as_secs()),
             ttl.map(|time| time.as_secs()),
         )
@@ -40,17 +42,26 @@ fn what_is_typed_wins_over_what_is_configured_and_that_over_the_defaults() {
     let none = Options::default();
     assert_eq!(
         seen(settled(&none, "{}")),
-        (Format::Text, "codex".to_owned(), PermissionPolicy::ApproveReads, None, Some(300))
+        (Format::Text, "codex".to_owned(), PermissionMode::ApproveReads, None, Some(300))
     );
     assert_eq!(
         seen(settled(&none, configured)),
-        (Format::Quiet, "gemini".to_owned(), PermissionPolicy::DenyAll, Some(9), Some(7))
+        (Format::Quiet, "gemini".to_owned(), PermissionMode::DenyAll, Some(9), Some(7))
     );
-    let expected =
-        (Format::Json, r#"["mine","a b"]"#.to_owned(), PermissionPolicy::ApproveAll, Some(1), None);
+    let expected = (Format::Json, r#"["mine","a b"]"#.to_owned(), PermissionMode::ApproveAll, Some(1), None);
     assert_eq!(seen(settled(&typed, configured)), expected);
     assert_eq!(settled(&typed, "{}").typed_agent(), r"--agent 'mine '\''a b'\'''");
     assert_eq!(settled(&none, "{}").typed_agent(), "codex");
+}
+
+#[test]
+fn deny_all_sets_the_configured_rules_aside_and_leaves_those_that_are_typed() {
+    let configured = r#"{"permissionPolicy":{"autoApprove":["*"]}}"#;
+    let denying = Options { mode: Some(PermissionMode::DenyAll), ..Options::default() };
+    assert_eq!(settled(&denying, configured).policy, PermissionMode::DenyAll.into());
+    let typed = Options { tool_policy: Some(r#"{"autoApprove":["read"]}"#.to_owned()), ..denying };
+    assert!(settled(&typed, configured).policy.tools.is_some());
+    assert!(settled(&Options::default(), configured).policy.tools.is_some());
 }
 
 #[test]

@@ -18,5 +18,6 @@ mod remote;
 mod restore_with_demo;
 mod soak;
 mod started;
+mod terminal;
 mod tour;
 mod usage;

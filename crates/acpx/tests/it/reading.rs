@@ -31,6 +31,7 @@ fn record(id: &str, name: Option<&str>, directory: &Path) -> Record {
         scope: Some(Scope { agent: agent.key(), name: name.map(|name| SessionName::new(name).unwrap()) }),
         agent,
         real_cwd: cwd.clone(),
+        additional_directories: Vec::new(),
         cwd,
         mcp_servers: Vec::new(),
         title: None,

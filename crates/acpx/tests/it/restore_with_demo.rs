@@ -9,7 +9,7 @@ use std::time::Duration;
 use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Settings};
 use acpx_core::machine::{Awakening, Rung};
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, Entry, Fact, Fallback, HostId, LineageReason, MessageKind, PermissionPolicy,
+    AbsolutePath, AgentSpec, Entry, Fact, Fallback, HostId, LineageReason, MessageKind, PermissionMode,
     RequestId, Seq, Timestamp, Turn, TurnOutcome, TurnState, Verdict, WakeOptions,
 };
 use acpx_core::store::{Access, SqliteStore, Store};

@@ -3,8 +3,8 @@
 
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Direction, Event, EventKind, Lifecycle, Lineage, LineageIndex,
-    PermissionCount, PermissionPolicy, Record, RecordId, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
-    TurnOutcome, TurnState, WakeOptions,
+    PermissionCount, PermissionMode, Record, RecordId, RequestId, Seq, StopReason, Timestamp, Turn, TurnId,
+    TurnLimits, TurnOutcome, TurnState, WakeOptions,
 };
 
 /// The records that are written to.
@@ -23,6 +23,7 @@ pub(crate) fn record(number: usize) -> Record {
         agent: AgentSpec::new("agent", ["--quiet"]),
         cwd: directory.clone(),
         real_cwd: directory,
+        additional_directories: Vec::new(),
         scope: None,
         mcp_servers: Vec::new(),
         title: None,
@@ -67,8 +68,9 @@ pub(crate) fn running_turn(seq: u64) -> Turn {
         id,
         request: RequestId::new(format!("q{id}")).expect("not empty"),
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {id}\"}}]").into(),
-        policy: PermissionPolicy::ApproveReads,
+        policy: PermissionMode::ApproveReads.into(),
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(0),
         state: TurnState::Dispatched { at: at(1) },
         usage: None,

@@ -21,6 +21,8 @@ pub struct Capabilities {
     pub fork: bool,
     /// `logout`.
     pub logout: bool,
+    /// Directories beside the one that a session works in.
+    pub additional_directories: bool,
     /// MCP servers that the agent starts.
     pub mcp_stdio: bool,
     /// MCP servers over HTTP.
@@ -72,6 +74,7 @@ impl Capabilities {
                 delete: session("delete"),
             },
             fork: session("fork"),
+            additional_directories: session("additionalDirectories"),
             logout: at("/agentCapabilities/auth/logout"),
             mcp_stdio: true,
             mcp_http: at("/agentCapabilities/mcpCapabilities/http"),
@@ -100,6 +103,7 @@ impl Capabilities {
                 delete: session("delete"),
             },
             fork: session("fork"),
+            additional_directories: session("additionalDirectories"),
             // Whoever can be logged in to can be logged out of.
             logout: result["authMethods"].as_array().is_some_and(|ways| !ways.is_empty()),
             mcp_stdio: session("mcp/stdio"),
@@ -156,7 +160,7 @@ mod tests {
                 "mcpCapabilities": {"http": true, "sse": false},
                 "promptCapabilities": {"image": true, "audio": false},
                 "auth": {"logout": {}},
-                "sessionCapabilities": {"list": {}, "delete": {}, "fork": {}, "resume": null, "close": {"_meta": {}}},
+                "sessionCapabilities": {"list": {}, "delete": {}, "fork": {}, "additionalDirectories": {}, "resume": null, "close": {"_meta": {}}},
             },
         });
         let expected = Capabilities {
@@ -170,6 +174,7 @@ mod tests {
                 delete: true,
             },
             fork: true,
+            additional_directories: true,
             logout: true,
             mcp_stdio: true,
             mcp_http: true,
@@ -197,6 +202,7 @@ mod tests {
             new: true,
             sessions: Advertised { delete: true, ..all },
             fork: true,
+            additional_directories: false,
             logout: false,
             mcp_stdio: true,
             mcp_http: true,

@@ -3,6 +3,7 @@
 //! A line is read as the version of the protocol it was spoken in. Reading never fails: a line of a shape we do
 //! not know is kept and passed on, and says nothing to us.
 
+mod beside;
 mod v2;
 
 use std::borrow::Cow;
@@ -12,7 +13,7 @@ use serde_json::value::RawValue;
 
 use crate::model::{
     AcpSessionId, ChunkContent, Content, Direction, Event, EventKind, Fact, MessageKind, ProtocolVersion,
-    ToolKind, Update,
+    Update,
 };
 use crate::wire::Message;
 
@@ -59,8 +60,6 @@ struct UpdateView<'a> {
     content: Option<&'a RawValue>,
     #[serde(borrow, default, rename = "toolCallId")]
     tool_call_id: Option<Cow<'a, str>>,
-    #[serde(borrow, default)]
-    kind: Option<&'a RawValue>,
     #[serde(borrow, default, deserialize_with = "even_null")]
     title: Option<&'a RawValue>,
 }
@@ -87,21 +86,15 @@ pub fn update(params: &str) -> Update {
         "agent_message_chunk" => chunk(MessageKind::Agent),
         "agent_thought_chunk" => chunk(MessageKind::Thought),
         "tool_call" | "tool_call_update" => match &view.tool_call_id {
-            Some(call) => {
-                // The protocol lets a new call leave out its kind when it is "other".
-                let unsaid = (view.what == "tool_call").then_some(ToolKind::Other);
-                let kind = view.kind.map(tool_kind).or(unsaid);
-                Update::Tool { call: (&**call).into(), kind, fields: raw_update(params) }
-            }
+            Some(call) => Update::Tool { call: (&**call).into(), fields: raw_update(params) },
             None => Update::Unknown,
         },
         "plan" => Update::Plan { fields: raw_update(params) },
         "session_info_update" => title(view.title),
-        "available_commands_update"
-        | "current_mode_update"
-        | "config_option_update"
-        | "usage_update"
-        | "notice" => Update::State,
+        "usage_update" => beside::usage(params),
+        "notice" => beside::notice(params),
+        "compaction_update" => beside::compaction(params),
+        "available_commands_update" | "current_mode_update" | "config_option_update" => Update::State,
         _ => Update::Unknown,
     }
 }
@@ -133,14 +126,6 @@ fn title(told: Option<&RawValue>) -> Update {
     match told.map(|title| serde_json::from_str::<Option<Box<str>>>(title.get())) {
         Some(Ok(title)) => Update::Title(title),
         Some(Err(_)) | None => Update::State,
-    }
-}
-
-/// Only what surely reads counts as reading.
-pub(super) fn tool_kind(kind: &RawValue) -> ToolKind {
-    match kind.get() {
-        r#""read""# | r#""search""# => ToolKind::Reads,
-        _ => ToolKind::Other,
     }
 }
 
@@ -247,7 +232,6 @@ mod tests {
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","new":[1, 2]}"#,
                 Update::Tool {
                     call: "t".into(),
-                    kind: None,
                     fields: r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","new":[1, 2]}"#.into(),
                 },
             ),
@@ -255,7 +239,6 @@ mod tests {
                 r#"{"sessionUpdate":"tool_call","toolCallId":"t","kind":"read"}"#,
                 Update::Tool {
                     call: "t".into(),
-                    kind: Some(ToolKind::Reads),
                     fields: r#"{"sessionUpdate":"tool_call","toolCallId":"t","kind":"read"}"#.into(),
                 },
             ),
@@ -263,14 +246,13 @@ mod tests {
                 r#"{"sessionUpdate":"tool_call","toolCallId":"t"}"#,
                 Update::Tool {
                     call: "t".into(),
-                    kind: Some(ToolKind::Other),
                     fields: r#"{"sessionUpdate":"tool_call","toolCallId":"t"}"#.into(),
                 },
             ),
             (r#"{"sessionUpdate":"session_info_update","title":"t"}"#, Update::Title(Some("t".into()))),
             (r#"{"sessionUpdate":"session_info_update","title":null}"#, Update::Title(None)),
             (r#"{"sessionUpdate":"session_info_update"}"#, Update::State),
-            (r#"{"sessionUpdate":"usage_update","used":1,"size":2}"#, Update::State),
+            (r#"{"sessionUpdate":"usage_update","used":"1"}"#, Update::State),
             (r#"{"sessionUpdate":"from_the_future"}"#, Update::Unknown),
             (r#"{"sessionUpdate":"tool_call"}"#, Update::Unknown),
             (r#"{"sessionUpdate":7}"#, Update::Unknown),

@@ -8,19 +8,23 @@ pub mod agent;
 pub mod client;
 pub mod translate;
 
+mod agent_info;
 mod capabilities;
 mod content;
 mod cursor;
+mod login;
 pub(crate) mod offers;
 mod passing;
 mod reading;
 pub(crate) mod render;
 pub(crate) mod settings;
 
+pub use agent_info::AgentInfo;
 pub use capabilities::{Capabilities, PromptContent};
 pub(crate) use content::carried_block;
 pub use content::{StateUpdate, content, prompt_text, state_update, update, update_v2};
 pub use cursor::Cursor;
+pub use login::login_ways;
 pub use passing::Besides;
 pub use passing::session_of;
 pub(crate) use passing::{pass_on_params, with_told_calls};

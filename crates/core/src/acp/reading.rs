@@ -1,57 +1,17 @@
 //! What an agent's error means for the session it was asked to restore.
 //!
 //! There is no common error for "unknown session": sixteen agents were seen to use five codes and a dozen
-//! texts. This is the one table that reads them. "Busy elsewhere" and "login needed" come first, because
+//! texts. Their profiles say how to read them, and there "busy elsewhere" and "login needed" come first, because
 //! taking them for "lost" would throw a conversation away.
 
-use crate::model::Reading;
+use crate::model::{AgentProfile, Reading};
 use crate::wire::RpcError;
-
-/// One row: a code, or any, and words to be found in the error's message or data.
-struct Row {
-    code: Option<i64>,
-    words: &'static [&'static str],
-    reading: Reading,
-}
-
-const fn row(code: Option<i64>, words: &'static [&'static str], reading: Reading) -> Row {
-    Row { code, words, reading }
-}
-
-/// Read from the top; the first row that fits decides. A row without words fits by its code alone.
-const TABLE: &[Row] = &[
-    row(Some(-32000), &[], Reading::LoginNeeded),
-    row(None, &["authentication required"], Reading::LoginNeeded),
-    row(None, &["not logged in"], Reading::LoginNeeded),
-    row(None, &["api key is missing"], Reading::LoginNeeded),
-    row(None, &["missing provider"], Reading::LoginNeeded),
-    row(None, &["thread_active_writer"], Reading::BusyElsewhere),
-    row(None, &["active writer"], Reading::BusyElsewhere),
-    row(None, &["session", "already open"], Reading::BusyElsewhere),
-    row(None, &["session", "already loaded"], Reading::BusyElsewhere),
-    row(None, &["session is active"], Reading::BusyElsewhere),
-    row(None, &["open in another process"], Reading::BusyElsewhere),
-    row(Some(-32002), &[], Reading::Lost),
-    row(Some(-32001), &[], Reading::Lost),
-    row(None, &["session not found"], Reading::Lost),
-    row(None, &["resource not found"], Reading::Lost),
-    row(None, &["no rollout found"], Reading::Lost),
-    row(None, &["no previous sessions found"], Reading::Lost),
-    row(None, &["invalid session identifier"], Reading::Lost),
-    row(None, &["unknown session"], Reading::Lost),
-    row(None, &["no such session"], Reading::Lost),
-    row(None, &["session", "does not exist"], Reading::Lost),
-];
 
 /// Reads the error of a restore. Where nothing was ever said in a session, most agents have not written it
 /// down, and whatever they answer means just that.
-pub fn read(error: &RpcError, remembers: bool) -> Reading {
+pub fn read(profile: &AgentProfile, error: &RpcError, remembers: bool) -> Reading {
     let data = error.data.as_deref().map_or("", |data| data.get());
-    let text = format!("{} {data}", error.message).to_lowercase();
-    let fits = |row: &&Row| {
-        row.code.is_none_or(|code| code == error.code) && row.words.iter().all(|word| text.contains(word))
-    };
-    match TABLE.iter().find(fits).map_or(Reading::Broken, |row| row.reading) {
+    match profile.reading(error.code, &format!("{} {data}", error.message)) {
         Reading::Lost | Reading::Broken if !remembers => Reading::NeverMaterialised,
         reading => reading,
     }
@@ -60,9 +20,12 @@ pub fn read(error: &RpcError, remembers: bool) -> Reading {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{AgentSpec, Profiles};
 
-    fn error(text: &str) -> RpcError {
-        RpcError::read(text)
+    /// What an agent of this name means by an error.
+    fn meant(agent: &str, text: &str, remembers: bool) -> Reading {
+        let agent = AgentSpec::new("agent", [""; 0]).named(agent);
+        read(&Profiles::built_in().of(&agent, None), &RpcError::read(text), remembers)
     }
 
     #[test]
@@ -108,7 +71,61 @@ mod tests {
             (r#"{"code":400,"message":"bad"}"#, Reading::Broken),
         ];
         for (text, reading) in cases {
-            assert_eq!(read(&error(text), true), reading, "{text}");
+            assert_eq!(meant("any", text, true), reading, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_unknown_session_is_recognised_in_the_words_of_every_agent() {
+        let not_found = r#"{"code":-32002,"message":"Resource not found"}"#;
+        let details = |details: &str| {
+            format!(r#"{{"code":-32603,"message":"Internal error","data":{{"details":"{details}"}}}}"#)
+        };
+        let cases = [
+            (
+                "claude",
+                r#"{"code":-32002,"message":"Resource not found","data":{"sessionId":"x"}}"#.to_owned(),
+            ),
+            ("claude-code", details("Session not found")),
+            ("zed-codex", not_found.to_owned()),
+            ("codex", details("no rollout found for thread id x")),
+            ("gemini", details("No previous sessions found for this project.")),
+            ("gemini", details("Invalid session identifier")),
+            ("opencode", r#"{"code":-32603,"message":"OpenCode service failure"}"#.to_owned()),
+            ("kilocode", r#"{"code":-32603,"message":"OpenCode service failure"}"#.to_owned()),
+            ("qwen", r#"{"code":-32002,"message":"x","data":{"uri":"x"}}"#.to_owned()),
+            ("copilot", r#"{"code":-32002,"message":"x","data":{"uri":"x"}}"#.to_owned()),
+            ("pi", r#"{"code":-32602,"message":"Invalid params"}"#.to_owned()),
+            ("goose", r#"{"code":-32002,"message":"x","data":"Session not found"}"#.to_owned()),
+            ("vibe", r#"{"code":-32602,"message":"Invalid params"}"#.to_owned()),
+            ("fast-agent", r#"{"code":-32002,"message":"Session not found: x"}"#.to_owned()),
+            ("kimi", r#"{"code":-32602,"message":"Invalid params"}"#.to_owned()),
+            ("cline", r#"{"code":-32002,"message":"x","data":{"uri":"x"}}"#.to_owned()),
+            ("openclaw", not_found.to_owned()),
+        ];
+        for (agent, error) in cases {
+            assert_eq!(meant(agent, &error, true), Reading::Lost, "{agent}: {error}");
+        }
+        // What only one agent means by it is not taken so of another.
+        for error in
+            [r#"{"code":-32602,"message":"x"}"#, r#"{"code":-32603,"message":"OpenCode service failure"}"#]
+        {
+            assert_eq!(meant("any", error, true), Reading::Broken, "{error}");
+        }
+    }
+
+    #[test]
+    fn a_session_that_is_open_elsewhere_is_not_lost_in_the_words_of_any_agent() {
+        let cases = [
+            ("codex", r#"{"code":-32600,"message":"x","data":{"reason":"thread_active_writer"}}"#),
+            ("vibe", r#"{"code":-31002,"message":"x"}"#),
+            ("fast-agent", r#"{"code":-32003,"message":"x"}"#),
+            ("copilot", r#"{"code":-32602,"message":"Session x is already loaded"}"#),
+        ];
+        for (agent, error) in cases {
+            for remembers in [true, false] {
+                assert_eq!(meant(agent, error, remembers), Reading::BusyElsewhere, "{agent}: {error}");
+            }
         }
     }
 
@@ -124,7 +141,7 @@ mod tests {
             (r#"{"code":-32000,"message":"x"}"#, Reading::LoginNeeded),
         ];
         for (text, reading) in cases {
-            assert_eq!(read(&error(text), false), reading, "{text}");
+            assert_eq!(meant("any", text, false), reading, "{text}");
         }
     }
 }

@@ -59,6 +59,7 @@ impl Engine {
             id,
             agent: with.agent,
             real_cwd: cwd.clone(),
+            additional_directories: Vec::new(),
             cwd,
             scope: None,
             mcp_servers: Vec::new(),

@@ -1,7 +1,7 @@
 //! Questions of an agent that only the turn's client can answer.
 //!
 //! A question goes to whoever prompted, or asked for that prompt again since; the session goes on meanwhile. One that is
-//! dropped has nobody's answer, and then what is not asked of anybody decides: reading is allowed, the rest is not.
+//! dropped has nobody's answer, and then the turn's policy says what becomes of it.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -11,7 +11,8 @@ use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
 use crate::machine::AskId;
-use crate::model::{LineageIndex, ProtocolVersion, Seq};
+use crate::model::{LineageIndex, ProtocolVersion, Seq, Timestamp, ToolUse};
+use crate::wire::RpcError;
 
 /// A question of the agent, put to the turn's client.
 #[derive(Debug)]
@@ -23,11 +24,36 @@ pub struct Question {
 /// What an agent asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Asked {
-    pub(super) kind: QuestionKind,
     pub(super) params: Arc<str>,
     pub(super) version: ProtocolVersion,
     pub(super) seq: Seq,
     pub(super) lineage: LineageIndex,
+    /// The permission it wants, if it wants one.
+    pub(super) wanted: Option<Wanted>,
+    /// What a client may offer so that it is not asked, or so that this is for it to do.
+    pub(super) offer: Option<ClientOffer>,
+}
+
+/// A permission that an agent wants.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Wanted {
+    /// For what.
+    pub tool: ToolUse,
+    /// Since when.
+    pub since: Timestamp,
+    /// Whether the question stays open while nobody can be asked.
+    pub waits: bool,
+}
+
+/// What a client may do for an agent by itself.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ClientOffer {
+    /// It reads files.
+    Reading,
+    /// It writes files.
+    Writing,
+    /// It runs commands.
+    Terminals,
 }
 
 /// What sort of question it is.
@@ -37,13 +63,18 @@ pub enum QuestionKind {
     Permission,
     /// Anything else that only the user knows or does: `elicitation/create`.
     Elicitation,
+    /// A file that the turn's client may have open: `fs/read_text_file` or `fs/write_text_file`. One who cannot be
+    /// asked leaves it to us.
+    File,
 }
 
 /// What a client says.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Advice {
     /// The option of this id.
     Choose(Box<str>),
+    /// Yes, in the narrowest way the agent offers.
+    Approve,
     /// No, in whichever way the agent offers.
     Reject,
     /// Nothing: the turn is being cancelled.
@@ -51,6 +82,8 @@ pub enum Advice {
     /// What the client answered: the result of the agent's request, as JSON. It goes to the agent as it is, if it is an
     /// answer to the question.
     Say(Arc<str>),
+    /// The error that the client answered a request for a file with.
+    Fail(RpcError),
 }
 
 /// Where a turn's questions go.
@@ -59,7 +92,11 @@ pub(super) type Advisor = mpsc::Sender<Question>;
 impl Question {
     /// What sort of question it is.
     pub fn kind(&self) -> QuestionKind {
-        self.asked.kind
+        match (&self.asked.wanted, self.asked.offer) {
+            (Some(_), _) => QuestionKind::Permission,
+            (None, Some(_)) => QuestionKind::File,
+            (None, None) => QuestionKind::Elicitation,
+        }
     }
 
     /// The params of the agent's request, as it wrote them.
@@ -82,16 +119,43 @@ impl Question {
         self.asked.lineage
     }
 
+    /// The permission that the agent wants, if it wants one.
+    pub fn wanted(&self) -> Option<&Wanted> {
+        self.asked.wanted.as_ref()
+    }
+
+    /// What a client may offer: one that offers to write files or run commands for any agent is not asked whether this
+    /// one may; and a file is for one that offers to read or write it.
+    pub fn offer(&self) -> Option<ClientOffer> {
+        self.asked.offer
+    }
+
     /// Waits until nobody wants the answer any more: the turn is over or being cancelled, or the agent has taken the
     /// question back.
     pub async fn withdrawn(&mut self) {
         self.reply.closed().await;
     }
 
-    /// Answers it. An answer that comes too late is nobody's.
-    pub fn answer(self, advice: Advice) {
-        drop(self.reply.send(advice));
+    /// Answers it. Whether the answer was still wanted: one that comes too late is nobody's.
+    pub fn answer(self, advice: Advice) -> bool {
+        self.reply.send(advice).is_ok()
     }
+}
+
+/// Puts a question to whoever is there; what comes back has no answer if nobody gives one.
+pub(super) fn put(asked: Asked, advisor: Option<&Advisor>) -> oneshot::Receiver<Advice> {
+    let (reply, answer) = oneshot::channel();
+    if let Some(advisor) = advisor {
+        match advisor.try_send(Question { asked, reply }) {
+            // A client that has too many questions already gets no more, and what it is not asked it has not allowed.
+            Err(TrySendError::Full(question)) => {
+                question.answer(Advice::Reject);
+            }
+            // One that is gone leaves the answer to nobody.
+            Ok(()) | Err(TrySendError::Closed(_)) => {}
+        }
+    }
+    answer
 }
 
 /// The questions that are out.
@@ -104,15 +168,7 @@ pub(super) struct Consultations {
 impl Consultations {
     /// Puts a question; without anybody to take it, the answer is nobody's.
     pub(super) fn put(&mut self, ask: AskId, asked: Asked, advisor: Option<&Advisor>) {
-        let (reply, answer) = oneshot::channel();
-        if let Some(advisor) = advisor {
-            match advisor.try_send(Question { asked, reply }) {
-                // A client that has too many questions already gets no more, and what it is not asked it has not allowed.
-                Err(TrySendError::Full(question)) => question.answer(Advice::Reject),
-                // One that is gone leaves the answer to nobody.
-                Ok(()) | Err(TrySendError::Closed(_)) => {}
-            }
-        }
+        let answer = put(asked, advisor);
         let name = ask.clone();
         let task = self.open.spawn(async move { (ask, answer.await.ok()) });
         self.waiting.insert(name, task);
@@ -156,11 +212,12 @@ mod tests {
         let mut consultations = Consultations::default();
         let ask = |number: &str| AskId(number.into());
         let question = || Asked {
-            kind: QuestionKind::Permission,
             params: "{}".into(),
             version: ProtocolVersion::V1,
             seq: Seq::FIRST,
             lineage: LineageIndex::FIRST,
+            wanted: None,
+            offer: None,
         };
         consultations.put(ask("1"), question(), Some(&advisor));
         consultations.put(ask("2"), question(), Some(&advisor));

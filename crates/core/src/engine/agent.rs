@@ -8,55 +8,93 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use crate::acp::client::{AgentConnection, InitializeFailure, Known, Line, Started};
+use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
+use crate::machine::AskId;
 use crate::model::{
-    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentRun, AgentSpec, McpTransport, Secrets, is_secret_name,
+    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Profiles,
+    Secrets, is_secret_name, token_of_variable,
 };
-use crate::tools::{AgentProcess, Ended, Exit, Grace};
+use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
 use crate::wire::{self, End, Peer};
 
 use super::answers;
+use super::login;
 use super::place::Place;
+use super::tools::{Done, Files, Tools};
 use super::{Settings, Shared};
 
 /// How long a process that closed its output may take to exit before we say so.
 const EXIT_LAG: Duration = Duration::from_millis(500);
 /// How much of what an agent says while it is being ended is kept.
 const LAST_LINES_BYTES: usize = 4 << 20;
+/// How long an agent that does not heed a step of its end is given for it all the same: what is queued for it is
+/// written meanwhile.
+const UNHEEDED: Duration = Duration::from_millis(100);
 
 /// A running agent that has answered `initialize`.
 pub(super) struct LiveAgent {
     pub(super) connection: AgentConnection,
     pub(super) process: AgentProcess,
+    /// What it has done for it.
+    pub(super) tools: Box<Tools>,
+    /// What it has left outside of its process group.
+    strays: Strays,
 }
 
-/// Starts an agent. When this fails, nothing of it is left, or what is left is told.
+/// What happens with a running agent.
+pub(super) enum News {
+    /// It says something; `None` when its connection has ended.
+    Said(Option<FromAgent>),
+    /// Something has come of what it wanted done, or terminals of its have shown something.
+    Done(Option<(AskId, Done)>),
+}
+
+/// Starts an agent. When this fails, nothing of it is left, or what is left is told. Whatever the agent starts carries
+/// the mark, which is its record's id if it has one.
 pub(super) async fn start(
-    place: Place,
+    mut place: Place,
     shared: Shared,
+    mark: &str,
     predecessor: Option<watch::Receiver<bool>>,
 ) -> Result<(LiveAgent, Vec<Line>), FailedStart> {
     if let Some(mut gone) = predecessor {
         // Two processes on one session are what agents refuse with "busy".
         drop(gone.wait_for(|gone| *gone).await);
     }
+    place.environment = place.environment.with(RECORD_VARIABLE, mark);
     let Place { agent, cwd, environment, .. } = &place;
+    let strays = shared.strays(mark);
     let Shared { settings, spawner, .. } = &shared;
     let program = settings.program_of(agent);
-    let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, settings.process);
+    let profile = Profiles::built_in().of(agent, None);
+    let (patience, grace) = (agent.patience(&profile), grace_for(&profile, settings.process));
+    let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, grace);
     // A program on a disk that does not answer can hang before it is one.
-    let spawned = tokio::time::timeout(agent.start_timeout, spawn).await.unwrap_or_else(|_| {
-        Err(AgentError::SlowStart { agent: label(agent), limit: agent.start_timeout, said: Vec::new() })
+    let spawned = tokio::time::timeout(patience, spawn).await.unwrap_or_else(|_| {
+        Err(AgentError::SlowStart { agent: label(agent), limit: patience, said: Vec::new() })
     });
     let since = (settings.clock)();
     let (mut process, pipes) = spawned.map_err(|error| FailedStart::new(error, Vec::new()))?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     let initialize =
         AgentConnection::start(agent.label(), agent.protocol, peer.clone(), incoming, place.secrets());
-    let mut failed = match tokio::time::timeout(agent.start_timeout, initialize).await {
-        Ok(Ok(Started { connection, lines })) => {
+    let mut failed = match tokio::time::timeout(patience, initialize).await {
+        Ok(Ok(Started { mut connection, mut lines })) => {
+            let told = connection.info().name;
+            connection.set_profile(Arc::new(Profiles::built_in().of(agent, told.as_deref())));
             answers::remember(&shared, &place, connection.answer()).await;
-            return Ok((LiveAgent { connection, process }, lines));
+            match login::at_start(&mut connection, &place, patience, &mut lines).await {
+                Ok(()) => {
+                    let tools = Box::new(Tools::new(Files::new(place.roots(), shared.disk.clone())));
+                    return Ok((LiveAgent { connection, process, tools, strays }, lines));
+                }
+                Err(Some(error)) => FailedStart::new(error, lines),
+                Err(None) => {
+                    let how = exit_words(process.exited_within(EXIT_LAG).await);
+                    let said = place.censor(&said(&mut process, &peer).await);
+                    FailedStart::new(AgentError::Died { agent: label(agent), how, said }, lines)
+                }
+            }
         }
         Ok(Err(InitializeFailure { error: Some(error), lines })) => FailedStart::new(error, lines),
         Ok(Err(InitializeFailure { error: None, lines })) if peer.end() == Some(End::Flooded) => {
@@ -78,18 +116,24 @@ pub(super) async fn start(
         }
         Err(_) => {
             let said = place.censor(&said(&mut process, &peer).await);
-            let error = AgentError::SlowStart { agent: label(agent), limit: agent.start_timeout, said };
+            let error = AgentError::SlowStart { agent: label(agent), limit: patience, said };
             FailedStart::new(error, Vec::new())
         }
     };
     peer.abort();
     let identity = process.identity().clone();
-    let ended = process.end(settings.process).await;
+    let (ended, strays) = end_process(process, strays, grace).await;
+    failed.strays = strays;
     failed.left = (ended == Ended::Left).then(|| {
         let ended = Some(AgentExit { at: (settings.clock)(), how: ended.into() });
         AgentRun { process: identity, since, ended }
     });
     Err(failed)
+}
+
+/// The mark of an agent that is to have no session.
+pub(super) fn unused_mark() -> String {
+    uuid::Uuid::now_v7().to_string()
 }
 
 /// A start that failed, and what was exchanged all the same.
@@ -98,11 +142,13 @@ pub(super) struct FailedStart {
     pub(super) lines: Vec<Line>,
     /// The process, if it would not go.
     pub(super) left: Option<AgentRun>,
+    /// What was ended with it beyond its group.
+    pub(super) strays: Vec<SweptProcess>,
 }
 
 impl FailedStart {
     fn new(error: AgentError, lines: Vec<Line>) -> Self {
-        Self { error, lines, left: None }
+        Self { error, lines, left: None, strays: Vec::new() }
     }
 }
 
@@ -111,17 +157,42 @@ pub(super) struct Farewell {
     /// What it still said.
     pub(super) lines: Vec<Line>,
     pub(super) ended: Ended,
+    /// What was ended with it beyond its group.
+    pub(super) strays: Vec<SweptProcess>,
 }
 
 impl Default for Farewell {
     fn default() -> Self {
-        Self { lines: Vec::new(), ended: Ended::Gone }
+        Self { lines: Vec::new(), ended: Ended::Gone, strays: Vec::new() }
     }
+}
+
+/// Ends a process, and what it has left outside of its group.
+async fn end_process(process: AgentProcess, strays: Strays, grace: Grace) -> (Ended, Vec<SweptProcess>) {
+    let (identity, group) = (process.identity().clone(), process.pid());
+    let mut looking = strays.clone();
+    // It is looked at while it shows what it has started. Without that its marks have to do.
+    let seen = tokio::task::spawn_blocking(move || {
+        looking.look_below(&identity);
+        looking
+    });
+    let strays = seen.await.unwrap_or(strays);
+    let ended = process.end(grace).await;
+    let (left, mut swept) = end_strays(strays, grace).await;
+    swept.retain(|process| process.group != group);
+    (if left == Ended::Left { left } else { ended }, swept)
+}
+
+/// Ends what agents that are gone have left outside of their groups; what that was.
+pub(super) async fn end_strays(strays: Strays, grace: Grace) -> (Ended, Vec<SweptProcess>) {
+    let swept = tokio::task::spawn_blocking(move || strays.end(grace)).await.unwrap_or_default();
+    let ended = if swept.left.is_empty() { Ended::Gone } else { Ended::Left };
+    (ended, [swept.ended, swept.left].concat())
 }
 
 /// What is left of an agent that went by itself, being ended.
 pub(super) struct Leftover {
-    pub(super) task: JoinHandle<Ended>,
+    pub(super) task: JoinHandle<Farewell>,
     /// True once nothing more is done about it.
     pub(super) gone: watch::Receiver<bool>,
     /// The run as its end was kept, to be amended if something of it would not go.
@@ -134,7 +205,7 @@ impl Leftover {
         let task = tokio::spawn(async move {
             let farewell = agent.end(grace).await;
             told.send_replace(true);
-            farewell.ended
+            farewell
         });
         Self { task, gone, run: None }
     }
@@ -150,6 +221,14 @@ impl Leftover {
 }
 
 impl LiveAgent {
+    /// What happens next. Dropping this loses nothing.
+    pub(super) async fn next(&mut self, known: Known<'_>) -> News {
+        tokio::select! {
+            said = self.connection.recv(known) => News::Said(said),
+            done = self.tools.next() => News::Done(done),
+        }
+    }
+
     /// Says how the agent went, and ends what is left of it in the background.
     pub(super) async fn gone(mut self, place: &Place, settings: &Settings) -> (AgentError, Leftover) {
         let error = match self.connection.end() {
@@ -170,7 +249,8 @@ impl LiveAgent {
     /// Ends the agent: what is queued for it is written, its stdin is closed, and what it still says is
     /// read, so that it can finish. The first of it is given back, to be kept.
     pub(super) async fn end(self, grace: Grace) -> Farewell {
-        let Self { mut connection, process } = self;
+        let Self { mut connection, process, tools, strays } = self;
+        let grace = grace_for(connection.profile(), grace);
         let peer = connection.peer().clone();
         let close = async {
             if tokio::time::timeout(grace.eof, peer.close()).await.is_err() {
@@ -178,19 +258,35 @@ impl LiveAgent {
             }
         };
         let mut lines = Vec::new();
-        let ended = {
-            let mut end = std::pin::pin!(async { tokio::join!(close, process.end(grace)) });
+        let (ended, strays) = {
+            let mut end = std::pin::pin!(async {
+                // Its commands go first: what is left of them is then found with what is left of it.
+                let end = async { (tools.end(grace).await, end_process(process, strays, grace).await) };
+                let ((), (tools, (process, strays))) = tokio::join!(close, end);
+                (if tools == Ended::Left { tools } else { process }, strays)
+            });
             let mut drain = std::pin::pin!(drain(&mut connection, &mut lines));
             tokio::select! {
-                ((), ended) = &mut end => {
+                ended = &mut end => {
                     // What it wrote last may still be in the pipe. If somebody else holds the pipe, it has no end.
                     drop(tokio::time::timeout(EXIT_LAG, &mut drain).await);
                     ended
                 }
-                () = &mut drain => end.await.1,
+                () = &mut drain => end.await,
             }
         };
-        Farewell { lines, ended }
+        Farewell { lines, ended, strays }
+    }
+}
+
+/// How long each step of an end may take for an agent that behaves so.
+fn grace_for(profile: &AgentProfile, grace: Grace) -> Grace {
+    let unheeded = |ignores: Option<bool>, given: Duration| {
+        if ignores == Some(true) { given.min(UNHEEDED) } else { given }
+    };
+    Grace {
+        eof: unheeded(profile.ignores_stdin_end, grace.eof),
+        term: unheeded(profile.ignores_terminate, grace.term),
     }
 }
 
@@ -213,12 +309,13 @@ impl Place {
     }
 
     /// Every value that was given to the agent in confidence: all that its servers are given, and of its
-    /// environment what has the name of a secret.
+    /// environment every credential for a login and what has the name of a secret.
     fn secrets(&self) -> Secrets {
         let variables = self.environment.variables().iter();
         let variables = variables
             .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
-            .filter_map(|(name, value)| is_secret_name(name).then_some(value));
+            .filter(|(name, _)| is_secret_name(name) || token_of_variable(name).is_some())
+            .map(|(_, value)| value);
         let given = self.mcp_servers.list.iter().flat_map(|server| match &server.transport {
             McpTransport::Stdio { env, .. } => env,
             McpTransport::Http { headers, .. } | McpTransport::Sse { headers, .. } => headers,
@@ -280,9 +377,15 @@ mod tests {
         let place = Place {
             agent: AgentSpec::new("a", [""; 0]),
             cwd: AbsolutePath::new("/").unwrap(),
-            environment: [("API_KEY".into(), "from-env".into()), ("HOME".into(), "/home/x".into())]
-                .into_iter()
-                .collect(),
+            additional_directories: Vec::new(),
+            environment: [
+                ("API_KEY".into(), "from-env".into()),
+                ("ACPX_AUTH_CHATGPT".into(), "for-login".into()),
+                ("HOME".into(), "/home/x".into()),
+            ]
+            .into_iter()
+            .collect(),
+            login: None,
             mcp_servers: vec![McpServer {
                 name: "m".into(),
                 transport: McpTransport::Http {
@@ -293,8 +396,8 @@ mod tests {
             .into(),
             besides: None,
         };
-        let said = vec!["key from-env, header Bearer t0ken, home /home/x".to_owned()];
-        assert_eq!(place.censor(&said), ["key [secret], header [secret], home /home/x"]);
+        let said = vec!["key from-env, header Bearer t0ken, login for-login, home /home/x".to_owned()];
+        assert_eq!(place.censor(&said), ["key [secret], header [secret], login [secret], home /home/x"]);
     }
 
     #[tokio::test]
@@ -305,8 +408,11 @@ mod tests {
             since: at,
             ended: Some(AgentExit { at, how: AgentEnd::Otherwise(words.to_owned()) }),
         };
-        let leftover =
-            |run| Leftover { task: tokio::spawn(async { Ended::Gone }), gone: watch::channel(true).1, run };
+        let leftover = |run| Leftover {
+            task: tokio::spawn(async { Farewell::default() }),
+            gone: watch::channel(true).1,
+            run,
+        };
         let amended = leftover(Some(run("signal 9"))).amended(Ended::Left);
         assert_eq!(amended, Some(run("signal 9; what it left would not go")));
         assert_eq!(leftover(Some(run("signal 9"))).amended(Ended::Gone), None);

@@ -27,7 +27,9 @@ impl Engine {
             return Ok(answer.into());
         }
         self.real_directory(&place.cwd).await?;
-        let started = agent::start(place, shared.clone(), None).await;
+        // What an agent offers, it offers to whoever is not logged in too.
+        let place = Place { login: None, ..place };
+        let started = agent::start(place, shared.clone(), &agent::unused_mark(), None).await;
         let (agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
         let answer = Arc::clone(agent.connection.answer());
         agent.end(shared.settings.process).await;

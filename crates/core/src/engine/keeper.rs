@@ -23,6 +23,7 @@ pub(super) struct Seed {
     pub(super) agent: AgentSpec,
     pub(super) cwd: AbsolutePath,
     pub(super) real_cwd: AbsolutePath,
+    pub(super) additional_directories: Vec<AbsolutePath>,
     pub(super) mcp_servers: Vec<KeptServer>,
     pub(super) scope: Option<Scope>,
 }
@@ -160,6 +161,11 @@ impl Keeper {
             Fact::TurnStarted { turn, .. } | Fact::TurnEnded { turn, .. } => Some(TurnId(*turn)),
             _ => None,
         };
+        self.keep_fact_in(now, turn, fact);
+    }
+
+    /// Keeps a fact that belongs to a turn if one runs.
+    pub(super) fn keep_fact_in(&mut self, now: Timestamp, turn: Option<TurnId>, fact: &Fact) {
         let line = Line { direction: Direction::Ours, kind: EventKind::Fact, body: fact.to_body() };
         self.keep_line(now, turn, line);
     }
@@ -210,6 +216,14 @@ impl Keeper {
         }
     }
 
+    /// Keeps which directories belong to the session from now on beside the one it works in.
+    pub(super) fn keep_additional_directories(&mut self, directories: &[AbsolutePath]) {
+        match &mut self.stage {
+            Stage::Unborn(seed, _) => seed.additional_directories = directories.to_vec(),
+            Stage::Kept(_) => self.changes.push(Change::AdditionalDirectories(directories.to_vec())),
+        }
+    }
+
     /// Keeps what a shell finds the record by, at once and alone: it may be refused, and nothing else is then.
     pub(super) async fn set_scope(&mut self, scope: Scope) -> Result<(), StoreError> {
         match &mut self.stage {
@@ -218,6 +232,24 @@ impl Keeper {
                 Ok(())
             }
             Stage::Kept(writer) => writer.append(vec![Change::Scope(Some(scope))], Durability::Process).await,
+        }
+    }
+
+    /// Keeps where the record works, at once and alone: it may be refused, and nothing else is then.
+    pub(super) async fn set_place(
+        &mut self,
+        cwd: &AbsolutePath,
+        real_cwd: &AbsolutePath,
+    ) -> Result<(), StoreError> {
+        match &mut self.stage {
+            Stage::Unborn(seed, _) => {
+                (seed.cwd, seed.real_cwd) = (cwd.clone(), real_cwd.clone());
+                Ok(())
+            }
+            Stage::Kept(writer) => {
+                let place = Change::Place { cwd: cwd.clone(), real_cwd: real_cwd.clone() };
+                writer.append(vec![place], Durability::Machine).await
+            }
         }
     }
 
@@ -321,9 +353,11 @@ impl Seed {
     fn record(&self, lineage: Lineage, born: Timestamp) -> Record {
         Record {
             id: self.id.clone(),
-            agent: self.agent.clone(),
+            // What a user says of an agent's behaviour is said anew with every start.
+            agent: self.agent.clone().with_profile(None),
             cwd: self.cwd.clone(),
             real_cwd: self.real_cwd.clone(),
+            additional_directories: self.additional_directories.clone(),
             scope: self.scope.clone(),
             mcp_servers: self.mcp_servers.clone(),
             title: None,

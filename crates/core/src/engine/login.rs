@@ -1,7 +1,10 @@
-//! Logging in and out with an agent, in a process that is started for nothing else: what an agent keeps of it, it
-//! keeps for all its processes. What it asks the user meanwhile is put to whoever logs in.
+//! Logging in and out with an agent.
 //!
-//! The process is not used for a session afterwards. A session's agent runs in the session's directory, with the
+//! Every start of an agent logs in by itself with the first of the agent's ways that a credential is there for, before
+//! anything else is asked of the agent. The credential is in the agent's environment, and the request does not have it.
+//!
+//! What a user asks for is done in a process that is started for nothing else: what an agent keeps of it, it keeps for
+//! all its processes. What it asks the user meanwhile is put to whoever logs in. The process is not used for a session afterwards. A session's agent runs in the session's directory, with the
 //! environment of the client that wants it and as a run of its record; a process that was started before there was a
 //! session has none of these. An agent that keeps a login in memory alone has it for no session.
 
@@ -9,18 +12,26 @@ use std::time::Duration;
 
 use tokio::sync::mpsc;
 
-use crate::acp::client::{Answer, Known, Meaning, Outgoing};
+use crate::acp::client::{AgentConnection, Answer, FromAgent, Known, Line, Meaning, Outgoing};
+use crate::acp::login_ways;
 use crate::machine::Permit;
-use crate::model::{AgentError, LineageIndex, Seq};
+use crate::model::{AgentError, LineageIndex, LoginPolicy, Seq, ways_in_words};
+use crate::wire::RpcError;
 
 use super::advice::{Advisor, Asked, Consultations};
 use super::agent::{self, FailedStart, LiveAgent};
-use super::perform::elicited;
+use super::consulting::elicited;
 use super::place::Place;
-use super::{Engine, NewSession, Question, QuestionKind, SessionError};
+use super::{Engine, NewSession, Question, SessionError};
 
 /// How long a user may take to log in, with a browser perhaps.
 const PATIENCE: Duration = Duration::from_mins(10);
+/// How long an agent may take to log out, which is nobody's work but its own.
+const LOGOUT_LIMIT: Duration = Duration::from_secs(30);
+/// What is asked during a login is not looked at: where a user answers, no line is kept.
+const NOTHING_KEPT: &str = "null";
+/// How much an agent may say while it logs in by itself.
+const MOST_BYTES: u64 = 1 << 20;
 
 impl Engine {
     /// Logs the user in by one of the agent's ways. `meta` is the `_meta` object of the request.
@@ -32,80 +43,139 @@ impl Engine {
         meta: Option<&str>,
         advisor: mpsc::Sender<Question>,
     ) -> Result<(), SessionError> {
-        self.ask_alone(with, "authenticate", Some(&advisor), |agent| agent.connection.login(way, meta)).await
+        let request = |agent: &LiveAgent| agent.connection.login(way, meta);
+        self.ask_alone(with, ("authenticate", PATIENCE), Some(&advisor), request).await
     }
 
     /// Logs the user out.
     pub async fn log_out(&self, with: NewSession) -> Result<(), SessionError> {
-        self.ask_alone(with, "logout", None, |agent| agent.connection.logout()).await
+        self.ask_alone(with, ("logout", LOGOUT_LIMIT), None, |agent| agent.connection.logout()).await
     }
 
     async fn ask_alone(
         &self,
         with: NewSession,
-        method: &str,
+        (method, limit): (&str, Duration),
         advisor: Option<&Advisor>,
         request: impl FnOnce(&LiveAgent) -> Option<Outgoing>,
     ) -> Result<(), SessionError> {
         self.real_directory(&with.cwd).await?;
-        let place = Place::alone(with);
+        let place = Place { login: None, ..Place::alone(with) };
         let shared = self.0.shared.clone();
-        let started = agent::start(place.clone(), shared.clone(), None).await;
+        let started = agent::start(place.clone(), shared.clone(), &agent::unused_mark(), None).await;
         let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
         let label = || place.agent.label().to_owned();
         let Some(request) = request(&agent) else {
             agent.end(shared.settings.process).await;
             return Err(AgentError::NotOffered { agent: label(), method: method.to_owned() }.into());
         };
-        let answered = match tokio::time::timeout(PATIENCE, ask(&mut agent, request, advisor)).await {
-            Ok(Some(answered)) => answered,
-            Ok(None) => {
-                let (error, leftover) = agent.gone(&place, &shared.settings).await;
-                drop(leftover.task.await);
-                return Err(error.into());
-            }
-            Err(_) => Err(AgentError::Unresponsive { agent: label(), method: method.to_owned() }),
-        };
+        let answered =
+            match tokio::time::timeout(limit, ask(&mut agent.connection, request, advisor, |_| true)).await {
+                Ok(Ok(answered)) => answered,
+                Ok(Err(_)) => {
+                    let (error, leftover) = agent.gone(&place, &shared.settings).await;
+                    drop(leftover.task.await);
+                    return Err(error.into());
+                }
+                Err(_) => Err(AgentError::Unresponsive { agent: label(), method: method.to_owned() }),
+            };
         agent.end(shared.settings.process).await;
         Ok(answered?)
     }
 }
 
-/// The answer; `None` if the agent went away first.
+/// Logs in with the first way that a credential is there for. The error is `None` if the agent went away.
+pub(super) async fn at_start(
+    connection: &mut AgentConnection,
+    place: &Place,
+    patience: Duration,
+    lines: &mut Vec<Line>,
+) -> Result<(), Option<AgentError>> {
+    let Some(policy) = place.login else { return Ok(()) };
+    let ways = login_ways(connection.answer());
+    let is_set = |name: &str| place.environment.get(name).is_some_and(|value| !value.is_empty());
+    let request = ways.iter().find(|way| way.has_credential(is_set));
+    let label = || place.agent.label().to_owned();
+    let Some(request) = request.and_then(|way| connection.login(&way.id, None)) else {
+        return match (policy, ways_in_words(&ways)) {
+            (LoginPolicy::Fail, Some(ways)) => Err(Some(AgentError::NoCredential { agent: label(), ways })),
+            _ => Ok(()),
+        };
+    };
+    let method = request.method().to_owned();
+    let mut room = MOST_BYTES;
+    let keep = |line: Line| {
+        room = room.saturating_sub(line.body.len() as u64);
+        lines.push(line);
+        room > 0
+    };
+    match tokio::time::timeout(patience, ask(connection, request, None, keep)).await {
+        Ok(Ok(answered)) => answered.map_err(Some),
+        Ok(Err(Unanswered::Gone)) => Err(None),
+        Ok(Err(Unanswered::TooMuch)) => {
+            let during = format!("before it answered {method}");
+            Err(Some(AgentError::Flooded { agent: label(), limit: MOST_BYTES, during }))
+        }
+        Err(_) => Err(Some(AgentError::Unresponsive { agent: label(), method })),
+    }
+}
+
+/// Why there is no answer.
+enum Unanswered {
+    /// The agent went away.
+    Gone,
+    /// It said more than is kept.
+    TooMuch,
+}
+
+/// The answer. Every line is given to `keep`, which says whether there may be more.
 async fn ask(
-    agent: &mut LiveAgent,
+    connection: &mut AgentConnection,
     request: Outgoing,
     advisor: Option<&Advisor>,
-) -> Option<Result<(), AgentError>> {
-    request.send().await.ok()?;
-    let connection = &mut agent.connection;
+    mut keep: impl FnMut(Line) -> bool,
+) -> Result<Result<(), AgentError>, Unanswered> {
+    keep(request.kept());
+    request.send().await.map_err(|_| Unanswered::Gone)?;
     let mut questions = Consultations::default();
     loop {
         let answer = tokio::select! {
-            said = connection.recv(Known::default()) => match said?.meaning {
-                Meaning::Answer(Answer::Login(answer)) => return Some(answer),
+            said = connection.recv(Known::default()) => {
+                let FromAgent { meaning, line, .. } = said.ok_or(Unanswered::Gone)?;
+                if !keep(line) {
+                    return Err(Unanswered::TooMuch);
+                }
+                match meaning {
+                Meaning::Answer(Answer::Login(answer)) => return Ok(answer),
                 Meaning::Elicitation(ask, params) => {
-                    let (kind, version) = (QuestionKind::Elicitation, connection.version());
+                    let version = connection.version();
                     // It is about no session, and nothing of it is kept.
                     let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
-                    questions.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
+                    let asked = Asked { params, version, seq, lineage, wanted: None, offer: None };
+                    questions.put(ask, asked, advisor);
                     continue;
                 }
                 // Nobody is at work here who could be permitted anything.
                 Meaning::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
                 Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
+                // A login is about no session, so there is no directory whose files it could have.
+                Meaning::Tool(ask, request, _) => {
+                    connection.refusal(&ask, &RpcError::method_not_found(request.method()))
+                }
                 Meaning::Withdrawn(ask) => {
                     questions.withdraw(&ask);
-                    connection.elicited(&ask, &Permit::Cancelled)
+                    connection.elicited(&ask, NOTHING_KEPT, &Permit::Cancelled)
                 }
                 Meaning::Update(_)
                 | Meaning::State(_)
                 | Meaning::Answer(_)
                 | Meaning::Inquired(..)
                 | Meaning::Nothing => continue,
-            },
-            (ask, advice) = questions.next() => connection.elicited(&ask, &elicited(advice)),
+                }
+            }
+            (ask, advice) = questions.next() => connection.elicited(&ask, NOTHING_KEPT, &elicited(advice)),
         };
-        answer.send().await.ok()?;
+        keep(answer.kept());
+        answer.send().await.map_err(|_| Unanswered::Gone)?;
     }
 }

@@ -14,16 +14,18 @@ use tokio::task::JoinHandle;
 use crate::machine::{Awakening, Input, SessionMachine};
 use crate::model::{AbsolutePath, AgentSpec, Conversation, HostId, Record, RecordId, Scope, Seq, Timestamp};
 use crate::store::{SessionWriter, Store};
-use crate::tools::{Spawner, Tag};
+use crate::tools::{Spawner, Strays, Tag};
 
 mod adopting;
 mod advice;
 mod agent;
 mod answers;
+mod consulting;
 mod counted;
 mod deleting;
 mod disk;
 mod error;
+mod examining;
 mod follow;
 mod forking;
 mod found;
@@ -32,8 +34,11 @@ mod holds;
 mod inquiry;
 mod keeper;
 mod knowledge;
+mod limits;
 mod login;
 mod metas;
+mod moving;
+mod parting;
 mod perform;
 mod place;
 mod prompt;
@@ -41,16 +46,20 @@ mod record_follower;
 mod remote;
 mod request;
 mod reservations;
+mod serving;
 mod session;
 mod settings;
 mod task;
 mod telling;
+mod tools;
 mod waiters;
+mod waiting;
 
 pub use crate::acp::client::Offered;
-pub use advice::{Advice, Question, QuestionKind};
+pub use advice::{Advice, ClientOffer, Question, QuestionKind, Wanted};
 pub use deleting::AtAgent;
 pub use error::SessionError;
+pub use examining::{Examination, Trial};
 pub use follow::Follower;
 pub use forking::Forked;
 pub use prompt::{Prompt, PromptProblem};
@@ -59,6 +68,7 @@ pub use request::{NewSession, RestoreSession, Servers};
 pub use reservations::Reservation;
 pub use session::{Hold, Session, SessionStatus, TurnEnd, TurnTicket, Unclaimed};
 pub use settings::Settings;
+pub use waiting::Waiting;
 
 use agent::LiveIds;
 pub(crate) use counted::Counted;
@@ -108,6 +118,13 @@ pub(crate) struct Shared {
     holds: Holds,
     disk: Disk,
     spawner: Spawner,
+}
+
+impl Shared {
+    /// What agents with this mark may leave outside of their groups.
+    fn strays(&self, mark: &str) -> Strays {
+        Strays::of(mark, self.spawner.tag().cloned(), Arc::clone(&self.settings.keep_programs))
+    }
 }
 
 impl Engine {
@@ -170,6 +187,7 @@ impl Engine {
             agent: new.agent.clone(),
             cwd: new.cwd.clone(),
             real_cwd,
+            additional_directories: new.additional_directories.clone(),
             mcp_servers: new.mcp_servers.kept(),
             scope: new.scope,
         };
@@ -178,8 +196,10 @@ impl Engine {
         let place = Place {
             agent: new.agent,
             cwd: new.cwd,
+            additional_directories: new.additional_directories,
             environment: new.environment,
             mcp_servers: new.mcp_servers,
+            login: Some(new.login),
             besides: new.besides.clone(),
         };
         let session = {
@@ -310,8 +330,10 @@ impl Engine {
         let place = Place {
             agent: kept.agent,
             cwd: kept.cwd,
+            additional_directories: kept.additional_directories,
             environment: restore.environment.clone(),
             mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
+            login: Some(restore.login),
             besides: restore.besides.clone(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))
@@ -331,7 +353,7 @@ impl Engine {
         let task = SessionTask::new(self.0.shared.clone(), machine, keeper, place, inbox, told);
         let (finished, done) = watch::channel(false);
         let task = tokio::spawn(async move {
-            task.run().await;
+            Box::pin(task.run()).await;
             finished.send_replace(true);
         });
         Running { session, agent, task, done }

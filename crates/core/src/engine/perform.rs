@@ -1,41 +1,39 @@
 //! How a session's inputs become effects, and effects become deeds: kept first, done after the commit.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use crate::acp::client::{
-    Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace, is_elicitation_answer,
-};
-use crate::machine::{
-    AskId, Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Permit, Refusal, Unpassed,
-};
+use crate::acp::client::{Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace};
+use crate::machine::{Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AgentError, Decision, Direction, EventKind, Fact, PermissionPolicy, ProtocolVersion, Reading, RequestId,
-    Scope, Seq, Timestamp, Turn, TurnId, title_of,
+    AgentError, Direction, EventKind, Fact, ProtocolVersion, Reading, RequestId, Scope, Timestamp, Turn,
+    TurnId, title_of,
 };
 
 use crate::store::StoreError;
 
-use super::advice::{Advice, Advisor, Asked, QuestionKind};
-use super::agent::{self, Farewell, Leftover};
+use super::advice::Advisor;
+use super::agent;
+use super::consulting::Consulting;
 use super::deleting::Deletion;
 use super::history;
+use super::moving::Moving;
 use super::session::{End, TurnEnd};
 use super::task::{Ask, SessionTask};
 use super::waiters::tell;
 
 /// How much may be exchanged before there is a record to keep it in.
-const UNBORN_BYTES: usize = 64 << 20;
+pub(super) const UNBORN_BYTES: usize = 64 << 20;
 
 /// What is done once its cause is kept.
 pub(super) enum Outward {
     Start,
     End,
     Send(Outgoing),
-    /// With the last event that was kept: the question is none after it.
-    Consult(Option<TurnId>, AskId, Seq),
+    Consult(Consulting),
     /// The session is in the agent's list.
     Found(Box<ListedSession>),
     Awake(Result<Awakening, Asleep>),
@@ -46,6 +44,7 @@ pub(super) enum Outward {
     Passed(PassId, Result<Arc<str>, Unpassed>),
     Parked(bool),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
+    Move(Box<Moving>),
     Joined(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
     Closed,
 }
@@ -68,6 +67,7 @@ impl SessionTask {
                         // One that only waited has had nothing to do with what was dropped.
                         if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
                         {
+                            self.keep_news_of(turn, false);
                             self.keep_dropped_lines(now);
                         }
                         self.knowledge.take(self.keeper.last().next(), fact);
@@ -103,12 +103,15 @@ impl SessionTask {
             Effect::KeepAside(body) => self.keeper.keep_aside(now, turn, body),
             Effect::Ask(call) => self.ask(now, turn, call),
             Effect::Permit(ask, permit) => self.permit(now, turn, &ask, &permit),
-            Effect::Consult(ask) => self.outward.push(Outward::Consult(turn, ask, self.keeper.last())),
+            Effect::Consult(ask) => self.put_later(now, turn, ask),
             Effect::Refuse(ask) => self.refuse(now, turn, &ask),
             Effect::Arm(deadline) => self.arm(deadline),
             Effect::Disarm => self.deadline = None,
             Effect::StartAgent => self.outward.push(Outward::Start),
-            Effect::EndAgent => self.outward.push(Outward::End),
+            Effect::EndAgent(fault) => {
+                self.fault = fault;
+                self.outward.push(Outward::End);
+            }
             Effect::Awake(news) => self.outward.push(Outward::Awake(news)),
             Effect::TurnAccepted(request, turn) => {
                 self.metas.accepted(&request, turn);
@@ -143,20 +146,30 @@ impl SessionTask {
 
     pub(super) fn arm(&mut self, deadline: Deadline) {
         let limit = match deadline {
-            Deadline::Setup => Some(self.place.agent.start_timeout),
+            Deadline::Setup => Some(self.patience()),
+            Deadline::Load(at) => Some(at.since(self.now())),
             Deadline::Cancel => Some(self.shared.settings.cancel_grace),
             Deadline::Close => Some(self.shared.settings.close_grace),
             Deadline::Idle => self.idle_time(),
+            // These run beside the others, and the turns themselves say how long they are.
+            Deadline::Turn(_) | Deadline::Silence => return,
         };
         // A time beyond what the clock can say is no limit.
         let at = limit.and_then(|limit| Instant::now().checked_add(limit));
         self.deadline = at.map(|at| (deadline, at));
     }
 
+    /// How long the agent may take to answer a setup request.
+    fn patience(&self) -> Duration {
+        let spec = &self.place.agent;
+        self.agent.as_ref().map_or(spec.start_timeout, |agent| spec.patience(agent.connection.profile()))
+    }
+
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
         let prompted = if let Call::Prompt { turn, .. } = &call { Some(*turn) } else { None };
         let passed = if let Call::Pass(pass) = &call { Some(pass.id) } else { None };
         let is_setting = matches!(call, Call::Set(_));
+        let is_end = matches!(call, Call::Cancel | Call::Close | Call::Delete);
         if prompted.is_some() {
             self.received = 0;
         }
@@ -178,6 +191,9 @@ impl SessionTask {
             // The machine asks only for what was advertised, and only while an agent runs.
             None => {}
         }
+        if is_end {
+            self.withdraw_tools();
+        }
     }
 
     /// Whether the agent says when a prompt is part of the conversation. In version 1 it is by being sent.
@@ -190,6 +206,7 @@ impl SessionTask {
         let connection = &mut self.agent.as_mut()?.connection;
         let place = SessionPlace {
             cwd: &self.place.cwd,
+            additional_directories: &self.place.additional_directories,
             mcp_servers: &self.place.mcp_servers.list,
             besides: self.place.besides.as_ref(),
         };
@@ -225,32 +242,22 @@ impl SessionTask {
         }
     }
 
-    pub(super) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
-        self.keeper.keep_line(now, turn, outgoing.kept());
+    /// Sends a line that is not worth keeping.
+    pub(super) fn send_unkept(&mut self, outgoing: Outgoing) {
         self.outward.push(Outward::Send(outgoing));
     }
 
-    fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
-        self.consultations.withdraw(ask);
-        let Some(agent) = &self.agent else { return };
-        let answer = match self.asks.remove(ask) {
-            Some(Ask::Permission(request)) => agent.connection.permit(ask, &request, permit),
-            Some(Ask::Elicitation(_)) => agent.connection.elicited(ask, permit),
-            Some(Ask::Refused(_)) | None => return,
-        };
-        self.send(now, turn, answer);
-    }
-
-    fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId) {
-        if let (Some(Ask::Refused(error)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
-            let answer = agent.connection.refusal(ask, &error);
-            self.send(now, turn, answer);
-        }
+    pub(super) fn send(&mut self, now: Timestamp, turn: Option<TurnId>, outgoing: Outgoing) {
+        self.keeper.keep_line(now, turn, outgoing.kept());
+        self.limits.spoken();
+        self.outward.push(Outward::Send(outgoing));
     }
 
     /// Takes one message of the agent.
     pub(super) fn take_said(&mut self, said: FromAgent) {
         let FromAgent { meaning, line, size } = said;
+        self.limits.spoken();
+        self.glance.heard(self.now());
         if let Meaning::Inquired(id, answer) = meaning {
             return self.take_inquired(&id, answer);
         }
@@ -258,6 +265,9 @@ impl SessionTask {
         let unborn = !self.keeper.has_record() && self.keeper.waiting_bytes() > UNBORN_BYTES;
         if self.received > self.shared.settings.turn_bytes || unborn {
             return self.stop_flood();
+        }
+        if let Some(ask) = meaning.ask().filter(|ask| self.is_open(ask)).cloned() {
+            return self.refuse_second(&ask, line);
         }
         match meaning {
             Meaning::Update(update) => {
@@ -271,6 +281,7 @@ impl SessionTask {
                 let own = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
                 return self.step(Input::State { state, body: line.body, own });
             }
+            Meaning::Tool(ask, request, params) => return self.take_tool(ask, request, params, line),
             _ => {}
         }
         let (now, turn) = (self.now(), self.machine.current_turn());
@@ -278,21 +289,28 @@ impl SessionTask {
         self.note_offers();
         match meaning {
             Meaning::Permission(ask, request) => {
-                let kind = request.kind;
+                let (tool, has_options) = (request.tool.clone(), request.has_any_option());
                 self.asks.insert(ask.clone(), Ask::Permission(request));
-                self.step(Input::Permission { ask, kind });
+                self.step(Input::Permission { ask, tool, has_options });
             }
             Meaning::Elicitation(ask, params) => {
                 self.asks.insert(ask.clone(), Ask::Elicitation(params));
                 self.step(Input::Elicitation { ask });
             }
-            Meaning::Withdrawn(ask) => self.step(Input::Withdrawn { ask }),
+            Meaning::Withdrawn(ask) => {
+                self.withdraw_tool(&ask);
+                self.step(Input::Withdrawn { ask });
+            }
             Meaning::Refused(ask, error) => {
                 self.asks.insert(ask.clone(), Ask::Refused(error));
                 self.step(Input::Request { ask });
             }
             Meaning::Answer(answer) => self.take_answer(answer),
-            Meaning::Update(_) | Meaning::State(_) | Meaning::Inquired(..) | Meaning::Nothing => {}
+            Meaning::Update(_)
+            | Meaning::State(_)
+            | Meaning::Tool(..)
+            | Meaning::Inquired(..)
+            | Meaning::Nothing => {}
         }
     }
 
@@ -350,26 +368,12 @@ impl SessionTask {
         }
     }
 
-    fn stop_flood(&mut self) {
-        let Some(agent) = self.agent.take() else { return };
-        agent.connection.peer().abort();
-        let limit =
-            if self.keeper.has_record() { self.shared.settings.turn_bytes } else { UNBORN_BYTES as u64 };
-        let during = match self.machine.current_turn() {
-            Some(turn) => format!("in turn {turn}"),
-            None => "outside any turn".to_owned(),
-        };
-        let error = AgentError::Flooded { agent: self.place.agent.label().to_owned(), limit, during };
-        let leftover = Leftover::of(agent, self.shared.settings.process);
-        self.lose_agent(leftover, error);
-    }
-
     pub(super) async fn act(&mut self, outward: Outward) -> Result<(), StoreError> {
         match outward {
             Outward::Start => self.start_agent(),
             Outward::End => self.end_agent(),
             Outward::Send(outgoing) => self.send_now(outgoing).await,
-            Outward::Consult(turn, ask, seq) => self.consult(turn, ask, seq),
+            Outward::Consult(consulting) => self.consult(consulting),
             Outward::Found(row) => self.take_found(*row).await,
             Outward::Awake(news) => {
                 self.waiters.tell_awake(&news);
@@ -392,6 +396,7 @@ impl SessionTask {
                 Err(error) if !matches!(error, StoreError::ScopeTaken { .. }) => return Err(error),
                 kept => tell(reply, kept),
             },
+            Outward::Move(moving) => return self.move_to(*moving).await,
             Outward::Joined(request, advisor, reply) => {
                 let turn = self.keeper.turn_of(&request).await?;
                 if let (Some(turn), Some(advisor)) = (turn.as_ref().filter(|turn| turn.is_open()), advisor) {
@@ -400,6 +405,9 @@ impl SessionTask {
                 tell(reply, turn);
             }
             Outward::Closed => {
+                // What an agent has left that went by itself is gone too before the session is said to be closed.
+                self.clear_leftover().await;
+                self.keeper.commit().await?;
                 self.over = true;
                 if self.machine.is_deleted() {
                     self.told.fate.seal(End::Deleted);
@@ -409,38 +417,6 @@ impl SessionTask {
             }
         }
         Ok(())
-    }
-
-    fn consult(&mut self, turn: Option<TurnId>, ask: AskId, seq: Seq) {
-        let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
-        let (kind, params) = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => (QuestionKind::Permission, request.params().clone()),
-            Some(Ask::Elicitation(params)) => (QuestionKind::Elicitation, params.clone()),
-            Some(Ask::Refused(_)) | None => return,
-        };
-        let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
-        let lineage = self.keeper.lineage();
-        self.consultations.put(ask, Asked { kind, params, version, seq, lineage }, advisor);
-    }
-
-    /// Takes what a client has said, or that nobody has.
-    pub(super) fn take_advice(&mut self, ask: AskId, advice: Option<Advice>) {
-        let request = match self.asks.get(&ask) {
-            Some(Ask::Permission(request)) => request,
-            Some(Ask::Elicitation(_)) => return self.step(Input::Advised { ask, permit: elicited(advice) }),
-            Some(Ask::Refused(_)) | None => return,
-        };
-        let permit = match advice {
-            Some(Advice::Choose(option)) => request.choice(&option),
-            Some(Advice::Say(result)) => request.said(&result),
-            Some(Advice::Reject) => Permit::Reject,
-            Some(Advice::Cancel) => Permit::Cancelled,
-            None => match PermissionPolicy::UNASKED.decide(request.kind) {
-                Decision::Approve => Permit::Approve,
-                Decision::Reject | Decision::Ask => Permit::Reject,
-            },
-        };
-        self.step(Input::Advised { ask, permit });
     }
 
     fn start_agent(&mut self) {
@@ -463,21 +439,9 @@ impl SessionTask {
             }
         }
         let predecessor = self.leftover.as_ref().map(|leftover| leftover.gone.clone());
-        let start = agent::start(self.place.clone(), self.shared.clone(), predecessor);
-        self.coming = Some(Box::pin(start));
-    }
-
-    fn end_agent(&mut self) {
-        let going = match (self.agent.take(), self.coming.take()) {
-            (Some(agent), _) => tokio::spawn(agent.end(self.shared.settings.process)),
-            // Dropping the start kills what it had started.
-            (None, coming) => tokio::spawn(async move {
-                drop(coming);
-                Farewell::default()
-            }),
-        };
-        self.going = Some(going);
-        self.forget_agent();
+        let (place, shared, record) = (self.place.clone(), self.shared.clone(), self.keeper.record().clone());
+        self.coming =
+            Some(Box::pin(async move { agent::start(place, shared, record.as_str(), predecessor).await }));
     }
 
     /// An agent that does not read what it is sent is as good as gone.
@@ -492,14 +456,5 @@ impl SessionTask {
             // The next receive sees the end and says how it came about.
             agent.connection.peer().abort();
         }
-    }
-}
-
-/// What a client's word is to a question that is no permission; what is no answer to one declines it.
-pub(super) fn elicited(advice: Option<Advice>) -> Permit {
-    match advice {
-        Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
-        Some(Advice::Cancel) => Permit::Cancelled,
-        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Reject) | None => Permit::Declined,
     }
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::json;
 
 use crate::acp::Besides;
-use crate::model::{ClientName, PermissionPolicy, RequestId};
+use crate::model::{ClientName, PermissionPolicy, RequestId, TurnLimits};
 
 use super::RestoreSession;
 
@@ -19,6 +19,7 @@ pub struct Prompt {
     pub(super) restore: RestoreSession,
     pub(super) client: Option<ClientName>,
     pub(super) besides: Option<Besides>,
+    pub(super) limits: TurnLimits,
 }
 
 /// Why something is no prompt.
@@ -63,13 +64,21 @@ impl Prompt {
         }
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
         let (policy, restore) = (PermissionPolicy::default(), RestoreSession::default());
-        Ok(Self { blocks, policy, request, restore, client: None, besides: None })
+        let limits = TurnLimits::default();
+        Ok(Self { blocks, policy, request, restore, client: None, besides: None, limits })
+    }
+
+    /// The same prompt with how long its turn may take.
+    #[must_use]
+    pub fn with_limits(mut self, limits: TurnLimits) -> Self {
+        self.limits = limits;
+        self
     }
 
     /// The same prompt under another permission policy.
     #[must_use]
-    pub fn with_policy(mut self, policy: PermissionPolicy) -> Self {
-        self.policy = policy;
+    pub fn with_policy(mut self, policy: impl Into<PermissionPolicy>) -> Self {
+        self.policy = policy.into();
         self
     }
 

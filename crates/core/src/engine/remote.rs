@@ -101,13 +101,13 @@ impl Engine {
     ) -> Result<Option<Answer>, SessionError> {
         self.real_directory(&with.cwd).await?;
         let (place, shared) = (Place::alone(with), self.0.shared.clone());
-        let started = agent::start(place.clone(), shared.clone(), None).await;
+        let started = agent::start(place.clone(), shared.clone(), &agent::unused_mark(), None).await;
         let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
         let Some(request) = inquiry.request(&agent.connection) else {
             agent.end(shared.settings.process).await;
             return Ok(None);
         };
-        let limit = place.agent.start_timeout;
+        let limit = place.agent.patience(agent.connection.profile());
         let answer = match timeout(limit, ask(&mut agent, request)).await {
             Ok(Some(answer)) => Ok(Some(answer)),
             Ok(None) => {

@@ -1,7 +1,7 @@
 //! What a client asks an engine for: a session to be made, or one to be brought back.
 
 use crate::acp::Besides;
-use crate::model::{AbsolutePath, AgentSpec, KeptServer, McpServer, Scope, WakeOptions};
+use crate::model::{AbsolutePath, AgentSpec, KeptServer, LoginPolicy, McpServer, Scope, WakeOptions};
 use crate::store::real_path;
 use crate::tools::Environment;
 
@@ -14,12 +14,16 @@ pub struct NewSession {
     pub agent: AgentSpec,
     /// Where it works. Kept and sent again byte for byte.
     pub cwd: AbsolutePath,
+    /// Directories beside that one whose files belong to it, if the agent takes them.
+    pub additional_directories: Vec<AbsolutePath>,
     /// The agent's whole environment. It is never stored.
     pub environment: Environment,
     /// The servers the agent connects to.
     pub mcp_servers: Servers,
     /// What its client says to the agent besides, which goes out as it is.
     pub besides: Option<Besides>,
+    /// What to do where the agent offers logins and no credential is known.
+    pub login: LoginPolicy,
     /// What a shell finds it by; `None` if none is to.
     pub scope: Option<Scope>,
 }
@@ -36,8 +40,12 @@ pub struct RestoreSession {
     pub environment: Environment,
     /// What its client says to the agent besides, should it have to be started; it goes out as it is.
     pub besides: Option<Besides>,
+    /// What to do where the agent offers logins and no credential is known, should it have to be started.
+    pub login: LoginPolicy,
     /// The servers the agent connects to; `None` leaves those in force, as far as their values are known.
     pub mcp_servers: Option<Servers>,
+    /// Directories beside the one it works in whose files belong to it from then on; `None` leaves those in force.
+    pub additional_directories: Option<Vec<AbsolutePath>>,
 }
 
 /// Servers with their values, which are never stored.
@@ -56,7 +64,16 @@ pub struct Servers {
 impl NewSession {
     /// A session without servers, that no shell finds.
     pub fn new(agent: AgentSpec, cwd: AbsolutePath, environment: Environment) -> Self {
-        Self { agent, cwd, environment, mcp_servers: Servers::default(), besides: None, scope: None }
+        Self {
+            agent,
+            cwd,
+            additional_directories: Vec::new(),
+            environment,
+            mcp_servers: Servers::default(),
+            besides: None,
+            login: LoginPolicy::default(),
+            scope: None,
+        }
     }
 }
 

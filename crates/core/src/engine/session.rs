@@ -21,7 +21,7 @@ use super::follow::{Follower, Tail};
 use super::keeper::Heir;
 use super::task::Command;
 use super::waiters::PromptWaiter;
-use super::{Counted, Prompt, PromptProblem, RestoreSession, SessionError, Shared};
+use super::{Counted, Prompt, PromptProblem, RestoreSession, SessionError, Shared, Waiting};
 
 /// What a line holds besides the prompt's blocks, at most.
 const ENVELOPE_BYTES: usize = 4096;
@@ -353,6 +353,12 @@ impl Session {
     pub async fn has_servers(&self, servers: &[McpServer]) -> Result<bool, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(Command::HasServers(servers.into(), reply), answer).await
+    }
+
+    /// What the session waits for; `None` if that is nothing but its clients.
+    pub async fn waiting(&self) -> Result<Option<Waiting>, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::Waiting(reply), answer).await
     }
 
     /// Ends the agent and keeps the session, if nothing runs or waits. The next prompt brings it back.

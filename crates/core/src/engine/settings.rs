@@ -1,6 +1,7 @@
 //! The engine's limits, in one place. All of them are passed in; the library has no configuration.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::model::{AgentSpec, Timestamp};
@@ -21,6 +22,9 @@ pub struct Settings {
     /// The name of the home in the tag of every agent, by which a later holder of the same home finds what is left
     /// if this one is killed; `None` for no tag. It is opaque, and best in hex.
     pub tag: Option<String>,
+    /// Programs that are not ended with an agent that has started them, nor what they have started in turn: their
+    /// names, or their files'.
+    pub keep_programs: Arc<[String]>,
     /// The limits of the connection to an agent.
     pub wire: Limits,
     /// How many bytes an agent may send within one turn, or between two.
@@ -50,6 +54,7 @@ impl Default for Settings {
             close_grace: Duration::from_secs(5),
             process: Grace::default(),
             tag: None,
+            keep_programs: Arc::default(),
             wire: Limits::default(),
             turn_bytes: 4 << 30,
             relay: None,

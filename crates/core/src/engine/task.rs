@@ -17,22 +17,26 @@ use crate::acp::client::{Answer, FromAgent, Known, Line, Offered, PermissionRequ
 use crate::machine::{
     AskId, Asleep, Awakening, Deadline, Input, Pass, PassId, Refusal, SessionMachine, Unpassed,
 };
-use crate::model::{AgentEnd, AgentError, AgentExit, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
+use crate::model::{AgentError, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
 use crate::store::{SessionWriter, StoreError};
-use crate::tools::Ended;
 use crate::wire::{RpcError, RpcId};
 
 use super::advice::{Advice, Advisor, Consultations};
-use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId};
+use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId, News};
 use super::deleting::Deletion;
 use super::inquiry::{Inquiry, Unanswered};
 use super::keeper::{Heir, Keeper};
 use super::knowledge::Knowledge;
+use super::limits::Limits;
 use super::metas::Metas;
+use super::moving::Moving;
 use super::perform::Outward;
 use super::place::Place;
+use super::serving::ToolAsk;
 use super::session::{End, Told};
+use super::tools::Done;
 use super::waiters::{PromptWaiter, Waiters, tell};
+use super::waiting::{Glance, Waiting};
 use super::{Counted, Prompt, RestoreSession, Shared};
 
 /// How many of the agent's messages are settled together at most, and about how many bytes of them.
@@ -63,8 +67,11 @@ pub(super) enum Command {
     Delete(oneshot::Sender<Deletion>),
     Park(oneshot::Sender<bool>),
     HasServers(Vec<McpServer>, oneshot::Sender<bool>),
+    /// What is waited for?
+    Waiting(oneshot::Sender<Option<Waiting>>),
     Idle(Option<Duration>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
+    Move(Box<Moving>),
     Leave,
 }
 
@@ -73,6 +80,8 @@ pub(super) enum Ask {
     Permission(PermissionRequest),
     /// With its params.
     Elicitation(Arc<str>),
+    /// A file or a terminal.
+    Tool(Box<ToolAsk>),
     /// It is not granted, and this is why.
     Refused(RpcError),
 }
@@ -82,12 +91,14 @@ type Coming = Pin<Box<dyn Future<Output = Result<(LiveAgent, Vec<Line>), FailedS
 /// One thing that happened.
 enum Happening {
     Command(Option<Command>),
-    Started(Result<(LiveAgent, Vec<Line>), FailedStart>),
+    Started(Box<Result<(LiveAgent, Vec<Line>), FailedStart>>),
     /// The agent has gone as it was asked to, or would not.
     Ended(Farewell),
     /// What an agent had left when it went by itself is gone, or would not go.
-    Cleared(Ended),
+    Cleared(Farewell),
     Said(Option<FromAgent>),
+    /// Something has come of what the agent wanted done, or terminals have shown something.
+    Done(Option<(AskId, Done)>),
     Deadline(Deadline),
     /// A client has answered a question of the agent, or nobody has.
     Advised(AskId, Option<Advice>),
@@ -109,15 +120,19 @@ pub(super) struct SessionTask {
     pub(super) agent: Option<LiveAgent>,
     pub(super) coming: Option<Coming>,
     /// The agent's process, until its end is kept.
-    run: Option<AgentRun>,
+    pub(super) run: Option<AgentRun>,
     /// An agent that was asked to go.
     pub(super) going: Option<JoinHandle<Farewell>>,
     pub(super) leftover: Option<Leftover>,
+    /// What the agent that was asked to go had done wrong, if anything.
+    pub(super) fault: Option<&'static str>,
     /// Why the agent is about to go, if we know better than its exit.
     pub(super) undoing: Option<AgentError>,
     /// What the machine is to be told next.
     pub(super) inputs: VecDeque<Input>,
     pub(super) deadline: Option<(Deadline, Instant)>,
+    pub(super) limits: Limits,
+    pub(super) glance: Glance,
     pub(super) asks: HashMap<AskId, Ask>,
     pub(super) consultations: Consultations,
     pub(super) waiters: Waiters,
@@ -175,9 +190,12 @@ impl SessionTask {
             run: None,
             going: None,
             leftover: None,
+            fault: None,
             undoing: None,
             inputs: VecDeque::new(),
             deadline: None,
+            limits: Limits::new(),
+            glance: Glance::default(),
             asks: HashMap::new(),
             consultations: Consultations::default(),
             waiters: Waiters::default(),
@@ -205,6 +223,8 @@ impl SessionTask {
     }
 
     pub(super) async fn run(mut self) {
+        // Prompts that outlived their host have had their time since.
+        self.limits.note(self.now(), &self.machine);
         if let Err(error) = self.serve().await {
             self.told.fate.seal(End::Failed(Arc::new(error)));
         }
@@ -223,23 +243,26 @@ impl SessionTask {
 
     async fn next(&mut self) -> Happening {
         let known = known(&self.machine);
-        let deadline = self.deadline;
+        // What the agent waits for us to do is no silence of its own.
+        let limit = self.limits.next(&self.machine, !self.is_waited_for());
+        let deadline = self.deadline.into_iter().chain(limit).min_by_key(|(_, at)| *at);
         tokio::select! {
             command = self.commands.recv() => Happening::Command(command),
             started = when(self.coming.as_mut()) => {
                 self.coming = None;
-                Happening::Started(started)
+                Happening::Started(Box::new(started))
             }
             farewell = when(self.going.as_mut()) => {
                 self.going = None;
                 Happening::Ended(farewell.unwrap_or_default())
             }
             ended = when(self.leftover.as_mut().map(|leftover| &mut leftover.task)) => {
-                Happening::Cleared(ended.unwrap_or(Ended::Gone))
+                Happening::Cleared(ended.unwrap_or_default())
             }
-            said = when(self.agent.as_mut().map(|agent| Box::pin(agent.connection.recv(known)))) => {
-                Happening::Said(said)
-            }
+            news = when(self.agent.as_mut().map(|agent| Box::pin(agent.next(known)))) => match news {
+                News::Said(said) => Happening::Said(said),
+                News::Done(done) => Happening::Done(done),
+            },
             (ask, advice) = self.consultations.next() => Happening::Advised(ask, advice),
             held = self.told.held.changed() => {
                 // The task has a share in the number, so there always is one.
@@ -250,7 +273,7 @@ impl SessionTask {
                 tokio::time::sleep_until(at).await;
                 name
             }))) => {
-                self.deadline = None;
+                self.deadline.take_if(|(name, _)| *name == reached);
                 Happening::Deadline(reached)
             }
         }
@@ -260,29 +283,32 @@ impl SessionTask {
         match happening {
             Happening::Command(Some(command)) => self.take_command(command).await?,
             Happening::Command(None) => self.over = true,
-            Happening::Started(Ok((agent, lines))) => self.take_agent(agent, lines).await?,
-            Happening::Started(Err(FailedStart { error, lines, left })) => {
-                if self.keeper.has_record() {
-                    self.keep_lines(lines);
-                    if let Some(run) = left {
-                        self.keeper.keep_run(run);
-                    }
-                }
-                self.step(Input::StartFailed(error));
-            }
-            Happening::Ended(Farewell { lines, ended }) => {
-                self.keep_lines(lines);
-                self.keep_run_end(ended.into());
-                self.step(Input::AgentEnded);
-            }
-            Happening::Cleared(ended) => self.take_cleared(ended),
+            Happening::Started(started) => match *started {
+                Ok((agent, lines)) => self.take_agent(agent, lines).await?,
+                Err(failed) => self.take_failed_start(failed),
+            },
+            Happening::Ended(farewell) => self.take_ended(farewell),
+            Happening::Cleared(farewell) => self.take_cleared(farewell),
             Happening::Said(Some(said)) => self.take_said(said),
             Happening::Said(None) => self.take_end().await,
+            Happening::Done(done) => self.take_done(done),
             Happening::Deadline(deadline) => self.step(Input::Deadline(deadline)),
             Happening::Advised(ask, advice) => self.take_advice(ask, advice),
             Happening::Held => self.renew_idle_time(),
         }
         Ok(())
+    }
+
+    fn take_failed_start(&mut self, failed: FailedStart) {
+        let FailedStart { error, lines, left, strays } = failed;
+        if self.keeper.has_record() {
+            self.keep_lines(lines);
+            self.keep_strays(strays);
+            if let Some(run) = left {
+                self.keeper.keep_run(run);
+            }
+        }
+        self.step(Input::StartFailed(error));
     }
 
     async fn take_command(&mut self, command: Command) -> Result<(), StoreError> {
@@ -296,21 +322,7 @@ impl SessionTask {
                 self.prepare(*restore);
                 self.step(Input::Wake(options));
             }
-            Command::Prompt { prompt, waiter } => {
-                let Prompt { blocks, policy, request, restore, client, besides } = *prompt;
-                if self.waiters.prompts.contains_key(&request)
-                    || self.keeper.turn_of(&request).await?.is_some()
-                {
-                    tell(waiter.accepted, Err(Refusal::RequestExists));
-                    return Ok(());
-                }
-                self.waiters.prompts.insert(request.clone(), waiter);
-                self.waiters.asked_by(&request, client);
-                self.metas.asked(&request, besides);
-                let options = restore.options;
-                self.given.insert(request.clone(), restore);
-                self.step(Input::Prompt { request, prompt: blocks, policy, options });
-            }
+            Command::Prompt { prompt, waiter } => self.take_prompt(*prompt, waiter).await?,
             // The first may have been taken this moment: then it is kept before this is looked at.
             Command::Join(request, advisor, reply) => {
                 self.outward.push(Outward::Joined(request, advisor, reply));
@@ -345,16 +357,33 @@ impl SessionTask {
                 self.step(Input::Park);
             }
             Command::HasServers(servers, reply) => tell(reply, self.has_servers(&servers)),
+            Command::Waiting(reply) => tell(reply, self.waiting()),
             Command::Idle(limit) => {
                 self.idle = limit;
                 self.renew_idle_time();
             }
             Command::Scope(scope, reply) => self.outward.push(Outward::Scope(scope, reply)),
+            Command::Move(moving) => self.outward.push(Outward::Move(moving)),
             Command::Leave => {
                 self.step(Input::Leave);
                 self.over = true;
             }
         }
+        Ok(())
+    }
+
+    async fn take_prompt(&mut self, prompt: Prompt, waiter: PromptWaiter) -> Result<(), StoreError> {
+        let Prompt { blocks, policy, request, restore, client, besides, limits } = prompt;
+        if self.waiters.prompts.contains_key(&request) || self.keeper.turn_of(&request).await?.is_some() {
+            tell(waiter.accepted, Err(Refusal::RequestExists));
+            return Ok(());
+        }
+        self.waiters.prompts.insert(request.clone(), waiter);
+        self.waiters.asked_by(&request, client);
+        self.metas.asked(&request, besides);
+        let options = restore.options;
+        self.given.insert(request.clone(), restore);
+        self.step(Input::Prompt { request, prompt: blocks, policy, options, limits });
         Ok(())
     }
 
@@ -384,28 +413,37 @@ impl SessionTask {
     /// An agent that is there already keeps what it was started with.
     pub(super) fn prepare(&mut self, restore: RestoreSession) {
         let is_needed = self.agent.is_none() && self.coming.is_none();
-        if is_needed && self.place.renew(restore) {
+        if !is_needed {
+            return;
+        }
+        let directories = self.place.additional_directories.clone();
+        if self.place.renew(restore) {
             self.keeper.keep_command(&self.place.agent);
+        }
+        if self.place.additional_directories != directories {
+            self.keeper.keep_additional_directories(&self.place.additional_directories);
         }
     }
 
     async fn take_agent(&mut self, agent: LiveAgent, lines: Vec<Line>) -> Result<(), StoreError> {
         let advertised = agent.connection.capabilities().sessions;
+        let habits = agent.connection.profile().habits();
         let run = AgentRun { process: agent.process.identity().clone(), since: self.now(), ended: None };
         self.keeper.keep_run(run.clone());
         self.run = Some(run);
         self.keeper.set_protocol(agent.connection.version());
         self.agent = Some(agent);
+        self.glance.begin();
         self.received = 0;
         self.dropped_before = 0;
         self.offered = Arc::default();
         self.keep_lines(lines);
         let (exchanges, spoken_at) = self.read_history().await?;
-        self.step(Input::AgentReady { advertised, exchanges, spoken_at });
+        self.step(Input::AgentReady { advertised, habits, exchanges, spoken_at });
         Ok(())
     }
 
-    fn keep_lines(&mut self, lines: Vec<Line>) {
+    pub(super) fn keep_lines(&mut self, lines: Vec<Line>) {
         let now = self.now();
         for line in lines {
             self.keeper.keep_line(now, None, line);
@@ -426,34 +464,11 @@ impl SessionTask {
     }
 
     async fn take_end(&mut self) {
+        self.keep_news(true);
         let Some(agent) = self.agent.take() else { return };
         let (seen, leftover) = agent.gone(&self.place, &self.shared.settings).await;
         let error = self.undoing.take().unwrap_or(seen);
         self.lose_agent(leftover, error);
-    }
-
-    /// The agent has gone by itself, and what it left is being ended.
-    pub(super) fn lose_agent(&mut self, leftover: Leftover, error: AgentError) {
-        self.forget_agent();
-        let run = self.keep_run_end(AgentEnd::Otherwise(error.to_string()));
-        self.leftover = Some(Leftover { run, ..leftover });
-        self.step(Input::AgentGone(error));
-    }
-
-    /// Keeps how the agent's process ended, if one ran; the run as it is kept.
-    fn keep_run_end(&mut self, how: AgentEnd) -> Option<AgentRun> {
-        let ended = Some(AgentExit { at: self.now(), how });
-        let run = AgentRun { ended, ..self.run.take()? };
-        self.keeper.keep_run(run.clone());
-        Some(run)
-    }
-
-    /// Keeps that something of the last agent would not go, unless another agent has come since.
-    fn take_cleared(&mut self, ended: Ended) {
-        let amended = self.leftover.take().and_then(|leftover| leftover.amended(ended));
-        if let Some(run) = amended.filter(|_| self.run.is_none()) {
-            self.keeper.keep_run(run);
-        }
     }
 
     /// Commits what was gathered, then acts on it, until nothing is left to do. The status is told first:
@@ -461,6 +476,8 @@ impl SessionTask {
     async fn settle(&mut self) -> Result<(), StoreError> {
         loop {
             self.keeper.commit().await?;
+            self.limits.note(self.now(), &self.machine);
+            self.glance();
             self.tell_status();
             if self.outward.is_empty() {
                 return Ok(());
@@ -493,27 +510,6 @@ impl SessionTask {
         if self.machine.is_live() && self.machine.is_idle() {
             self.arm(Deadline::Idle);
         }
-    }
-
-    /// Leaves nothing behind, or tells what is left. It does not take longer than processes are given.
-    async fn leave(mut self) {
-        self.commands.close();
-        self.keeper.close();
-        self.coming = None;
-        if let Some(agent) = self.agent.take() {
-            let farewell = agent.end(self.shared.settings.process).await;
-            self.keep_run_end(farewell.ended.into());
-        }
-        if let Some(going) = self.going.take() {
-            let farewell = going.await.unwrap_or_default();
-            self.keep_run_end(farewell.ended.into());
-        }
-        if let Some(leftover) = &mut self.leftover {
-            let ended = (&mut leftover.task).await.unwrap_or(Ended::Gone);
-            self.take_cleared(ended);
-        }
-        // A store that failed has failed this session already; whoever asks next is told.
-        drop(self.keeper.commit().await);
     }
 }
 

@@ -16,14 +16,8 @@ impl SessionTask {
         if has_agent != self.live.is_some() {
             self.live = has_agent.then(|| Counted::one(&self.shared.live));
         }
-        let identity =
-            self.machine.lineage().filter(|_| self.keeper.has_record()).map(|lineage| SessionIdentity {
-                record: self.keeper.record().clone(),
-                session: lineage.current().session.clone(),
-                agent_session: lineage.current().agent_session.clone(),
-            });
         let status = SessionStatus {
-            identity,
+            identity: self.identity(),
             agent_pid: self.agent.as_ref().map(|agent| agent.process.pid()),
             has_agent,
             has_work: self.machine.has_work(),
@@ -37,6 +31,15 @@ impl SessionTask {
             *told = status;
             changed
         });
+    }
+
+    /// The record's three ids as they stand, once there is a record.
+    pub(super) fn identity(&self) -> Option<SessionIdentity> {
+        self.machine.lineage().filter(|_| self.keeper.has_record()).map(|lineage| SessionIdentity {
+            record: self.keeper.record().clone(),
+            session: lineage.current().session.clone(),
+            agent_session: lineage.current().agent_session.clone(),
+        })
     }
 
     /// Tells the machine what the agent offers, if that is not what it was last told.

@@ -140,6 +140,11 @@ impl Attachment {
         &self.updates.progress
     }
 
+    /// How far it has been told the events as they were exchanged.
+    pub(super) fn watched(&self) -> &Progress {
+        &self.events.progress
+    }
+
     /// Tells the client what happens, unless a stream of this form does already.
     pub(super) fn stream_on(&mut self, telling: Telling<'_>) {
         if !self.streaming(&telling.how).runs() {

@@ -10,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::model::{Seq, TurnId};
+use crate::wire::splice::{Step, locate};
 use crate::wire::{self, Inbound, Incoming, Message, Peer, RpcId, WireError};
 
 use super::fault::Refusal;
@@ -56,6 +57,18 @@ pub enum FromHost {
         /// The params of a `session/request_permission`.
         params: Box<str>,
     },
+    /// The agent asks the user something that is no permission, and we are the one to answer.
+    Elicitation {
+        /// Its id.
+        id: RpcId,
+        /// The params of an `elicitation/create`.
+        params: Box<str>,
+    },
+    /// A question of the agent has been taken back: it was answered elsewhere, or nobody wants the answer any more.
+    Withdrawn {
+        /// Its id.
+        id: RpcId,
+    },
     /// Anything else.
     Other,
 }
@@ -78,7 +91,10 @@ impl HostClient {
     async fn initialized(peer: Peer, incoming: Incoming) -> Result<Option<Self>, HostError> {
         let mut client = Self { peer, incoming };
         let meta = json!({ "acpx": { "protocol": PROTOCOL } });
-        let capabilities = json!({ "session": { "configOptions": { "boolean": {} } } });
+        let capabilities = json!({
+            "session": { "configOptions": { "boolean": {} } },
+            "elicitation": { "form": {}, "url": {} },
+        });
         let params = json!({ "protocolVersion": 1, "clientCapabilities": capabilities, "_meta": meta });
         match client.call::<serde_json::Value>("initialize", &params).await {
             Ok(_) => Ok(Some(client)),
@@ -171,6 +187,9 @@ fn read(inbound: Inbound) -> FromHost {
         Inbound::Request { id, message } if message.method() == Some("session/request_permission") => {
             FromHost::Question { id, params: message.params().unwrap_or("null").into() }
         }
+        Inbound::Request { id, message } if message.method() == Some("elicitation/create") => {
+            FromHost::Elicitation { id, params: message.params().unwrap_or("null").into() }
+        }
         Inbound::Request { .. } | Inbound::Stray(_) => FromHost::Other,
     }
 }
@@ -181,6 +200,9 @@ fn notification(message: &Message) -> FromHost {
         Some(watched::EVENT) => WatchedEvent::read(params).map(FromHost::Event),
         Some(watched::ENDED) => watched::read_ended(params),
         Some(turns::ACCEPTED) => turns::read_accepted(params),
+        Some("$/cancel_request") => locate(params, &[Step::Key("requestId")])
+            .and_then(|id| RpcId::from_raw(&params[id]))
+            .map(|id| FromHost::Withdrawn { id }),
         _ => None,
     };
     read.unwrap_or(FromHost::Other)

@@ -56,7 +56,9 @@ impl Connection {
         let mcp_servers = Servers { source: source(&meta.start)?, ..list.into() };
         let environment = meta.start.take_environment();
         let new = NewSession {
+            additional_directories: call.additional_directories.clone(),
             mcp_servers,
+            login: meta.start.login.unwrap_or_default().into(),
             besides: self.besides(spoken, call.meta.as_deref(), call.unknown.as_deref()),
             ..NewSession::new(agent, call.cwd.clone(), environment)
         };
@@ -85,7 +87,14 @@ impl Connection {
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
         let (agent, environment) = (moved.unwrap_or(kept.agent), meta.start.take_environment());
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
-        let new = NewSession { mcp_servers, besides, ..NewSession::new(agent, call.cwd, environment) };
+        self.are_directories(&call.additional_directories).await?;
+        let new = NewSession {
+            additional_directories: call.additional_directories,
+            mcp_servers,
+            besides,
+            login: meta.start.login.unwrap_or_default().into(),
+            ..NewSession::new(agent, call.cwd, environment)
+        };
         let opened = self.host.fork(&record, new).await?;
         room.filled_by(opened.session.record_id());
         self.set_idle_time(&opened.session, &meta.start).await?;

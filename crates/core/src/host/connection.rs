@@ -33,7 +33,7 @@ use super::list;
 use super::meta::{ElsewhereMeta, HostMeta, NewMeta, PROTOCOL, StartMeta};
 use super::opening::Opened;
 use super::passed;
-use super::questions::{ConnectionId, Seat, Somebody};
+use super::questions::{ConnectionId, Offers, Seat, Somebody};
 
 /// One client's connection.
 pub(super) struct Connection {
@@ -47,6 +47,8 @@ pub(super) struct Connection {
     pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
     elicited: Elicited,
+    /// The ways to log in that the client was offered: a list of JSON.
+    logins: OnceLock<Box<str>>,
 }
 
 /// A session that a client has in use, and asks for something.
@@ -69,6 +71,7 @@ pub(super) fn offer(version: &str) -> Offer {
         Feature::Delete,
         Feature::Modes,
         Feature::ConfigOptions,
+        Feature::AdditionalDirectories,
         Feature::McpHttp,
         Feature::McpSse,
         Feature::Image,
@@ -86,7 +89,8 @@ impl Connection {
         let number = host.next_connection();
         let (elsewhere, defaults) = (OnceLock::new(), Defaults::default());
         let (attached, elicited) = (Mutex::default(), Elicited::default());
-        Self { host, number, started_inside, elsewhere, defaults, attached, elicited }
+        let logins = OnceLock::new();
+        Self { host, number, started_inside, elsewhere, defaults, attached, elicited, logins }
     }
 
     /// The session of a record that this client has in use, as it is about to be asked for something. A record that was
@@ -128,7 +132,12 @@ impl Connection {
     }
 
     pub(super) fn refused(&self, error: &SessionError) -> CallError {
-        self.host.refused(error)
+        self.with_logins(self.host.refused(error))
+    }
+
+    /// The same error; one that wants a login tells how this client can log in.
+    pub(super) fn with_logins(&self, error: CallError) -> CallError {
+        fault::wanting_login(error, self.logins.get().map(|ways| &**ways))
     }
 
     pub(super) fn attachments(&self) -> MutexGuard<'_, HashMap<RecordId, Attachment>> {
@@ -139,6 +148,7 @@ impl Connection {
     async fn open(&self, call: NewCall, link: &ClientLink) -> Result<Opened, CallError> {
         let mut meta: NewMeta = self.said(call.meta.as_deref())?;
         self.may_have(&call.mcp_servers)?;
+        self.are_directories(&call.additional_directories).await?;
         let room = self.room(None).await?;
         let agent = self.defaults.agent(meta.agent.take());
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
@@ -147,7 +157,13 @@ impl Connection {
         let environment = meta.start.take_environment();
         let settings = std::mem::take(&mut meta.start.settings);
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
-        let new = NewSession { mcp_servers, besides, ..NewSession::new(agent, call.cwd, environment) };
+        let new = NewSession {
+            additional_directories: call.additional_directories,
+            mcp_servers,
+            besides,
+            login: meta.start.login.unwrap_or_default().into(),
+            ..NewSession::new(agent, call.cwd, environment)
+        };
         let opened = match meta.shell {
             None => self.host.open(new, &settings).await?,
             Some(shell) => self.host.open_in_shell(new, shell, settings).await?,
@@ -159,6 +175,15 @@ impl Connection {
         Ok(Opened { seat, updates: !meta.start.without_updates, with_seq, ..opened })
     }
 
+    /// Sees to it that there are such directories.
+    pub(super) async fn are_directories(&self, directories: &[AbsolutePath]) -> Result<(), CallError> {
+        for (index, directory) in directories.iter().enumerate() {
+            let known = self.host.engine.real_directory(directory).await;
+            known.map_err(|error| problem(&format!("additionalDirectories[{index}]"), error.to_string()))?;
+        }
+        Ok(())
+    }
+
     /// A place among those who are asked, for a client that has a person before it: one that wants to be told
     /// updates, and that no agent has started.
     pub(super) fn seat(&self, record: &RecordId, start: &StartMeta, link: &ClientLink) -> Option<Seat> {
@@ -168,20 +193,30 @@ impl Connection {
 
     /// This client, as one that is asked about a record.
     pub(super) fn somebody(&self, record: &RecordId, link: &ClientLink) -> Somebody {
-        let progress = self.attachments().get(record).map(|attachment| attachment.progress().clone());
+        let known = |attachment: &Attachment| (attachment.progress().clone(), attachment.watched().clone());
+        let (progress, watched) = self.attachments().get(record).map(known).unwrap_or_default();
         Somebody {
             connection: self.number,
             link: link.clone(),
-            progress: progress.unwrap_or_default(),
+            offers: self.offers_of(link),
+            progress,
+            watched,
             elicited: self.elicited.clone(),
         }
     }
 
-    /// Whoever can be asked is also asked about turns whose own client has not come back.
-    pub(super) async fn stand_in(&self, opened: &Opened) -> Result<(), CallError> {
-        if opened.seat.is_none() {
-            return Ok(());
+    /// What a client does for agents by itself. One from elsewhere would do it to the files of its own machine, and one
+    /// that an agent has started is not to say what agents may do.
+    fn offers_of(&self, link: &ClientLink) -> Offers {
+        let client = link.client();
+        if self.elsewhere.get().is_some() || self.is_confined() {
+            return Offers::default();
         }
+        Offers { fs: client.fs, terminal: client.terminal }
+    }
+
+    /// Turns whose own client has not come back ask whoever can be asked, from now on and later.
+    pub(super) async fn stand_in(&self, opened: &Opened) -> Result<(), CallError> {
         let advisor = self.host.advisor(opened.session.record_id(), None);
         opened.session.set_advisor(advisor).await.map_err(|error| self.refused(&error))
     }
@@ -239,6 +274,9 @@ impl AgentService for Connection {
     async fn offer(&self, client: &ClientFacts, to_everybody: Offer) -> Result<Offer, CallError> {
         let meta = self.defaults.take(client)?;
         let offer = self.offer_of_agent(&meta, client.protocol, to_everybody).await?;
+        if let Some(ways) = offer.login_methods() {
+            self.logins.get_or_init(|| ways.into());
+        }
         let may_start = self.may_start_servers();
         Ok(if may_start { offer } else { offer.without_telling_program_servers() })
     }

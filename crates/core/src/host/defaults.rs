@@ -63,6 +63,7 @@ impl Defaults {
             start.environment.clone_from(&client.environment);
         }
         start.idle_ms = start.idle_ms.or(client.idle_ms);
+        start.login = start.login.or(client.login);
         start.with_seq |= client.seq;
     }
 }

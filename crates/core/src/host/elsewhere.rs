@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 use crate::acp::Besides;
 use crate::acp::agent::{CallError, ExtensionCall, ParamProblem};
 use crate::engine::Session;
-use crate::model::{McpServer, McpTransport, ProtocolVersion, Record, RecordId};
+use crate::model::{McpServer, McpTransport, ProtocolVersion, Record, RecordId, ToolPolicy};
 
 use super::Host;
 use super::connection::{Connection, read_meta};
@@ -26,7 +26,7 @@ use super::methods;
 /// How a server says that a client is from elsewhere.
 pub(super) const ELSEWHERE: &str = "_acpx/elsewhere";
 /// Methods of ours that a client from elsewhere has. The others are about this machine.
-const METHODS: [&str; 3] = ["_acpx/watch", "_acpx/cancel", "_acpx/close"];
+const METHODS: [&str; 4] = ["_acpx/watch", "_acpx/cancel", "_acpx/close", "_acpx/waiting"];
 /// How many sessions of one who is elsewhere have an agent at the same time.
 const MOST_SESSIONS: usize = 32;
 
@@ -63,6 +63,12 @@ impl Said for PromptMeta {
     fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
         let is_allowed = |policy: &PolicyMeta| *policy != PolicyMeta::ApproveAll || elsewhere.approve_all;
         self.policy = self.policy.filter(is_allowed);
+        if !elsewhere.approve_all
+            && let Some(rules) = &mut self.tool_policy
+            && let Ok(read) = ToolPolicy::of(rules)
+        {
+            *rules = read.without_approvals().to_value();
+        }
     }
 }
 

@@ -141,9 +141,11 @@ pub(super) fn refused(error: &SessionError) -> CallError {
         SessionError::Prompt(_)
         | SessionError::Setting(_)
         | SessionError::Directory { .. }
-        | SessionError::Agent(AgentError::BadRequest { .. } | AgentError::WorksElsewhere { .. }) => {
-            RpcError::INVALID_PARAMS
-        }
+        | SessionError::Agent(
+            AgentError::BadRequest { .. }
+            | AgentError::WorksElsewhere { .. }
+            | AgentError::DirectoriesUnsupported { .. },
+        ) => RpcError::INVALID_PARAMS,
         SessionError::Agent(AgentError::NotOffered { .. }) => RpcError::METHOD_NOT_FOUND,
         _ => number_of(acp.as_deref()),
     };
@@ -151,6 +153,7 @@ pub(super) fn refused(error: &SessionError) -> CallError {
     let fault = FaultMeta { code: error.code().to_owned(), hint, acp, ..FaultMeta::default() };
     let field = match error {
         SessionError::Directory { .. } | SessionError::Agent(AgentError::WorksElsewhere { .. }) => "cwd",
+        SessionError::Agent(AgentError::DirectoriesUnsupported { .. }) => "additionalDirectories",
         SessionError::Prompt(_) => "prompt",
         SessionError::Setting(_) => "_meta.acpx.settings",
         _ => return of_agent(number, with_causes(error), fault),
@@ -214,6 +217,25 @@ pub(super) fn not_allowed(what: &str) -> CallError {
     passed_on(RpcError::INVALID_REQUEST, format!("a program that an agent started may not {what}"), fault)
 }
 
+/// There is no question of this id, or none any more.
+pub(super) fn no_question(id: &str) -> CallError {
+    let hint =
+        "the questions that are open are listed; one that was answered or taken back is not".to_owned();
+    let fault = FaultMeta { code: "NO_QUESTION".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    passed_on(RpcError::RESOURCE_NOT_FOUND, format!("there is no open question {id:?}"), fault)
+}
+
+/// A question cannot be answered like this.
+pub(super) fn no_option(id: &str, option: Option<&str>) -> CallError {
+    let hint = "choose one of the options that the question is listed with".to_owned();
+    let fault = FaultMeta { code: "NO_OPTION".to_owned(), hint: Some(hint), ..FaultMeta::default() };
+    let message = match option {
+        Some(option) => format!("the question {id:?} has no option {option:?}"),
+        None => format!("the question {id:?} has no option that is known to approve"),
+    };
+    passed_on(RpcError::INVALID_PARAMS, message, fault)
+}
+
 /// One who is elsewhere has as many sessions as it may.
 pub(super) fn too_many_sessions(most: usize) -> CallError {
     let hint = "close a session, or wait until one is parked".to_owned();
@@ -224,6 +246,27 @@ pub(super) fn too_many_sessions(most: usize) -> CallError {
         fault,
     )
 }
+
+/// An error that wants a login, as every client knows one: under its own number, and with the ways to log in if the
+/// agent has not told them itself. Any other error stays as it is.
+pub(super) fn wanting_login(error: CallError, ways: Option<&str>) -> CallError {
+    let CallError::PassedOn(mut error) = error else { return error };
+    let data = error.data.as_deref().map_or("{}", RawValue::get).to_owned();
+    let is_wanted =
+        serde_json::from_str::<FaultData>(&data).is_ok_and(|data| data.acpx.code == "AUTH_REQUIRED");
+    if !is_wanted {
+        return CallError::PassedOn(error);
+    }
+    error.code = RpcError::AUTH_REQUIRED;
+    let told = ways.filter(|_| member(&data, LOGINS).is_none()).and_then(|ways| put(&data, &[LOGINS], ways));
+    CallError::PassedOn(match told {
+        Some(told) => error.with_data(&told),
+        None => error,
+    })
+}
+
+/// Where an error tells the ways to log in, as several agents do.
+const LOGINS: &str = "authMethods";
 
 /// An error that may be an agent's: then it is passed on in the agent's words, and ours stand beside them.
 fn of_agent(number: i64, message: String, fault: FaultMeta) -> CallError {

@@ -24,6 +24,7 @@ use super::local_socket::LocalSocket;
 use super::meta::{PROTOCOL, ProtocolRange};
 use super::place::check_private;
 use super::{HostClient, HostError, HostInfo, HostPlace, published};
+use crate::tools::HOST_VARIABLE;
 
 /// How long a host may take to come up, its predecessor's farewell included.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -164,6 +165,8 @@ impl Launcher {
             .args(&self.args)
             .env_clear()
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
+            // Whoever starts a host may be an agent's, and goes with that agent; the host does not.
+            .env(HOST_VARIABLE, "1")
             .current_dir("/")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())

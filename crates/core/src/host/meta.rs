@@ -4,11 +4,16 @@
 //! Both ends of a connection use these types, so that they cannot disagree. An unknown member is passed over,
 //! and an absent one means what it meant before the member was invented.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 
-use crate::model::{ProtocolVersion, SettingValue, Verdict};
+use crate::model::{AgentProfile, ProtocolVersion, SettingValue, Verdict};
 
 mod conversions;
+mod waiting;
+
+pub use waiting::{WaitingAnswer, WaitingMeta};
 
 /// The versions of the protocol between our clients and a host, oldest and newest that are understood. The second has
 /// clients from elsewhere.
@@ -68,6 +73,9 @@ pub struct ClientMeta {
     /// How long an agent may have nothing to do before it is parked; 0 for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_ms: Option<u64>,
+    /// What to do where an agent offers logins and no credential is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginMeta>,
     /// The directory that the client was started in.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<String>,
@@ -136,6 +144,9 @@ pub struct StartMeta {
     /// How long the agent may have nothing to do before it is parked; 0 for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_ms: Option<u64>,
+    /// What to do where the agent offers logins and no credential is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub login: Option<LoginMeta>,
     /// The configuration file that the MCP servers come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_source: Option<String>,
@@ -231,9 +242,36 @@ pub struct PromptMeta {
     /// What the agent may do meanwhile; absent, the client is asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyMeta>,
+    /// Rules for single tools, which come before that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tool_policy: Option<serde_json::Value>,
+    /// What becomes of a question where nobody can be asked; absent, the answer is no.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unasked: Option<UnaskedMeta>,
+    /// Whether the client has a person before it who can be asked; absent, it has unless it says a policy.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub interactive: Option<bool>,
+    /// How long the turn may take, from the acceptance of the prompt on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub timeout_ms: Option<u64>,
+    /// How long the agent may say nothing in it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_timeout_ms: Option<u64>,
     /// How the session is to be brought back, should that be needed by then.
     #[serde(flatten)]
     pub wishes: WishMeta,
+}
+
+/// What becomes of a question that nobody can be asked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum UnaskedMeta {
+    /// The answer is no.
+    Deny,
+    /// The turn fails.
+    Fail,
+    /// It stays open.
+    Wait,
 }
 
 /// A permission policy.
@@ -242,10 +280,21 @@ pub struct PromptMeta {
 pub enum PolicyMeta {
     /// Everything is approved.
     ApproveAll,
-    /// Reading and searching are approved.
+    /// Reading and searching are approved, the rest is asked.
     ApproveReads,
     /// Everything is rejected.
     DenyAll,
+}
+
+/// What to do where an agent offers logins and no credential is known.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LoginMeta {
+    /// Go on: it may be logged in already.
+    #[default]
+    Skip,
+    /// Fail.
+    Fail,
 }
 
 /// The agent of a new session.
@@ -261,7 +310,15 @@ pub struct AgentMeta {
     /// spoken in.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub protocol: Option<ProtocolMeta>,
+    /// What its user says of how it behaves.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileMeta>,
 }
+
+/// How an agent behaves, as in a configuration file.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "serde_json::Value", into = "serde_json::Value")]
+pub struct ProfileMeta(pub Arc<AgentProfile>);
 
 /// A version of the protocol, by its number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,17 +6,26 @@ use serde_json::json;
 
 use crate::acp::agent::{CallError, ClientLink, ExtensionCall};
 use crate::engine::{RestoreSession, Session, SessionError};
-use crate::model::{RecordId, Seq};
+use crate::model::{AbsolutePath, RecordId, Seq};
 
 use super::attachment::{Gated, How};
 use super::connection::{Connection, problem};
 use super::fault;
-use super::meta::{IdsMeta, PROTOCOL};
+use super::meta::{IdsMeta, PROTOCOL, WaitingAnswer, WaitingMeta};
+use super::pending::PendingParams;
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct OfSession {
     session_id: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Move {
+    session_id: String,
+    /// Where it is to work.
+    cwd: String,
 }
 
 #[derive(Default, Deserialize)]
@@ -45,6 +54,13 @@ impl Connection {
             "_acpx/watch" => self.watch(read(&call)?, link).await,
             "_acpx/cancel" => self.cancel(read(&call)?).await,
             "_acpx/close" => self.close(read(&call)?).await,
+            "_acpx/move" => self.move_record(read(&call)?).await,
+            "_acpx/waiting" => self.waiting(read(&call)?).await,
+            "_acpx/pending" => {
+                self.pending(if call.params.is_some() { read(&call)? } else { PendingParams::default() })
+                    .await
+            }
+            "_acpx/answer" => self.answer_question(read(&call)?).await,
             "_acpx/host/status" => Ok(self.status()),
             "_acpx/host/stop" => self.stop(&call).await,
             "_acpx/import" => match &self.host.importer {
@@ -84,6 +100,37 @@ impl Connection {
         Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
     }
 
+    /// Has a record work in another directory from now on.
+    async fn move_record(&self, to: Move) -> Result<String, CallError> {
+        if self.is_confined() {
+            return Err(fault::not_allowed("move a session"));
+        }
+        let cwd = AbsolutePath::new(to.cwd).map_err(|error| problem("cwd", error.to_string()))?;
+        let real_cwd = self.host.engine.real_directory(&cwd).await.map_err(|error| self.refused(&error))?;
+        let session = self.session(&to.session_id).await?;
+        let identity = session.identity().ok_or_else(|| fault::unknown(session.record_id()))?;
+        session.move_to(cwd, real_cwd).await.map_err(|error| self.refused(&error))?;
+        Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
+    }
+
+    /// What the record's session waits for. One that has no session waits for nothing, and is given none.
+    async fn waiting(&self, of: OfSession) -> Result<String, CallError> {
+        let record = record(&of.session_id)?;
+        self.may_use(&record).await?;
+        let refused = |error: SessionError| self.refused(&error);
+        let waiting = match self.host.engine.running(&record).await.map_err(refused)? {
+            // One that ends this moment waits for nothing more.
+            Some(session) => session.waiting().await.ok().flatten(),
+            None => None,
+        };
+        let mut waiting_for = waiting.map(WaitingMeta::from);
+        if let Some(waiting) = &mut waiting_for {
+            waiting.questions = self.host.askable.open().of(&record);
+        }
+        let answer = WaitingAnswer { waiting_for };
+        Ok(serde_json::to_string(&answer).expect("what is waited for has only text and lists"))
+    }
+
     /// Stops the host, or only if nobody else is there and no session is live: that is decided where clients come in,
     /// so that none comes in between.
     async fn stop(&self, call: &ExtensionCall) -> Result<String, CallError> {
@@ -109,11 +156,15 @@ impl Connection {
     }
 
     async fn session(&self, id: &str) -> Result<Session, CallError> {
-        let record = RecordId::new(id).map_err(|error| problem("sessionId", error.to_string()))?;
+        let record = record(id)?;
         self.may_use(&record).await?;
         let session = self.host.engine.attach(&record, &RestoreSession::default()).await;
         session.map_err(|error: SessionError| self.refused(&error))
     }
+}
+
+fn record(id: &str) -> Result<RecordId, CallError> {
+    RecordId::new(id).map_err(|error| problem("sessionId", error.to_string()))
 }
 
 pub(super) fn read<T: DeserializeOwned>(call: &ExtensionCall) -> Result<T, CallError> {

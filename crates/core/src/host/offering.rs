@@ -78,6 +78,7 @@ impl Connection {
             .map_err(|error| problem("_meta.acpx.client.cwd", error.to_string()))?;
         let mut start = StartMeta::default();
         self.defaults.complete(&mut start);
-        Ok(Some(NewSession::new(agent, cwd, start.take_environment())))
+        let login = start.login.unwrap_or_default().into();
+        Ok(Some(NewSession { login, ..NewSession::new(agent, cwd, start.take_environment()) }))
     }
 }

@@ -240,6 +240,7 @@ fn given_again(new: &NewSession) -> RestoreSession {
         agent: Some(new.agent.clone()),
         environment: new.environment.clone(),
         mcp_servers: Some(new.mcp_servers.clone()),
+        login: new.login,
         ..RestoreSession::default()
     }
 }

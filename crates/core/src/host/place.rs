@@ -78,6 +78,24 @@ impl HostPlace {
         make_private(&self.home)
     }
 
+    /// The directory that the socket is in or will be in, found to be safe as far as it is there. Nothing is made.
+    pub fn socket_directory(&self) -> Result<PathBuf, HostError> {
+        // The name of a home, and what stands behind it.
+        const FILE: usize = 16 + ".sock".len();
+        let fits = |directory: &&PathBuf| directory.as_os_str().len() + 1 + FILE <= SOCKET_PATH;
+        let mut problem = None;
+        for directory in self.runtime.iter().filter(fits) {
+            match check_private(directory) {
+                Ok(()) => return Ok(directory.clone()),
+                Err(HostError::Directory { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+                    return Ok(directory.clone());
+                }
+                Err(error) => problem = Some(error),
+            }
+        }
+        Err(problem.unwrap_or_else(|| HostError::NoSocketDirectory { tried: self.runtime.clone() }))
+    }
+
     /// The socket's path, its directory made and found to be safe. The home has to be there.
     pub(super) fn make_socket_path(&self) -> Result<PathBuf, HostError> {
         let file = format!("{}.sock", self.name()?);

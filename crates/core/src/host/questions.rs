@@ -1,35 +1,42 @@
 //! Who is asked what an agent asks.
 //!
-//! A question of a turn is put to the turn's own client as long as that is there, and otherwise to every other client
-//! that has the record in use and a person before it. The first answer counts, and from the rest the question is taken
-//! back. Where nobody is left to ask, nobody's word decides. A question never outlives its turn: what is said after
-//! that grants nothing.
+//! A question of a turn is put to the turn's own client as long as that is there and has a person before it, and
+//! otherwise to every other client that has the record in use and can be asked. The first answer counts, also one of
+//! somebody who was not asked and answers it by its id, and from the rest the question is taken back. Where nobody is
+//! left to ask, the turn's policy decides, or the question waits. A question never outlives its turn: what is said
+//! after that grants nothing.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::Deserialize;
 use tokio::sync::{mpsc, watch};
 use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::timeout;
 
-use crate::acp::agent::{AskError, ClientLink, PermissionOutcome};
+use crate::acp::agent::{AskError, ClientLink, FileAccess, PermissionOutcome};
 use crate::acp::translate::{
     elicitation_answer_to_v1, elicitation_to_v2, permission_to_v1, permission_to_v2,
 };
 use crate::acp::{pass_on_params, with_told_calls};
-use crate::engine::{Advice, Question, QuestionKind};
-use crate::model::{LineageIndex, ProtocolVersion, RecordId};
+use crate::engine::{Advice, ClientOffer, Question, QuestionKind};
+use crate::model::{LineageIndex, ProtocolVersion, RecordId, Seq};
 use crate::store::Store;
 use crate::wire::splice::{Step, locate, put};
-use crate::wire::{RpcId, WireError};
+use crate::wire::{RpcError, RpcId, WireError};
 
 use super::elicited::Elicited;
+use super::pending::{AskedMeta, Listed, OpenQuestions, Outside};
 use super::progress::Progress;
 use super::replaying::KeptEvents;
 
 /// How many questions of one turn may be open, and as many again may wait for that.
 const QUESTIONS: usize = 16;
+
+/// How long the turn's client may take to read or write a file.
+const FILE_LIMIT: Duration = Duration::from_secs(30);
 
 /// The tool call that a permission of version 2 about nothing in particular is asked for in version 1, which wants one.
 const UNNAMED_CALL: &str = "acpx.permission";
@@ -40,6 +47,7 @@ pub(super) struct Askable {
     seats: Mutex<Seats>,
     /// Changes whenever a client comes or goes.
     changed: watch::Sender<()>,
+    open: Arc<OpenQuestions>,
 }
 
 type Seats = HashMap<RecordId, Vec<Somebody>>;
@@ -49,10 +57,31 @@ type Seats = HashMap<RecordId, Vec<Somebody>>;
 pub(super) struct Somebody {
     pub(super) connection: ConnectionId,
     pub(super) link: ClientLink,
+    /// What it does for agents by itself.
+    pub(super) offers: Offers,
     /// How far it has been told what the question may be about.
     pub(super) progress: Progress,
+    /// The same, as it was exchanged.
+    pub(super) watched: Progress,
     /// What it was asked that is completed elsewhere.
     pub(super) elicited: Elicited,
+}
+
+/// What a client does for any agent by itself, without asking its user each time.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Offers {
+    pub(super) fs: FileAccess,
+    pub(super) terminal: bool,
+}
+
+impl Offers {
+    fn has(self, offer: ClientOffer) -> bool {
+        match offer {
+            ClientOffer::Reading => self.fs.read,
+            ClientOffer::Writing => self.fs.write,
+            ClientOffer::Terminals => self.terminal,
+        }
+    }
 }
 
 /// Which connection it is.
@@ -77,6 +106,8 @@ pub(super) struct Presence(watch::Sender<()>);
 pub(super) struct TurnClient {
     client: Somebody,
     presence: watch::Receiver<()>,
+    /// Whether it has a person before it who can be asked for a permission.
+    takes_permissions: bool,
 }
 
 /// What an agent asks, about the session as clients call it.
@@ -111,6 +142,11 @@ impl Askable {
     /// Whether anybody but this one can be asked about a record.
     pub(super) fn has_others(&self, record: &RecordId, than: ConnectionId) -> bool {
         self.of(record).iter().any(|client| client.connection != than)
+    }
+
+    /// The permissions that are waited for.
+    pub(super) fn open(&self) -> &Arc<OpenQuestions> {
+        &self.open
     }
 
     fn of(&self, record: &RecordId) -> Vec<Somebody> {
@@ -150,8 +186,8 @@ impl Drop for Seat {
 
 impl Presence {
     /// The client that is present.
-    pub(super) fn of(&self, client: Somebody) -> TurnClient {
-        TurnClient { client, presence: self.0.subscribe() }
+    pub(super) fn of(&self, client: Somebody, takes_permissions: bool) -> TurnClient {
+        TurnClient { client, presence: self.0.subscribe(), takes_permissions }
     }
 }
 
@@ -195,69 +231,178 @@ pub(super) fn route(
 
 /// Puts a question to those it is for, until one has answered or nobody is left who can.
 async fn settle(
-    mut question: Question,
+    question: Question,
     askable: Arc<Askable>,
     store: Arc<dyn Store>,
     record: RecordId,
-    mut own: Option<TurnClient>,
+    own: Option<TurnClient>,
 ) {
+    let offered = |own: &TurnClient, offer| own.is_there() && own.client.offers.has(offer);
+    let offering = own.as_ref().zip(question.offer()).filter(|(own, offer)| offered(own, *offer));
+    match (question.kind(), offering) {
+        (QuestionKind::File, Some((own, offer))) => {
+            return hand_over(question, &record, own.clone(), offer).await;
+        }
+        (QuestionKind::File, None) => return,
+        // What a client does for any agent unasked, it need not be asked about.
+        (QuestionKind::Permission, Some(_)) => {
+            question.answer(Advice::Approve);
+            return;
+        }
+        (QuestionKind::Permission | QuestionKind::Elicitation, _) => {}
+    }
     let Some(params) = told_params(&question, &store, &record).await else {
-        return question.answer(Advice::Reject);
+        question.answer(Advice::Reject);
+        return;
     };
+    let listed = question.wanted().map(|wanted| askable.open.list(&record, wanted.clone(), &params));
     let (kind, version, seq) = (question.kind(), question.version(), question.seq());
     let asked = Arc::new(Asked { kind, version, params });
-    own = own.filter(|own| asked.can_be_put_to(&own.client.link));
-    let mut changed = askable.changed.subscribe();
-    let mut put_to = HashMap::<ConnectionId, AbortHandle>::new();
-    let mut asking = JoinSet::new();
-    let mut is_anybody_there = false;
-    loop {
-        own = own.filter(TurnClient::is_there);
-        let to_ask = match &own {
-            Some(own) => vec![own.client.clone()],
-            None => askable.of(&record),
-        };
-        // Whoever has closed the session hears no more of it.
-        let is_left = |known: &ConnectionId| to_ask.iter().all(|client| client.connection != *known);
-        put_to.iter().filter(|(known, _)| is_left(known)).for_each(|(_, task)| task.abort());
-        for client in to_ask {
-            let connection = client.connection;
-            if asked.can_be_put_to(&client.link) && !put_to.contains_key(&connection) {
-                let (asked, record) = (Arc::clone(&asked), record.clone());
-                let task = asking.spawn(async move {
-                    let Somebody { link, progress, elicited, .. } = client;
-                    // What it is about comes first, however long this client takes for it: others are asked meanwhile.
-                    progress.passed(Some(seq)).await;
-                    (connection, asked.put_to(&link, |params| elicited.asked(&record, params)).await)
-                });
-                put_to.insert(connection, task);
-            }
-        }
-        if asking.is_empty() {
-            // What somebody is asked and does not allow is not allowed; where nobody is, nobody's word decides.
-            return if is_anybody_there { question.answer(Advice::Reject) } else { drop(question) };
-        }
-        let own_is_gone = async {
-            match &mut own {
-                Some(own) => own.gone().await,
-                None => std::future::pending().await,
-            }
-        };
-        tokio::select! {
-            () = question.withdrawn() => return,
-            Some(said) = asking.join_next() => match said {
-                Ok((_, Said::Answer(advice))) => return question.answer(advice),
-                Ok((_, Said::Nothing)) => is_anybody_there = true,
-                Ok((connection, Said::Gone)) => {
-                    own = own.filter(|own| own.client.connection != connection);
+    let can_be_asked = |own: &TurnClient| {
+        asked.can_be_put_to(&own.client.link) && (own.takes_permissions || kind == QuestionKind::Elicitation)
+    };
+    // One that has said what is allowed, and cannot be asked more, is not asked as one of the others either.
+    let spared = own.as_ref().filter(|own| !own.takes_permissions && kind == QuestionKind::Permission);
+    let spared = spared.map(|own| own.client.connection);
+    let own = own.filter(can_be_asked);
+    let asking = Asking { asked, record, seq, spared, put_to: HashMap::new(), open: JoinSet::new() };
+    asking.until_settled(question, &askable, own, listed).await;
+}
+
+/// A question that is being put.
+struct Asking {
+    asked: Arc<Asked>,
+    record: RecordId,
+    seq: Seq,
+    /// The one it is not put to.
+    spared: Option<ConnectionId>,
+    /// Those it was put to.
+    put_to: HashMap<ConnectionId, AbortHandle>,
+    /// Those of them who have not answered.
+    open: JoinSet<(ConnectionId, Said)>,
+}
+
+impl Asking {
+    async fn until_settled(
+        mut self,
+        mut question: Question,
+        askable: &Askable,
+        mut own: Option<TurnClient>,
+        mut listed: Option<Listed>,
+    ) {
+        let waits = question.wanted().is_some_and(|wanted| wanted.waits);
+        let mut changed = askable.changed.subscribe();
+        let mut is_anybody_there = false;
+        loop {
+            own = own.filter(TurnClient::is_there);
+            let to_ask = match &own {
+                Some(own) => vec![own.client.clone()],
+                None => askable.of(&self.record),
+            };
+            self.put(to_ask, own.is_some(), listed.as_ref());
+            if self.open.is_empty() && (is_anybody_there || !waits) {
+                // What somebody is asked and does not allow is not allowed; where nobody is, the policy decides.
+                if is_anybody_there {
+                    question.answer(Advice::Reject);
                 }
-                // It was taken back.
-                Err(_) => {}
-            },
-            () = own_is_gone => {}
-            _ = changed.changed() => {}
+                return;
+            }
+            let own_is_gone = async {
+                match &mut own {
+                    Some(own) => own.gone().await,
+                    None => std::future::pending().await,
+                }
+            };
+            let from_outside = async {
+                match &mut listed {
+                    Some(listed) => listed.answered().await,
+                    None => std::future::pending().await,
+                }
+            };
+            tokio::select! {
+                () = question.withdrawn() => return,
+                Some(said) = self.open.join_next() => match said {
+                    Ok((_, Said::Answer(advice))) => {
+                        question.answer(advice);
+                        return;
+                    }
+                    Ok((_, Said::Nothing)) => is_anybody_there = true,
+                    Ok((connection, Said::Gone)) => {
+                        own = own.filter(|own| own.client.connection != connection);
+                    }
+                    // It was taken back.
+                    Err(_) => {}
+                },
+                Outside { advice, counts } = from_outside => {
+                    // Whoever said it may have gone since.
+                    let _ = counts.send(question.answer(advice));
+                    return;
+                }
+                () = own_is_gone => {}
+                _ = changed.changed() => {}
+            }
         }
     }
+
+    /// Puts it to those who have not been asked, and takes it back from those who are not to be asked any more.
+    fn put(&mut self, to_ask: Vec<Somebody>, is_own: bool, listed: Option<&Listed>) {
+        // Whoever has closed the session hears no more of it.
+        let is_left = |known: &ConnectionId| to_ask.iter().all(|client| client.connection != *known);
+        self.put_to.iter().filter(|(known, _)| is_left(known)).for_each(|(_, task)| task.abort());
+        let can_be_asked = |client: &Somebody| {
+            self.spared != Some(client.connection) && self.asked.can_be_put_to(&client.link)
+        };
+        let to_ask: Vec<Somebody> = to_ask.into_iter().filter(can_be_asked).collect();
+        if let Some(listed) = listed {
+            let asked =
+                |client: &Somebody| AskedMeta { is_turns: is_own, name: client.link.client().name.clone() };
+            listed.asks(to_ask.iter().map(asked).collect());
+        }
+        for client in to_ask {
+            let connection = client.connection;
+            if self.put_to.contains_key(&connection) {
+                continue;
+            }
+            let (asked, record, seq) = (Arc::clone(&self.asked), self.record.clone(), self.seq);
+            let task = self.open.spawn(async move {
+                let Somebody { link, progress, watched, elicited, .. } = client;
+                // What it is about comes first, however long this client takes for it: others are asked meanwhile.
+                progress.passed(Some(seq)).await;
+                watched.passed(Some(seq)).await;
+                (connection, asked.put_to(&link, |params| elicited.asked(&record, params)).await)
+            });
+            self.put_to.insert(connection, task);
+        }
+    }
+}
+
+/// Has the turn's client read or write a file, which it may have open. A client that goes, or takes too long, has read
+/// nothing; but whether it has written nobody knows, and to write the same file once more behind its back could undo
+/// what its user does there. So a read is left to us then, and a write has failed.
+async fn hand_over(mut question: Question, record: &RecordId, mut own: TurnClient, offer: ClientOffer) {
+    let method = match offer {
+        ClientOffer::Reading => "fs/read_text_file",
+        ClientOffer::Writing => "fs/write_text_file",
+        ClientOffer::Terminals => return,
+    };
+    let Some(params) = pass_on_params(question.params(), record.as_str()) else { return };
+    let link = own.client.link.clone();
+    let answer = tokio::select! {
+        answer = timeout(FILE_LIMIT, link.ask(method, &params)) => answer.ok(),
+        () = own.gone() => None,
+        () = question.withdrawn() => return,
+    };
+    let advice = match answer {
+        Some(Ok(result)) => Advice::Say(result.into()),
+        Some(Err(AskError::Refused(error))) => Advice::Fail(error),
+        Some(Err(AskError::Gone | AskError::Unreadable)) | None if offer == ClientOffer::Writing => {
+            let words = "the client that has the file has not said whether it was written";
+            Advice::Fail(RpcError::internal(words))
+        }
+        // It never had the request, or it has only not read.
+        Some(Err(AskError::NotSent(_) | AskError::Gone | AskError::Unreadable)) | None => return,
+    };
+    question.answer(advice);
 }
 
 /// What is asked, about the session as clients call it and the tool call as they have been told it; `None` if it is
@@ -306,6 +451,7 @@ impl Asked {
         let taken = link.client().elicitation;
         match self.kind {
             QuestionKind::Permission => true,
+            QuestionKind::File => false,
             QuestionKind::Elicitation => match serde_json::from_str(&self.params) {
                 Ok(Mode { mode: Some(mode) }) if mode == "url" => taken.url,
                 _ => taken.form,
@@ -330,6 +476,7 @@ impl Asked {
                     PermissionOutcome::Cancelled => Advice::Cancel,
                 })
             }
+            QuestionKind::File => return Said::Nothing,
             QuestionKind::Elicitation => link.ask("elicitation/create", &params).await.map(|result| {
                 let is_new = (self.version, client) == (ProtocolVersion::V1, ProtocolVersion::V2);
                 Advice::Say(if is_new { elicitation_answer_to_v1(&result).into() } else { result.into() })
@@ -352,7 +499,7 @@ impl Asked {
             (QuestionKind::Permission, V2, V1) => permission_to_v1(&self.params, UNNAMED_CALL)?,
             (QuestionKind::Elicitation, V1, V2) => elicitation_to_v2(&self.params)?,
             // A form of version 2 is read by version 1 as it is.
-            (QuestionKind::Elicitation, V2, V1) | (_, V1, V1) | (_, V2, V2) => {
+            (QuestionKind::Elicitation, V2, V1) | (QuestionKind::File, ..) | (_, V1, V1) | (_, V2, V2) => {
                 return Some(Cow::Borrowed(&self.params));
             }
         };

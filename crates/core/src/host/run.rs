@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::engine::{Engine, Settings};
-use crate::model::{AgentEnd, AgentExit, AgentRun, HostId, ProcessIdentity};
-use crate::store::{Access, Change, Durability, SessionWriter, SqliteStore, Store, StoreError};
-use crate::tools::{Grace, Orphans, Swept, sweep};
+use crate::model::HostId;
+use crate::store::{Access, SqliteStore, Store, StoreError};
+use crate::tools::{Orphans, Swept};
 
 use super::door::Door;
 use super::importing::Importer;
+use super::leftovers;
 use super::serve::serve;
 use super::{AgentNames, Host, HostError, HostLock, HostPlace, ServerFile};
 
@@ -81,7 +82,7 @@ pub async fn run(
     let home = place.name()?;
     settings.tag = Some(home.clone());
     let orphans = Orphans::adopt().map_err(RunError::Orphans)?;
-    let swept = end_leftovers(&store, &id, &home, &settings).await?;
+    let swept = leftovers::end(&store, &id, &home, &settings).await?;
     let engine = Engine::new(Arc::clone(&store), id.clone(), settings);
     let importer = Importer { store: file, host: id, name_of, one_at_a_time: tokio::sync::Mutex::default() };
     let host = Arc::new(Host::made_of(engine, store, server_file, Some(importer), version.clone()));
@@ -91,26 +92,4 @@ pub async fn run(
     let _lock = serve(door, &host, &home, linger).await;
     orphans.release().await;
     Ok(())
-}
-
-/// Ends the agents that a killed host left, and notes that they are gone.
-async fn end_leftovers(
-    store: &Arc<dyn Store>,
-    host: &HostId,
-    home: &str,
-    settings: &Settings,
-) -> Result<Swept, StoreError> {
-    let left = store.running().await?;
-    let runs: Vec<ProcessIdentity> = left.iter().map(|(_, run)| run.process.clone()).collect();
-    let (home, grace): (String, Grace) = (home.to_owned(), settings.process);
-    let swept = tokio::task::spawn_blocking(move || sweep(&home, &runs, grace)).await.unwrap_or_default();
-    for (record, run) in left {
-        let ended = Some(AgentExit {
-            at: (settings.clock)(),
-            how: AgentEnd::Otherwise("its host was killed".to_owned()),
-        });
-        let writer = SessionWriter::lease(Arc::clone(store), record, host.clone()).await?;
-        writer.append(vec![Change::AgentRun(AgentRun { ended, ..run })], Durability::Process).await?;
-    }
-    Ok(swept)
 }

@@ -144,9 +144,12 @@ impl Connection {
     ) -> Result<Opened, CallError> {
         let record = record_of(&call.session);
         let names_servers = call.mcp_servers.is_some();
+        self.are_directories(&call.additional_directories).await?;
         let restore = self.restoring(&record, call.mcp_servers, meta).await?;
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
-        let restore = RestoreSession { besides, ..restore };
+        // Whoever names none leaves those that the session has.
+        let directories = Some(call.additional_directories).filter(|directories| !directories.is_empty());
+        let restore = RestoreSession { besides, additional_directories: directories, ..restore };
         let session = self.host.engine.attach(&record, &restore).await;
         let opened = Opened::known(session.map_err(|error| self.refused(&error))?, restore);
         let opened = Opened { seat: self.seat(&record, &meta.start, link), ..opened };
@@ -186,7 +189,17 @@ impl Connection {
             Some(list) => Some(Servers { source: source(&meta.start)?, ..list.into() }),
             None => self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await,
         };
-        Ok(RestoreSession { options: meta.wishes.into(), agent, environment, besides: None, mcp_servers })
+        let (options, login) = (meta.wishes.into(), meta.start.login.unwrap_or_default().into());
+        let (besides, additional_directories) = (None, None);
+        Ok(RestoreSession {
+            options,
+            agent,
+            environment,
+            besides,
+            login,
+            mcp_servers,
+            additional_directories,
+        })
     }
 
     /// The agent of a record as this client would start it, if it says how. A session goes on in the version of the

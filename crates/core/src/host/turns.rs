@@ -15,8 +15,8 @@ use crate::acp::agent::{
 use crate::acp::translate::stop_reason_to_v1;
 use crate::engine::{Prompt, RestoreSession, Session, SessionError, SessionStatus, TurnEnd, TurnTicket};
 use crate::model::{
-    ClientName, EventKind, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason, Timestamp, Turn,
-    TurnId, TurnOutcome, TurnState, prompt_message_id,
+    ClientName, EventKind, PermissionMode, PermissionPolicy, ProtocolVersion, RequestId, Seq, StopReason,
+    Timestamp, ToolPolicy, Turn, TurnId, TurnOutcome, TurnState, prompt_message_id,
 };
 use crate::store::Store;
 
@@ -71,7 +71,10 @@ impl Connection {
             link.keep_until_answered(Arc::clone(own));
         }
         let presence = Presence::default();
-        let advisor = self.host.advisor(&record, Some(presence.of(self.somebody(&record, link))));
+        // Whoever says what is allowed need not be asked about the rest, and what an agent started never is.
+        let can_be_asked = meta.interactive.unwrap_or(meta.policy.is_none()) && !self.is_confined();
+        let client = presence.of(self.somebody(&record, link), can_be_asked);
+        let advisor = self.host.advisor(&record, Some(client));
         let waiting = Waiting { session: &session, link, own: own.as_deref(), cancellation };
         let end = loop {
             // Followed from before the turn is looked at, so that its end cannot slip through between.
@@ -111,18 +114,30 @@ impl Connection {
         if let Some(passing) = passing {
             passing.await;
         }
-        answer(end, &session, link.client().protocol)
+        answer(end, &session, link.client().protocol).map_err(|error| self.with_logins(error))
     }
 
-    fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
-        let policy = match meta.policy {
+    /// What a prompt allows its agent. A program that an agent started allows nothing of its own.
+    fn policy_of(&self, meta: &PromptMeta) -> Result<PermissionPolicy, CallError> {
+        let mode = match meta.policy {
             Some(PolicyMeta::ApproveAll) if self.is_confined() => {
                 return Err(fault::not_allowed("approve everything"));
             }
             Some(policy) => policy.into(),
-            None if self.is_confined() => PermissionPolicy::default(),
-            None => PermissionPolicy::Ask,
+            None if self.is_confined() => PermissionMode::default(),
+            None => PermissionMode::Ask,
         };
+        let tools = match &meta.tool_policy {
+            None => None,
+            Some(_) if self.is_confined() => return Err(fault::not_allowed("make rules for tools")),
+            Some(rules) => Some(Arc::new(
+                ToolPolicy::of(rules).map_err(|error| problem("_meta.acpx.toolPolicy", error.to_string()))?,
+            )),
+        };
+        Ok(PermissionPolicy { mode, tools, unasked: meta.unasked.map(Into::into).unwrap_or_default() })
+    }
+
+    fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
         if meta.wishes.fallback == Some(FallbackMeta::Reset) {
             // A prompt waits behind others, who did not ask for their session to be forgotten.
             return Err(problem(
@@ -132,7 +147,8 @@ impl Connection {
         }
         let prompt = Prompt::blocks(format!("[{}]", call.blocks.join(",")))
             .map_err(|error| fault::refused(&error.into()))?
-            .with_policy(policy);
+            .with_policy(self.policy_of(meta)?)
+            .with_limits(meta.limits());
         match &meta.request_id {
             None => Ok(prompt),
             Some(request) => {

@@ -14,8 +14,8 @@ use super::{AskId, Deadline, Pass, PassId};
 pub enum Effect {
     /// Start the agent's process and initialize it.
     StartAgent,
-    /// End the agent's process.
-    EndAgent,
+    /// End the agent's process, for what it has done wrong, if it has: its run keeps that.
+    EndAgent(Option<&'static str>),
     /// Send this to the agent.
     Ask(Call),
     /// Answer a question of the agent.
@@ -105,6 +105,8 @@ pub enum Permit {
     Approve,
     /// No.
     Reject,
+    /// No, because a rule wants it asked and nobody was there to be; the rule.
+    Escalated(Box<str>),
     /// One of the agent's options, which somebody chose.
     Choose {
         /// Its id.

@@ -2,7 +2,7 @@
 
 use crate::model::{AgentError, Fact, Lifecycle, StopReason, Timestamp, Turn, TurnOutcome};
 
-use super::state::{Ends, Live, Prompting, State, Then};
+use super::state::{Ends, Live, Prompting, State, Stopping, Then};
 use super::{Advertised, Asleep, Call, Deadline, Effect, SessionMachine};
 
 impl SessionMachine {
@@ -45,6 +45,7 @@ impl SessionMachine {
             }
             State::Starting
             | State::Looking(_)
+            | State::Waiting(_)
             | State::Creating(..)
             | State::Restoring(_)
             | State::Settling(_) => {
@@ -129,6 +130,7 @@ impl SessionMachine {
         match self.take_state() {
             State::Starting
             | State::Looking(_)
+            | State::Waiting(_)
             | State::Creating(..)
             | State::Restoring(_)
             | State::Settling(_) => {
@@ -137,14 +139,10 @@ impl SessionMachine {
                 self.fail_waiters(now, error);
             }
             State::Idle(_) => self.note_end(error),
-            State::Prompting(Prompting { turn, held, cancelling, .. }) => {
+            State::Prompting(Prompting { turn, held, stopping, .. }) => {
                 self.do_(Effect::Disarm);
                 self.release(held);
-                let outcome = if cancelling {
-                    TurnOutcome::Stopped(StopReason::cancelled())
-                } else {
-                    TurnOutcome::Failed(error.into())
-                };
+                let outcome = stopping.map_or_else(|| TurnOutcome::Failed(error.into()), Stopping::outcome);
                 self.end_turn(now, turn, outcome);
                 self.note_end(error);
                 self.start_if_needed();
@@ -181,6 +179,7 @@ impl SessionMachine {
     pub(super) fn deadline(&mut self, now: Timestamp, deadline: Deadline) {
         match (deadline, &self.state) {
             (Deadline::Setup, State::Looking(_)) => self.unresponsive(now, "session/list"),
+            (Deadline::Load(_), State::Waiting(_)) => self.waited(now),
             (Deadline::Setup, State::Creating(..)) => self.unresponsive(now, "session/new"),
             (Deadline::Setup, State::Restoring(restore)) => {
                 let method = restore.rung.method();
@@ -190,6 +189,8 @@ impl SessionMachine {
             (Deadline::Cancel, State::Prompting(_)) => self.cancel_unanswered(now),
             (Deadline::Close, State::Closing(..) | State::Deleting) => self.close_unanswered(now),
             (Deadline::Idle, State::Idle(_)) => self.end_process(Then::Park),
+            (Deadline::Turn(turn), _) => self.turn_is_overdue(now, turn),
+            (Deadline::Silence, _) => self.agent_is_silent(),
             _ => {}
         }
     }
@@ -201,12 +202,12 @@ impl SessionMachine {
 
     /// The agent did not stop when it was told to: its process is stopped instead.
     fn cancel_unanswered(&mut self, now: Timestamp) {
-        let State::Prompting(Prompting { turn, held, .. }) = self.take_state() else { return };
+        let State::Prompting(Prompting { turn, held, stopping, .. }) = self.take_state() else { return };
         self.release(held);
-        self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
-        let how = "it did not answer session/cancel and was ended".to_owned();
-        self.do_(Effect::Fact(Fact::AgentEnded { how }));
-        self.end_process(if self.queue.is_empty() { Then::Park } else { Then::Wake });
+        self.end_turn(now, turn, stopping.unwrap_or(Stopping::Asked).outcome());
+        let how = "it did not answer session/cancel and was ended";
+        self.do_(Effect::Fact(Fact::AgentEnded { how: how.to_owned() }));
+        self.end_process_for(Some(how), if self.queue.is_empty() { Then::Park } else { Then::Wake });
     }
 
     fn start_if_needed(&mut self) {
@@ -216,9 +217,13 @@ impl SessionMachine {
     }
 
     pub(super) fn end_process(&mut self, then: Then) {
+        self.end_process_for(None, then);
+    }
+
+    fn end_process_for(&mut self, fault: Option<&'static str>, then: Then) {
         self.passes_unanswered();
         self.do_(Effect::Disarm);
-        self.do_(Effect::EndAgent);
+        self.do_(Effect::EndAgent(fault));
         self.state = State::Ending(then);
     }
 

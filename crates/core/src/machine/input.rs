@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, Exchange, OfferedSettings, PermissionPolicy, Reading,
-    RequestId, StopReason, Timestamp, ToolKind, Turn, TurnId, Update, WakeOptions,
+    AcpSessionId, AgentError, AgentSessionId, Exchange, Habits, OfferedSettings, PermissionPolicy, Reading,
+    RequestId, StopReason, Timestamp, ToolUse, Turn, TurnId, TurnLimits, Update, WakeOptions,
 };
 
 use super::{Pass, PassId, Permit};
@@ -26,6 +26,8 @@ pub enum Input {
         policy: PermissionPolicy,
         /// How the session is to be brought back for it, should that be needed.
         options: WakeOptions,
+        /// How long its turn may take.
+        limits: TurnLimits,
     },
     /// A client has a request for the agent, beside any turn.
     Pass(Pass),
@@ -45,6 +47,8 @@ pub enum Input {
     AgentReady {
         /// What it offers.
         advertised: Advertised,
+        /// How it behaves where agents differ.
+        habits: Habits,
         /// The conversation so far, for comparison with what it may replay.
         exchanges: Vec<Exchange>,
         /// When something was last said in it, for comparison with the agent's list.
@@ -119,24 +123,39 @@ pub enum Input {
         /// Its request.
         ask: AskId,
         /// What it wants to do.
-        kind: ToolKind,
+        tool: ToolUse,
+        /// Whether it offers any answer. To one that does not, nobody can say anything.
+        has_options: bool,
     },
     /// The agent asks the user for something else.
     Elicitation {
         /// Its request.
         ask: AskId,
     },
+    /// The agent wants a file or a terminal, and what it wants is inside the session's directories.
+    Tool {
+        /// Its request.
+        ask: AskId,
+        /// What it wants, for a policy to decide; `None` if it is something with a terminal that it was given: whoever may
+        /// begin may go on, and end it.
+        tool: Option<ToolUse>,
+    },
     /// The agent no longer wants an answer to what it asked.
     Withdrawn {
         /// Its request.
         ask: AskId,
     },
-    /// The turn's client has said what to answer; or nobody has, and this is what nobody's word is.
+    /// Somebody has said what to answer.
     Advised {
         /// The request.
         ask: AskId,
         /// The answer.
         permit: Permit,
+    },
+    /// Nobody is there who could be asked this.
+    Unanswered {
+        /// The request.
+        ask: AskId,
     },
     /// The agent asks for anything else.
     Request {
@@ -202,8 +221,14 @@ pub enum Deadline {
     Setup,
     /// For the turn to end after it was cancelled.
     Cancel,
+    /// For the moment from which the agent can load the session.
+    Load(Timestamp),
     /// For the answer to `session/close` or `session/delete`.
     Close,
     /// For the next prompt, while the agent has nothing to do; then it is parked.
     Idle,
+    /// For a turn, from its acceptance to its end. It runs beside the others and is not armed: the turn says it.
+    Turn(TurnId),
+    /// For a word from the agent that has a turn, likewise.
+    Silence,
 }

@@ -2,15 +2,16 @@
 //!
 //! Resume if advertised, else load if advertised, each the other's second chance; then a fresh session,
 //! openly, if the options allow it. Load comes first when the agent's list shows a later change than ours:
-//! somebody went on elsewhere, and only load brings what they said. "Busy elsewhere" and "login needed" end
+//! somebody went on elsewhere, and only load brings what they said. What an agent is known to need is given to it:
+//! time before a load, and no restore of what it never wrote down. "Busy elsewhere" and "login needed" end
 //! the descent: the session is not lost.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, Alignment, Exchange, Fact, Fallback, InnerIdChange, Lineage,
-    LineageReason, OfferedSettings, Reading, ReplayStep, Timestamp, Update,
+    AcpSessionId, AgentError, AgentSessionId, Alignment, Exchange, Fact, Fallback, Habits, InnerIdChange,
+    Lineage, LineageReason, OfferedSettings, Reading, ReplayStep, Timestamp, Update,
 };
 
 use super::state::{Ladder, Live, Reset, Restore, State, Then};
@@ -20,7 +21,13 @@ use super::{Advertised, Awakening, Call, Deadline, Effect, Rung, SessionMachine}
 const TAIL: Duration = Duration::from_secs(2);
 
 impl SessionMachine {
-    pub(super) fn agent_ready(&mut self, now: Timestamp, advertised: Advertised, exchanges: Vec<Exchange>) {
+    pub(super) fn agent_ready(
+        &mut self,
+        now: Timestamp,
+        advertised: Advertised,
+        habits: Habits,
+        exchanges: Vec<Exchange>,
+    ) {
         if !matches!(self.state, State::Starting) {
             return;
         }
@@ -40,7 +47,12 @@ impl SessionMachine {
             let reset = Reset { reason: LineageReason::Reset, announced: self.remembers };
             return self.create(advertised, Some(reset));
         }
-        let ladder = Ladder { advertised, exchanges, tried_resume: false, tried_load: false, lost: false };
+        let is_unwritten = habits.needs_prompt_before_load && exchanges.is_empty() && !self.is_adopting;
+        let ladder =
+            Ladder { advertised, habits, exchanges, tried_resume: false, tried_load: false, lost: false };
+        if is_unwritten {
+            return self.fresh(now, &ladder);
+        }
         let can_choose = advertised.resume && (advertised.load || advertised.replay);
         // The agent's list says what a session is called that we do not know, and where it works.
         let can_give = advertised.resume || advertised.load || advertised.replay;
@@ -79,6 +91,13 @@ impl SessionMachine {
             _ if load => replaying,
             _ => return self.fresh(now, &ladder),
         };
+        if rung == Rung::Load
+            && let Some(until) = self.not_before(now, ladder.habits)
+        {
+            self.do_(Effect::Fact(Fact::LoadDelayed { until }));
+            self.do_(Effect::Arm(Deadline::Load(until)));
+            return self.state = State::Waiting(ladder);
+        }
         match rung {
             Rung::Resume => ladder.tried_resume = true,
             Rung::Load | Rung::Replay => ladder.tried_load = true,
@@ -91,6 +110,26 @@ impl SessionMachine {
         self.do_(Effect::Arm(Deadline::Setup));
         let alignment = Alignment::new(ladder.exchanges.clone());
         self.state = State::Restoring(Restore { ladder, rung, alignment });
+    }
+
+    /// From when on the agent can load the session, if that is not now.
+    fn not_before(&self, now: Timestamp, habits: Habits) -> Option<Timestamp> {
+        habits.wait_before_load.until(self.lineage.as_ref()?.current().from, now)
+    }
+
+    /// The time that the agent had to be given is up.
+    pub(super) fn waited(&mut self, now: Timestamp) {
+        match self.take_state() {
+            State::Waiting(ladder) => match self.not_before(now, ladder.habits) {
+                // The timer was a little fast.
+                Some(until) => {
+                    self.do_(Effect::Arm(Deadline::Load(until)));
+                    self.state = State::Waiting(ladder);
+                }
+                None => self.descend(now, ladder, Rung::Load),
+            },
+            other => self.state = other,
+        }
     }
 
     /// The foot of the ladder.
@@ -165,7 +204,8 @@ impl SessionMachine {
         let replay = alignment.verdict();
         self.do_(Effect::Fact(Fact::Restored { by: rung.method().to_owned(), replay }));
         // An agent that resumes as the protocol says replays nothing and owes nothing.
-        let owes = alignment.is_owed() && (rung != Rung::Resume || replay.is_some());
+        let replays = rung != Rung::Resume || ladder.habits.replays_on_resume || replay.is_some();
+        let owes = alignment.is_owed() && replays;
         let live = Live { advertised: ladder.advertised, owed: owes.then_some(alignment) };
         self.settle(now, live, Awakening::Restored { rung, replay });
     }
@@ -206,7 +246,7 @@ impl SessionMachine {
     pub(super) fn give_up(&mut self, now: Timestamp, error: &AgentError) {
         self.do_(Effect::Disarm);
         self.fail_waiters(now, error);
-        self.do_(Effect::EndAgent);
+        self.do_(Effect::EndAgent(None));
         self.state = State::Ending(Then::Park);
     }
 }

@@ -11,23 +11,27 @@ use std::sync::Arc;
 
 use crate::model::{
     AcpSessionId, AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, OfferedSettings,
-    PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason, Timestamp, Turn,
-    TurnError, TurnId, TurnOutcome, TurnState, Update, WakeOptions,
+    PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason, Timestamp, ToolUse,
+    Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked, Update, WakeOptions,
 };
 
 mod effect;
 mod ending;
 mod input;
 mod ladder;
+mod limits;
 mod passing;
 mod prompting;
 mod settling;
 mod state;
+mod tools;
+mod waiting;
 mod working;
 
 pub use effect::{Asleep, Awakening, Call, Effect, Permit, Refusal, Rung, Unpassed};
 pub use input::{Advertised, AgentState, AskId, Deadline, Input, Stopped};
 pub use passing::{MAX_PASSES, Pass, PassId};
+pub use waiting::Awaited;
 
 use passing::Passed;
 use state::{Ends, Live, Prompting, State, Then};
@@ -141,8 +145,8 @@ impl SessionMachine {
         match input {
             Input::Recover(turns) => self.recover(now, turns),
             Input::Wake(options) => self.wake(options),
-            Input::Prompt { request, prompt, policy, options } => {
-                self.accept(now, request, prompt, policy, options);
+            Input::Prompt { request, prompt, policy, options, limits } => {
+                self.accept(now, request, prompt, policy, options, limits);
             }
             Input::Pass(pass) => self.pass(pass),
             Input::PassWithdrawn(pass) => self.pass_withdrawn(pass),
@@ -157,9 +161,9 @@ impl SessionMachine {
             }
             Input::Park => self.park(),
             Input::Leave => self.leave(now),
-            Input::AgentReady { advertised, exchanges, spoken_at } => {
+            Input::AgentReady { advertised, habits, exchanges, spoken_at } => {
                 self.spoken_at = spoken_at.or(self.spoken_at);
-                self.agent_ready(now, advertised, exchanges);
+                self.agent_ready(now, advertised, habits, exchanges);
             }
             Input::StartFailed(error) => self.start_failed(now, &error),
             Input::AgentGone(error) => self.agent_gone(now, &error),
@@ -177,8 +181,10 @@ impl SessionMachine {
             Input::State { state, body, own } => self.agent_state(now, state, body, own),
             Input::Elicitation { ask } => self.elicitation(ask),
             Input::Withdrawn { ask } => self.withdrawn(&ask),
-            Input::Permission { ask, kind } => self.permission(ask, kind),
+            Input::Permission { ask, tool, has_options } => self.permission(ask, tool, has_options),
+            Input::Tool { ask, tool } => self.tool(ask, tool),
             Input::Advised { ask, permit } => self.advised(&ask, permit),
+            Input::Unanswered { ask } => self.unanswered(&ask),
             Input::Request { ask } => self.request(ask),
             Input::Deadline(deadline) => self.deadline(now, deadline),
         }
@@ -220,6 +226,22 @@ impl SessionMachine {
     /// Whether a turn runs or waits.
     pub fn has_work(&self) -> bool {
         self.current_turn().is_some() || !self.queue.is_empty()
+    }
+
+    /// Whether what the running turn asks stays open while nobody can be asked.
+    pub fn waits_for_answers(&self) -> bool {
+        match &self.state {
+            State::Prompting(Prompting { turn, .. }) => turn.policy.unasked == Unasked::Wait,
+            _ => false,
+        }
+    }
+
+    /// Whether a rule of the running turn wants this to be asked.
+    pub fn is_escalated(&self, tool: &ToolUse) -> bool {
+        match &self.state {
+            State::Prompting(Prompting { turn, .. }) => turn.policy.rule(tool).escalated_by.is_some(),
+            _ => false,
+        }
     }
 
     /// Whether nothing runs, waits or is under way.
@@ -294,6 +316,7 @@ impl SessionMachine {
             }
             State::Starting
             | State::Looking(_)
+            | State::Waiting(_)
             | State::Creating(..)
             | State::Restoring(_)
             | State::Settling(_)
@@ -319,6 +342,7 @@ impl SessionMachine {
         prompt: Arc<str>,
         policy: PermissionPolicy,
         options: WakeOptions,
+        limits: TurnLimits,
     ) {
         if self.is_closing() {
             return self.do_(Effect::TurnRefused(request, Refusal::Closing));
@@ -334,6 +358,7 @@ impl SessionMachine {
             prompt,
             policy,
             wishes: options,
+            limits,
             queued_at: now,
             state: TurnState::Queued,
             usage: None,
@@ -351,6 +376,7 @@ impl SessionMachine {
             }
             State::Starting
             | State::Looking(_)
+            | State::Waiting(_)
             | State::Creating(..)
             | State::Restoring(_)
             | State::Settling(_)

@@ -32,7 +32,7 @@ pub struct Pass {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Passed {
     pub(super) id: PassId,
-    method: Box<str>,
+    pub(super) method: Box<str>,
     pub(super) setting: Option<Setting>,
 }
 

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Decision, Fact, LateStep, MessageKind, StopReason, Timestamp, ToolKind, TurnId, TurnOutcome,
-    TurnState, Update,
+    AgentError, Decision, Fact, LateStep, MessageKind, StopReason, Timestamp, ToolKind, ToolUse, TurnId,
+    TurnOutcome, TurnState, Unasked, Update,
 };
 
-use super::state::{Live, Prompting, Settling, State};
+use super::state::{Asked, Live, Prompting, Settling, State, Stopping};
 use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine, Stopped};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
@@ -37,25 +37,23 @@ impl SessionMachine {
     pub(super) fn prompt_answered(&mut self, now: Timestamp, answer: Result<Stopped, AgentError>) {
         match self.take_state() {
             State::Prompting(prompting) => {
-                let Prompting { live, mut turn, cancelling, asked, held, .. } = prompting;
+                let Prompting { live, mut turn, stopping, asked, held, .. } = prompting;
                 self.release(held);
                 self.take_back(asked);
-                let outcome = match answer {
+                let said = match answer {
                     Ok(Stopped { reason, usage }) => {
                         turn.usage = usage;
                         TurnOutcome::Stopped(reason)
                     }
-                    // The protocol wants `cancelled` here, and some agents say it with an error.
-                    Err(_) if cancelling => TurnOutcome::Stopped(StopReason::cancelled()),
                     Err(error) => TurnOutcome::Failed((&error).into()),
                 };
-                self.end_turn(now, turn, outcome);
+                self.end_turn(now, turn, stopping.map_or(said, Stopping::outcome));
                 self.state = State::Idle(live);
                 self.dispatch_next(now);
             }
-            State::Closing(advertised, Some(turn)) => {
-                let reason = answer.map_or_else(|_| StopReason::cancelled(), |stopped| stopped.reason);
-                self.end_turn(now, turn, TurnOutcome::Stopped(reason));
+            State::Closing(advertised, Some(mut turn)) => {
+                turn.usage = answer.ok().and_then(|stopped| stopped.usage);
+                self.end_turn(now, turn, TurnOutcome::Stopped(StopReason::cancelled()));
                 if advertised.close {
                     self.state = State::Closing(advertised, None);
                 } else {
@@ -77,15 +75,21 @@ impl SessionMachine {
         };
         match wanted {
             Some(id) if id != prompting.turn.id => self.cancel_queued(now, id),
-            _ if prompting.cancelling => {}
-            _ => {
-                prompting.cancelling = true;
-                let asked = std::mem::take(&mut prompting.asked);
-                self.do_(Effect::Ask(Call::Cancel));
-                self.take_back(asked);
-                self.do_(Effect::Arm(Deadline::Cancel));
-            }
+            _ => self.stop(Stopping::Asked),
         }
+    }
+
+    /// Tells the agent to stop its turn, and its questions that nobody will answer them. It is told once.
+    pub(super) fn stop(&mut self, why: Stopping) {
+        let State::Prompting(prompting) = &mut self.state else { return };
+        if prompting.stopping.is_some() {
+            return;
+        }
+        prompting.stopping = Some(why);
+        let asked = std::mem::take(&mut prompting.asked);
+        self.do_(Effect::Ask(Call::Cancel));
+        self.take_back(asked);
+        self.do_(Effect::Arm(Deadline::Cancel));
     }
 
     pub(super) fn update(&mut self, update: &Update, body: Arc<str>) {
@@ -150,23 +154,24 @@ impl SessionMachine {
     }
 
     /// Whether there is an agent that reads what we send.
-    fn can_be_answered(&self) -> bool {
+    pub(super) fn can_be_answered(&self) -> bool {
         !matches!(self.state, State::Parked | State::Starting | State::Ending(_) | State::Closed)
     }
 
-    pub(super) fn permission(&mut self, ask: AskId, kind: ToolKind) {
+    pub(super) fn permission(&mut self, ask: AskId, tool: ToolUse, has_options: bool) {
         if !self.can_be_answered() {
             return;
         }
         let permit = match &mut self.state {
-            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(..) | State::Deleting => {
+            State::Prompting(Prompting { stopping: Some(_), .. }) | State::Closing(..) | State::Deleting => {
                 Permit::Cancelled
             }
-            State::Prompting(Prompting { turn, asked, .. }) => match turn.policy.decide(kind) {
+            _ if !has_options => Permit::Cancelled,
+            State::Prompting(Prompting { turn, asked, .. }) => match turn.policy.rule(&tool).decision {
                 Decision::Approve => Permit::Approve,
                 Decision::Reject => Permit::Reject,
                 Decision::Ask => {
-                    asked.push(ask.clone());
+                    asked.push(Asked { ask: ask.clone(), tool: Some(tool) });
                     return self.do_(Effect::Consult(ask));
                 }
             },
@@ -182,11 +187,11 @@ impl SessionMachine {
             return;
         }
         let answer = match &mut self.state {
-            State::Prompting(Prompting { cancelling: true, .. }) | State::Closing(..) | State::Deleting => {
+            State::Prompting(Prompting { stopping: Some(_), .. }) | State::Closing(..) | State::Deleting => {
                 Permit::Cancelled
             }
             State::Prompting(Prompting { asked, .. }) => {
-                asked.push(ask.clone());
+                asked.push(Asked { ask: ask.clone(), tool: None });
                 return self.do_(Effect::Consult(ask));
             }
             _ => Permit::Declined,
@@ -196,27 +201,56 @@ impl SessionMachine {
 
     /// The agent still wants to hear something, if only that nobody will answer.
     pub(super) fn withdrawn(&mut self, ask: &AskId) {
-        let State::Prompting(Prompting { asked, .. }) = &mut self.state else { return };
-        if let Some(index) = asked.iter().position(|open| open == ask) {
-            let ask = asked.swap_remove(index);
-            self.take_back(vec![ask]);
+        if let Some(open) = self.take_open(ask) {
+            self.take_back(vec![open]);
         }
     }
 
     /// An answer that comes after the turn, or after the question was taken back, grants nothing.
     pub(super) fn advised(&mut self, ask: &AskId, permit: Permit) {
-        let State::Prompting(Prompting { asked, .. }) = &mut self.state else { return };
-        if let Some(index) = asked.iter().position(|open| open == ask) {
-            let ask = asked.swap_remove(index);
-            self.answer(ask, permit);
+        if let Some(open) = self.take_open(ask) {
+            self.answer(open.ask, permit);
         }
     }
 
-    fn answer(&mut self, ask: AskId, permit: Permit) {
+    /// Nobody can be asked. What is no permission is declined; of a permission the turn's policy says what then.
+    pub(super) fn unanswered(&mut self, ask: &AskId) {
+        let State::Prompting(Prompting { turn, asked, .. }) = &self.state else { return };
+        let Some(open) = asked.iter().find(|open| open.ask == *ask) else { return };
+        let permit = match &open.tool {
+            None => Permit::Declined,
+            Some(tool) => match (turn.policy.rule(tool).escalated_by, turn.policy.unasked) {
+                // It is still the agent's to take back, and a cancel's to answer.
+                (_, Unasked::Wait) => return,
+                (Some(rule), Unasked::Deny | Unasked::Fail) => Permit::Escalated(rule.into()),
+                (None, Unasked::Fail) => return self.fail_for_want_of_an_answer(),
+                (None, Unasked::Deny) if tool.kind() == ToolKind::Reads => Permit::Approve,
+                (None, Unasked::Deny) => Permit::Reject,
+            },
+        };
+        self.advised(ask, permit);
+    }
+
+    /// The turn fails once the agent has stopped; that it is to stop it is told at once.
+    fn fail_for_want_of_an_answer(&mut self) {
+        let error = AgentError::NobodyToAsk { agent: self.agent.clone() };
+        self.stop(Stopping::Failing(Box::new((&error).into())));
+    }
+
+    /// Takes a question out of those that are open.
+    fn take_open(&mut self, ask: &AskId) -> Option<Asked> {
+        let State::Prompting(Prompting { asked, .. }) = &mut self.state else { return None };
+        let index = asked.iter().position(|open| open.ask == *ask)?;
+        Some(asked.swap_remove(index))
+    }
+
+    pub(super) fn answer(&mut self, ask: AskId, permit: Permit) {
         if let State::Prompting(Prompting { turn, .. }) = &mut self.state {
             match permit {
                 Permit::Approve | Permit::Choose { approves: true, .. } => turn.permissions.approved += 1,
-                Permit::Reject | Permit::Choose { approves: false, .. } => turn.permissions.rejected += 1,
+                Permit::Reject | Permit::Escalated(_) | Permit::Choose { approves: false, .. } => {
+                    turn.permissions.rejected += 1;
+                }
                 Permit::Elicited(_) | Permit::Declined | Permit::Cancelled => {}
             }
         }
@@ -224,8 +258,8 @@ impl SessionMachine {
     }
 
     /// Tells the agent that questions of a turn that is cancelled or over will have no other answer.
-    pub(super) fn take_back(&mut self, asked: Vec<AskId>) {
-        self.out.extend(asked.into_iter().map(|ask| Effect::Permit(ask, Permit::Cancelled)));
+    pub(super) fn take_back(&mut self, asked: Vec<Asked>) {
+        self.out.extend(asked.into_iter().map(|open| Effect::Permit(open.ask, Permit::Cancelled)));
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::sync::Arc;
 
-use crate::model::{AgentError, Alignment, Exchange, LineageReason, Setting, Turn};
+use crate::model::{
+    AgentError, Alignment, Exchange, Habits, LineageReason, Setting, StopReason, ToolUse, Turn, TurnError,
+    TurnOutcome,
+};
 
 use super::{Advertised, AskId, Awakening, Rung, Stopped};
 
@@ -15,6 +18,8 @@ pub(super) enum State {
     Starting,
     /// The agent is looking for the session in its list.
     Looking(Ladder),
+    /// The agent is not to load the session yet.
+    Waiting(Ladder),
     /// The agent is making a session.
     Creating(Advertised, Option<Reset>),
     /// The agent is bringing the session back. What it replays is compared, not shown.
@@ -46,6 +51,7 @@ pub(super) struct Reset {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Ladder {
     pub(super) advertised: Advertised,
+    pub(super) habits: Habits,
     /// The conversation so far.
     pub(super) exchanges: Vec<Exchange>,
     pub(super) tried_resume: bool,
@@ -82,18 +88,15 @@ pub(super) struct Live {
     pub(super) owed: Option<Alignment>,
 }
 
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each is one thing that has happened in the turn or has not"
-)]
 /// A running turn.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Prompting {
     pub(super) live: Live,
     pub(super) turn: Turn,
-    pub(super) cancelling: bool,
-    /// What the turn's client has been asked and has not answered.
-    pub(super) asked: Vec<AskId>,
+    /// Why the agent was told to stop, if it was.
+    pub(super) stopping: Option<Stopping>,
+    /// What somebody has been asked and has not answered.
+    pub(super) asked: Vec<Asked>,
     /// Whether the agent has the prompt, so that its being idle ends the turn. One of version 1 ends it otherwise.
     pub(super) inserted: bool,
     /// Whether the agent has said or done anything in it, or that it works.
@@ -104,6 +107,34 @@ pub(super) struct Prompting {
     pub(super) held: Vec<Arc<str>>,
     /// Whether the held lines are all that the replay owed.
     pub(super) rest_came: bool,
+}
+
+/// Why an agent was told to stop.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Stopping {
+    /// Somebody cancelled the turn.
+    Asked,
+    /// The turn has come to a limit, or cannot go on.
+    Failing(Box<TurnError>),
+}
+
+impl Stopping {
+    /// How the turn ends, whatever the agent says: some answer a cancel as if they had finished, and others with an
+    /// error. What they said is kept as they said it.
+    pub(super) fn outcome(self) -> TurnOutcome {
+        match self {
+            Self::Asked => TurnOutcome::Stopped(StopReason::cancelled()),
+            Self::Failing(error) => TurnOutcome::Failed(*error),
+        }
+    }
+}
+
+/// A question of the agent that is open.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Asked {
+    pub(super) ask: AskId,
+    /// The tool call that it wants permission for; one that wants something else has none.
+    pub(super) tool: Option<ToolUse>,
 }
 
 /// What a record is once its session is over.

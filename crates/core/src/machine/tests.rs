@@ -5,17 +5,22 @@ use std::sync::Arc;
 
 use super::*;
 use crate::model::{
-    AcpSessionId, AgentSessionId, AgentSpec, Choices, ChunkContent, Exchange, LineageReason, MessageKind,
-    OfferedSetting, Reading, RecordId, Setting, SettingName, SettingValue, ToolKind, Verdict,
+    AcpSessionId, AgentSessionId, AgentSpec, Choices, ChunkContent, Exchange, Habits, LineageReason,
+    LoadWait, MessageKind, OfferedSetting, PermissionMode, Reading, RecordId, Setting, SettingName,
+    SettingValue, ToolUse, Verdict,
 };
 
 mod adopting;
 mod cases;
 mod deleting;
 mod forking;
+mod habits;
+mod limits;
+mod permissions;
 mod settling;
 mod table;
 mod version_2;
+mod waiting;
 mod wishes;
 
 fn at(millis: i64) -> Timestamp {
@@ -46,9 +51,18 @@ fn prompt(request: &str) -> Input {
     Input::Prompt {
         request: RequestId::new(request).unwrap(),
         prompt: Arc::from(r#"[{"type":"text","text":"two"}]"#),
-        policy: PermissionPolicy::ApproveReads,
+        policy: PermissionMode::ApproveReads.into(),
         options: WakeOptions::default(),
+        limits: TurnLimits::default(),
     }
+}
+
+/// A prompt whose turn may take a second, and whose agent may be silent for half of one.
+fn limited(request: &str) -> Input {
+    let Input::Prompt { request, prompt, policy, options, .. } = prompt(request) else { panic!("a prompt") };
+    let millis = std::time::Duration::from_millis;
+    let limits = TurnLimits { whole: Some(millis(1000)), silence: Some(millis(500)) };
+    Input::Prompt { request, prompt, policy, options, limits }
 }
 
 fn chunk(kind: MessageKind, text: &str) -> Input {
@@ -104,6 +118,15 @@ fn ask() -> AskId {
     AskId("7".into())
 }
 
+/// A request for a permission to do something of this kind.
+fn permission(kind: &str) -> Input {
+    Input::Permission { ask: ask(), tool: of_kind(kind), has_options: true }
+}
+
+fn of_kind(kind: &str) -> ToolUse {
+    ToolUse { said_kind: Some(kind.into()), ..ToolUse::default() }
+}
+
 const ALL: Advertised =
     Advertised { load: true, replay: false, resume: true, list: false, close: true, delete: true };
 const NONE: Advertised =
@@ -111,6 +134,13 @@ const NONE: Advertised =
 const LOAD: Advertised = Advertised { load: true, ..NONE };
 const REPLAY: Advertised = Advertised { replay: true, ..NONE };
 const RESUME: Advertised = Advertised { resume: true, ..NONE };
+
+/// Of an agent that names a session's file by the minute.
+const BY_THE_MINUTE: Habits = Habits {
+    needs_prompt_before_load: false,
+    wait_before_load: LoadWait::NextMinute,
+    replays_on_resume: false,
+};
 
 fn ready(advertised: Advertised) -> Input {
     ready_after(1, advertised)
@@ -120,7 +150,17 @@ fn ready(advertised: Advertised) -> Input {
 fn ready_after(answered: u64, advertised: Advertised) -> Input {
     let exchange = |_| Exchange { prompt: "one".into(), answered: true, reply: "first".into(), unkept: 0 };
     let exchanges = (0..answered).map(exchange).collect();
-    Input::AgentReady { advertised, exchanges, spoken_at: Some(at(100)) }
+    Input::AgentReady { advertised, habits: Habits::default(), exchanges, spoken_at: Some(at(100)) }
+}
+
+/// A started agent that behaves so, in a conversation of one answered prompt.
+fn ready_with(habits: Habits, advertised: Advertised) -> Input {
+    match ready(advertised) {
+        Input::AgentReady { exchanges, spoken_at, .. } => {
+            Input::AgentReady { advertised, habits, exchanges, spoken_at }
+        }
+        other => other,
+    }
 }
 
 /// A kept record whose agent answered `answered` prompts.
@@ -130,6 +170,7 @@ fn kept(answered: u64) -> SessionMachine {
         agent: AgentSpec::new("a", [""; 0]),
         cwd: crate::model::AbsolutePath::new("/w").unwrap(),
         real_cwd: crate::model::AbsolutePath::new("/w").unwrap(),
+        additional_directories: Vec::new(),
         scope: None,
         mcp_servers: Vec::new(),
         title: None,

@@ -5,8 +5,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    Fact, PermissionCount, PermissionPolicy, RequestId, StopReason, Timestamp, Turn, TurnId, TurnState,
-    WakeOptions,
+    Fact, PermissionCount, PermissionMode, RequestId, StopReason, Timestamp, Turn, TurnId, TurnLimits,
+    TurnState, WakeOptions,
 };
 
 use super::state::{Live, Prompting, State};
@@ -31,7 +31,11 @@ impl SessionMachine {
             (state, told) => {
                 let is_setup = matches!(
                     state,
-                    State::Looking(_) | State::Creating(..) | State::Restoring(_) | State::Settling(_)
+                    State::Looking(_)
+                        | State::Waiting(_)
+                        | State::Creating(..)
+                        | State::Restoring(_)
+                        | State::Settling(_)
                 );
                 if is_setup {
                     self.do_(Effect::Arm(Deadline::Setup));
@@ -47,8 +51,7 @@ impl SessionMachine {
     }
 
     fn state_in_a_turn(&mut self, now: Timestamp, state: AgentState) {
-        let State::Prompting(Prompting { cancelling, inserted, worked, stopped, .. }) = &mut self.state
-        else {
+        let State::Prompting(Prompting { stopping, inserted, worked, stopped, .. }) = &mut self.state else {
             return;
         };
         let how = match state {
@@ -59,8 +62,8 @@ impl SessionMachine {
                 return;
             }
             // Agents also say that they are idle when a session is ready, and that may come late.
-            AgentState::Idle(None) if !(*worked || *cancelling) => return,
-            AgentState::Idle(None) if *cancelling => Ok(StopReason::cancelled().into()),
+            AgentState::Idle(None) if !(*worked || stopping.is_some()) => return,
+            AgentState::Idle(None) if stopping.is_some() => Ok(StopReason::cancelled().into()),
             AgentState::Idle(None) => Ok(StopReason::new("end_turn").into()),
             AgentState::Idle(Some(how)) => how,
         };
@@ -102,8 +105,9 @@ impl SessionMachine {
             request,
             prompt: Arc::from("[]"),
             // Nobody has allowed anything, so whoever is there is asked.
-            policy: PermissionPolicy::Ask,
+            policy: PermissionMode::Ask.into(),
             wishes: WakeOptions::default(),
+            limits: TurnLimits::default(),
             queued_at: now,
             state: TurnState::Dispatched { at: now },
             usage: None,
@@ -124,7 +128,7 @@ impl Prompting {
         Self {
             live,
             turn,
-            cancelling: false,
+            stopping: None,
             asked: Vec::new(),
             inserted: false,
             worked: false,

@@ -1,9 +1,10 @@
 //! How an agent is started, as far as it is kept: its name, and its command line or its URL. Never its environment.
 
 use std::iter;
+use std::sync::Arc;
 use std::time::Duration;
 
-use super::{AgentKey, ProtocolVersion};
+use super::{AgentKey, AgentProfile, ProtocolVersion};
 
 /// The program on the far side.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,6 +20,8 @@ pub struct AgentSpec {
     /// The newest version of the protocol that is asked for. An agent that speaks only an older one is spoken to in
     /// that.
     pub protocol: ProtocolVersion,
+    /// What its user says of how it behaves, over what is known of it. It is not kept with a record.
+    pub profile: Option<Arc<AgentProfile>>,
 }
 
 /// Which agent it is that an answer is remembered of: the same command line with another program is another one.
@@ -42,6 +45,7 @@ impl AgentSpec {
             args: args.into_iter().map(Into::into).collect(),
             start_timeout: Self::DEFAULT_START_TIMEOUT,
             protocol: ProtocolVersion::default(),
+            profile: None,
         }
     }
 
@@ -66,6 +70,13 @@ impl AgentSpec {
         self
     }
 
+    /// The same agent, which behaves as its user says.
+    #[must_use]
+    pub fn with_profile(mut self, profile: Option<Arc<AgentProfile>>) -> Self {
+        self.profile = profile;
+        self
+    }
+
     /// What a shell tells it from other agents by: its name if it has one, else its whole command line as a JSON
     /// array.
     pub fn key(&self) -> AgentKey {
@@ -79,6 +90,12 @@ impl AgentSpec {
         let (scheme, _) = self.program.split_once("://")?;
         let is_known = ["ws", "wss", "http", "https"].iter().any(|known| scheme.eq_ignore_ascii_case(known));
         is_known.then_some(self.program.as_str())
+    }
+
+    /// How long it may take to answer a setup request: as was said for it, or else as such agents need.
+    pub fn patience(&self, profile: &AgentProfile) -> Duration {
+        let is_said = self.start_timeout != Self::DEFAULT_START_TIMEOUT;
+        profile.start_timeout.filter(|_| !is_said).unwrap_or(self.start_timeout)
     }
 
     /// What to call it in a message to a person.

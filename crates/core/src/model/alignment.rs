@@ -209,7 +209,12 @@ impl Alignment {
             | Update::Tool { .. }
             | Update::ToolContent { .. }
             | Update::Plan { .. } => self.message_is_whole() && self.seen && self.passed > 0,
-            Update::Title(_) | Update::State | Update::Unknown => return LateStep::New,
+            Update::Title(_)
+            | Update::Notice { .. }
+            | Update::Compaction { .. }
+            | Update::Usage(_)
+            | Update::State
+            | Update::Unknown => return LateStep::New,
         };
         if owed {
             self.seen = true;

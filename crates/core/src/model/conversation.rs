@@ -9,7 +9,7 @@ use std::collections::HashMap;
 
 use super::{
     ChunkContent, Content, Event, Exchange, Fact, LineageIndex, Memory, MessageKind, RecordId, Seq,
-    Timestamp, TurnId, Update, prompt_message_id, run_message_id,
+    Terminals, Timestamp, TurnId, Update, prompt_message_id, run_message_id,
 };
 
 /// A conversation as it stands after the events applied to it.
@@ -23,6 +23,7 @@ pub struct Conversation {
     open: Option<usize>,
     spoken_at: Option<Timestamp>,
     memory: Memory,
+    terminals: Terminals,
     brief: Option<Brief>,
 }
 
@@ -132,8 +133,8 @@ impl Conversation {
     /// The conversation of a record before its first event.
     pub fn new(record: RecordId) -> Self {
         let (tools, messages) = (HashMap::new(), HashMap::new());
-        let (entries, memory) = (Vec::new(), Memory::default());
-        Self { record, entries, tools, messages, open: None, spoken_at: None, memory, brief: None }
+        let (entries, memory, terminals) = (Vec::new(), Memory::default(), Terminals::default());
+        Self { record, entries, tools, messages, open: None, spoken_at: None, memory, terminals, brief: None }
     }
 
     /// The same with no more than [`Self::exchanges`] needs: no tools, plans and thoughts, and of the agent's messages
@@ -173,6 +174,11 @@ impl Conversation {
         self.memory
     }
 
+    /// The terminals that tool calls refer to.
+    pub fn terminals(&self) -> &Terminals {
+        &self.terminals
+    }
+
     fn prompt(&mut self, event: &Event, text: String, blocks: Vec<Box<str>>) {
         self.open = None;
         let id = event.turn.map(|turn| prompt_message_id(&self.record, turn).into());
@@ -196,12 +202,20 @@ impl Conversation {
             Update::Tool { call, fields, .. } => self.tool(event, call, &fields),
             Update::ToolContent { call, item } => self.tool_content(event, &call, &item),
             Update::Plan { fields } => self.plan(event, fields),
-            Update::Title(_) | Update::State | Update::Unknown => {}
+            Update::Title(_)
+            | Update::Notice { .. }
+            | Update::Compaction { .. }
+            | Update::Usage(_)
+            | Update::State
+            | Update::Unknown => {}
         }
     }
 
     fn fact(&mut self, event: &Event, fact: Fact) {
         self.memory.take(event.seq, &fact);
+        if self.brief.is_none() {
+            self.terminals.take(&fact);
+        }
         match fact {
             Fact::TurnStarted { .. } => self.open = None,
             Fact::TurnEnded { turn, stop_reason, .. } => {
@@ -216,10 +230,16 @@ impl Conversation {
             }
             Fact::SessionReset { .. }
             | Fact::Restored { .. }
+            | Fact::LoadDelayed { .. }
+            | Fact::Moved { .. }
             | Fact::McpServersLeftOut { .. }
             | Fact::SettingNotRestored { .. }
             | Fact::LinesDropped { .. }
+            | Fact::TerminalStarted { .. }
+            | Fact::TerminalOutput { .. }
+            | Fact::TerminalEnded { .. }
             | Fact::AgentEnded { .. }
+            | Fact::ProcessesEnded { .. }
             | Fact::Closed {} => {}
         }
     }

@@ -111,6 +111,18 @@ pub enum Fact {
         /// Whether a person must be told: not when there was nothing to forget.
         announced: bool,
     },
+    /// The agent cannot load the session yet: it is loaded then.
+    LoadDelayed {
+        /// When.
+        until: Timestamp,
+    },
+    /// The record works in another directory from now on.
+    Moved {
+        /// The one before, as it was given.
+        from: String,
+        /// The new one.
+        to: String,
+    },
     /// Servers the record had that could not be given to the agent again.
     McpServersLeftOut {
         /// Their names.
@@ -136,13 +148,55 @@ pub enum Fact {
         /// How many bytes a line may have.
         limit: u64,
     },
+    /// A command runs that the agent asked for.
+    TerminalStarted {
+        /// The terminal it runs in.
+        terminal_id: String,
+        /// The command, as a person would type it.
+        command: String,
+    },
+    /// A command has written something, after what it had written before.
+    TerminalOutput {
+        /// The terminal it runs in.
+        terminal_id: String,
+        /// What it has written.
+        output: String,
+    },
+    /// A command has ended.
+    TerminalEnded {
+        /// The terminal it ran in.
+        terminal_id: String,
+        /// The number it exited with, if it did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        exit_code: Option<u32>,
+        /// The name of the signal that ended it, if one did.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        signal: Option<String>,
+        /// The end of all that it wrote, if that was more than is kept as it comes.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        output: Option<String>,
+    },
     /// The agent's process is gone, asked for or not.
     AgentEnded {
         /// How, in words.
         how: String,
     },
+    /// What an agent had started was ended with it, though it had left the agent's process group.
+    ProcessesEnded {
+        /// Which processes.
+        processes: Vec<EndedProcess>,
+    },
     /// The record was closed.
     Closed {},
+}
+
+/// A process that was ended.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct EndedProcess {
+    /// Its short name, as it had chosen it itself.
+    pub name: String,
+    /// Its number, which may be another's by now.
+    pub pid: u32,
 }
 
 /// An error inside a fact.

@@ -150,6 +150,14 @@ pub enum AgentError {
         /// What the error means for a session.
         reading: Reading,
     },
+    /// It offers logins, no credential is known for any, and nothing was to be done without.
+    #[error("the agent {agent:?} offers logins, and there is no credential for any of them: {ways}")]
+    NoCredential {
+        /// The agent.
+        agent: String,
+        /// The ways to log in, in words.
+        ways: String,
+    },
     /// It cannot bring the session back, and a fresh one was not wanted.
     #[error("the agent {agent:?} cannot restore the session {session} ({reason})")]
     NotRestored {
@@ -171,6 +179,14 @@ pub enum AgentError {
         server: String,
         /// The capability it lacks.
         capability: &'static str,
+    },
+    /// It takes no directories beside the one that a session works in, and would be given some. Nothing was sent.
+    #[error(
+        "the agent {agent:?} takes no additional directories: it does not advertise sessionCapabilities.additionalDirectories"
+    )]
+    DirectoriesUnsupported {
+        /// The agent.
+        agent: String,
     },
     /// The session that is asked for works in another directory than it is asked for in.
     #[error("the agent {agent:?} says that the session {session} works in {cwd}")]
@@ -218,6 +234,12 @@ pub enum AgentError {
         /// The capability it lacks.
         capability: &'static str,
     },
+    /// It asked for a permission, nobody could be asked, and its turn is to fail then.
+    #[error("the agent {agent:?} asked for a permission and nobody could be asked")]
+    NobodyToAsk {
+        /// The agent.
+        agent: String,
+    },
 }
 
 /// What an agent's error means for the session it was about.
@@ -253,15 +275,19 @@ impl AgentError {
             Self::BadAnswer { .. } => "AGENT_BAD_ANSWER",
             Self::SessionIdTaken { .. } => "AGENT_SESSION_ID_TAKEN",
             Self::Refused { reading: Reading::BusyElsewhere, .. } => "SESSION_BUSY_ELSEWHERE",
-            Self::Refused { reading: Reading::LoginNeeded, .. } => "AUTH_REQUIRED",
+            Self::Refused { reading: Reading::LoginNeeded, .. } | Self::NoCredential { .. } => {
+                "AUTH_REQUIRED"
+            }
             Self::Refused { .. } => "AGENT_REFUSED",
             Self::NotRestored { .. } => "SESSION_NOT_RESTORED",
             Self::McpUnsupported { .. } => "MCP_UNSUPPORTED",
+            Self::DirectoriesUnsupported { .. } => "DIRECTORIES_UNSUPPORTED",
             Self::WorksElsewhere { .. } => "SESSION_WORKS_ELSEWHERE",
             Self::NotOffered { .. } => "NOT_OFFERED",
             Self::BadRequest { .. } => "BAD_REQUEST",
             Self::BadPrompt { .. } => "BAD_PROMPT",
             Self::ContentUnsupported { .. } => "CONTENT_UNSUPPORTED",
+            Self::NobodyToAsk { .. } => "PERMISSION_PROMPT_UNAVAILABLE",
         }
     }
 
@@ -269,8 +295,20 @@ impl AgentError {
     pub fn reading(&self) -> Reading {
         match self {
             Self::Refused { reading, .. } => *reading,
+            Self::NoCredential { .. } => Reading::LoginNeeded,
             _ => Reading::Broken,
         }
+    }
+
+    /// The same error of an agent that offers these ways to log in: if it wants one, it says which there are.
+    #[must_use]
+    pub fn offering(mut self, ways: Option<&str>) -> Self {
+        if let (Self::Refused { reading: Reading::LoginNeeded, message, .. }, Some(ways)) = (&mut self, ways)
+        {
+            message.push_str("; it offers ");
+            message.push_str(ways);
+        }
+        self
     }
 
     /// What a person can do next.
@@ -298,14 +336,24 @@ impl AgentError {
                 "do what its last words ask for; if it has none, run its command by hand"
             }
             "REMOTE_LOST" => "do what these words say; the other machine must be there, and let us in",
+            "TIMEOUT" => "give the turn more time",
+            "IDLE_TIMEOUT" => {
+                "see whether the agent or its model is stalled, or let it be silent for longer; the next prompt goes on"
+            }
             "AGENT_DIED" | "AGENT_UNRESPONSIVE" => "the conversation is kept; the next prompt restores it",
             "SESSION_BUSY_ELSEWHERE" => "close the session where it is open, then try again",
-            "AUTH_REQUIRED" => "log in with the agent's own program, then try again",
+            "AUTH_REQUIRED" => {
+                "log in by one of the ways that the agent offers, or with its own program, then try again"
+            }
             "SESSION_NOT_RESTORED" => "allow a fresh session; the conversation so far stays readable here",
             "SESSION_WORKS_ELSEWHERE" => "ask for the session in the directory that it works in",
             "MCP_UNSUPPORTED" => "leave the server out, or use a stdio one",
+            "DIRECTORIES_UNSUPPORTED" => {
+                "leave the additional directories out, or begin in one that holds them all"
+            }
             "CONTENT_UNSUPPORTED" => "send the content as text, or name it as a link",
             "INTERRUPTED" => "what was said until then is kept; prompt again to go on",
+            "PERMISSION_PROMPT_UNAVAILABLE" => "allow it by the turn's policy, or be there to be asked",
             "BAD_DIRECTORY" => "make the directory again; the session belongs to it",
             _ => return None,
         })

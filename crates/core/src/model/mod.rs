@@ -11,17 +11,20 @@ mod event;
 mod failure;
 mod ids;
 mod lineage;
+mod login;
 mod mcp;
 mod memory;
 mod message_id;
 mod path;
 mod policy;
 mod process;
+mod profile;
 mod protocol;
 mod record;
 mod scope;
 mod secrets;
 mod setting;
+mod terminal;
 mod time;
 mod title;
 mod turn;
@@ -32,19 +35,26 @@ pub use agent::{AgentBuild, AgentSpec};
 pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
 pub use client_name::ClientName;
 pub use conversation::{Conversation, Entry, Message, ToolCall};
-pub use event::{Direction, Event, EventKind, Fact, FactError};
+pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError};
 pub use failure::{AgentError, Reading};
 pub use ids::{
     AcpSessionId, AgentSessionId, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq, SessionIdentity,
     TurnId,
 };
 pub use lineage::{InnerIdChange, Lineage, LineageReason, LineageRow};
+pub use login::{
+    LoginHow, LoginPolicy, LoginVariable, LoginWay, credential_token, credential_variable, token_of_variable,
+    ways_in_words,
+};
 pub use mcp::{KeptServer, McpServer, McpTransport, NamedValue};
 pub use memory::Memory;
 pub use message_id::{OwnMessageId, prompt_message_id, run_message_id};
 pub use path::{AbsolutePath, PathProblem};
-pub use policy::{Decision, PermissionPolicy, ToolKind};
+pub use policy::{
+    Decision, PermissionMode, PermissionPolicy, PolicyProblem, Ruling, ToolKind, ToolPolicy, ToolUse, Unasked,
+};
 pub use process::{AgentEnd, AgentExit, AgentRun, ProcessIdentity};
+pub use profile::{AgentProfile, ErrorRow, Habits, LoadWait, ProfileError, Profiles, runs_package};
 pub use protocol::ProtocolVersion;
 pub use record::{Lifecycle, Record};
 pub use scope::{AgentKey, InvalidSessionName, Scope, SessionName};
@@ -53,8 +63,9 @@ pub use setting::{
     Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError, SettingName,
     SettingValue, UnmetWish,
 };
+pub use terminal::{TerminalText, Terminals};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use title::title_of;
-pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnOutcome, TurnState};
-pub use update::{ChunkContent, Content, MessageKind, Update};
+pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnLimits, TurnOutcome, TurnState};
+pub use update::{ChunkContent, Content, Cost, MessageKind, SessionUsage, Update};
 pub use wake::{Fallback, WakeOptions};

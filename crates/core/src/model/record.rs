@@ -40,6 +40,8 @@ pub struct Record {
     pub cwd: AbsolutePath,
     /// The same directory with every link followed; for lookup only.
     pub real_cwd: AbsolutePath,
+    /// Directories beside that one whose files belong to the session, as they were given.
+    pub additional_directories: Vec<AbsolutePath>,
     /// What it is found by from a shell. A record that was born in an editor has none until it is named.
     pub scope: Option<Scope>,
     /// Its MCP servers. Their values are never stored.

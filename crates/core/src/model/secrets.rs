@@ -112,7 +112,8 @@ impl Secrets {
         self.given.iter().chain(&self.learned)
     }
 
-    fn learn(&mut self, value: &str) {
+    /// Takes a value that is a secret from now on.
+    pub fn learn(&mut self, value: &str) {
         let Some(secret) = Secret::new(value) else { return };
         if self.all().any(|known| *known.value == *value) {
             return;

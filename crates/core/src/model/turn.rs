@@ -1,6 +1,7 @@
 //! A turn: one prompt from its acceptance to its end.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::{AgentError, PermissionPolicy, RequestId, Timestamp, TurnId, WakeOptions};
 
@@ -17,6 +18,8 @@ pub struct Turn {
     pub policy: PermissionPolicy,
     /// How the session is to be brought back for it, should that be needed.
     pub wishes: WakeOptions,
+    /// How long it may take.
+    pub limits: TurnLimits,
     /// When it was accepted.
     pub queued_at: Timestamp,
     /// How far it has come.
@@ -25,6 +28,15 @@ pub struct Turn {
     pub usage: Option<Arc<str>>,
     /// What became of the permissions the agent asked for.
     pub permissions: PermissionCount,
+}
+
+/// How long a turn may take. Without a limit no clock of ours ends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct TurnLimits {
+    /// From the prompt's acceptance to the end of the turn, however long it waits before it is sent.
+    pub whole: Option<Duration>,
+    /// Without a word from the agent while it has the turn and nothing of it waits for us.
+    pub silence: Option<Duration>,
 }
 
 /// How many permissions were given in a turn, and how many were not.
@@ -123,6 +135,36 @@ pub struct TurnError {
     pub message: Box<str>,
     /// The agent's own error object, unchanged, where there was one.
     pub acp: Option<Arc<str>>,
+}
+
+impl TurnError {
+    /// The stable code of a turn that took too long.
+    pub const TIMEOUT: &str = "TIMEOUT";
+    /// The stable code of a turn whose agent was silent for too long.
+    pub const IDLE_TIMEOUT: &str = "IDLE_TIMEOUT";
+
+    /// A turn took longer than it may.
+    pub fn took_too_long(limit: Duration) -> Self {
+        let seconds = limit.as_secs_f32();
+        Self::of_ours(Self::TIMEOUT, format!("the turn took longer than {seconds} s and was cancelled"))
+    }
+
+    /// A prompt waited longer than its turn may take.
+    pub fn waited_too_long(limit: Duration) -> Self {
+        let seconds = limit.as_secs_f32();
+        Self::of_ours(Self::TIMEOUT, format!("the prompt waited longer than {seconds} s and was not sent"))
+    }
+
+    /// An agent was silent for longer than it may be.
+    pub fn silent_too_long(limit: Duration) -> Self {
+        let seconds = limit.as_secs_f32();
+        let message = format!("the agent said nothing for {seconds} s and the turn was cancelled");
+        Self::of_ours(Self::IDLE_TIMEOUT, message)
+    }
+
+    fn of_ours(code: &str, message: String) -> Self {
+        Self { code: code.into(), message: message.into(), acp: None }
+    }
 }
 
 impl From<&AgentError> for TurnError {

@@ -1,6 +1,9 @@
 //! What an event says, free of any protocol version. `acp` reads lines into these; the model never parses one.
 
-use super::{Fact, ToolKind};
+use serde::Serialize;
+use serde_json::Number;
+
+use super::Fact;
 
 /// What one event contributes to a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +48,6 @@ pub enum Update {
     Tool {
         /// The agent's id for the call.
         call: Box<str>,
-        /// What the call does, if this update tells it. A new call that does not tell it does anything.
-        kind: Option<ToolKind>,
         /// The whole update object, as received.
         fields: Box<str>,
     },
@@ -64,10 +65,51 @@ pub enum Update {
     },
     /// The session's title; `None` clears it.
     Title(Option<Box<str>>),
-    /// State of the session that is no part of its history: commands, mode, options, usage.
+    /// A word of the agent to the user that is no part of the conversation.
+    Notice {
+        /// How much it matters, in the agent's word.
+        severity: Box<str>,
+        /// What it says.
+        title: Box<str>,
+        /// What it says besides.
+        description: Option<Box<str>>,
+    },
+    /// The agent makes what it remembers of the conversation shorter.
+    Compaction {
+        /// The agent's id for it.
+        id: Box<str>,
+        /// How far it is, in the agent's word.
+        status: Box<str>,
+        /// What went wrong.
+        error: Option<Box<str>>,
+    },
+    /// What the session has used so far.
+    Usage(SessionUsage),
+    /// State of the session that is no part of its history: commands, mode, options.
     State,
     /// A kind we do not know. It is kept and passed on.
     Unknown,
+}
+
+/// What a session has used.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct SessionUsage {
+    /// Tokens that are in the agent's memory.
+    pub used: u64,
+    /// Tokens that fit into it.
+    pub size: u64,
+    /// What it has cost.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<Cost>,
+}
+
+/// What something has cost.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Cost {
+    /// How much, as the agent wrote it.
+    pub amount: Number,
+    /// Of what: a currency, or another unit.
+    pub currency: String,
 }
 
 /// Whose message a chunk belongs to.
@@ -107,7 +149,12 @@ impl Update {
             | Self::Tool { .. }
             | Self::ToolContent { .. }
             | Self::Plan { .. } => true,
-            Self::Title(_) | Self::State | Self::Unknown => false,
+            Self::Title(_)
+            | Self::Notice { .. }
+            | Self::Compaction { .. }
+            | Self::Usage(_)
+            | Self::State
+            | Self::Unknown => false,
         }
     }
 }

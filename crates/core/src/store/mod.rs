@@ -11,8 +11,9 @@ use std::pin::Pin;
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentBuild, AgentKey, AgentRun, Event, HostId, KeptServer, Lifecycle, Lineage,
-    ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq, Timestamp, Turn, TurnId,
+    AbsolutePath, AcpSessionId, AgentBuild, AgentKey, AgentRun, Event, HostId, KeptServer, Lifecycle,
+    Lineage, ProtocolVersion, Record, RecordId, RecordSettings, RequestId, Scope, Seq, Timestamp, Turn,
+    TurnId,
 };
 
 mod error;
@@ -31,7 +32,9 @@ pub use memory::MemoryStore;
 pub use private_directory::make_private_directory;
 pub use query::{RecordFilter, ScopeQuery};
 pub use real_path::{real_path, real_path_or_written};
-pub use sqlite::{Access, ImportedFile, Reads, SqliteFailure, SqliteOptions, SqliteStore};
+pub use sqlite::{
+    Access, FileSystem, ImportedFile, Reads, SqliteFailure, SqliteOptions, SqliteStore, StoreCheck,
+};
 
 /// What a store's methods return: a future, so that a store may live on another thread or machine.
 pub type StoreFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, StoreError>> + Send + 'a>>;
@@ -70,6 +73,8 @@ pub enum Change {
     Title(Option<String>),
     /// The record's MCP servers.
     McpServers(Vec<KeptServer>),
+    /// The directories beside its own whose files belong to the record's session.
+    AdditionalDirectories(Vec<AbsolutePath>),
     /// Whether the record still takes part. To open it again where another has taken its scope is
     /// [`StoreError::ScopeTaken`]. One that is closed or deleted leaves its scope to others at once.
     ///
@@ -79,6 +84,14 @@ pub enum Change {
     /// What the record is found by from a shell, or that it no longer is. A scope that another open record of
     /// its directory has is [`StoreError::ScopeTaken`]; a closed record may have it too.
     Scope(Option<Scope>),
+    /// Where the record works from now on. A directory where another open record has its scope is
+    /// [`StoreError::ScopeTaken`].
+    Place {
+        /// The directory as it was given.
+        cwd: AbsolutePath,
+        /// The same with every link followed.
+        real_cwd: AbsolutePath,
+    },
     /// The record's settings, whole.
     Settings(RecordSettings),
     /// The last process of the record's agent.
@@ -136,7 +149,7 @@ pub trait Store: Send + Sync {
     /// are [answered](Turn::is_answered). Its `updated_at` is the time of the last event written, and while updates
     /// alone come it is behind by less than a second; without an event it is the time of the change of lineage or
     /// lifecycle, if that is later. A turn by itself does not move it: a prompt that waits is not news from the
-    /// agent. Nor does a scope, a setting, a run or a command line.
+    /// agent. Nor does a scope, a place, a setting, a run or a command line.
     fn append(&self, lease: Lease, changes: Vec<Change>, durability: Durability) -> StoreFuture<'_, ()>;
 
     /// Writes to two records as [`Store::append`] does, first to one and then to the other, all or none: what one

@@ -62,10 +62,12 @@ fn register() -> MutexGuard<'static, Register> {
 }
 
 #[cfg(target_os = "linux")]
-pub(super) use adopted::reap_orphans;
+pub(super) use adopted::{is_ours, look_after_orphans, reap_orphans, unclaimed};
 
 #[cfg(target_os = "linux")]
 mod adopted {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use rustix::process::{Pid, WaitId, WaitIdOptions, waitid};
 
     use super::super::stat::Stat;
@@ -94,7 +96,45 @@ mod adopted {
         true
     }
 
+    /// Whether every child of this process that it has not started itself is an orphan.
+    static LOOKS_AFTER_ORPHANS: AtomicBool = AtomicBool::new(false);
+
+    /// From now on, or no longer, children that we have not started are orphans.
+    pub(in super::super) fn look_after_orphans(looks: bool) {
+        LOOKS_AFTER_ORPHANS.store(looks, Ordering::Relaxed);
+    }
+
+    /// Whether a process is a child that this process has started itself and not reaped yet.
+    pub(in super::super) fn is_ours(pid: u32) -> bool {
+        register().ours.contains(&pid)
+    }
+
+    /// The orphans that nothing we have started, and that still lives, can have brought forth: it began later than
+    /// they did. While a start is under way nobody can tell, and none is.
+    pub(in super::super) fn unclaimed(processes: &[Stat]) -> Vec<u32> {
+        if !LOOKS_AFTER_ORPHANS.load(Ordering::Relaxed) {
+            return Vec::new();
+        }
+        register().unclaimed_among(processes, std::process::id())
+    }
+
     impl Register {
+        pub(super) fn unclaimed_among(&self, processes: &[Stat], this: u32) -> Vec<u32> {
+            if !self.starting.is_empty() {
+                return Vec::new();
+            }
+            let is_ours = |stat: &&Stat| self.ours.contains(&stat.pid);
+            let oldest =
+                processes.iter().filter(is_ours).filter(|stat| !stat.is_dead).map(|stat| stat.started).min();
+            let is_unclaimed = |stat: &&Stat| {
+                stat.parent == this
+                    && !stat.is_dead
+                    && !self.ours.contains(&stat.pid)
+                    && oldest.is_none_or(|oldest| stat.started < oldest)
+            };
+            processes.iter().filter(is_unclaimed).map(|stat| stat.pid).collect()
+        }
+
         /// The dead that are orphans; none if that cannot be told.
         ///
         /// A child that is not a program yet, because its start hangs or has failed, has its thread's name. While
@@ -128,6 +168,16 @@ mod tests {
     fn the_dead_are_orphans_if_they_are_not_ours() {
         let children = [child(10, "agent", true), child(11, "sh", true), child(12, "sh", false)];
         assert_eq!(register_of(&[10], &[]).orphans_among(&children), Some(vec![11]));
+    }
+
+    #[test]
+    fn an_orphan_is_nobodys_only_if_nothing_of_ours_that_lives_began_before_it() {
+        let at = |pid, parent, started| Stat { parent, started, ..child(pid, "x", false) };
+        let processes = [at(10, 1, 50), at(20, 1, 40), at(21, 1, 60), at(30, 20, 40), at(40, 9, 40)];
+        assert_eq!(register_of(&[10], &[]).unclaimed_among(&processes, 1), [20]);
+        assert_eq!(register_of(&[], &[]).unclaimed_among(&processes, 1), [10, 20, 21]);
+        // A child that is just coming to be looks like an orphan.
+        assert_eq!(register_of(&[10], &["agents-0"]).unclaimed_among(&processes, 1), [0; 0]);
     }
 
     #[test]

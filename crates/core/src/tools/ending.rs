@@ -37,24 +37,34 @@ impl Default for Grace {
 
 /// How a process ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Exit(String);
+pub struct Exit {
+    /// The number it exited with, if it did.
+    pub code: Option<i32>,
+    /// The number of the signal that ended it, if one did.
+    pub signal: Option<i32>,
+    words: String,
+}
 
 impl std::fmt::Display for Exit {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.words)
     }
 }
 
 impl From<io::Result<ExitStatus>> for Exit {
     fn from(status: io::Result<ExitStatus>) -> Self {
-        Self(match status {
-            Ok(status) => match (status.code(), status.signal()) {
-                (Some(code), _) => format!("exit code {code}"),
-                (None, Some(signal)) => format!("signal {signal}"),
-                (None, None) => status.to_string(),
-            },
-            Err(error) => error.to_string(),
-        })
+        match status {
+            Ok(status) => {
+                let (code, signal) = (status.code(), status.signal());
+                let words = match (code, signal) {
+                    (Some(code), _) => format!("exit code {code}"),
+                    (None, Some(signal)) => format!("signal {signal}"),
+                    (None, None) => status.to_string(),
+                };
+                Self { code, signal, words }
+            }
+            Err(error) => Self { code: None, signal: None, words: error.to_string() },
+        }
     }
 }
 

@@ -13,6 +13,14 @@ impl Environment {
         self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value.as_os_str())
     }
 
+    /// The same with a variable, in the place of those of its name.
+    #[must_use]
+    pub fn with(mut self, name: &str, value: &str) -> Self {
+        self.0.retain(|(known, _)| known != name);
+        self.0.push((name.into(), value.into()));
+        self
+    }
+
     /// Its variables: name and value.
     pub fn variables(&self) -> &[(OsString, OsString)] {
         &self.0

@@ -14,7 +14,7 @@
 /// nobody is inside.
 #[cfg(target_os = "linux")]
 pub fn is_inside(pid: u32, home: &str) -> bool {
-    let is_tagged = |pid| super::sweep::tag_of(pid).is_some_and(|tag| tag.home == home);
+    let is_tagged = |pid| super::marks::Marks::of(pid).tag.is_some_and(|tag| tag.home == home);
     descends(pid, std::process::id(), super::stat::Stat::of, is_tagged)
 }
 

@@ -26,16 +26,16 @@ pub(super) struct Leader {
     pub(super) phase: watch::Receiver<Phase>,
 }
 
-/// The three pipes to a process.
+/// The pipes to a process, those that its command asked for.
 #[derive(Debug)]
 pub(super) struct Streams {
-    pub(super) stdin: std::process::ChildStdin,
-    pub(super) stdout: std::process::ChildStdout,
-    pub(super) stderr: std::process::ChildStderr,
+    pub(super) stdin: Option<std::process::ChildStdin>,
+    pub(super) stdout: Option<std::process::ChildStdout>,
+    pub(super) stderr: Option<std::process::ChildStderr>,
 }
 
 impl Leader {
-    /// Forks the command, which must lead a group of its own and have three pipes, from this thread.
+    /// Forks the command, which must lead a group of its own, from this thread.
     pub(super) fn start(command: &mut Command, grace: Grace) -> io::Result<(Self, Streams)> {
         // The one who waits is there before the process is, so that no process is left without one.
         let (hand_over, handed_over) = sync_channel::<(Child, Group)>(1);
@@ -46,14 +46,15 @@ impl Leader {
             }
         })?;
         let mut child = children::start(command)?;
-        let streams = take_streams(&mut child);
+        let streams =
+            Streams { stdin: child.stdin.take(), stdout: child.stdout.take(), stderr: child.stderr.take() };
         let id = child.id();
         // Nobody can have reaped it yet, so this is the process we started, dead or alive.
         let identity = ProcessIdentity::of(id).unwrap_or_else(|| ProcessIdentity::unknown(id));
         let group = Group::of(&child);
         // The thread waits for this and for nothing else, so it is there.
         drop(hand_over.send((child, group.clone())));
-        Ok((Self { identity, group, phase }, streams?))
+        Ok((Self { identity, group, phase }, streams))
     }
 
     /// Which process it is.
@@ -71,15 +72,6 @@ impl Drop for Leader {
     fn drop(&mut self) {
         self.signal(Signal::KILL);
     }
-}
-
-fn take_streams(child: &mut Child) -> io::Result<Streams> {
-    let missing = || io::Error::other("a pipe is missing");
-    Ok(Streams {
-        stdin: child.stdin.take().ok_or_else(missing)?,
-        stdout: child.stdout.take().ok_or_else(missing)?,
-        stderr: child.stderr.take().ok_or_else(missing)?,
-    })
 }
 
 /// The group that a child of ours leads.

@@ -1,4 +1,5 @@
-//! What agents run on here: processes, which are really gone when they are said to be.
+//! What agents run on here: processes, which are really gone when they are said to be; and what they have done for
+//! them: files and terminals, inside the session's directories.
 //!
 //! An agent is forked from a thread that lives as long as its owner, in a group of its own, with a tag in its
 //! environment. It ends with its session; if its holder is killed, the kernel kills it; and what it had started
@@ -7,26 +8,36 @@
 mod children;
 mod ending;
 mod environment;
+mod files;
+mod hunt;
 mod identity;
 mod inside;
 mod leader;
+mod marks;
 mod namespace;
 mod orphans;
 mod parent_death;
 mod process;
+mod screen;
 mod spawner;
 mod stat;
 mod stderr;
+mod strays;
 mod sweep;
 mod tag;
 mod telling;
+mod terminal;
 
 pub use ending::{Ended, Exit, Grace};
 pub use environment::Environment;
+pub use files::{FileError, Lines, Located, Roots};
 pub use inside::is_inside;
+pub use marks::{HOST_VARIABLE, RECORD_VARIABLE};
 pub use orphans::Orphans;
 pub use process::{AgentProcess, Pipes};
 pub use spawner::Spawner;
+pub use strays::Strays;
 pub use sweep::{Swept, SweptProcess, sweep};
 pub use tag::{InvalidTag, Tag};
 pub(crate) use telling::tell;
+pub use terminal::{CommandLine, News, Shown, Terminal, TerminalError};

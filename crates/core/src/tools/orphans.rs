@@ -26,6 +26,7 @@ impl Orphans {
         // The signal is listened to before the first orphan can come.
         let mut child_exited = signal(SignalKind::child())?;
         set_child_subreaper(Some(getpid()))?;
+        super::children::look_after_orphans(true);
         let reaper = tokio::spawn(async move {
             while child_exited.recv().await.is_some() {
                 reap().await;
@@ -64,6 +65,7 @@ async fn reap() {
 impl Drop for Orphans {
     fn drop(&mut self) {
         self.reaper.abort();
+        super::children::look_after_orphans(false);
         // Refused only where it could not have been asked for.
         let _ = rustix::process::set_child_subreaper(None);
     }

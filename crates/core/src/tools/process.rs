@@ -120,8 +120,10 @@ fn command(agent: &AgentSpec, cwd: &AbsolutePath, environment: &Environment) -> 
 }
 
 fn pipes(streams: Streams) -> io::Result<(Pipes, pipe::Receiver)> {
-    let stdin = pipe::Sender::from_owned_fd(OwnedFd::from(streams.stdin))?;
-    let stdout = pipe::Receiver::from_owned_fd(OwnedFd::from(streams.stdout))?;
-    let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(streams.stderr))?;
+    let missing = || io::Error::other("a pipe is missing");
+    let Streams { stdin, stdout, stderr } = streams;
+    let stdin = pipe::Sender::from_owned_fd(OwnedFd::from(stdin.ok_or_else(missing)?))?;
+    let stdout = pipe::Receiver::from_owned_fd(OwnedFd::from(stdout.ok_or_else(missing)?))?;
+    let stderr = pipe::Receiver::from_owned_fd(OwnedFd::from(stderr.ok_or_else(missing)?))?;
     Ok((Pipes { stdin, stdout }, stderr))
 }

@@ -83,6 +83,11 @@ impl Spawner {
         Self(Arc::new(Inner { tag, threads: Mutex::default(), idle: Semaphore::new(0) }))
     }
 
+    /// The tag that its agents carry.
+    pub fn tag(&self) -> Option<&Tag> {
+        self.0.tag.as_ref()
+    }
+
     /// Starts a command as the leader of a group of its own. Whoever stops waiting for it leaves no process.
     pub(super) async fn start(
         &self,

@@ -3,8 +3,8 @@
 //! What it may signal is proven each time: the process carries a tag of this home whose holder is dead, or is in the
 //! group of an agent that such a holder had recorded. It is never this process, never one of its ancestors, and
 //! never held by a process that lives. Numbers mean something only among those who share them, so a holder or a
-//! process in another pid namespace is left alone, and so is whatever cannot be read. A pid that went to somebody else is never signalled: the process is taken
-//! hold of first, and its identity is compared after that.
+//! process in another pid namespace is left alone, and so is whatever cannot be read. A pid that went to somebody
+//! else is never signalled: the process is taken hold of first, and its identity is compared after that.
 
 use crate::model::ProcessIdentity;
 
@@ -19,20 +19,32 @@ pub struct Swept {
     pub left: Vec<SweptProcess>,
 }
 
-/// A process that a sweep has ended.
+/// A process that was found and ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SweptProcess {
     /// Which process it was.
     pub identity: ProcessIdentity,
     /// Its short name, as it had chosen it itself.
     pub name: String,
+    /// Its process group.
+    pub group: u32,
+    /// The record whose agent had started it, if it still said so.
+    pub record: Option<String>,
+}
+
+#[cfg(target_os = "linux")]
+impl SweptProcess {
+    pub(super) fn seen(stat: &super::stat::Stat, boot: &str, record: Option<String>) -> Self {
+        let (identity, name, group) = (stat.identity(boot), stat.name.clone(), stat.group);
+        Self { identity, name, group, record }
+    }
 }
 
 /// Ends what dead holders of this home left: everything that carries their tag, and the process groups of the agents
-/// they had recorded, which are `runs`. It is TERM first and KILL after [`Grace::term`], and returns in bounded time.
-/// It blocks. Only Linux lets it find anything.
-pub fn sweep(home: &str, runs: &[ProcessIdentity], grace: Grace) -> Swept {
-    system::sweep(home, runs, grace)
+/// they had recorded, which are `runs`; but not these programs, nor what they have started. It is TERM first and
+/// KILL after [`Grace::term`], and returns in bounded time. It blocks. Only Linux lets it find anything.
+pub fn sweep(home: &str, runs: &[ProcessIdentity], keep: &[String], grace: Grace) -> Swept {
+    system::sweep(home, runs, keep, grace)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -40,12 +52,10 @@ mod system {
     use super::{Grace, ProcessIdentity, Swept};
 
     /// Without start times and boots no pid can be believed, so nobody is signalled.
-    pub(super) fn sweep(_: &str, _: &[ProcessIdentity], _: Grace) -> Swept {
+    pub(super) fn sweep(_: &str, _: &[ProcessIdentity], _: &[String], _: Grace) -> Swept {
         Swept::default()
     }
 }
 
 #[cfg(target_os = "linux")]
 mod system;
-#[cfg(target_os = "linux")]
-pub(super) use system::tag_of;

@@ -3,7 +3,7 @@
 use acpx_core::acp::client::{AgentConnection, Answer, FromAgent, Known, Meaning, Outgoing, SessionPlace};
 use acpx_core::acp::read_error;
 use acpx_core::model::{
-    AbsolutePath, AcpSessionId, AgentError, ChunkContent, McpServer, McpTransport, NamedValue,
+    AbsolutePath, AcpSessionId, AgentError, ChunkContent, McpServer, McpTransport, NamedValue, Profiles,
     ProtocolVersion, Reading, Secrets, ToolKind, Update,
 };
 use acpx_core::wire::{self, Inbound, Incoming, Limits, Peer, RpcError};
@@ -54,7 +54,7 @@ fn session() -> AcpSessionId {
 async fn a_call_carries_what_the_protocol_asks_for_and_nothing_else() {
     let (connection, mut agent) = connected(everything()).await;
     let (session, cwd) = (session(), AbsolutePath::new("/w").unwrap());
-    let place = SessionPlace { cwd: &cwd, mcp_servers: &[], besides: None };
+    let place = SessionPlace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
     let blocks = r#"[{"type":"text","text":"hi"}]"#;
     let request = |id: u64, method: &str, params: &str| {
         format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#)
@@ -137,7 +137,7 @@ async fn a_tool_that_did_not_say_it_reads_is_not_taken_for_one_that_did() {
         else {
             panic!("not a permission request")
         };
-        kinds.push(request.kind);
+        kinds.push(request.tool.kind());
     }
     assert_eq!(kinds, [ToolKind::Reads, ToolKind::Other]);
 }
@@ -151,7 +151,8 @@ async fn an_answer_that_repeats_our_secrets_is_kept_without_them() {
     let command = AbsolutePath::new("/bin/x").unwrap();
     let args = vec!["--key=s3cret-argument".to_owned()];
     let server = McpServer { name: "m".into(), transport: McpTransport::Stdio { command, args, env } };
-    let place = SessionPlace { cwd: &cwd, mcp_servers: &[server], besides: None };
+    let place =
+        SessionPlace { cwd: &cwd, additional_directories: &[], mcp_servers: &[server], besides: None };
     let outgoing = connection.new_session(place).unwrap();
     let kept = r#"{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"m"}]}}"#;
     assert_eq!(&*outgoing.kept().body, kept);
@@ -186,7 +187,7 @@ async fn a_secret_that_is_a_word_of_the_protocol_leaves_messages_understood() {
     let secrets = Secrets::new(["session", "content", "agent_message_chunk"]);
     let (mut connection, mut agent) = connected_in_confidence(everything(), secrets).await;
     let cwd = AbsolutePath::new("/w").unwrap();
-    let place = SessionPlace { cwd: &cwd, mcp_servers: &[], besides: None };
+    let place = SessionPlace { cwd: &cwd, additional_directories: &[], mcp_servers: &[], besides: None };
     connection.new_session(place).unwrap().send().await.unwrap();
     let Some(Inbound::Request { id, .. }) = agent.incoming.recv().await else { panic!("no request") };
     agent.peer.respond(&id, r#"{"sessionId":"session-1"}"#).await.unwrap();
@@ -260,8 +261,12 @@ async fn each_transport_goes_out_only_where_it_may() {
         let (connection, mut agent) = connected(json!({"mcpCapabilities": advertised})).await;
         for kind in ["stdio", "http", "sse"] {
             let (given, on_the_wire) = server(kind);
-            let call =
-                connection.new_session(SessionPlace { cwd: &cwd, mcp_servers: &[given], besides: None });
+            let call = connection.new_session(SessionPlace {
+                cwd: &cwd,
+                additional_directories: &[],
+                mcp_servers: &[given],
+                besides: None,
+            });
             if allowed.contains(&kind) {
                 call.unwrap().send().await.unwrap();
                 let sent: Value = serde_json::from_str(&agent.received().await).unwrap();
@@ -278,5 +283,5 @@ async fn each_transport_goes_out_only_where_it_may() {
 
 #[test]
 fn the_older_code_of_an_unknown_session_is_read_as_lost() {
-    assert_eq!(read_error(&RpcError::new(-32001, "x"), true), Reading::Lost);
+    assert_eq!(read_error(Profiles::built_in().any(), &RpcError::new(-32001, "x"), true), Reading::Lost);
 }

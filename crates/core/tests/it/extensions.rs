@@ -5,8 +5,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::workspace;
 
 /// Where the types are that cross the socket.
-const FILES: [&str; 3] =
-    ["crates/core/src/host/meta.rs", "crates/core/src/host/fault.rs", "crates/core/src/host/importing.rs"];
+const FILES: [&str; 5] = [
+    "crates/core/src/host/meta.rs",
+    "crates/core/src/host/meta/waiting.rs",
+    "crates/core/src/host/fault.rs",
+    "crates/core/src/host/importing.rs",
+    "crates/core/src/host/pending.rs",
+];
 
 /// The members of every type that crosses the socket, as they are written there. What is flattened is a type of
 /// its own.

@@ -48,7 +48,7 @@ impl Holder {
 impl Drop for Holder {
     fn drop(&mut self) {
         self.kill();
-        sweep(&self.home, &[], quick());
+        sweep(&self.home, &[], &[], quick());
     }
 }
 
@@ -93,14 +93,19 @@ fn parent_of(process: &ProcessIdentity) -> Option<u32> {
 
 /// What a sweep is to say of these `sleep`s, in the order of their pids.
 fn ended(processes: &[&ProcessIdentity]) -> Swept {
-    let ended = processes
-        .iter()
-        .map(|identity| SweptProcess { identity: (*identity).clone(), name: "sleep".to_owned() });
+    let ended = processes.iter().map(|identity| (*identity).clone()).map(|identity| SweptProcess {
+        identity,
+        name: "sleep".to_owned(),
+        group: 0,
+        record: None,
+    });
     sorted(Swept { ended: ended.collect(), left: Vec::new() })
 }
 
+/// In the order of their pids, and without their groups, which these tests do not know.
 fn sorted(mut swept: Swept) -> Swept {
     swept.ended.sort_by_key(|process| process.identity.pid);
+    swept.ended.iter_mut().for_each(|process| process.group = 0);
     swept
 }
 
@@ -132,16 +137,22 @@ fn a_sweep_ends_what_a_killed_holder_left_and_nothing_else() {
     eventually("the agents are gone", || !killed.agent.is_alive() && !stranger.agent.is_alive());
 
     let runs = [killed.agent.clone()];
-    let swept = sweep(&home, &runs, Grace::default());
+    let swept = sweep(&home, &runs, &[], Grace::default());
     assert_eq!(sorted(swept), ended(&of_killed.each_ref()));
     let untouched = of_living.iter().chain(&of_stranger).chain([&living.agent]);
     assert!(untouched.clone().all(ProcessIdentity::is_alive), "{untouched:?}");
-    assert_eq!(sweep(&home, &runs, Grace::default()), Swept::default());
+    assert_eq!(sweep(&home, &runs, &[], Grace::default()), Swept::default());
 
     // Without a record of the agent, what has no tag cannot be known.
-    assert_eq!(sorted(sweep(&foreign, &[], Grace::default())), ended(&[&of_stranger[0], &of_stranger[1]]));
+    assert_eq!(
+        sorted(sweep(&foreign, &[], &[], Grace::default())),
+        ended(&[&of_stranger[0], &of_stranger[1]])
+    );
     let other_life = ProcessIdentity { boot: "another".to_owned(), ..stranger.agent.clone() };
-    assert_eq!(sweep(&foreign, &[other_life, of_stranger[2].clone()], Grace::default()), Swept::default());
+    assert_eq!(
+        sweep(&foreign, &[other_life, of_stranger[2].clone()], &[], Grace::default()),
+        Swept::default()
+    );
     assert!(of_stranger[2].is_alive());
     for process in [&of_stranger[2], &of_living[2]] {
         Command::new("kill").args(["-9", &process.pid.to_string()]).status().unwrap();
@@ -162,11 +173,12 @@ fn a_sweep_ends_the_whole_group_of_a_recorded_agent_that_still_runs() {
     eventually("it is sleeping", || is_called(&left, "sleep"));
 
     let reused = ProcessIdentity { started: leader.started + 1, ..leader.clone() };
-    assert_eq!(sweep(&home(), &[reused], quick()), Swept::default());
+    assert_eq!(sweep(&home(), &[reused], &[], quick()), Swept::default());
     assert!(leader.is_alive() && left.is_alive());
 
-    let swept = sorted(sweep(&home(), std::slice::from_ref(&leader), quick()));
-    let name = |name: &str, identity| SweptProcess { identity, name: name.to_owned() };
+    let swept = sorted(sweep(&home(), std::slice::from_ref(&leader), &[], quick()));
+    let name =
+        |name: &str, identity| SweptProcess { identity, name: name.to_owned(), group: 0, record: None };
     let expected = Swept { ended: vec![name("sh", leader), name("sleep", left)], left: Vec::new() };
     assert_eq!(swept, sorted(expected));
     agent.wait().unwrap();
@@ -180,7 +192,7 @@ fn a_sweep_kills_what_does_not_terminate() {
     eventually("it is sleeping", || is_called(&left, "sleep"));
     holder.kill();
     eventually("the agent is gone", || !holder.agent.is_alive());
-    assert_eq!(sweep(&home, &[], quick()), ended(&[&left]));
+    assert_eq!(sorted(sweep(&home, &[], &[], quick())), ended(&[&left]));
 }
 
 #[test]

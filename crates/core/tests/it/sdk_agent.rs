@@ -11,7 +11,7 @@ use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, Set
 use acpx_core::machine::{Advertised, Awakening, Permit, Rung};
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentError, AgentSessionId, AgentSpec, Entry, HostId, McpServer,
-    McpTransport, MessageKind, NamedValue, PermissionPolicy, ProtocolVersion, Reading, Secrets, Seq,
+    McpTransport, MessageKind, NamedValue, PermissionMode, ProtocolVersion, Reading, Secrets, Seq,
     StopReason, ToolKind, Turn, TurnOutcome, TurnState, Update, Verdict,
 };
 use acpx_core::store::MemoryStore;
@@ -73,7 +73,7 @@ impl Pair {
                 Meaning::Update(update) => before.push(update),
                 Meaning::Answer(answer) => return (before, answer),
                 Meaning::Permission(ask, request) => {
-                    self.asked.push(request.kind);
+                    self.asked.push(request.tool.kind());
                     let answer = self.connection.permit(&ask, &request, &self.permit);
                     answer.send().await.unwrap();
                 }
@@ -103,7 +103,7 @@ fn cwd() -> AbsolutePath {
 }
 
 fn place<'a>(cwd: &'a AbsolutePath, mcp_servers: &'a [McpServer]) -> SessionPlace<'a> {
-    SessionPlace { cwd, mcp_servers, besides: None }
+    SessionPlace { cwd, additional_directories: &[], mcp_servers, besides: None }
 }
 
 fn blocks(text: &str) -> Value {
@@ -124,10 +124,10 @@ fn ended(reason: &str) -> Answer {
 async fn initialize_is_understood_both_ways() {
     let pair = Pair::start().await;
     let capabilities = json!({
-        "fs": { "readTextFile": false, "writeTextFile": false },
-        "terminal": false,
-        "session": { "configOptions": { "boolean": {} } },
-        "auth": { "terminal": false },
+        "fs": { "readTextFile": true, "writeTextFile": true },
+        "terminal": true,
+        "session": { "configOptions": { "boolean": {} }, "compaction": {}, "notices": {} },
+        "auth": { "terminal": true },
         "elicitation": { "form": {}, "url": {} },
     });
     let info = json!({ "name": "acpx", "version": env!("CARGO_PKG_VERSION") });
@@ -144,6 +144,7 @@ async fn initialize_is_understood_both_ways() {
             delete: true,
         },
         fork: false,
+        additional_directories: false,
         logout: false,
         mcp_stdio: true,
         mcp_http: false,
@@ -277,7 +278,7 @@ async fn sessions_are_listed_closed_and_deleted() {
     assert_eq!(std::fs::read_dir(pair.home.path()).unwrap().count(), 0);
 }
 
-async fn say(session: &Session, text: &str, policy: PermissionPolicy) -> Turn {
+async fn say(session: &Session, text: &str, policy: PermissionMode) -> Turn {
     let prompt = Prompt::text(text).unwrap().with_policy(policy);
     session.prompt(prompt).await.unwrap().over().await.unwrap()
 }
@@ -320,8 +321,8 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
         let new = NewSession::new(agent, cwd, Environment::default());
         let session = engine.open(new).await.unwrap();
         let ids = session.identity();
-        assert_eq!(stop_reason(&say(&session, "one", PermissionPolicy::DenyAll).await), "end_turn");
-        say(&session, "permission", PermissionPolicy::ApproveAll).await;
+        assert_eq!(stop_reason(&say(&session, "one", PermissionMode::DenyAll).await), "end_turn");
+        say(&session, "permission", PermissionMode::ApproveAll).await;
         assert_eq!(last_reply(&engine, &session).await, "selected yes");
         let waiting = session.prompt(Prompt::text("wait").unwrap()).await.unwrap();
         let mut events = session.follow(Seq::FIRST);
@@ -335,7 +336,7 @@ async fn the_engine_lives_a_whole_session_with_it_through_a_kill() {
             Some(_) => Awakening::Restored { rung: Rung::Load, replay: Some(Verdict::Same) },
         };
         assert_eq!(session.wake(RestoreSession::default()).await.unwrap(), how);
-        say(&session, "recall", PermissionPolicy::DenyAll).await;
+        say(&session, "recall", PermissionMode::DenyAll).await;
         assert_eq!(last_reply(&engine, &session).await, "one, permission, wait");
         assert_eq!(session.identity(), ids);
         session.close().await.unwrap();

@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 use acpx_core::model::{
     AgentBuild, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSessionId, Direction, Event, EventKind,
-    Lifecycle, Lineage, LineageIndex, LineageReason, PermissionPolicy, ProcessIdentity, Record, Scope, Seq,
+    Lifecycle, Lineage, LineageIndex, LineageReason, PermissionMode, ProcessIdentity, Record, Scope, Seq,
     SessionName, Turn, TurnId, TurnState,
 };
 use acpx_core::store::{
@@ -33,7 +33,7 @@ use self::deleting::{
 use self::scopes::{
     a_record_hands_its_scope_over_in_one_step_or_not_at_all,
     a_record_is_found_by_its_agent_and_name_in_the_nearest_directory,
-    a_scope_is_given_changed_and_taken_away,
+    a_record_that_moves_is_found_where_it_is_and_not_where_it_was, a_scope_is_given_changed_and_taken_away,
     a_session_is_known_by_every_row_of_a_lineage_even_of_a_deleted_record,
     a_turn_is_found_by_its_number_with_what_it_used_and_was_allowed,
     an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed,
@@ -90,6 +90,7 @@ promises! {
     a_record_is_found_by_its_agent_and_name_in_the_nearest_directory,
     an_open_record_is_found_before_closed_ones_and_of_those_the_last_closed,
     a_record_hands_its_scope_over_in_one_step_or_not_at_all,
+    a_record_that_moves_is_found_where_it_is_and_not_where_it_was,
     two_open_records_of_a_directory_cannot_have_one_scope,
     a_scope_is_given_changed_and_taken_away,
     a_session_is_known_by_every_row_of_a_lineage_even_of_a_deleted_record,
@@ -320,7 +321,7 @@ async fn a_turn_is_found_by_its_request_and_open_until_it_ends(store: AnyStore) 
     let write =
         |turn: &Turn| store.append(lease.clone(), vec![Change::Turn(turn.clone())], Durability::Machine);
     let mut waiting = turn(2, "two", TurnState::Queued);
-    waiting.policy = PermissionPolicy::DenyAll;
+    waiting.policy = PermissionMode::DenyAll.into();
     write(&waiting).await.unwrap();
     let ends = [stopped("end_turn"), failed(), TurnState::Interrupted { at: at(40) }];
     for (end, name) in ends.into_iter().zip(["x", "y", "z"]) {

@@ -32,6 +32,28 @@ fn open(path: &Path) -> SqliteStore {
     SqliteStore::open(path, Access::ReadWrite).unwrap()
 }
 
+#[tokio::test]
+async fn a_store_is_said_to_be_whole_or_what_is_wrong_with_it_is_told() {
+    let (_home, path) = place();
+    filled(&path, 200).await;
+    let look = async |limit| SqliteStore::open(&path, Access::ReadOnly).unwrap().check(limit).await.unwrap();
+    let whole = look(Duration::from_mins(1)).await;
+    assert_eq!((whole.problems, whole.is_whole), (Vec::new(), true));
+    let format: i64 =
+        Connection::open(&path).unwrap().pragma_query_value(None, "user_version", |row| row.get(0)).unwrap();
+    assert_eq!(whole.format, format);
+    // Damage in a page that is read for nothing else.
+    let mut bytes = fs::read(&path).unwrap();
+    let last = bytes.len() - 4096;
+    bytes[last..].fill(0xff);
+    fs::write(&path, bytes).unwrap();
+    let looked = SqliteStore::open(&path, Access::ReadOnly).unwrap().check(Duration::from_mins(1)).await;
+    match looked {
+        Ok(look) => assert_ne!(look.problems, Vec::<String>::new()),
+        Err(error) => assert!(matches!(error, StoreError::Corrupt { .. }), "{error:?}"),
+    }
+}
+
 /// A store of one record with `count` events and a turn, closed again, so that all of it is in the one file.
 async fn filled(path: &Path, count: u64) -> (Record, Vec<Event>) {
     let store = open(path);
@@ -89,7 +111,7 @@ fn the_file_says_what_it_is() {
     let file = Connection::open(&path).unwrap();
     let pragma = |name| file.pragma_query_value(None, name, |row| row.get::<_, Value>(0)).unwrap();
     let found = ["application_id", "user_version", "page_size", "auto_vacuum", "journal_mode"].map(pragma);
-    let expected = [0x6163_7078, 5, 4096, 2].map(Value::Integer);
+    let expected = [0x6163_7078, 8, 4096, 2].map(Value::Integer);
     assert_eq!(found[..4], expected);
     assert_eq!(found[4], Value::Text("wal".to_owned()));
 }
@@ -343,13 +365,13 @@ async fn a_newer_file_is_read_and_not_written() {
     let (expected, expected_events) = filled(&path, 30).await;
     let newer = Connection::open(&path).unwrap();
     let change = "ALTER TABLE records ADD COLUMN mood TEXT; ALTER TABLE events ADD COLUMN weight INTEGER; \
-                  CREATE TABLE moods (mood TEXT); PRAGMA user_version = 7;";
+                  CREATE TABLE moods (mood TEXT); PRAGMA user_version = 9;";
     newer.execute_batch(change).unwrap();
     drop(newer);
     let before = fs::read(&path).unwrap();
     let refused = SqliteStore::open(&path, Access::ReadWrite).unwrap_err();
     let said =
-        format!("the store {} was written by a newer acpx (format 7, this one writes 5)", path.display());
+        format!("the store {} was written by a newer acpx (format 9, this one writes 8)", path.display());
     assert_eq!(refused.to_string(), said);
     assert!(fs::read(&path).unwrap() == before, "the file has changed");
     let store = SqliteStore::open(&path, Access::ReadOnly).unwrap();

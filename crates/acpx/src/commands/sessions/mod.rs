@@ -4,6 +4,7 @@ pub(super) mod close;
 pub(super) mod history;
 pub(super) mod list;
 pub(super) mod migrate;
+pub(super) mod moving;
 pub(super) mod new;
 pub(super) mod remote;
 pub(super) mod replay;

@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, Ensured, HowEnsured, SessionLabel};
 use crate::patience::Patience;
-use crate::reach::{Reach, block_on, for_agents};
+use crate::reach::{Reach, block_on};
 use crate::scope::Walk;
 use crate::settings::Settings;
 use crate::setup::{self, Given, NewParams};
@@ -47,9 +47,9 @@ fn make(
 ) -> Result<ExitCode, CliError> {
     let is_ensure = shell.unless_in.is_some();
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
-    let start = setup::start(for_agents(), settings.ttl, options.model.as_deref());
+    let start = settings.start(settings.ttl, options.model.as_deref());
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: Some(shell), start };
-    let params = NewParams::new(&settings.cwd, &given, meta);
+    let params = NewParams::new(settings, &given, meta);
     let reach = Reach::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
@@ -89,5 +89,6 @@ async fn ask(
         output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
         talk.ask(&mut client, "session/new", params, &slow).await
     });
-    asked.await.map_err(CliError::with_nothing_kept)
+    let told = |error: CliError| error.with_nothing_kept().with_login_of(&settings.typed_agent());
+    asked.await.map_err(told)
 }

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use acpx_core::acp::client::ListedSession;
-use acpx_core::engine::{Engine, NewSession, Settings as EngineSettings};
+use acpx_core::engine::{Engine, Settings as EngineSettings};
 use acpx_core::model::{AbsolutePath, HostId, Record};
 use acpx_core::store::{MemoryStore, RecordFilter};
 
@@ -13,7 +13,7 @@ use crate::cli::ListCommand;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, ListRow, RemoteSession, list};
 use crate::patience::Patience;
-use crate::reach::{Reach, block_on, for_agents, relay};
+use crate::reach::{Reach, block_on, relay};
 use crate::settings::Settings;
 
 /// Asks the agent. One that does not list its sessions is an error: what is kept is another question.
@@ -27,7 +27,8 @@ pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode
         let kept = all(&filter).await?;
         let mut patience = Patience::new(settings.timeout)?;
         let asked = ask(settings, tag, directory.as_ref(), command.cursor.as_deref());
-        let page = patience.during(asked).await??;
+        let page = patience.during(asked).await?;
+        let page = page.map_err(|error| error.with_login_of(&settings.typed_agent()))?;
         let (sessions, next) =
             page.ok_or_else(|| CliError::NoRemoteList { agent: settings.typed_agent() })?;
         let rows: Vec<ListRow<'_>> = sessions.iter().map(|session| row(session, &kept)).collect();
@@ -47,8 +48,7 @@ async fn ask(
     let id = HostId::new("list").expect("the name is not empty");
     let engine_settings = EngineSettings { tag, relay: relay(), ..EngineSettings::default() };
     let engine = Engine::new(Arc::new(MemoryStore::new()), id, engine_settings);
-    let environment = for_agents().into_iter().collect();
-    let with = NewSession::new(settings.agent.clone(), settings.cwd.clone(), environment);
+    let with = settings.new_session();
     let page = engine.remote_sessions(with, directory, cursor).await?;
     Ok(page.map(|page| (page.sessions, page.next)))
 }

@@ -99,3 +99,50 @@ fn an_entry_that_is_cut_says_so() {
         "truncated": true, "turn": 1});
     assert_eq!(json, serde_json::json!([entry]));
 }
+
+#[test]
+fn a_tool_call_shows_what_its_terminal_showed() {
+    let mut history = History::new(record().id);
+    let call = concat!(
+        r#"{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","#,
+        r#""toolCallId":"t","title":"Run","content":[{"type":"terminal","terminalId":"u"}]}}}"#,
+    );
+    let long = "x".repeat(TERMINAL_CHARS);
+    let events = [
+        (
+            Direction::Ours,
+            EventKind::Fact,
+            r#"{"fact":"terminal_started","terminalId":"u","command":"ls -l"}"#.to_owned(),
+        ),
+        (Direction::FromAgent, EventKind::Update, call.to_owned()),
+        (
+            Direction::Ours,
+            EventKind::Fact,
+            r#"{"fact":"terminal_output","terminalId":"u","output":"begin\n"}"#.to_owned(),
+        ),
+        (
+            Direction::Ours,
+            EventKind::Fact,
+            format!(r#"{{"fact":"terminal_output","terminalId":"u","output":"{long}"}}"#),
+        ),
+        (
+            Direction::Ours,
+            EventKind::Fact,
+            r#"{"fact":"terminal_ended","terminalId":"u","exitCode":3}"#.to_owned(),
+        ),
+    ];
+    for (seq, (direction, kind, body)) in (1..).zip(events) {
+        history.apply(&Event {
+            seq: Seq(seq),
+            at: at(1),
+            turn: Some(TurnId(1)),
+            lineage: LineageIndex::FIRST,
+            protocol: 1,
+            direction,
+            kind,
+            body: body.into(),
+        });
+    }
+    let (shown, _) = history.last(1);
+    assert_eq!(shown[0].text_preview, format!("[tool:Run] $ ls -l … {long} [exit code 3]"));
+}

@@ -1,6 +1,6 @@
 use acpx_core::model::{
-    AgentEnd, Choices, Lifecycle, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingName,
-    SettingValue, UnmetWish,
+    AgentEnd, Choices, Cost, Lifecycle, OfferedSetting, OfferedSettings, RecordSettings, Setting,
+    SettingName, SettingValue, UnmetWish,
 };
 
 use super::*;
@@ -9,7 +9,17 @@ use crate::output::samples::{at, bare_record, formats, record, run, turn};
 /// The word for people, for quiet and for programs. The host lives if anything is to happen.
 fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
     let host_lives = !open_turns.is_empty();
-    words_of(&Snapshot { record, open_turns, last_prompt: None, agent_lives, host_lives, now: at(60) })
+    words_of(&Snapshot {
+        record,
+        open_turns,
+        last_prompt: None,
+        usage: None,
+        agent_lives,
+        host_lives,
+        waiting: None,
+        now: at(60),
+        questions: &[],
+    })
 }
 
 fn words_of(snapshot: &Snapshot<'_>) -> String {
@@ -52,9 +62,12 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
         record: &killed,
         open_turns: &turns,
         last_prompt: None,
+        usage: None,
         agent_lives: false,
         host_lives,
+        waiting: None,
         now: at(60),
+        questions: &[],
     };
     assert_eq!([words_of(&left(false)), words_of(&left(true))], ["dead dead", "dead dead"]);
     let [text, _, json] = formats(|console| status(&left(false), console).unwrap());
@@ -73,13 +86,27 @@ fn a_snapshot_is_whole_and_has_no_null() {
         turn(3, TurnState::Queued),
         turn(4, TurnState::Queued),
     ];
+    let waiting = WaitingMeta {
+        what: "answer".to_owned(),
+        method: Some("session/prompt".to_owned()),
+        questions: Vec::new(),
+        since: at(45).to_string(),
+        last_line_at: Some(at(50).to_string()),
+    };
     let snapshot = Snapshot {
         record: &record,
         open_turns: &turns,
         last_prompt: Some(at(44)),
+        usage: Some(SessionUsage {
+            used: 53_000,
+            size: 200_000,
+            cost: Some(Cost { amount: 1.into(), currency: "USD".to_owned() }),
+        }),
         agent_lives: true,
         host_lives: true,
+        waiting: Some(&waiting),
         now: at(50 + 3723),
+        questions: &[],
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let expected = "\
@@ -92,27 +119,36 @@ model: -
 mode: -
 uptime: 01:02:03
 lastPromptTime: 2023-11-14T22:14:04.000Z
+usage: 53000 of 200000 tokens, 1 USD
 turn: 2 (q2) since 2023-11-14T22:14:05.000Z
 queued: 2, waiting since 2023-11-14T22:14:03.000Z
+waitingFor: the agent's answer to session/prompt, since 2023-11-14T22:14:05.000Z; its last line came 3723 s ago
 ";
     assert_eq!(text, expected);
     let expected = concat!(
         r#"{"action":"status_snapshot","status":"alive","summary":"the agent works on a turn","acpxRecordId":"r1","#,
         r#""acpxSessionId":"s2","agentName":"claude","agentCommand":"npx -y 'an agent'","name":"api","cwd":"/w","pid":4242,"uptime":"01:02:03","#,
-        r#""lastPromptTime":"2023-11-14T22:14:04.000Z","turn":{"number":2,"requestId":"q2","since":"2023-11-14T22:14:05.000Z"},"#,
-        r#""queued":2,"waitingSince":"2023-11-14T22:14:03.000Z"}"#,
+        r#""lastPromptTime":"2023-11-14T22:14:04.000Z","usage":{"used":53000,"size":200000,"cost":{"amount":1,"currency":"USD"}},"turn":{"number":2,"requestId":"q2","since":"2023-11-14T22:14:05.000Z"},"#,
+        r#""queued":2,"waitingSince":"2023-11-14T22:14:03.000Z","#,
+        r#""waitingFor":{"what":"answer","method":"session/prompt","since":"2023-11-14T22:14:05.000Z","lastLineAt":"2023-11-14T22:14:10.000Z"}}"#,
         "\n"
     );
     assert_eq!(json, expected);
+}
 
+#[test]
+fn what_is_not_there_is_a_hyphen_for_people_and_left_out_for_programs() {
     let gone = Record { agent_run: Some(run(Some("signal 9"))), ..bare_record() };
     let snapshot = Snapshot {
         record: &gone,
         open_turns: &[],
         last_prompt: None,
+        usage: None,
         agent_lives: false,
         host_lives: false,
+        waiting: None,
         now: at(60),
+        questions: &[],
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let expected = "\
@@ -151,6 +187,30 @@ fn that_there_is_no_session_is_an_answer() {
 }
 
 #[test]
+fn everything_that_can_be_waited_for_is_said_in_words_also_what_we_do_not_know() {
+    let words = |what: &str| {
+        let questions =
+            if what == "permission" { vec!["7".to_owned(), "\"a\"".to_owned()] } else { Vec::new() };
+        let (method, since) = (None, at(0).to_string());
+        let waiting = WaitingMeta { what: what.to_owned(), method, questions, since, last_line_at: None };
+        waiting_words(&waiting, at(60)).replace(", since 2023-11-14T22:13:20.000Z", "")
+    };
+    let said = ["agent-start", "load-time", "turn-end", "permission", "agent-end", "client", "host", "rain"]
+        .map(words);
+    let expected = [
+        "the start of the agent",
+        "the time from which the agent loads sessions",
+        "the agent, which has the prompt",
+        "somebody's answer to what the agent wants to do (7, \"a\")",
+        "the end of the agent's process",
+        "a client: no host runs, and the next prompt starts one",
+        "the host, which does not answer",
+        "rain",
+    ];
+    assert_eq!(said, expected);
+}
+
+#[test]
 fn settings_are_told_as_they_stand_and_what_is_wished_where_that_is_another() {
     let id = |text: &str| SettingValue::Id(text.into());
     let option = |id: &str| SettingName::Option(id.into());
@@ -178,9 +238,12 @@ fn settings_are_told_as_they_stand_and_what_is_wished_where_that_is_another() {
         record: &record,
         open_turns: &[],
         last_prompt: None,
+        usage: None,
         agent_lives: true,
         host_lives: false,
+        waiting: None,
         now: at(60),
+        questions: &[],
     };
     let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
     let lines =

@@ -113,12 +113,18 @@ fn text(
     fact: Option<&Fact>,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
+    if let Some(fact) = fact {
+        view.fact(fact);
+    }
     match fact {
         Some(Fact::TurnEnded { stop_reason, error, .. }) => {
             return view.turn_ended(stop_reason.as_deref(), error.as_ref(), &mut *console.out);
         }
         Some(Fact::SessionReset { reason, announced: true, .. }) => {
             return view.reset(reason, &mut *console.out);
+        }
+        Some(fact @ (Fact::AgentEnded { .. } | Fact::ProcessesEnded { .. })) => {
+            return super::detail(fact).iter().try_for_each(|words| view.agent(words, &mut *console.out));
         }
         _ => {}
     }

@@ -12,11 +12,14 @@ mod updates;
 
 use std::io::{self, Write};
 
-use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, SettingValue};
+use acpx_core::model::{
+    AcpSessionId, AgentSessionId, Direction, EndedProcess, Fact, SessionIdentity, SettingValue, Timestamp,
+};
 use serde::Serialize;
 
 pub(crate) use self::follow::FollowView;
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
+pub(super) use self::tool::{command_line, first_named};
 
 use self::quiet::QuietView;
 use self::text::TextView;
@@ -24,12 +27,17 @@ use super::settings::not_restored;
 use super::{Console, WatchedEvent, json_line};
 use crate::cli::Format;
 
+/// What a line has in it that reports something.
+const UPDATE: &str = "session/update";
+
 /// Shows one turn.
 #[derive(Debug)]
 pub(crate) struct TurnView {
     /// The session it is in, as it stands; an `exec` has none to begin with.
     session: Option<SessionIdentity>,
     view: View,
+    /// Whether the agent has reported anything.
+    is_silent: bool,
 }
 
 #[derive(Debug)]
@@ -47,7 +55,12 @@ impl TurnView {
             Format::Json => View::Json,
             Format::Quiet => View::Quiet(QuietView::default()),
         };
-        Self { session, view }
+        Self { session, view, is_silent: true }
+    }
+
+    /// Whether the agent has not reported anything yet.
+    pub(crate) fn is_silent(&self) -> bool {
+        self.is_silent
     }
 
     /// Shows the next event. Whoever calls this flushes the console when nothing more is waiting.
@@ -55,6 +68,7 @@ impl TurnView {
         if event.direction == Direction::Ours {
             return self.fact(event, console);
         }
+        self.is_silent &= event.direction == Direction::ToAgent || !event.message.get().contains(UPDATE);
         match &mut self.view {
             View::Text(view) => view.message(event, &mut *console.out),
             View::Json => {
@@ -106,6 +120,13 @@ impl TurnView {
                 ));
                 self.tell(&News::McpServersLeftOut { names, reason }, console)
             }
+            Some(Fact::LoadDelayed { until }) => {
+                console.flush()?;
+                console.say(&format!(
+                    "waiting until {until}: this agent cannot load a session in the minute it began"
+                ));
+                self.tell(&News::LoadDelayed { until }, console)
+            }
             Some(Fact::SettingNotRestored { option, value, reason }) => {
                 console.flush()?;
                 console.say(&not_restored(option.as_deref(), &value, &reason));
@@ -117,6 +138,9 @@ impl TurnView {
                 Ok(())
             }
             fact => {
+                if let (Some(fact), View::Text(view)) = (&fact, &mut self.view) {
+                    view.fact(fact);
+                }
                 fact.as_ref().and_then(detail).iter().for_each(|text| console.detail(text));
                 Ok(())
             }
@@ -151,6 +175,11 @@ fn detail(fact: &Fact) -> Option<String> {
         }
         Fact::Restored { by, .. } => Some(format!("the session is restored by {by}")),
         Fact::AgentEnded { how } => Some(format!("the agent ended: {how}")),
+        Fact::ProcessesEnded { processes } => {
+            let words = |process: &EndedProcess| format!("{} ({})", process.name, process.pid);
+            let names: Vec<String> = processes.iter().map(words).collect();
+            Some(format!("ended with the agent that had started them: {}", names.join(", ")))
+        }
         _ => None,
     }
 }
@@ -167,6 +196,8 @@ enum News {
         #[serde(skip_serializing_if = "Option::is_none")]
         reason: Option<String>,
     },
+    /// The agent cannot load the session before this moment.
+    LoadDelayed { until: Timestamp },
     /// A setting is not as it was wished.
     SettingNotRestored {
         #[serde(skip_serializing_if = "Option::is_none")]
@@ -181,6 +212,7 @@ impl News {
         match self {
             Self::SessionReset { .. } => "session_reset",
             Self::McpServersLeftOut { .. } => "mcp_servers_left_out",
+            Self::LoadDelayed { .. } => "load_delayed",
             Self::SettingNotRestored { .. } => "setting_not_restored",
         }
     }

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-use acpx_core::model::{ChunkContent, Direction, FactError, MessageKind, Update};
+use acpx_core::model::{ChunkContent, Direction, Fact, FactError, MessageKind, Terminals, Update};
 use acpx_core::wire::{Message, RpcId};
 use serde_json::Value;
 
@@ -26,8 +26,11 @@ pub(super) struct TextView {
     updates: Updates,
     thought: String,
     tools: HashMap<Box<str>, Tool>,
+    terminals: Terminals,
     /// What the agent wants to be permitted, by its request.
     permissions: Vec<(RpcId, String)>,
+    /// The last compaction, and how far it was when it was shown.
+    compaction: Option<(Box<str>, Box<str>)>,
 }
 
 /// What stands at the end of the output.
@@ -78,6 +81,11 @@ impl TextView {
         Ok(())
     }
 
+    /// Takes a fact of ours: what terminals show is shown with the tool calls that refer to them.
+    pub(super) fn fact(&mut self, fact: &Fact) {
+        self.terminals.take(fact);
+    }
+
     /// Shows what the user asked.
     pub(super) fn prompt(&mut self, words: &str, out: &mut dyn Write) -> io::Result<()> {
         self.section(out)?;
@@ -106,6 +114,12 @@ impl TextView {
         writeln!(out, "[reset] {reason}: from here on the agent does not remember what came before")
     }
 
+    /// Shows what became of the agent.
+    pub(super) fn agent(&mut self, words: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.section(out)?;
+        writeln!(out, "[agent] {words}")
+    }
+
     /// Ends the line that stands there.
     pub(super) fn end_line(&mut self, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
@@ -124,14 +138,50 @@ impl TextView {
             }
             Update::Tool { call, fields, .. } => self.tool(call, &fields, out),
             Update::Plan { fields } => self.plan(&fields, out),
+            Update::Notice { severity, title, description } => {
+                let more = description.map(|words| format!(": {words}")).unwrap_or_default();
+                self.beside("notice", &format!("{severity}: {title}{more}"), out)
+            }
+            Update::Compaction { id, status, error } => self.compaction(id, &status, error.as_deref(), out),
             // Only version 2 tells messages whole and content in pieces, and that is translated.
             Update::Message { .. }
             | Update::ToolContent { .. }
             | Update::Chunk { kind: MessageKind::User, .. }
             | Update::Title(_)
+            | Update::Usage(_)
             | Update::State
             | Update::Unknown => Ok(()),
         }
+    }
+
+    /// Shows that the agent makes its memory shorter: when it begins, and what came of it.
+    fn compaction(
+        &mut self,
+        id: Box<str>,
+        status: &str,
+        error: Option<&str>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        if self.compaction.as_ref().is_some_and(|(known, told)| *known == id && **told == *status) {
+            return Ok(());
+        }
+        self.compaction = Some((id, status.into()));
+        let words = match status {
+            "in_progress" => "the agent is making what it remembers shorter",
+            "completed" => "the agent remembers a summary of what came before",
+            other => other,
+        };
+        self.beside(
+            "compaction",
+            &format!("{words}{}", error.map(|error| format!(": {error}")).unwrap_or_default()),
+            out,
+        )
+    }
+
+    /// A line of its own about something beside the conversation.
+    fn beside(&mut self, what: &str, words: &str, out: &mut dyn Write) -> io::Result<()> {
+        self.section(out)?;
+        writeln!(out, "[{what}] {}", cut(&words.replace(['\n', '\r'], " "), THOUGHT_CHARS))
     }
 
     fn words(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {
@@ -174,7 +224,7 @@ impl TextView {
         let Some(telling) = tool.told(fields) else { return Ok(()) };
         let text = match telling {
             Telling::Begun => tool.begun(),
-            Telling::Over => tool.over(),
+            Telling::Over => tool.over(&self.terminals),
         };
         self.section(out)?;
         out.write_all(text.as_bytes())

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use acpx_core::model::{TerminalText, Terminals};
 use serde_json::{Map, Value};
 
 use super::text::cut;
@@ -49,9 +50,9 @@ impl Tool {
     }
 
     /// The section of a call that is over.
-    pub(super) fn over(&self) -> String {
+    pub(super) fn over(&self, terminals: &Terminals) -> String {
         let kind = self.text("kind").map_or_else(String::new, |kind| format!("  kind: {kind}\n"));
-        [self.head(), kind, self.input(), self.files(), self.output()].concat()
+        [self.head(), kind, self.input(), self.files(), self.output(terminals)].concat()
     }
 
     fn text(&self, name: &str) -> Option<&str> {
@@ -70,7 +71,7 @@ impl Tool {
 
     fn input(&self) -> String {
         let Some(input) = self.fields.get("rawInput") else { return String::new() };
-        let text = command(input).or_else(|| first_text(input)).unwrap_or_else(|| match input {
+        let text = command_line(input).or_else(|| first_named(input)).unwrap_or_else(|| match input {
             Value::String(text) => text.clone(),
             other => other.to_string(),
         });
@@ -97,9 +98,10 @@ impl Tool {
         format!("  files: {shown}{rest}\n")
     }
 
-    fn output(&self) -> String {
+    fn output(&self, terminals: &Terminals) -> String {
         let content = self.fields.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let mut parts: Vec<String> = content.iter().map(part).filter(|part| !part.is_empty()).collect();
+        let mut parts: Vec<String> =
+            content.iter().map(|item| part(item, terminals)).filter(|part| !part.is_empty()).collect();
         if parts.is_empty() {
             parts.extend(self.fields.get("rawOutput").map(|output| match output {
                 Value::String(text) => text.clone(),
@@ -126,7 +128,7 @@ impl Tool {
 }
 
 /// The command line that an input has.
-fn command(input: &Value) -> Option<String> {
+pub(in crate::output) fn command_line(input: &Value) -> Option<String> {
     let words = |name: &str| match input.get(name) {
         Some(Value::String(word)) => vec![word.clone()],
         Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
@@ -137,13 +139,13 @@ fn command(input: &Value) -> Option<String> {
 }
 
 /// The first thing an input names.
-fn first_text(input: &Value) -> Option<String> {
+pub(in crate::output) fn first_named(input: &Value) -> Option<String> {
     let names = ["path", "file", "filePath", "file_path", "url", "query"];
     names.iter().find_map(|name| input.get(*name)?.as_str()).map(str::to_owned)
 }
 
 /// One piece of what a tool gave.
-fn part(content: &Value) -> String {
+fn part(content: &Value, terminals: &Terminals) -> String {
     let text = |name: &str| content.get(name).and_then(Value::as_str);
     match text("type") {
         Some("content") => content.get("content").map_or_else(String::new, block),
@@ -157,9 +159,19 @@ fn part(content: &Value) -> String {
             };
             format!("diff {} ({change})", text("path").unwrap_or("-"))
         }
-        Some("terminal") => format!("[terminal] {}", text("terminalId").unwrap_or("-")),
+        Some("terminal") => {
+            let id = text("terminalId").unwrap_or("-");
+            terminals.get(id).map_or_else(|| format!("[terminal] {id}"), terminal)
+        }
         _ => String::new(),
     }
+}
+
+/// What a terminal shows.
+fn terminal(TerminalText { command, output, exit }: &TerminalText) -> String {
+    let exit = exit.as_ref().map(|exit| format!("[{exit}]"));
+    let parts = [Some(format!("$ {command}")), Some(output.trim_end().to_owned()), exit];
+    parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
 /// A content block as text: its own, or what it is.

@@ -1,15 +1,23 @@
 //! Sessions from the shell: every command over the real program, its host and its agents.
 
+mod asking;
 mod bad_input;
+mod content;
 mod crash;
+mod doctor;
 mod exec;
 mod following;
+mod forms;
 mod hosts;
 mod identity;
 mod imports;
 mod load;
+mod login;
+mod moving;
 mod output;
 mod permissions;
+mod policies;
+mod processes;
 mod prompting;
 mod scope;
 mod servers;
@@ -18,3 +26,4 @@ mod settings;
 mod silent;
 mod stopping;
 mod stores;
+mod waiting;

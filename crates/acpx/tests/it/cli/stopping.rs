@@ -87,6 +87,48 @@ fn a_prompt_that_takes_too_long_is_cancelled_and_ends_with_3() {
 }
 
 #[test]
+fn a_prompt_whose_agent_falls_silent_is_cancelled_and_ends_with_3() {
+    let place = begun();
+    let done = place.acpx(&["--format", "json", "--idle-timeout", "0.5", "demo", "wait"]);
+    let lines = done.lines();
+    assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
+    let error = json!({
+        "code": "IDLE_TIMEOUT", "acpxCode": "TIMEOUT", "retryable": false,
+        "message": "the agent said nothing for 0.5 s and the turn was cancelled",
+        "hint": "see whether the agent or its model is stalled, or let it be silent for longer with --idle-timeout",
+    });
+    let result = lines.last().unwrap();
+    assert_eq!((&result["status"], &result["error"], done.code), (&json!("failed"), &error, Some(3)));
+    place.configure(r#"{"idleTimeout":0.5}"#);
+    let configured = place.acpx(&["demo", "wait"]);
+    assert_eq!(configured.code, Some(3), "{configured:?}");
+    // The session goes on.
+    assert!(place.ok(&["demo", "recall"]).contains("1. wait"));
+}
+
+#[test]
+fn a_prompt_that_waits_longer_than_its_timeout_is_never_sent_though_nobody_waits_for_it() {
+    let place = begun();
+    let mut first = place.start(&["demo", "first", "wait"]);
+    first.wait_for("Waiting until cancelled.");
+    let queued = place.json(&["--timeout", "0.5", "demo", "prompt", "--no-wait", "second"]);
+    assert_eq!(queued["action"], "prompt_queued", "{queued}");
+    place.until("the second prompt has had its time", |status| status["queued"] == 0);
+    first.signal(Signal::INT);
+    assert_eq!(first.done().code, Some(130));
+    let record = queued["acpxRecordId"].as_str().unwrap().to_owned();
+    let events = place.json_lines(&["demo", "sessions", "replay", "-s", &record]);
+    let ended = events.iter().map(|event| &event["message"]).find(|fact| fact["turn"] == 2).unwrap();
+    let message = ended["error"]["message"].as_str().unwrap();
+    assert_eq!((&ended["fact"], &ended["error"]["code"]), (&json!("turn_ended"), &json!("TIMEOUT")));
+    assert!(
+        message.starts_with("the prompt waited longer than 0.") && message.ends_with("was not sent"),
+        "{message}"
+    );
+    assert!(!place.ok(&["demo", "recall"]).contains("second"));
+}
+
+#[test]
 fn cancel_stops_what_runs_or_waits_and_says_when_there_is_nothing() {
     let place = Place::new();
     assert_eq!(place.ok(&["demo", "cancel"]), "nothing to cancel\n");

@@ -7,9 +7,9 @@ async fn permissions_are_answered_by_the_turns_own_policy() {
     let bench = Bench::new("");
     let session = bench.open().await;
     let table = [
-        (PermissionPolicy::ApproveAll, "agent: The edit was made.\nYou said: permission"),
-        (PermissionPolicy::ApproveReads, "agent: The edit was rejected.\nYou said: permission"),
-        (PermissionPolicy::DenyAll, "agent: The edit was rejected.\nYou said: permission"),
+        (PermissionMode::ApproveAll, "agent: The edit was made.\nYou said: permission"),
+        (PermissionMode::ApproveReads, "agent: The edit was rejected.\nYou said: permission"),
+        (PermissionMode::DenyAll, "agent: The edit was rejected.\nYou said: permission"),
     ];
     for (policy, answer) in table {
         let prompt = Prompt::text("permission").unwrap().with_policy(policy);

@@ -220,6 +220,11 @@ impl Offer {
         self
     }
 
+    /// The ways to log in, as they are told: a list of JSON.
+    pub fn login_methods(&self) -> Option<&str> {
+        self.passed_on.auth_methods.as_deref()
+    }
+
     /// Whether the feature is offered.
     pub fn has(&self, feature: Feature) -> bool {
         self.features.contains(&feature)

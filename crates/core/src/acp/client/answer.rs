@@ -5,7 +5,9 @@ use std::sync::Arc;
 use serde_json::Value;
 
 use crate::machine::{AgentState, PassId, Stopped};
-use crate::model::{AcpSessionId, AgentError, AgentSessionId, ProtocolVersion, StopReason, Timestamp};
+use crate::model::{
+    AcpSessionId, AgentError, AgentProfile, AgentSessionId, ProtocolVersion, Reading, StopReason, Timestamp,
+};
 use crate::wire::splice::{Step, elements, locate};
 use crate::wire::{Message, RpcError};
 
@@ -37,6 +39,24 @@ pub enum Answer {
     Other,
 }
 
+impl Answer {
+    /// The same answer of an agent that offers these ways to log in: an error that wants one says which there are.
+    pub(super) fn offering(self, ways: Option<&str>) -> Self {
+        let of = |error: AgentError| error.offering(ways);
+        match self {
+            Self::Opened(opened) => Self::Opened(opened.map_err(of)),
+            Self::Restored(restored) => Self::Restored(restored.map_err(of)),
+            Self::Prompted(stopped, result) => Self::Prompted(stopped.map_err(of), result),
+            Self::Passed(id, result, update) => Self::Passed(id, result.map_err(of), update),
+            Self::Listed(page) => Self::Listed(page.map_err(of)),
+            Self::Closed(closed) => Self::Closed(closed.map_err(of)),
+            Self::Deleted(deleted) => Self::Deleted(deleted.map_err(of)),
+            // Whoever logs in knows the ways.
+            Self::Login(_) | Self::Inserted | Self::Other => self,
+        }
+    }
+}
+
 /// One page of an agent's sessions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ListPage {
@@ -61,16 +81,24 @@ pub struct ListedSession {
     pub row: Box<str>,
 }
 
+/// Who answers, and how it behaves.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Speaker<'a> {
+    /// What to call it in a message to a person.
+    pub(super) agent: &'a str,
+    pub(super) profile: &'a AgentProfile,
+}
+
 pub(super) fn read(
     version: ProtocolVersion,
-    agent: &str,
+    speaker: Speaker<'_>,
     method: &str,
     message: &Message,
     remembers: bool,
 ) -> Answer {
-    let result = || result(agent, method, message, remembers);
+    let result = || result(speaker, method, message, remembers);
     let bad = |problem: &str| AgentError::BadAnswer {
-        agent: agent.to_owned(),
+        agent: speaker.agent.to_owned(),
         method: method.to_owned(),
         problem: problem.to_owned(),
     };
@@ -97,10 +125,17 @@ pub(super) fn read(
             });
             Answer::Prompted(stopped, message.result().map(Into::into))
         }
-        "session/list" => {
-            Answer::Listed(result().and_then(|_| read_list(agent, message.result().unwrap_or("null"))))
-        }
-        "authenticate" | "auth/login" | "logout" | "auth/logout" => Answer::Login(result().map(drop)),
+        "session/list" => Answer::Listed(
+            result().and_then(|_| read_list(speaker.agent, message.result().unwrap_or("null"))),
+        ),
+        // Whatever it is that is wrong, who wanted to log in is not logged in.
+        "authenticate" | "auth/login" => Answer::Login(result().map(drop).map_err(|error| match error {
+            AgentError::Refused { agent, method, code, message, acp, .. } => {
+                AgentError::Refused { agent, method, code, message, acp, reading: Reading::LoginNeeded }
+            }
+            other => other,
+        })),
+        "logout" | "auth/logout" => Answer::Login(result().map(drop)),
         "session/close" => Answer::Closed(done(result().map(drop))),
         "session/delete" => Answer::Deleted(done(result().map(drop))),
         _ => Answer::Other,
@@ -128,36 +163,36 @@ fn member(object: &str, name: &str) -> Option<Arc<str>> {
 
 /// The result, or the agent's error as ours.
 pub(super) fn result(
-    agent: &str,
+    speaker: Speaker<'_>,
     method: &str,
     message: &Message,
     remembers: bool,
 ) -> Result<Value, AgentError> {
     let bad = |problem: String| AgentError::BadAnswer {
-        agent: agent.to_owned(),
+        agent: speaker.agent.to_owned(),
         method: method.to_owned(),
         problem,
     };
     match message.result() {
         Some(result) => serde_json::from_str(result).map_err(|error| bad(error.to_string())),
-        None => Err(refusal(agent, method, message, remembers)),
+        None => Err(refusal(speaker, method, message, remembers)),
     }
 }
 
 /// The agent's error as ours.
-pub(super) fn refusal(agent: &str, method: &str, message: &Message, remembers: bool) -> AgentError {
-    refused(agent, method, message.error().unwrap_or("null"), remembers)
+pub(super) fn refusal(speaker: Speaker<'_>, method: &str, message: &Message, remembers: bool) -> AgentError {
+    refused(speaker, method, message.error().unwrap_or("null"), remembers)
 }
 
-fn refused(agent: &str, method: &str, raw: &str, remembers: bool) -> AgentError {
+fn refused(speaker: Speaker<'_>, method: &str, raw: &str, remembers: bool) -> AgentError {
     let error = RpcError::read(raw);
     AgentError::Refused {
-        agent: agent.to_owned(),
+        agent: speaker.agent.to_owned(),
         method: method.to_owned(),
         code: error.code,
         message: describe(&error),
         acp: Arc::from(raw),
-        reading: reading::read(&error, remembers),
+        reading: reading::read(speaker.profile, &error, remembers),
     }
 }
 
@@ -170,12 +205,12 @@ fn withdrawn(error: AgentError) -> Result<Stopped, AgentError> {
 }
 
 /// What the state of an agent means for its session. An agent that stopped over an error has refused the prompt.
-pub(super) fn state(agent: &str, state: StateUpdate) -> AgentState {
+pub(super) fn state(speaker: Speaker<'_>, state: StateUpdate, ways: Option<&str>) -> AgentState {
     match state {
         StateUpdate::Running | StateUpdate::RequiresAction => AgentState::Working,
         StateUpdate::Idle { stop_reason: Some(reason), error, .. } if &*reason == "error" => {
             let raw = error.unwrap_or_else(|| r#"{"code":-32603,"message":"it gave no reason"}"#.into());
-            AgentState::Idle(Some(Err(refused(agent, "session/prompt", &raw, true))))
+            AgentState::Idle(Some(Err(refused(speaker, "session/prompt", &raw, true).offering(ways))))
         }
         StateUpdate::Idle { stop_reason, usage, .. } => {
             let usage = usage.filter(|usage| usage.starts_with('{')).map(Into::into);
@@ -222,10 +257,12 @@ fn describe(error: &RpcError) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::{AgentSpec, Profiles};
 
     fn answer(method: &str, body: &str) -> Answer {
         let message = Message::parse(format!(r#"{{"jsonrpc":"2.0","id":1,{body}}}"#)).unwrap();
-        read(ProtocolVersion::V1, "a", method, &message, true)
+        let profile = Profiles::built_in().of(&AgentSpec::new("a", [""; 0]), None);
+        read(ProtocolVersion::V1, Speaker { agent: "a", profile: &profile }, method, &message, true)
     }
 
     fn inner(meta: &str) -> Option<String> {

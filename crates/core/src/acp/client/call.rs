@@ -4,10 +4,12 @@ use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
 
-use crate::model::{AbsolutePath, AcpSessionId, AgentError, Direction, EventKind, ProtocolVersion};
+use crate::model::{
+    AbsolutePath, AcpSessionId, AgentError, Direction, EventKind, LoginHow, LoginWay, ProtocolVersion,
+};
 use crate::wire::{Peer, RpcId, WireError, encode};
 
-use super::super::Besides;
+use super::super::{Besides, login_ways};
 use super::{AgentConnection, Line};
 
 /// A line to be kept and then sent, to the agent it was made for and no other.
@@ -45,12 +47,13 @@ impl AgentConnection {
 
     /// `authenticate` by this way, or `auth/login` in version 2, if the agent has it. `meta` is an object of JSON.
     pub fn login(&self, way: &str, meta: Option<&str>) -> Option<Outgoing> {
-        let (method, key) = match self.version {
-            ProtocolVersion::V1 => ("authenticate", "id"),
-            ProtocolVersion::V2 => ("auth/login", "methodId"),
+        let method = match self.version {
+            ProtocolVersion::V1 => "authenticate",
+            ProtocolVersion::V2 => "auth/login",
         };
-        let answer: serde_json::Value = serde_json::from_str(&self.answer).ok()?;
-        answer["authMethods"].as_array()?.iter().find(|known| known[key] == way)?;
+        // A way that is gone in a terminal is never asked for like this.
+        let is_meant = |known: &LoginWay| known.id == way && !matches!(known.how, LoginHow::Terminal { .. });
+        login_ways(&self.answer).into_iter().find(is_meant)?;
         let meta = meta.map_or_else(String::new, |meta| format!(r#","_meta":{meta}"#));
         let params = format!(r#"{{"methodId":{}{meta}}}"#, json(&way));
         Some(Outgoing::request(&self.peer, method, &params))
@@ -153,6 +156,11 @@ impl Outgoing {
             Some(id) => self.peer.send_request(id, &self.method, self.line).await,
             None => self.peer.send(self.line).await,
         }
+    }
+
+    /// What it asks for; an answer asks for nothing.
+    pub fn method(&self) -> &str {
+        &self.method
     }
 
     /// The line as it is kept: without secret values.

@@ -14,12 +14,14 @@ use std::sync::Arc;
 use serde::Deserialize;
 
 use crate::machine::{AgentState, AskId};
-use crate::model::{AcpSessionId, Direction, EventKind, ProtocolVersion, Secrets, ToolKind, Update};
+use crate::model::{
+    AcpSessionId, AgentProfile, Direction, EventKind, ProtocolVersion, Secrets, ToolUse, Update,
+};
 use crate::wire::splice::{Step, locate};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
-use super::Capabilities;
 use super::content::is_foreign;
+use super::{AgentInfo, Capabilities};
 
 mod answer;
 mod call;
@@ -30,17 +32,21 @@ mod pass;
 mod permission;
 mod setup;
 mod start;
+mod tools;
 
+use answer::Speaker;
 pub use answer::{Answer, ListPage, ListedSession};
 pub use call::{Close, Delete, List, Outgoing};
 pub(crate) use elicitation::is_elicitation_answer;
+pub use elicitation::is_secret_field;
 pub use offered::Offered;
 pub use pass::Passing;
-pub use permission::PermissionRequest;
+pub use permission::{Escalation, PermissionRequest};
 pub use setup::{Load, Replay, Resume, SessionPlace};
 pub use start::{InitializeFailure, Started};
+pub use tools::{ExitStatus, TerminalRequest, ToolAnswer, ToolRequest};
 
-/// How many tool calls' kinds are remembered, for permission requests that do not repeat them.
+/// How many tool calls are remembered, for permission requests that do not repeat what they are.
 const KNOWN_TOOLS: usize = 256;
 
 /// A connection to an agent that has answered `initialize`.
@@ -52,12 +58,15 @@ pub struct AgentConnection {
     capabilities: Capabilities,
     /// Its answer to `initialize`.
     answer: Arc<str>,
+    profile: Arc<AgentProfile>,
+    /// The ways to log in that it offers, in words.
+    login_ways: Option<Box<str>>,
     offered: Arc<Offered>,
     /// Requests of clients that are out.
     passed: Vec<pass::Passed>,
     /// Inquiries that are out.
     inquiries: Vec<RpcId>,
-    tools: VecDeque<(Box<str>, ToolKind)>,
+    tools: VecDeque<(Box<str>, ToolUse)>,
     /// What is kept out of every line.
     secrets: Secrets,
 }
@@ -104,6 +113,8 @@ pub enum Meaning {
     Permission(AskId, PermissionRequest),
     /// It asks the user for something else; the request's params.
     Elicitation(AskId, Arc<str>),
+    /// It wants a file or a terminal; and the request's params, as it wrote them.
+    Tool(AskId, ToolRequest, Arc<str>),
     /// It no longer wants an answer to a request.
     Withdrawn(AskId),
     /// It asks for something that it cannot have; why.
@@ -114,6 +125,24 @@ pub enum Meaning {
     Inquired(RpcId, Answer),
     /// Nothing to act on: another notification, or an answer to nothing.
     Nothing,
+}
+
+impl Meaning {
+    /// The request that it is, if it wants an answer.
+    pub fn ask(&self) -> Option<&AskId> {
+        match self {
+            Self::Permission(ask, _)
+            | Self::Elicitation(ask, _)
+            | Self::Tool(ask, ..)
+            | Self::Refused(ask, _) => Some(ask),
+            Self::Update(_)
+            | Self::State(_)
+            | Self::Withdrawn(_)
+            | Self::Answer(_)
+            | Self::Inquired(..)
+            | Self::Nothing => None,
+        }
+    }
 }
 
 impl AgentConnection {
@@ -130,6 +159,25 @@ impl AgentConnection {
     /// The result of `initialize`, as the agent wrote it.
     pub fn answer(&self) -> &Arc<str> {
         &self.answer
+    }
+
+    /// What the agent says of itself.
+    pub fn info(&self) -> AgentInfo {
+        AgentInfo::of_answer(&self.answer)
+    }
+
+    /// How the agent behaves. Until something else is said, as any does.
+    pub fn profile(&self) -> &Arc<AgentProfile> {
+        &self.profile
+    }
+
+    /// From here on the agent is taken to behave so.
+    pub fn set_profile(&mut self, profile: Arc<AgentProfile>) {
+        self.profile = profile;
+    }
+
+    fn speaker(&self) -> Speaker<'_> {
+        Speaker { agent: &self.agent, profile: &self.profile }
     }
 
     /// What the session offers at the moment.
@@ -171,13 +219,14 @@ impl AgentConnection {
             Inbound::Notification(_) if line.kind == EventKind::Update => self.update(message),
             Inbound::Notification(_) if message.method() == Some("$/cancel_request") => withdrawn(message),
             Inbound::Notification(_) | Inbound::Stray(_) => Meaning::Nothing,
-            Inbound::Request { id, .. } => self.request(id, message, known.session),
+            Inbound::Request { id, message: written } => self.request(id, message, written, known.session),
             Inbound::Response { id, method, .. } if self.take_inquiry(id) => {
-                let answer = answer::read(self.version, &self.agent, method, message, true);
-                Meaning::Inquired(id.clone(), answer)
+                let answer = answer::read(self.version, self.speaker(), method, message, true);
+                Meaning::Inquired(id.clone(), answer.offering(self.login_ways.as_deref()))
             }
             Inbound::Response { id, method, .. } => {
-                Meaning::Answer(self.answered(id, method, message, known))
+                let answer = self.answered(id, method, message, known);
+                Meaning::Answer(answer.offering(self.login_ways.as_deref()))
             }
         };
         FromAgent { meaning, line, size: inbound.message().line().len() }
@@ -191,7 +240,7 @@ impl AgentConnection {
             self.tools.clear();
             self.offer(message.result().and_then(|result| self.offered.after_setup(result)));
         }
-        answer::read(self.version, &self.agent, method, message, known.remembers)
+        answer::read(self.version, self.speaker(), method, message, known.remembers)
     }
 
     fn offer(&mut self, changed: Option<Offered>) {
@@ -206,21 +255,42 @@ impl AgentConnection {
         let update = match self.version {
             ProtocolVersion::V1 => super::update(params),
             ProtocolVersion::V2 => match super::state_update(params) {
-                Some(state) => return Meaning::State(answer::state(&self.agent, state)),
+                Some(state) => {
+                    return Meaning::State(answer::state(self.speaker(), state, self.login_ways.as_deref()));
+                }
                 None => super::update_v2(params),
             },
         };
-        if let Update::Tool { call, kind: Some(kind), .. } = &update {
-            self.tools.retain(|(known, _)| known != call);
-            self.tools.push_back((call.clone(), *kind));
-            if self.tools.len() > KNOWN_TOOLS {
-                self.tools.pop_front();
-            }
+        if let Update::Tool { call, fields, .. } = &update {
+            self.remember(call, fields);
         }
         Meaning::Update(update)
     }
 
-    fn request(&self, id: &RpcId, message: &Message, session: Option<&AcpSessionId>) -> Meaning {
+    /// Remembers what a tool call is. Of one that changes its words the last ones count, and of one that is begun
+    /// again none of those before.
+    fn remember(&mut self, call: &str, fields: &str) {
+        let (mut tool, is_new) = permission::told_tool(fields);
+        if let Some(index) = self.tools.iter().position(|(known, _)| &**known == call)
+            && let Some((_, earlier)) = self.tools.remove(index)
+            && !is_new
+        {
+            tool = tool.or(&earlier);
+        }
+        self.tools.push_back((call.into(), tool));
+        if self.tools.len() > KNOWN_TOOLS {
+            self.tools.pop_front();
+        }
+    }
+
+    /// What a request means; `written` is the message as it came, where `message` has no secrets.
+    fn request(
+        &self,
+        id: &RpcId,
+        message: &Message,
+        written: &Message,
+        session: Option<&AcpSessionId>,
+    ) -> Meaning {
         let ask = AskId(id.as_str().into());
         let params = message.params().unwrap_or("null");
         match message.method() {
@@ -231,7 +301,7 @@ impl AgentConnection {
                 }
                 Ok(()) => {
                     let known =
-                        |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, kind)| *kind);
+                        |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, it)| it);
                     Meaning::Permission(ask, PermissionRequest::read(params, known))
                 }
             },
@@ -240,8 +310,30 @@ impl AgentConnection {
                 Err(error) => Meaning::Refused(ask, error),
                 Ok(()) => Meaning::Elicitation(ask, params.into()),
             },
-            method => Meaning::Refused(ask, RpcError::method_not_found(method.unwrap_or_default())),
+            method => {
+                let method = method.unwrap_or_default();
+                match self.tool(method, written.params().unwrap_or("null"), session) {
+                    Ok((request, params)) => Meaning::Tool(ask, request, params),
+                    Err(error) => Meaning::Refused(ask, error),
+                }
+            }
         }
+    }
+
+    /// A request for a file or a terminal, which only version 1 has.
+    fn tool(
+        &self,
+        method: &str,
+        params: &str,
+        session: Option<&AcpSessionId>,
+    ) -> Result<(ToolRequest, Arc<str>), RpcError> {
+        let read = match self.version {
+            ProtocolVersion::V1 => ToolRequest::read(method, params),
+            ProtocolVersion::V2 => None,
+        };
+        let read = read.ok_or_else(|| RpcError::method_not_found(method))?;
+        about(params, session, true)?;
+        Ok((read?, params.into()))
     }
 
     /// The line that tells the agent why it does not get what it asks for.

@@ -65,7 +65,7 @@ impl AgentConnection {
         let index = self.passed.iter().position(|passed| passed.request == *id)?;
         let Passed { pass, mode, session, .. } = self.passed.swap_remove(index);
         let Some(result) = message.result() else {
-            return Some(Answer::Passed(pass, Err(refusal(&self.agent, method, message, true)), None));
+            return Some(Answer::Passed(pass, Err(refusal(self.speaker(), method, message, true)), None));
         };
         let changed = match (method, mode) {
             ("session/set_mode", Some(mode)) => self.offered.in_mode(&mode),

@@ -2,47 +2,74 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use crate::machine::{AskId, Permit};
-use crate::model::ToolKind;
+use crate::model::{SessionIdentity, Timestamp, ToolUse};
 use crate::wire::encode;
 use crate::wire::splice::{Step, locate};
 
 use super::super::agent::PermissionOutcome;
 use super::{AgentConnection, Outgoing, rpc_id};
 
+/// How much of a word is remembered of a tool call that may be asked about later. Rules and titles are shorter.
+const REMEMBERED: usize = 4096;
+
 /// What the agent wants to do, and the answers it offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PermissionRequest {
     /// What it wants to do.
-    pub kind: ToolKind,
+    pub tool: ToolUse,
     /// Option ids with their kinds, in the agent's order.
     options: Vec<(String, String)>,
     /// The request's params, for whoever is asked.
     params: Arc<str>,
 }
 
+/// Whose question a rule wanted to be asked, and when that was.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Escalation<'a> {
+    /// The rule.
+    pub rule: &'a str,
+    /// The session.
+    pub identity: SessionIdentity,
+    /// The time.
+    pub at: Timestamp,
+}
+
 impl PermissionRequest {
-    /// Reads the params of a `session/request_permission`; `known` tells the kind of a tool call that was
-    /// reported earlier. What cannot be read asks for nothing that a policy would approve.
-    pub(super) fn read(text: &str, known: impl Fn(&str) -> Option<ToolKind>) -> Self {
+    /// Reads the params of a `session/request_permission`; `known` tells what is known of a tool call that was
+    /// reported earlier. What cannot be read asks for nothing that a mode would approve.
+    pub(super) fn read<'a>(text: &str, known: impl Fn(&str) -> Option<&'a ToolUse>) -> Self {
         let params: Value = serde_json::from_str(text).unwrap_or_default();
-        // Version 2 has the tool call among other things that a permission can be about.
-        let tool =
-            params.get("toolCall").or_else(|| params.pointer("/subject/toolCall")).unwrap_or(&Value::Null);
-        let told = tool.get("kind").and_then(Value::as_str).map(kind_of);
-        let remembered = || known(tool.get("toolCallId")?.as_str()?);
+        let tool = subject(&params);
+        let mut said = tool_use(&tool.to_string());
+        if let Some(earlier) = tool.get("toolCallId").and_then(Value::as_str).and_then(known) {
+            said = said.or(earlier);
+        }
+        // Version 2 has the question itself as a title, and a command that is no tool call.
+        let text_of = |name: &str| params.get(name).and_then(Value::as_str).map(Into::into);
+        said.title = said.title.or_else(|| text_of("title"));
+        if params.pointer("/subject/type").is_some_and(|kind| kind == "command") {
+            said.said_kind.get_or_insert_with(|| "execute".into());
+        }
         let option = |option: &Value| {
             let text = |key: &str| option.get(key).and_then(Value::as_str).map(str::to_owned);
             Some((text("optionId")?, text("kind").unwrap_or_default()))
         };
         let options = params.get("options").and_then(Value::as_array);
         Self {
-            kind: told.or_else(remembered).unwrap_or(ToolKind::Other),
+            tool: said,
             options: options.into_iter().flatten().filter_map(option).collect(),
             params: text.into(),
         }
+    }
+
+    /// Whether it offers an answer. To one that does not, nobody can say anything.
+    pub fn has_any_option(&self) -> bool {
+        !self.options.is_empty()
     }
 
     /// Whether params offer any answers at all.
@@ -83,31 +110,96 @@ impl PermissionRequest {
 
     /// The result that says this to the agent, in the narrowest of the options it offers.
     pub(super) fn result(&self, permit: &Permit) -> String {
+        match permit {
+            Permit::Choose { said: Some(said), .. } => said.to_string(),
+            other => json!({ "outcome": self.outcome(other) }).to_string(),
+        }
+    }
+
+    fn outcome(&self, permit: &Permit) -> Value {
         let of_kind = |kinds: &[&str]| {
             let option = |kind: &&str| self.options.iter().find(|(_, offered)| offered == kind);
             kinds.iter().find_map(option).map(|(option, _)| option.as_str())
         };
-        if let Permit::Choose { said: Some(said), .. } = permit {
-            return said.to_string();
-        }
         let chosen = match permit {
-            Permit::Approve => of_kind(&["allow_once", "allow_always"]),
-            Permit::Reject => of_kind(&["reject_once", "reject_always"]),
+            // A kind that is new to us is not taken for a refusal unless it says so.
+            Permit::Approve => of_kind(&["allow_once", "allow_always"])
+                .or_else(|| self.first(|kind| kind.starts_with("allow")))
+                .or_else(|| self.first(|kind| !kind.starts_with("reject"))),
+            Permit::Reject | Permit::Escalated(_) => of_kind(&["reject_once", "reject_always"])
+                .or_else(|| self.first(|kind| kind.starts_with("reject"))),
             Permit::Choose { option, .. } => Some(&**option),
             Permit::Cancelled | Permit::Declined | Permit::Elicited(_) => None,
         };
-        let outcome = match chosen {
+        match chosen {
             Some(option) => json!({"outcome": "selected", "optionId": option}),
             None => json!({"outcome": "cancelled"}),
-        };
-        json!({ "outcome": outcome }).to_string()
+        }
     }
+
+    fn first(&self, is_meant: impl Fn(&str) -> bool) -> Option<&str> {
+        self.options.iter().find(|(_, kind)| is_meant(kind)).map(|(option, _)| option.as_str())
+    }
+
+    /// What a request says that was rejected because nobody could be asked, as npm acpx tells it.
+    fn escalated(&self, escalation: &Escalation<'_>) -> String {
+        let params: Value = serde_json::from_str(&self.params).unwrap_or_default();
+        let call = subject(&params);
+        let title = self.tool.title.as_deref().or_else(|| self.tool.tool()).unwrap_or("a tool call");
+        let told = Escalated {
+            what: "permission_escalation",
+            identity: &escalation.identity,
+            tool_call_id: call.get("toolCallId").filter(|id| !id.is_null()),
+            tool_name: self.tool.tool(),
+            tool_title: title,
+            tool_input: call.get("rawInput").filter(|input| !input.is_null()),
+            tool_kind: self.tool.kind_name(),
+            action: "escalate",
+            matched_rule: escalation.rule,
+            message: format!("Permission escalation required for {title}"),
+            timestamp: escalation.at.to_string(),
+        };
+        let outcome = self.outcome(&Permit::Reject);
+        json!({ "outcome": outcome, "_meta": { "acpx": { "permissionEscalation": told } } }).to_string()
+    }
+}
+
+/// Under `_meta.acpx.permissionEscalation` of the answer to an agent.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Escalated<'a> {
+    #[serde(rename = "type")]
+    what: &'static str,
+    #[serde(flatten)]
+    identity: &'a SessionIdentity,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_call_id: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<&'a str>,
+    tool_title: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_input: Option<&'a Value>,
+    tool_kind: &'a str,
+    action: &'static str,
+    matched_rule: &'a str,
+    message: String,
+    timestamp: String,
 }
 
 impl AgentConnection {
     /// The line that answers a permission request.
     pub fn permit(&self, ask: &AskId, request: &PermissionRequest, permit: &Permit) -> Outgoing {
         self.said_by_client(encode::response(&rpc_id(ask), &request.result(permit)))
+    }
+
+    /// The line that rejects one because a rule wanted it asked, and says so.
+    pub fn escalate(
+        &self,
+        ask: &AskId,
+        request: &PermissionRequest,
+        escalation: &Escalation<'_>,
+    ) -> Outgoing {
+        self.said_by_client(encode::response(&rpc_id(ask), &request.escalated(escalation)))
     }
 
     /// A response that may hold what a client said, which is kept without the secrets we know.
@@ -117,16 +209,62 @@ impl AgentConnection {
     }
 }
 
-fn kind_of(kind: &str) -> ToolKind {
-    match kind {
-        "read" | "search" => ToolKind::Reads,
-        _ => ToolKind::Other,
+/// The tool call that a request is about. Version 2 has it among other things that a permission can be about.
+fn subject(params: &Value) -> &Value {
+    params.get("toolCall").or_else(|| params.pointer("/subject/toolCall")).unwrap_or(&Value::Null)
+}
+
+/// What a tool call is by its own words. What is not of the protocol's shape is not said.
+pub(super) fn tool_use(call: &str) -> ToolUse {
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct View<'a> {
+        #[serde(borrow)]
+        kind: Option<&'a RawValue>,
+        #[serde(borrow)]
+        title: Option<&'a RawValue>,
+        #[serde(borrow)]
+        name: Option<&'a RawValue>,
+        #[serde(borrow)]
+        raw_input: Option<&'a RawValue>,
     }
+    #[derive(Default, Deserialize)]
+    #[serde(rename_all = "camelCase", default)]
+    struct Input<'a> {
+        #[serde(borrow)]
+        name: Option<&'a RawValue>,
+        #[serde(borrow)]
+        tool: Option<&'a RawValue>,
+        #[serde(borrow)]
+        tool_name: Option<&'a RawValue>,
+    }
+    let View { kind, title, name, raw_input } = serde_json::from_str(call).unwrap_or_default();
+    let input: Input<'_> =
+        raw_input.and_then(|input| serde_json::from_str(input.get()).ok()).unwrap_or_default();
+    let said = |value: Option<&RawValue>| -> Option<Box<str>> {
+        let text: Box<str> = serde_json::from_str(value?.get()).ok()?;
+        (!text.trim().is_empty()).then_some(text)
+    };
+    let names = [input.name, input.tool, input.tool_name, name];
+    ToolUse { said_kind: said(kind), title: said(title), name: names.into_iter().find_map(said) }
+}
+
+/// What an update says that a tool call is, cut to what is remembered of it, and whether the call is a new one.
+pub(super) fn told_tool(update: &str) -> (ToolUse, bool) {
+    let mut tool = tool_use(update);
+    for text in [&mut tool.said_kind, &mut tool.title, &mut tool.name].into_iter().flatten() {
+        if text.len() > REMEMBERED {
+            *text = text[..text.floor_char_boundary(REMEMBERED)].into();
+        }
+    }
+    let what = locate(update, &[Step::Key("sessionUpdate")]).map(|range| &update[range]);
+    (tool, what == Some("\"tool_call\""))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::ToolKind;
 
     fn request(kind: &str, options: &[(&str, &str)]) -> PermissionRequest {
         let options: Vec<_> =
@@ -174,21 +312,67 @@ mod tests {
     }
 
     #[test]
+    fn options_of_kinds_that_are_new_to_us_are_used_for_what_they_say() {
+        let selected = |id: &str| json!({"outcome": {"outcome": "selected", "optionId": id}});
+        let cancelled = json!({"outcome": {"outcome": "cancelled"}});
+        let new = [("r", "reject_all_week"), ("x", "perhaps"), ("a", "allow_all_week")];
+        let cases = [
+            (&new[..], Permit::Approve, selected("a")),
+            (&new[..], Permit::Reject, selected("r")),
+            (&new[1..2], Permit::Approve, selected("x")),
+            (&new[1..2], Permit::Reject, cancelled.clone()),
+            (&new[..1], Permit::Approve, cancelled),
+        ];
+        for (options, permit, expected) in cases {
+            let result: Value = serde_json::from_str(&request("edit", options).result(&permit)).unwrap();
+            assert_eq!(result, expected, "{options:?} {permit:?}");
+        }
+    }
+
+    #[test]
+    fn an_escalation_is_told_as_npm_acpx_tells_it_with_the_ids_by_their_own_names() {
+        use crate::model::{AcpSessionId, AgentSessionId, RecordId};
+        let params = json!({
+            "sessionId": "s",
+            "toolCall": {"toolCallId": "p1", "title": "Write file", "kind": "edit", "rawInput": {"path": "x"}},
+            "options": [{"optionId": "reject", "name": "No", "kind": "reject_once"}],
+        });
+        let request = PermissionRequest::read(&params.to_string(), |_| None);
+        let identity = SessionIdentity {
+            record: RecordId::new("r").unwrap(),
+            session: AcpSessionId::new("s").unwrap(),
+            agent_session: AgentSessionId::from_agent("inner"),
+        };
+        let at = Timestamp::from_millis(0).unwrap();
+        let told: Value =
+            serde_json::from_str(&request.escalated(&Escalation { rule: "*", identity, at })).unwrap();
+        let expected = json!({
+            "outcome": {"outcome": "selected", "optionId": "reject"},
+            "_meta": {"acpx": {"permissionEscalation": {
+                "type": "permission_escalation", "acpxRecordId": "r", "acpxSessionId": "s",
+                "agentSessionId": "inner", "toolCallId": "p1", "toolName": "Write", "toolTitle": "Write file",
+                "toolInput": {"path": "x"}, "toolKind": "edit", "action": "escalate", "matchedRule": "*",
+                "message": "Permission escalation required for Write file", "timestamp": at.to_string(),
+            }}},
+        });
+        assert_eq!(told, expected);
+    }
+
+    #[test]
     fn the_kind_is_the_told_one_else_the_known_one_else_none_that_is_approved() {
-        assert_eq!(request("read", &[]).kind, ToolKind::Reads);
-        assert_eq!(request("search", &[]).kind, ToolKind::Reads);
-        assert_eq!(request("execute", &[]).kind, ToolKind::Other);
+        assert_eq!(request("read", &[]).tool.kind(), ToolKind::Reads);
+        assert_eq!(request("search", &[]).tool.kind(), ToolKind::Reads);
+        assert_eq!(request("execute", &[]).tool.kind(), ToolKind::Other);
         let subject = r#"{"title":"Read","subject":{"type":"tool_call","toolCall":{"toolCallId":"t","kind":"read"}},"options":[]}"#;
-        assert_eq!(PermissionRequest::read(subject, |_| None).kind, ToolKind::Reads);
+        assert_eq!(PermissionRequest::read(subject, |_| None).tool.kind(), ToolKind::Reads);
         let command = r#"{"title":"Run","subject":{"type":"command","command":"ls","cwd":"/"},"options":[]}"#;
-        assert_eq!(PermissionRequest::read(command, |_| None).kind, ToolKind::Other);
+        assert_eq!(PermissionRequest::read(command, |_| None).tool.kind(), ToolKind::Other);
         let untold = r#"{"toolCall":{"toolCallId":"t"},"options":[]}"#;
-        assert_eq!(
-            PermissionRequest::read(untold, |id| (id == "t").then_some(ToolKind::Reads)).kind,
-            ToolKind::Reads
-        );
+        let known = ToolUse { said_kind: Some("read".into()), ..ToolUse::default() };
+        let read = PermissionRequest::read(untold, |id| (id == "t").then_some(&known));
+        assert_eq!(read.tool.kind(), ToolKind::Reads);
         for unreadable in [untold, "null", "[]", r#"{"toolCall":7}"#] {
-            assert_eq!(PermissionRequest::read(unreadable, |_| None).kind, ToolKind::Other);
+            assert_eq!(PermissionRequest::read(unreadable, |_| None).tool.kind(), ToolKind::Other);
         }
     }
 }

@@ -18,6 +18,8 @@ use super::{AgentConnection, Outgoing};
 pub struct SessionPlace<'a> {
     /// The working directory as first given.
     pub cwd: &'a AbsolutePath,
+    /// Directories beside that one, for an agent that takes them.
+    pub additional_directories: &'a [AbsolutePath],
     /// The MCP servers.
     pub mcp_servers: &'a [McpServer],
     /// What the client says beside that.
@@ -80,15 +82,24 @@ impl AgentConnection {
             self.check_transport(server)?;
         }
         let besides = place.besides.map(|besides| besides.members(self.version)).unwrap_or_default();
-        let cwd = place.cwd;
+        let SessionPlace { cwd, additional_directories, .. } = place;
+        if !additional_directories.is_empty() && !self.capabilities.additional_directories {
+            return Err(AgentError::DirectoriesUnsupported { agent: self.agent.clone() });
+        }
         let params = match self.version {
             ProtocolVersion::V1 => {
                 let mcp_servers = place.mcp_servers.iter().map(server_v1).collect();
-                with(&SetupParams { session_id, cwd, mcp_servers, replay_from }, &besides)
+                with(
+                    &SetupParams { session_id, cwd, additional_directories, mcp_servers, replay_from },
+                    &besides,
+                )
             }
             ProtocolVersion::V2 => {
                 let mcp_servers = place.mcp_servers.iter().filter_map(server_v2).collect();
-                with(&SetupParams { session_id, cwd, mcp_servers, replay_from }, &besides)
+                with(
+                    &SetupParams { session_id, cwd, additional_directories, mcp_servers, replay_from },
+                    &besides,
+                )
             }
         };
         let mut outgoing = Outgoing::request(&self.peer, method, &params);
@@ -98,7 +109,10 @@ impl AgentConnection {
             // A command's arguments and an address may hold secrets too, so only the names are kept.
             let name = |server: &'_ McpServer| ServerName { name: server.name.clone() };
             let mcp_servers = place.mcp_servers.iter().map(name).collect();
-            let params = with(&SetupParams { session_id, cwd, mcp_servers, replay_from }, &besides);
+            let params = with(
+                &SetupParams { session_id, cwd, additional_directories, mcp_servers, replay_from },
+                &besides,
+            );
             let kept = encode::request(id, method, &params);
             outgoing.kept = Some(self.secrets.remove_from_json(&kept).unwrap_or(kept));
         }
@@ -148,6 +162,8 @@ struct SetupParams<'a, S> {
     #[serde(skip_serializing_if = "Option::is_none")]
     session_id: Option<&'a AcpSessionId>,
     cwd: &'a AbsolutePath,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    additional_directories: &'a [AbsolutePath],
     mcp_servers: Vec<S>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replay_from: Option<ReplayFrom>,

@@ -7,11 +7,13 @@ use agent_client_protocol_schema::{v1, v2};
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::model::{AgentError, ProtocolVersion, Secrets};
+use crate::model::{AgentError, Profiles, ProtocolVersion, Secrets, ways_in_words};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
+use super::super::login_ways;
+use super::answer::{self, Speaker};
 use super::call::json;
-use super::{AgentConnection, Capabilities, Line, Outgoing, answer, clean_message, inbound_line};
+use super::{AgentConnection, Capabilities, Line, Outgoing, clean_message, inbound_line};
 
 /// How much an agent may send before it answers `initialize`.
 const BYTES_BEFORE_ANSWER: u64 = 1 << 20;
@@ -49,6 +51,7 @@ impl AgentConnection {
             Ok((version, capabilities, answer)) => {
                 let (agent, tools) = (agent.to_owned(), VecDeque::new());
                 let (offered, passed, inquiries) = (Arc::default(), Vec::new(), Vec::new());
+                let login_ways = ways_in_words(&login_ways(&answer)).map(Into::into);
                 let connection = Self {
                     agent,
                     peer,
@@ -56,6 +59,8 @@ impl AgentConnection {
                     version,
                     capabilities,
                     answer,
+                    profile: Arc::new(Profiles::built_in().any().clone()),
+                    login_ways,
                     offered,
                     passed,
                     inquiries,
@@ -136,11 +141,19 @@ fn initialize_params(version: ProtocolVersion) -> String {
     // Clients that cannot show an option which is on or off are not told of it, one by one.
     let options =
         v1::SessionConfigOptionsCapabilities::new().boolean(v1::BooleanConfigOptionCapabilities::new());
-    let session = v1::ClientSessionCapabilities::new().config_options(options);
+    let session = v1::ClientSessionCapabilities::new()
+        .config_options(options)
+        .notices(v1::NoticeCapabilities::new())
+        .compaction(v1::CompactionCapabilities::new());
     let is_v2 = version == ProtocolVersion::V2;
     json(&InitializeParams {
         protocol_version: version.number(),
-        client_capabilities: v1::ClientCapabilities::new().elicitation(elicitation).session(session),
+        client_capabilities: v1::ClientCapabilities::new()
+            .elicitation(elicitation)
+            .fs(v1::FileSystemCapabilities::new().read_text_file(true).write_text_file(true))
+            .session(session)
+            .terminal(true)
+            .auth(v1::AuthCapabilities::new().terminal(true)),
         client_info: v1::Implementation::new(name, own),
         capabilities: is_v2.then(|| v2::ClientCapabilities::new().elicitation(elicitation_v2)),
         info: is_v2.then(|| v2::Implementation::new(name, own)),
@@ -153,7 +166,8 @@ fn read_answer(
     agent: &str,
     message: &Message,
 ) -> Result<(ProtocolVersion, Capabilities), AgentError> {
-    let result = match answer::result(agent, "initialize", message, true) {
+    let speaker = Speaker { agent, profile: Profiles::built_in().any() };
+    let result = match answer::result(speaker, "initialize", message, true) {
         Err(AgentError::Refused { agent, code: RpcError::UNSUPPORTED_VERSION, acp, .. }) => {
             let asked = asked.number();
             return Err(AgentError::VersionRefused { agent, asked, supported: supported(&acp), acp });

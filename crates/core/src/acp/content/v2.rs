@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{UpdateParams, chunk_content, even_null, raw_update, tool_kind, update};
+use super::{UpdateParams, chunk_content, even_null, raw_update, update};
 use crate::model::{ChunkContent, MessageKind, Update};
 
 #[derive(Deserialize)]
@@ -20,8 +20,6 @@ struct View<'a> {
     tool_call_id: Option<Cow<'a, str>>,
     #[serde(borrow, default, deserialize_with = "even_null")]
     content: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    kind: Option<&'a RawValue>,
 }
 
 /// Reads the params of a `session/update` of version 2.
@@ -34,10 +32,7 @@ pub fn update_v2(params: &str) -> Update {
         "agent_message" => whole(MessageKind::Agent, &view),
         "agent_thought" => whole(MessageKind::Thought, &view),
         "tool_call_update" => match &view.tool_call_id {
-            Some(call) => {
-                let kind = view.kind.map(tool_kind);
-                Update::Tool { call: (&**call).into(), kind, fields: raw_update(params) }
-            }
+            Some(call) => Update::Tool { call: (&**call).into(), fields: raw_update(params) },
             None => Update::Unknown,
         },
         "tool_call_content_chunk" => match (&view.tool_call_id, view.content) {
@@ -148,14 +143,7 @@ mod tests {
                 r#"{"sessionUpdate":"user_message_chunk","messageId":"m","content":{"type":"text","text":"a"}}"#,
                 Update::Chunk { kind: MessageKind::User, message_id: Some("m".into()), content: text() },
             ),
-            (
-                tool,
-                Update::Tool {
-                    call: "t".into(),
-                    kind: Some(crate::model::ToolKind::Reads),
-                    fields: tool.into(),
-                },
-            ),
+            (tool, Update::Tool { call: "t".into(), fields: tool.into() }),
             (
                 r#"{"sessionUpdate":"tool_call_content_chunk","toolCallId":"t","content":{"type":"terminal"}}"#,
                 Update::ToolContent { call: "t".into(), item: r#"{"type":"terminal"}"#.into() },

@@ -47,8 +47,10 @@ pub(crate) struct Rendering {
     /// What its agent may say of it.
     prompted: Prompted,
     state: SessionState,
-    to_v1: UpdatesToV1,
-    to_v2: UpdatesToV2,
+    pub(super) to_v1: UpdatesToV1,
+    pub(super) to_v2: UpdatesToV2,
+    /// Whether a client of version 1 was told what a terminal of ours shows.
+    pub(super) has_terminals: bool,
     /// When the last event was, and when content was last told that had changed.
     heard: Option<Timestamp>,
     settled: Option<Timestamp>,
@@ -74,6 +76,7 @@ impl Rendering {
             state: SessionState::default(),
             to_v1: UpdatesToV1::new(),
             to_v2: UpdatesToV2::new(),
+            has_terminals: false,
             heard: None,
             settled: None,
         }
@@ -246,7 +249,8 @@ impl Rendering {
                 let update = notice::fresh_session(&self.client, &self.record, event, &reason);
                 vec![notification(&self.session, &update, &beside(event, with_seq))]
             }
-            _ => Vec::new(),
+            Some(fact) => self.terminal(event, &fact, with_seq),
+            None => Vec::new(),
         }
     }
 
@@ -360,11 +364,18 @@ impl Rendering {
         line: &UpdateLine<'_>,
         beside: &Beside<'_>,
     ) -> Vec<String> {
-        if version(event) == self.client.protocol {
+        let spoken = version(event);
+        if spoken == self.client.protocol {
+            if line.head.kind == Kind::Tool {
+                let update = self.renamed(event, line);
+                if let Some(update) = self.with_terminals(spoken, &update) {
+                    return vec![self.pass_on_as(line, &update, beside)];
+                }
+            }
             return vec![self.pass_on(event, line, beside)];
         }
         let update = self.renamed(event, line);
-        self.told(version(event), event.lineage, &update, beside)
+        self.told(spoken, event.lineage, &update, beside)
     }
 
     /// The lines that tell an update of this version.
@@ -384,7 +395,11 @@ impl Rendering {
                 let updates = self.to_v1.update(update).into_iter();
                 updates.map(|update| self.without_booleans(update)).collect()
             }
-            _ => return vec![notification(&self.session, update, beside)],
+            _ => {
+                let shown = self.with_terminals(spoken, update);
+                let update = shown.as_deref().unwrap_or(update);
+                return vec![notification(&self.session, update, beside)];
+            }
         };
         notifications(&self.session, &updates, beside)
     }
@@ -442,7 +457,7 @@ fn id_of(body: &str) -> Option<&str> {
     body.get(locate(body, &[Step::Key("id")])?)
 }
 
-fn beside(event: &Event, with_seq: bool) -> Beside<'static> {
+pub(super) fn beside(event: &Event, with_seq: bool) -> Beside<'static> {
     if with_seq { Beside::of(event.seq, event.at) } else { Beside::default() }
 }
 

@@ -15,6 +15,7 @@ mod replay;
 mod run;
 mod state;
 mod survey;
+mod terminals;
 mod tool;
 
 pub(crate) use entities::KnownIds;

@@ -13,7 +13,7 @@ use super::line::{Kind, State, UpdateLine, text_of};
 use super::live::{Rendering, version};
 use super::outgoing::{Beside, notification};
 use super::run::{Run, whole};
-use super::survey::{Key, Survey};
+use super::survey::{Key, Survey, own_terminal};
 use super::tool::{Telling, Tool};
 use crate::model::{Direction, Event, EventKind, LineageIndex, MessageKind, ProtocolVersion, Seq};
 use crate::wire::encode::json_string;
@@ -58,6 +58,9 @@ impl Replay {
                 self.settle(event, settled);
                 let lines = self.rendering.fact(event, &|_| false, true);
                 self.tell(event, lines);
+                if let Some(terminal) = own_terminal(event) {
+                    self.tell_calls_of(event, &terminal);
+                }
             }
             (Direction::ToAgent, EventKind::Request) => {
                 if let Some(prompt) = self.rendering.prompt(event) {
@@ -161,7 +164,11 @@ impl Replay {
         self.flush();
         self.as_received(event, line);
         let Some(id) = line.head.terminal.and_then(text_of) else { return };
-        for call in self.survey.calls_of(&(event.lineage, Box::from(&*id))).to_vec() {
+        self.tell_calls_of(event, &(event.lineage, Box::from(&*id)));
+    }
+
+    fn tell_calls_of(&mut self, event: &Event, terminal: &Key) {
+        for call in self.survey.calls_of(terminal).to_vec() {
             self.tell_tool(event, &call);
         }
     }

@@ -19,6 +19,8 @@ pub(crate) struct Survey {
     /// refer to the terminal.
     shows_terminals: bool,
     tools: HashMap<Key, Seq>,
+    /// The terminals of ours that began.
+    started: HashSet<Key>,
     /// The tool calls that refer to a terminal.
     shown_in: HashMap<Key, Vec<Key>>,
     states: HashMap<State, Seq>,
@@ -61,7 +63,22 @@ impl Survey {
             Some(Fact::AgentEnded { .. } | Fact::Restored { .. } | Fact::SessionReset { .. }) => {
                 (self.gone, self.background) = (Some(event.seq), None);
             }
+            Some(Fact::TerminalStarted { terminal_id, .. }) => {
+                self.started.insert((event.lineage, terminal_id.into()));
+            }
+            Some(Fact::TerminalOutput { .. } | Fact::TerminalEnded { .. }) if self.shows_terminals => {
+                let Some(terminal) = own_terminal(event) else { return };
+                self.lacks_beginning |= !self.started.contains(&terminal);
+                self.shown_by(&terminal, event.seq);
+            }
             _ => {}
+        }
+    }
+
+    /// A terminal shows something by this event, and so do the tool calls that refer to it.
+    fn shown_by(&mut self, terminal: &Key, seq: Seq) {
+        for call in self.shown_in.get(terminal).into_iter().flatten() {
+            self.tools.insert(call.clone(), seq);
         }
     }
 
@@ -82,8 +99,8 @@ impl Survey {
                 self.lacks_beginning |= before.is_none() && !head.has_title;
             }
             Kind::Terminal if self.shows_terminals => {
-                for call in key(head.terminal).and_then(|id| self.shown_in.get(&id)).into_iter().flatten() {
-                    self.tools.insert(call.clone(), event.seq);
+                if let Some(terminal) = key(head.terminal) {
+                    self.shown_by(&terminal, event.seq);
                 }
             }
             Kind::State(State::Plan) => {
@@ -139,6 +156,16 @@ impl Survey {
     /// Whether something that must be known may have begun before what was looked at.
     pub(crate) fn lacks_beginning(&self) -> bool {
         self.lacks_beginning
+    }
+}
+
+/// The terminal of ours that a fact is about, if it is about one.
+pub(super) fn own_terminal(event: &Event) -> Option<Key> {
+    match Fact::from_body(&event.body)? {
+        Fact::TerminalStarted { terminal_id, .. }
+        | Fact::TerminalOutput { terminal_id, .. }
+        | Fact::TerminalEnded { terminal_id, .. } => Some((event.lineage, terminal_id.into())),
+        _ => None,
     }
 }
 

@@ -12,6 +12,7 @@ use crate::model::{
 
 mod properties;
 mod second_agents;
+mod terminals;
 mod versions;
 
 /// A record being written.

@@ -4,7 +4,7 @@
 use super::members::{Members, items, list, text};
 use super::recent::Recent;
 use super::terminals::Terminal;
-use super::tool_content::{FIELDS, Item, item_to_v1, status_to_v1, text_item};
+use super::tool_content::{FIELDS, Item, item_of_v1, item_to_v1, status_to_v1, text_item};
 
 /// How many tool calls are remembered with their content.
 const MAX_CALLS: usize = 128;
@@ -96,6 +96,32 @@ impl Calls {
         call_to_v1(&mut chunk, is_new);
         told.push(chunk.to_string());
         Some(told)
+    }
+
+    /// A tool call of version 1, or an update of one, with what its terminals show. What is owed of its content is told
+    /// with it. `None` if it has no terminals: it is as it should be.
+    pub(super) fn with_terminals(&mut self, mut update: Members<'_>) -> Option<String> {
+        let id = update.text("toolCallId")?;
+        match update.told("content").and_then(items) {
+            Some(content) => {
+                let content: Vec<Item> = content.into_iter().map(item_of_v1).collect();
+                if !content.iter().any(|item| matches!(item, Item::Terminal(_))) {
+                    self.recent.remove(&id);
+                    return None;
+                }
+                let call = self.call(&id, true);
+                (call.content, call.size, call.is_cut) = (Vec::new(), 0, false);
+                call.append(content);
+            }
+            None if !self.recent.get(&id).is_some_and(|call| call.is_owed) => return None,
+            None => {}
+        }
+        let Self { recent, terminals, .. } = self;
+        let call = recent.entry(&id);
+        call.is_owed = false;
+        update.set("content", call.shown(terminals));
+        call.trim();
+        Some(update.to_string())
     }
 
     pub(super) fn terminal_update(&mut self, update: &Members<'_>) -> Option<()> {

@@ -15,6 +15,7 @@ mod error;
 mod initialize;
 mod members;
 mod options;
+mod own_terminals;
 mod patch;
 mod permission;
 mod plans;
@@ -39,6 +40,7 @@ pub use initialize::{
     initialize_answer_to_v1, initialize_answer_to_v2, initialize_params_to_v1, initialize_params_to_v2,
 };
 pub use options::MODE_OPTION;
+pub use own_terminals::terminal_update;
 pub use permission::{permission_answer, permission_to_v1, permission_to_v2};
 pub use requests::{Call, request_to_v1, request_to_v2};
 pub use servers::{servers_to_v1, servers_to_v2};

@@ -14,7 +14,7 @@ pub fn permission_to_v2(params: &str) -> Option<Box<str>> {
     let mut request = Members::parse(params)?;
     let call = request.take("toolCall")?;
     let mut call = Members::parse(&call)?;
-    call_to_v2(&mut call);
+    call_to_v2(&mut call, |_| false);
     let title = call.text("title").or_else(|| call.text("name"));
     request.set_text("title", title.as_deref().unwrap_or(UNTITLED));
     let mut subject = Members::new();

@@ -69,6 +69,12 @@ impl UpdatesToV1 {
         readable(self.translated(&repaired(update)).unwrap_or_default())
     }
 
+    /// A tool call of version 1, or an update of one, whose terminals are ours: what they show is told as text, and told
+    /// again when it changes. `None` if there is nothing to change in it.
+    pub fn with_terminals(&mut self, update: &str) -> Option<Box<str>> {
+        self.calls.with_terminals(Members::parse(update)?).map(Into::into)
+    }
+
     /// Whether the content of a tool call has changed and was not told yet.
     pub fn owes(&self) -> bool {
         self.calls.owes()

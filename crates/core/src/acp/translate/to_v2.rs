@@ -5,11 +5,15 @@ use agent_client_protocol_schema::v2;
 
 use super::members::{Members, items, list, text};
 use super::options::{commands_to_v2, is_mode_option, modes_to_option, option_to_v2};
+use super::recent::Recent;
 use super::repaired::repaired;
 use super::tool_content::call_to_v2;
 
 /// The plan of version 1, which has no more than one.
 pub(super) const PLAN: &str = "acpx.plan";
+
+/// How many terminals are remembered.
+const MAX_TERMINALS: usize = 4096;
 
 /// Kinds of update that version 2 gave a meaning which an agent of version 1 cannot have meant.
 const NOT_OF_V1: [&str; 7] = [
@@ -24,12 +28,20 @@ const NOT_OF_V1: [&str; 7] = [
 
 /// Translates what an agent of version 1 says of one session. What comes out can be read as version 2; what
 /// cannot be said there so that it can is left out.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct UpdatesToV2 {
     /// The modes, as an option of version 2.
     modes: Option<Box<str>>,
     /// The other options, of version 2.
     options: Vec<Box<str>>,
+    /// The terminals that were told.
+    terminals: Recent<()>,
+}
+
+impl Default for UpdatesToV2 {
+    fn default() -> Self {
+        Self { modes: None, options: Vec::new(), terminals: Recent::new(MAX_TERMINALS) }
+    }
 }
 
 impl UpdatesToV2 {
@@ -56,7 +68,7 @@ impl UpdatesToV2 {
             }
             "tool_call" | "tool_call_update" => {
                 members.set_text("sessionUpdate", "tool_call_update");
-                call_to_v2(&mut members);
+                call_to_v2(&mut members, |id| self.terminals.contains(id));
             }
             "plan" => {
                 let mut plan = Members::new();
@@ -85,6 +97,11 @@ impl UpdatesToV2 {
             _ => return Some(update.to_owned()),
         }
         Some(members.to_string())
+    }
+
+    /// A terminal of ours was told: tool calls that refer to it may name it.
+    pub fn told_terminal(&mut self, id: &str) {
+        self.terminals.entry(id);
     }
 
     /// The answer to `session/new`, `load`, `resume` or `fork`. What it offers is remembered.

@@ -9,21 +9,27 @@ pub(super) const FIELDS: [&str; 9] =
     ["title", "name", "kind", "status", "content", "locations", "rawInput", "rawOutput", "_meta"];
 
 /// A tool call of version 1, or an update of one, for version 2.
-pub(super) fn call_to_v2(call: &mut Members<'_>) {
+///
+/// A terminal that was told is one there too; any other is named.
+pub(super) fn call_to_v2(call: &mut Members<'_>, is_told: impl Fn(&str) -> bool) {
     call.forget_nulls(&FIELDS);
     if let Some(content) = call.get("content").and_then(items) {
-        let content = list(content.into_iter().map(item_to_v2));
+        let content = list(content.into_iter().map(|item| item_to_v2(item, &is_told)));
         call.set("content", content);
     }
 }
 
 /// One item of a call's content for version 2.
-fn item_to_v2(item: &str) -> String {
+fn item_to_v2(item: &str, is_told: &impl Fn(&str) -> bool) -> String {
     let Some(mut members) = Members::parse(item) else { return item.to_owned() };
     match members.text("type").as_deref() {
         Some("diff") => diff_to_v2(members),
         Some("terminal") => {
-            let id = members.take("terminalId").and_then(|id| super::members::text(&id)).unwrap_or_default();
+            let id = members.text("terminalId").unwrap_or_default();
+            if is_told(&id) {
+                return item.to_owned();
+            }
+            members.take("terminalId");
             members.set_text("type", "content");
             members.set("content", text_block(&format!("[terminal {id}]")).to_string());
             members.to_string()
@@ -78,6 +84,15 @@ pub(super) fn item_to_v1(item: &str) -> Vec<Item> {
             vec![Item::Json(named.to_string().into())]
         }
         None => Vec::new(),
+    }
+}
+
+/// An item of version 1, which is as it is but for a terminal.
+pub(super) fn item_of_v1(item: &str) -> Item {
+    let members = Members::parse(item).filter(|members| members.text("type").as_deref() == Some("terminal"));
+    match members.and_then(|members| members.text("terminalId")) {
+        Some(terminal) => Item::Terminal(terminal),
+        None => Item::Json(item.into()),
     }
 }
 

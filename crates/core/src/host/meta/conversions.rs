@@ -2,18 +2,20 @@
 
 use std::ffi::OsString;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::sync::Arc;
 use std::time::Duration;
 
 use crate::machine::Awakening;
 use crate::model::{
-    AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Fallback, Memory, PermissionPolicy,
-    ProtocolVersion, RecordId, SessionIdentity, Setting, WakeOptions,
+    AbsolutePath, AcpSessionId, AgentProfile, AgentSessionId, AgentSpec, Fallback, LoginPolicy, Memory,
+    PermissionMode, ProfileError, ProtocolVersion, RecordId, SessionIdentity, Setting, TurnLimits, Unasked,
+    WakeOptions,
 };
 use crate::tools::Environment;
 
 use super::{
-    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, MemoryMeta, OsText, PolicyMeta,
-    ProtocolMeta, StartMeta, UnmetMeta, WishMeta,
+    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, LoginMeta, MemoryMeta, OsText, PolicyMeta,
+    ProfileMeta, PromptMeta, ProtocolMeta, StartMeta, UnaskedMeta, UnmetMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -44,12 +46,14 @@ impl ClientMeta {
         agent: &AgentSpec,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         idle: Option<Duration>,
+        login: LoginPolicy,
         cwd: &AbsolutePath,
     ) -> Self {
         Self {
             agent: Some(agent.into()),
             environment: environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             idle_ms: Some(idle_millis(idle)),
+            login: LoginMeta::of(login),
             cwd: Some(cwd.as_str().to_owned()),
             seq: true,
         }
@@ -66,16 +70,33 @@ impl StartMeta {
     pub fn watching(
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         idle: Option<Duration>,
+        login: LoginPolicy,
     ) -> Self {
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
         let idle_ms = Some(idle_millis(idle));
-        Self { environment, idle_ms, without_updates: true, ..Self::default() }
+        let login = LoginMeta::of(login);
+        Self { environment, idle_ms, login, without_updates: true, ..Self::default() }
     }
 
     /// The environment for the agent.
     pub(in crate::host) fn take_environment(&mut self) -> Environment {
         let variables = std::mem::take(&mut self.environment);
         variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+}
+
+impl PromptMeta {
+    /// How long the turn may take.
+    pub(in crate::host) fn limits(&self) -> TurnLimits {
+        let limit = |millis: Option<u64>| millis.map(Duration::from_millis);
+        TurnLimits { whole: limit(self.timeout_ms), silence: limit(self.idle_timeout_ms) }
+    }
+
+    /// The same with these limits.
+    #[must_use]
+    pub fn with_limits(self, limits: TurnLimits) -> Self {
+        let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
+        Self { timeout_ms: limits.whole.map(millis), idle_timeout_ms: limits.silence.map(millis), ..self }
     }
 }
 
@@ -122,7 +143,26 @@ impl From<WishMeta> for WakeOptions {
     }
 }
 
-impl From<PolicyMeta> for PermissionPolicy {
+impl From<LoginMeta> for LoginPolicy {
+    fn from(policy: LoginMeta) -> Self {
+        match policy {
+            LoginMeta::Skip => Self::Skip,
+            LoginMeta::Fail => Self::Fail,
+        }
+    }
+}
+
+impl LoginMeta {
+    /// The policy as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(policy: LoginPolicy) -> Option<Self> {
+        match policy {
+            LoginPolicy::Skip => None,
+            LoginPolicy::Fail => Some(Self::Fail),
+        }
+    }
+}
+
+impl From<PolicyMeta> for PermissionMode {
     fn from(policy: PolicyMeta) -> Self {
         match policy {
             PolicyMeta::ApproveAll => Self::ApproveAll,
@@ -133,13 +173,34 @@ impl From<PolicyMeta> for PermissionPolicy {
 }
 
 impl PolicyMeta {
-    /// The policy as a client says it; `None` for the one that is meant by saying nothing.
-    pub fn of(policy: PermissionPolicy) -> Option<Self> {
-        match policy {
-            PermissionPolicy::ApproveAll => Some(Self::ApproveAll),
-            PermissionPolicy::ApproveReads => Some(Self::ApproveReads),
-            PermissionPolicy::DenyAll => Some(Self::DenyAll),
-            PermissionPolicy::Ask => None,
+    /// The mode as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(mode: PermissionMode) -> Option<Self> {
+        match mode {
+            PermissionMode::ApproveAll => Some(Self::ApproveAll),
+            PermissionMode::ApproveReads => Some(Self::ApproveReads),
+            PermissionMode::DenyAll => Some(Self::DenyAll),
+            PermissionMode::Ask => None,
+        }
+    }
+}
+
+impl From<UnaskedMeta> for Unasked {
+    fn from(unasked: UnaskedMeta) -> Self {
+        match unasked {
+            UnaskedMeta::Deny => Self::Deny,
+            UnaskedMeta::Fail => Self::Fail,
+            UnaskedMeta::Wait => Self::Wait,
+        }
+    }
+}
+
+impl UnaskedMeta {
+    /// The rule as a client says it; `None` for the one that is meant by saying nothing.
+    pub fn of(unasked: Unasked) -> Option<Self> {
+        match unasked {
+            Unasked::Deny => None,
+            Unasked::Fail => Some(Self::Fail),
+            Unasked::Wait => Some(Self::Wait),
         }
     }
 }
@@ -149,7 +210,22 @@ impl From<&AgentSpec> for AgentMeta {
         let argv = std::iter::once(&agent.program).chain(&agent.args).cloned().collect();
         // The first version is what is meant by saying nothing.
         let protocol = Some(ProtocolMeta(agent.protocol)).filter(|_| agent.protocol != ProtocolVersion::V1);
-        Self { name: agent.name.clone(), argv, protocol }
+        let profile = agent.profile.clone().map(ProfileMeta);
+        Self { name: agent.name.clone(), argv, protocol, profile }
+    }
+}
+
+impl TryFrom<serde_json::Value> for ProfileMeta {
+    type Error = ProfileError;
+
+    fn try_from(value: serde_json::Value) -> Result<Self, ProfileError> {
+        AgentProfile::parse(&value).map(|profile| Self(Arc::new(profile)))
+    }
+}
+
+impl From<ProfileMeta> for serde_json::Value {
+    fn from(ProfileMeta(profile): ProfileMeta) -> Self {
+        profile.to_json()
     }
 }
 
@@ -175,6 +251,7 @@ impl AgentMeta {
         let spec = AgentSpec::new(argv.next().filter(|program| !program.is_empty())?, argv);
         let spec =
             spec.with_protocol(self.protocol.map_or(ProtocolVersion::V1, |ProtocolMeta(version)| version));
+        let spec = spec.with_profile(self.profile.map(|ProfileMeta(profile)| profile));
         Some(match self.name {
             Some(name) => spec.named(name),
             None => spec,

@@ -40,7 +40,10 @@ fn an_agent_without_load_gives_it_by_resume_and_one_without_both_is_asked_for_no
     assert_eq!(effects, [Effect::Ask(Call::Replay), Effect::Arm(Deadline::Setup)]);
     let mut machine = adopting();
     let effects = feed(&mut machine, [wake(), ready_after(0, NONE)]);
-    assert!(matches!(effects[..], [Effect::Disarm, Effect::Awake(Err(_)), Effect::EndAgent]), "{effects:?}");
+    assert!(
+        matches!(effects[..], [Effect::Disarm, Effect::Awake(Err(_)), Effect::EndAgent(None)]),
+        "{effects:?}"
+    );
 }
 
 #[test]
@@ -55,5 +58,5 @@ fn a_fresh_session_never_stands_in_for_one_that_the_agent_does_not_have() {
         session: session("theirs"),
         reason: "not-materialised".into(),
     };
-    assert_eq!(effects, [Effect::Disarm, Effect::Awake(Err(Asleep::Agent(error))), Effect::EndAgent]);
+    assert_eq!(effects, [Effect::Disarm, Effect::Awake(Err(Asleep::Agent(error))), Effect::EndAgent(None)]);
 }

@@ -14,7 +14,7 @@ fn an_agent_is_told_to_delete_once_it_has_closed_and_the_record_once_it_is_gone(
     let effects = feed(&mut machine, [Input::CloseAnswered]);
     assert_eq!(effects, [Effect::Ask(Call::Delete), Effect::Arm(Deadline::Close)]);
     assert_eq!(feed(&mut machine, [Input::CloseAnswered]), []);
-    assert_eq!(feed(&mut machine, [Input::DeleteAnswered]), [Effect::Disarm, Effect::EndAgent]);
+    assert_eq!(feed(&mut machine, [Input::DeleteAnswered]), [Effect::Disarm, Effect::EndAgent(None)]);
     assert!(!machine.is_deleted());
     let effects = feed(&mut machine, [Input::AgentEnded]);
     assert_eq!(effects, [Effect::Fact(Fact::Closed {}), deleted(), Effect::Closed]);

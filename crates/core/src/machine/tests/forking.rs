@@ -39,5 +39,8 @@ fn a_fork_that_the_agent_refuses_is_no_session() {
     let mut machine = forking();
     feed(&mut machine, [wake(), ready_after(0, ALL)]);
     let effects = feed(&mut machine, [refused(Reading::Lost)]);
-    assert!(matches!(effects[..], [Effect::Disarm, Effect::Awake(Err(_)), Effect::EndAgent]), "{effects:?}");
+    assert!(
+        matches!(effects[..], [Effect::Disarm, Effect::Awake(Err(_)), Effect::EndAgent(None)]),
+        "{effects:?}"
+    );
 }

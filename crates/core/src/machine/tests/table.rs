@@ -5,7 +5,7 @@ use std::fmt::Write;
 
 use super::*;
 
-fn states() -> Vec<(&'static str, SessionMachine)> {
+pub(super) fn states() -> Vec<(&'static str, SessionMachine)> {
     let wake = || Input::Wake(WakeOptions::default());
     let after = |mut machine: SessionMachine, inputs: Vec<Input>| {
         feed(&mut machine, inputs);
@@ -18,6 +18,7 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("starting", after(kept(1), vec![wake()])),
         ("starting, a request waits", after(kept(1), vec![pass(1)])),
         ("looking", restoring(listing)),
+        ("waiting to load", after(kept(1), vec![wake(), ready_with(BY_THE_MINUTE, LOAD)])),
         ("creating", after(SessionMachine::new("a"), vec![wake(), ready(ALL)])),
         ("adopting", after(adopting(), vec![wake(), ready(ALL)])),
         ("forking", after(forking(), vec![wake(), ready(ALL)])),
@@ -41,7 +42,9 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("prompting, text held", early(&[prompt("p"), chunk(MessageKind::Agent, "fir")])),
         ("prompting", after(live(ALL), vec![prompt("p")])),
         ("prompting, a request out", after(live(ALL), vec![prompt("p"), pass(1)])),
-        ("prompting, the client asked", asking()),
+        ("prompting, the client asked", asking(Unasked::Deny)),
+        ("prompting, asked, to fail unasked", asking(Unasked::Fail)),
+        ("prompting, asked, to wait", asking(Unasked::Wait)),
         ("prompting, the agent has it", after(live(ALL), vec![prompt("p"), Input::PromptInserted])),
         (
             "prompting, the agent works",
@@ -54,6 +57,9 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
         ("a turn of the agent's own", after(live(ALL), vec![state(AgentState::Working)])),
         ("prompting, one queued", after(live(ALL), vec![prompt("p"), prompt("q")])),
         ("cancelling", after(live(ALL), vec![prompt("p"), Input::Cancel(None)])),
+        ("prompting, with limits", after(live(ALL), vec![limited("p")])),
+        ("prompting, one with limits queued", after(live(ALL), vec![prompt("p"), limited("q")])),
+        ("out of time", after(live(ALL), vec![limited("p"), Input::Deadline(Deadline::Silence)])),
         ("closing", after(live(ALL), vec![Input::Close])),
         ("closing over a turn", after(live(ALL), vec![prompt("p"), Input::Close])),
         ("deleting", after(live(ALL), vec![Input::Delete, Input::CloseAnswered])),
@@ -66,6 +72,10 @@ fn states() -> Vec<(&'static str, SessionMachine)> {
 
 /// One of each input, and several of those whose parts matter.
 fn inputs() -> Vec<(&'static str, Input)> {
+    [asked_of_it(), said_by_the_agent()].concat()
+}
+
+fn asked_of_it() -> Vec<(&'static str, Input)> {
     vec![
         (
             "turns left open",
@@ -89,6 +99,12 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("delete", Input::Delete),
         ("park", Input::Park),
         ("leave", Input::Leave),
+    ]
+}
+
+/// And what its agent does, or time.
+fn said_by_the_agent() -> Vec<(&'static str, Input)> {
+    vec![
         ("agent ready", ready(ALL)),
         ("start failed", Input::StartFailed(AgentError::NotFound { program: "a".into() })),
         ("agent gone", Input::AgentGone(died())),
@@ -124,24 +140,36 @@ fn inputs() -> Vec<(&'static str, Input)> {
         ("agent in a state unknown", state(AgentState::Other)),
         ("elicitation", Input::Elicitation { ask: ask() }),
         ("question withdrawn", Input::Withdrawn { ask: ask() }),
-        ("permission to read", Input::Permission { ask: ask(), kind: ToolKind::Reads }),
-        ("permission to change", Input::Permission { ask: ask(), kind: ToolKind::Other }),
+        ("permission to read", permission("read")),
+        ("permission to change", permission("edit")),
+        (
+            "permission, no options",
+            Input::Permission { ask: ask(), tool: ToolUse::default(), has_options: false },
+        ),
+        ("a file to read", Input::Tool { ask: ask(), tool: Some(of_kind("read")) }),
+        ("a file to write", Input::Tool { ask: ask(), tool: Some(of_kind("edit")) }),
+        ("its own terminal", Input::Tool { ask: ask(), tool: None }),
         ("advised to approve", Input::Advised { ask: ask(), permit: Permit::Approve }),
+        ("nobody to ask", Input::Unanswered { ask: ask() }),
         ("other request", Input::Request { ask: ask() }),
         ("setup deadline", Input::Deadline(Deadline::Setup)),
         ("cancel deadline", Input::Deadline(Deadline::Cancel)),
+        ("load deadline", Input::Deadline(Deadline::Load(at(60_000)))),
         ("close deadline", Input::Deadline(Deadline::Close)),
         ("idle deadline", Input::Deadline(Deadline::Idle)),
+        ("deadline of turn 2", Input::Deadline(Deadline::Turn(TurnId(2)))),
+        ("deadline of turn 3", Input::Deadline(Deadline::Turn(TurnId(3)))),
+        ("deadline of silence", Input::Deadline(Deadline::Silence)),
     ]
 }
 
 /// A turn whose client has been asked for a permission.
-fn asking() -> SessionMachine {
+fn asking(unasked: Unasked) -> SessionMachine {
     let mut machine = live(ALL);
-    let Input::Prompt { request, prompt, options, .. } = prompt("p") else { panic!("a prompt") };
-    let policy = PermissionPolicy::Ask;
-    let prompt = Input::Prompt { request, prompt, policy, options };
-    feed(&mut machine, [prompt, Input::Permission { ask: ask(), kind: ToolKind::Reads }]);
+    let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
+    let policy = PermissionPolicy { unasked, ..PermissionMode::Ask.into() };
+    let prompt = Input::Prompt { request, prompt, policy, options, limits };
+    feed(&mut machine, [prompt, permission("read")]);
     machine
 }
 
@@ -161,8 +189,9 @@ fn left_open(id: u64, state: TurnState) -> Turn {
         id: TurnId(id),
         request: RequestId::new(format!("left{id}")).unwrap(),
         prompt: Arc::from("[]"),
-        policy: PermissionPolicy::DenyAll,
+        policy: PermissionMode::DenyAll.into(),
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(4),
         state,
         usage: None,
@@ -204,7 +233,9 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::Elicitation { .. }
         | Input::Withdrawn { .. }
         | Input::Permission { .. }
+        | Input::Tool { .. }
         | Input::Advised { .. }
+        | Input::Unanswered { .. }
         | Input::Request { .. }
         | Input::Deadline(_) => true,
     }
@@ -256,6 +287,7 @@ fn state_name(state: &State) -> &'static str {
         State::Parked => "parked",
         State::Starting => "starting",
         State::Looking(_) => "looking",
+        State::Waiting(_) => "waiting to load",
         State::Creating(_, None) => "creating",
         State::Creating(_, Some(_)) => "falling back",
         State::Restoring(restore) if restore.rung == Rung::Resume => "resuming",
@@ -263,7 +295,7 @@ fn state_name(state: &State) -> &'static str {
         State::Restoring(_) => "loading",
         State::Settling(_) => "settling",
         State::Idle(_) => "idle",
-        State::Prompting(Prompting { cancelling: true, .. }) => "cancelling",
+        State::Prompting(Prompting { stopping: Some(_), .. }) => "cancelling",
         State::Prompting(_) => "prompting",
         State::Closing(_, None) => "closing",
         State::Closing(_, Some(_)) => "closing over a turn",
@@ -278,7 +310,8 @@ fn state_name(state: &State) -> &'static str {
 fn words(effect: &Effect) -> String {
     match effect {
         Effect::StartAgent => "start the agent".into(),
-        Effect::EndAgent => "end the agent".into(),
+        Effect::EndAgent(None) => "end the agent".into(),
+        Effect::EndAgent(Some(_)) => "end the agent for its fault".into(),
         Effect::Ask(call) => format!("send {}", call_name(call)),
         Effect::Permit(_, permit) => format!("answer: {permit:?}").to_lowercase(),
         Effect::Consult(_) => "ask the client".into(),
@@ -300,6 +333,7 @@ fn words(effect: &Effect) -> String {
         Effect::SaveLifecycle(Lifecycle::Open) => "save: open".into(),
         Effect::SaveLifecycle(Lifecycle::Closed { .. }) => "save: closed".into(),
         Effect::SaveLifecycle(Lifecycle::Deleted { .. }) => "save: deleted".into(),
+        Effect::Arm(Deadline::Load(_)) => "arm load".into(),
         Effect::Arm(deadline) => format!("arm {deadline:?}").to_lowercase(),
         Effect::Disarm => "disarm".into(),
         Effect::Awake(Ok(how)) => format!("tell: awake ({})", awakening(*how)),
@@ -341,12 +375,18 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::TurnStarted { .. } => "turn started",
         Fact::TurnEnded { .. } => "turn ended",
         Fact::Restored { .. } => "restored",
+        Fact::LoadDelayed { .. } => "load delayed",
+        Fact::Moved { .. } => "moved",
         Fact::SessionReset { announced: true, .. } => "reset, announced",
         Fact::SessionReset { .. } => "reset, in silence",
         Fact::McpServersLeftOut { .. } => "servers left out",
         Fact::LinesDropped { .. } => "lines dropped",
         Fact::SettingNotRestored { .. } => "setting not restored",
+        Fact::TerminalStarted { .. } => "terminal started",
+        Fact::TerminalOutput { .. } => "terminal output",
+        Fact::TerminalEnded { .. } => "terminal ended",
         Fact::AgentEnded { .. } => "agent ended",
+        Fact::ProcessesEnded { .. } => "processes ended",
         Fact::Closed {} => "closed",
     }
 }

@@ -48,7 +48,7 @@ fn a_turn_of_the_agents_own_is_saved_before_its_line_and_keeps_prompts_waiting()
         Effect::SaveTurn(turn),
         Effect::Fact(Fact::TurnStarted { turn: 2, .. }),
         Effect::Keep(_),
-    ] if turn.policy == PermissionPolicy::Ask && turn.request.as_str() == "own"),
+    ] if turn.policy == PermissionMode::Ask.into() && turn.request.as_str() == "own"),
         "{effects:?}"
     );
     let effects = feed(&mut machine, [prompt("p")]);

@@ -5,18 +5,18 @@ use super::cases::{awakenings, calls, ended};
 use super::*;
 
 /// A prompt under a policy, with wishes.
-fn wishing(request: &str, policy: PermissionPolicy, fallback: Fallback) -> Input {
-    let Input::Prompt { request, prompt, .. } = prompt(request) else { panic!("a prompt") };
+fn wishing(request: &str, policy: PermissionMode, fallback: Fallback) -> Input {
+    let Input::Prompt { request, prompt, limits, .. } = prompt(request) else { panic!("a prompt") };
     let options = WakeOptions { fallback, carry_history: false };
-    Input::Prompt { request, prompt, policy, options }
+    Input::Prompt { request, prompt, policy: policy.into(), options, limits }
 }
 
 fn asking(request: &str) -> Input {
-    wishing(request, PermissionPolicy::Ask, Fallback::Fresh)
+    wishing(request, PermissionMode::Ask, Fallback::Fresh)
 }
 
 fn permission(ask: &str) -> Input {
-    Input::Permission { ask: AskId(ask.into()), kind: ToolKind::Other }
+    Input::Permission { ask: AskId(ask.into()), tool: ToolUse::default(), has_options: true }
 }
 
 fn advised(ask: &str, permit: Permit) -> Input {
@@ -47,7 +47,7 @@ fn counts(effects: &[Effect]) -> Vec<(u64, PermissionCount)> {
 #[test]
 fn a_queued_prompt_that_wants_nothing_lost_is_heard_after_the_agent_dies_under_the_one_before_it() {
     let mut machine = live(LOAD);
-    let careful = wishing("q", PermissionPolicy::DenyAll, Fallback::Refuse);
+    let careful = wishing("q", PermissionMode::DenyAll, Fallback::Refuse);
     feed(&mut machine, [prompt("p"), careful, Input::AgentGone(died())]);
     let effects = feed(&mut machine, [ready(LOAD), refused(Reading::Lost)]);
     assert_eq!(awakenings(&effects), [Err("SESSION_NOT_RESTORED")]);
@@ -62,10 +62,12 @@ fn a_queued_prompt_that_wants_nothing_lost_is_heard_after_the_agent_dies_under_t
 #[test]
 fn the_wishes_of_a_waiting_prompt_are_kept_with_it_and_hold_under_the_next_host() {
     let mut machine = live(LOAD);
-    let Input::Prompt { request, prompt: blocks, policy, .. } = prompt("q") else { panic!("a prompt") };
+    let Input::Prompt { request, prompt: blocks, policy, limits, .. } = prompt("q") else {
+        panic!("a prompt")
+    };
     let options = WakeOptions { fallback: Fallback::Refuse, carry_history: true };
     feed(&mut machine, [prompt("p")]);
-    let effects = feed(&mut machine, [Input::Prompt { request, prompt: blocks, policy, options }]);
+    let effects = feed(&mut machine, [Input::Prompt { request, prompt: blocks, policy, options, limits }]);
     let Some(Effect::SaveTurn(waiting)) = effects.first() else { panic!("{effects:?}") };
     assert_eq!(waiting.wishes, options);
 
@@ -82,7 +84,7 @@ fn the_wishes_of_a_waiting_prompt_are_kept_with_it_and_hold_under_the_next_host(
 #[test]
 fn the_wishes_of_a_prompt_that_was_cancelled_bind_nobody() {
     let mut machine = live(LOAD);
-    let careful = wishing("q", PermissionPolicy::DenyAll, Fallback::Refuse);
+    let careful = wishing("q", PermissionMode::DenyAll, Fallback::Refuse);
     feed(&mut machine, [prompt("p"), careful, prompt("r"), Input::Cancel(Some(TurnId(3)))]);
     let effects = feed(&mut machine, [Input::AgentGone(died()), ready(LOAD), refused(Reading::Lost)]);
     assert_eq!(calls(&effects), [&Call::New]);
@@ -95,7 +97,7 @@ fn an_agent_is_parked_when_its_idle_time_is_over_and_not_while_a_turn_runs() {
     assert_eq!(feed(&mut machine, [prompt("p"), idle()]), []);
     let effects = feed(&mut machine, [end_turn()]);
     assert_eq!(effects.last(), Some(&Effect::Arm(Deadline::Idle)));
-    assert_eq!(feed(&mut machine, [idle()]), [Effect::Disarm, Effect::EndAgent]);
+    assert_eq!(feed(&mut machine, [idle()]), [Effect::Disarm, Effect::EndAgent(None)]);
     assert_eq!(feed(&mut machine, [Input::AgentEnded]), [Effect::Parked(true)]);
     assert_eq!(feed(&mut machine, [prompt("q")]).last(), Some(&Effect::StartAgent));
 }
@@ -163,7 +165,7 @@ fn permissions_are_counted_for_the_turn_they_were_given_in() {
     let effects = feed(&mut machine, inputs);
     // The last one had no answer, so nothing was given and nothing refused.
     assert_eq!(counts(&effects), [(2, PermissionCount { approved: 1, rejected: 2 })]);
-    let all = wishing("q", PermissionPolicy::ApproveAll, Fallback::Fresh);
+    let all = wishing("q", PermissionMode::ApproveAll, Fallback::Fresh);
     let effects = feed(&mut machine, [all, permission("e"), end_turn()]);
     assert_eq!(counts(&effects), [(3, PermissionCount { approved: 1, rejected: 0 })]);
     // Outside of a turn nobody is asked, and nothing is counted.

@@ -27,7 +27,7 @@ fn image() -> ChunkContent {
 }
 
 fn tool() -> Update {
-    Update::Tool { call: "t".into(), kind: None, fields: "{}".into() }
+    Update::Tool { call: "t".into(), fields: "{}".into() }
 }
 
 fn ours(exchanges: &[(&str, bool, &str)]) -> Alignment {

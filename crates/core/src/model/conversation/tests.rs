@@ -43,7 +43,7 @@ impl Fold {
     }
 
     fn tool(&mut self, call: &str, fields: &str) {
-        self.apply(Content::Update(Update::Tool { call: call.into(), kind: None, fields: fields.into() }));
+        self.apply(Content::Update(Update::Tool { call: call.into(), fields: fields.into() }));
     }
 
     fn messages(&self) -> Vec<(&str, MessageKind, &str)> {

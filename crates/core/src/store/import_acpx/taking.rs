@@ -146,6 +146,7 @@ impl Taker<'_> {
             agent,
             cwd: npm.cwd.clone(),
             real_cwd,
+            additional_directories: Vec::new(),
             scope,
             mcp_servers: Vec::new(),
             agent_run: None,

@@ -18,8 +18,8 @@ use super::journal::{JournalLine, JournalMessage, MarkedResult, string};
 use super::permission;
 use crate::model::{
     AcpSessionId, AgentSessionId, Direction, EventKind, Fact, FactError, LineageReason, PermissionCount,
-    PermissionPolicy, RequestId, Secrets, StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome,
-    TurnState, WakeOptions,
+    PermissionPolicy, RequestId, Secrets, StopReason, Timestamp, Turn, TurnError, TurnId, TurnLimits,
+    TurnOutcome, TurnState, WakeOptions,
 };
 
 /// What npm acpx's next process writes of a turn whose process died.
@@ -368,6 +368,7 @@ impl Transcript {
             // The journal does not tell it. This is the default there as it is here.
             policy: PermissionPolicy::default(),
             wishes: WakeOptions::default(),
+            limits: TurnLimits::default(),
             queued_at: self.at,
             state,
             usage,

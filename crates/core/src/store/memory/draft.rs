@@ -52,6 +52,9 @@ impl Draft {
             }
             Change::Title(title) => self.record.title = title,
             Change::McpServers(servers) => self.record.mcp_servers = servers,
+            Change::AdditionalDirectories(directories) => {
+                self.record.additional_directories = directories;
+            }
             Change::Lifecycle(lifecycle) => {
                 self.progress.lifecycle(lifecycle);
                 self.record.lifecycle = lifecycle;
@@ -62,6 +65,10 @@ impl Draft {
             }
             Change::Scope(scope) => {
                 self.record.scope = scope;
+                refuse_taken_scope(others, &self.record)?;
+            }
+            Change::Place { cwd, real_cwd } => {
+                (self.record.cwd, self.record.real_cwd) = (cwd, real_cwd);
                 refuse_taken_scope(others, &self.record)?;
             }
             Change::Settings(settings) => self.record.settings = settings,

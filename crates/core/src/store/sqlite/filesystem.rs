@@ -6,16 +6,51 @@
 
 use std::path::Path;
 
+/// The file system that a path lies on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum FileSystem {
+    /// More than one kernel may write to it: no store can lie there.
+    Shared(&'static str),
+    /// Anything else, by its number where it has one.
+    Local {
+        /// The number that Linux gives it; 0 elsewhere.
+        number: u32,
+    },
+}
+
+impl FileSystem {
+    /// The file system that a path lies on, or would lie on.
+    pub fn of(path: &Path) -> Option<Self> {
+        let stat = nearest(path)?;
+        Some(kind_of(&stat).map_or_else(|| Self::Local { number: number_of(&stat) }, Self::Shared))
+    }
+}
+
 /// The name of the network file system that a path lies on, or would lie on.
 pub(super) fn network_kind(path: &Path) -> Option<&'static str> {
-    // The file need not be there yet, nor its directory; whatever is nearest decides.
-    path.ancestors().find_map(|place| rustix::fs::statfs(place).ok()).as_ref().and_then(kind_of)
+    kind_of(&nearest(path)?)
+}
+
+/// The file need not be there yet, nor its directory; whatever is nearest decides.
+fn nearest(path: &Path) -> Option<rustix::fs::StatFs> {
+    path.ancestors().find_map(|place| rustix::fs::statfs(place).ok())
 }
 
 #[cfg(target_os = "linux")]
 fn kind_of(stat: &rustix::fs::StatFs) -> Option<&'static str> {
+    kind_by_number(number_of(stat))
+}
+
+#[cfg(target_os = "linux")]
+fn number_of(stat: &rustix::fs::StatFs) -> u32 {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the magic is 32 bits wide")]
-    kind_by_number(stat.f_type as u32)
+    let number = stat.f_type as u32;
+    number
+}
+
+#[cfg(target_os = "macos")]
+fn number_of(_stat: &rustix::fs::StatFs) -> u32 {
+    0
 }
 
 /// File systems that more than one kernel may write to, by the number Linux gives them: network and cluster file

@@ -6,6 +6,7 @@
 mod answers;
 mod body;
 mod cells;
+mod check;
 mod desk;
 mod erase;
 mod fault;
@@ -30,10 +31,12 @@ use rusqlite::Connection;
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 
+pub use self::check::StoreCheck;
 use self::desk::{Desk, WriteRequest};
 use self::fault::Fault;
 pub use self::fault::SqliteFailure;
 use self::file::Opening;
+pub use self::filesystem::FileSystem;
 pub use self::ledger::ImportedFile;
 use self::threads::{QUEUE, ReadRequest, Writer};
 use self::write::Write;
@@ -139,6 +142,11 @@ impl SqliteStore {
     /// The file.
     pub fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Which format the file has, and what is wrong with it as far as can be seen in this time.
+    pub async fn check(&self, limit: Duration) -> Result<StoreCheck, StoreError> {
+        self.read(move |connection| check::check(connection, limit)).await
     }
 
     /// The files of npm acpx in a directory that have been looked at, by their names.

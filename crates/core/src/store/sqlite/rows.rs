@@ -17,12 +17,13 @@ use crate::model::{
 use crate::store::progress::Progress;
 
 pub(super) use self::record::{
-    RECORD, RecordRow, agent_run, id, lifecycle_values, list, name_text, place, protocol_value, record,
-    run_values, scope_values, servers_text,
+    RECORD, RecordRow, agent_run, directories_text, id, lifecycle_values, list, name_text, place,
+    protocol_value, record, run_values, scope_values, servers_text,
 };
 pub(super) use self::settings::settings_text;
 pub(super) use self::turn::{
-    DISPATCHED_AT, StateColumns, TURN, number_unless_none, turn, turn_state, wish_values,
+    DISPATCHED_AT, StateColumns, TURN, limit_values, number_unless_none, tool_policy, turn, turn_state,
+    unasked, wish_values,
 };
 
 /// The number of a record in the file.

@@ -11,7 +11,9 @@ use super::rows::{
     self, DISPATCHED_AT, EVENT, LINEAGE, RECORD, RecordKey, RecordRow, STANDING, Standing, StateColumns, TURN,
 };
 use super::scope;
-use crate::model::{AgentSessionId, Event, Lifecycle, Lineage, RecordId, Scope, Timestamp, Turn, TurnState};
+use crate::model::{
+    AbsolutePath, AgentSessionId, Event, Lifecycle, Lineage, RecordId, Scope, Timestamp, Turn, TurnState,
+};
 use crate::store::progress::Progress;
 use crate::store::{Change, StoreError};
 
@@ -38,8 +40,13 @@ impl Target<'_> {
                 Change::McpServers(servers) => {
                     self.replace(&[("mcp_servers", rows::servers_text(servers).as_str().into())])?;
                 }
+                Change::AdditionalDirectories(directories) => {
+                    let text = rows::directories_text(directories);
+                    self.replace(&[("additional_directories", text.as_deref().into())])?;
+                }
                 Change::Lifecycle(lifecycle) => self.write_lifecycle(*lifecycle)?,
                 Change::Scope(scope) => self.write_scope(scope.as_ref())?,
+                Change::Place { cwd, real_cwd } => self.write_place(cwd, real_cwd)?,
                 Change::AgentRun(run) => self.replace(&rows::run_values(Some(run))?)?,
                 Change::Settings(settings) => {
                     let settings = rows::settings_text(settings);
@@ -110,6 +117,14 @@ impl Target<'_> {
         self.replace(&rows::scope_values(scope))
     }
 
+    fn write_place(&self, cwd: &AbsolutePath, real_cwd: &AbsolutePath) -> Result<(), Fault> {
+        let place = self.read_row(rows::place)?;
+        if place.lifecycle == Lifecycle::Open {
+            scope::refuse_taken(self.connection, self.id, place.scope.as_ref(), real_cwd)?;
+        }
+        self.replace(&[("cwd", cwd.as_str().into()), ("real_cwd", real_cwd.as_str().into())])
+    }
+
     fn write_event(&mut self, insert: &mut CachedStatement<'_>, event: &Event) -> Result<(), Fault> {
         self.standing.progress.event(self.id, event)?;
         let key = self.standing.key.event(event.seq).ok_or_else(rows::no_key_left)?;
@@ -139,12 +154,14 @@ impl Target<'_> {
         let prompt = body::keep(self.connection, &turn.prompt)?;
         let state = StateColumns::of(&turn.state);
         let [fallback, carry_history] = rows::wish_values(turn.wishes);
+        let tool_policy = rows::tool_policy(&turn.policy);
+        let [limit, silence] = rows::limit_values(turn.limits);
         let values = [
             ValueRef::Integer(self.standing.key.0),
             cells::number(turn.id.0)?,
             turn.request.as_str().into(),
             state.state.into(),
-            turn.policy.as_str().into(),
+            turn.policy.mode.as_str().into(),
             ValueRef::Integer(turn.queued_at.as_millis()),
             // The time of dispatch stays with a turn that has gone further; the model no longer carries it.
             cells::optional_integer(state.dispatched_at.or(dispatched_before)),
@@ -160,6 +177,10 @@ impl Target<'_> {
             rows::number_unless_none(turn.permissions.rejected),
             fallback,
             carry_history,
+            tool_policy.as_deref().into(),
+            rows::unasked(&turn.policy),
+            limit,
+            silence,
         ];
         let mut upsert = self.connection.prepare_cached(UPSERT_TURN)?;
         Ok(cells::write(&mut upsert, &TURN, values)?)
@@ -224,15 +245,17 @@ impl Target<'_> {
 
 const UPSERT_TURN: &str = "INSERT INTO turns (record, turn, request, state, policy, queued_at, dispatched_at, \
      ended_at, stop_reason, error_code, error_message, error_acp, prompt, prompt_blob, usage, approved, \
-     rejected, fallback, carry_history, checksum) \
-     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20) \
+     rejected, fallback, carry_history, tool_policy, unasked, limit_ms, silence_ms, checksum) \
+     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
+     ?21, ?22, ?23, ?24) \
      ON CONFLICT (record, turn) DO UPDATE SET request = excluded.request, state = excluded.state, \
      policy = excluded.policy, queued_at = excluded.queued_at, dispatched_at = excluded.dispatched_at, \
      ended_at = excluded.ended_at, stop_reason = excluded.stop_reason, error_code = excluded.error_code, \
      error_message = excluded.error_message, error_acp = excluded.error_acp, prompt = excluded.prompt, \
      prompt_blob = excluded.prompt_blob, usage = excluded.usage, approved = excluded.approved, \
      rejected = excluded.rejected, fallback = excluded.fallback, carry_history = excluded.carry_history, \
-     checksum = excluded.checksum";
+     tool_policy = excluded.tool_policy, unasked = excluded.unasked, limit_ms = excluded.limit_ms, \
+     silence_ms = excluded.silence_ms, checksum = excluded.checksum";
 
 /// Writes the rows that are new or say more than before.
 pub(super) fn write_lineage(

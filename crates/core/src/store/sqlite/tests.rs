@@ -15,7 +15,7 @@ use super::schema::Migrations;
 use super::*;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentSpec, Direction, EventKind, KeptServer, Lifecycle, Lineage,
-    LineageIndex, LineageReason, PermissionCount, PermissionPolicy, TurnId, TurnState, WakeOptions,
+    LineageIndex, LineageReason, PermissionCount, PermissionMode, TurnId, TurnLimits, TurnState, WakeOptions,
 };
 use crate::store::PAGE_BYTES;
 
@@ -37,6 +37,7 @@ pub(super) fn record(name: &str) -> Record {
         agent: AgentSpec::new("agent", ["--quiet"]),
         cwd: AbsolutePath::new("/work").unwrap(),
         real_cwd: AbsolutePath::new("/work").unwrap(),
+        additional_directories: Vec::new(),
         scope: None,
         mcp_servers: vec![KeptServer { name: "files".to_owned(), source: None }],
         title: None,
@@ -74,8 +75,9 @@ pub(super) fn turn(number: u64, state: TurnState) -> Change {
         id: TurnId(number),
         request: request(number),
         prompt: "[]".into(),
-        policy: PermissionPolicy::DenyAll,
+        policy: PermissionMode::DenyAll.into(),
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(7),
         state,
         usage: None,

@@ -129,6 +129,7 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
     let agent = &record.agent;
     let start_timeout_ms = i64::try_from(agent.start_timeout.as_millis()).unwrap_or(i64::MAX);
     let (args, mcp_servers) = (rows::list(&agent.args), rows::servers_text(&record.mcp_servers));
+    let directories = rows::directories_text(&record.additional_directories);
     let [closed_at, deleted_at] = rows::lifecycle_values(record.lifecycle).map(|(_, value)| value);
     let [scope_agent, scope_name] = rows::scope_values(record.scope.as_ref()).map(|(_, value)| value);
     let [pid, started, boot, since, ended_at, ended_how] =
@@ -158,14 +159,15 @@ fn insert_record(connection: &Connection, key: RecordKey, record: &Record) -> Re
         deleted_at,
         rows::protocol_value(agent.protocol),
         settings.as_deref().into(),
+        directories.as_deref().into(),
     ];
     let mut insert = connection.prepare_cached(
         "INSERT INTO records (key, id, agent_name, program, args, start_timeout_ms, cwd, real_cwd, \
          mcp_servers, title, closed_at, created_at, scope_agent, scope_name, run_pid, run_started, run_boot, \
-         run_since, run_ended_at, run_ended_how, deleted_at, protocol, settings, checksum, \
+         run_since, run_ended_at, run_ended_how, deleted_at, protocol, settings, additional_directories, checksum, \
          updated_at, answered_turns, lineage_rows, open_turns, standing_checksum) \
          VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, \
-         ?21, ?22, ?23, ?24, 0, 0, 0, 0, 0)",
+         ?21, ?22, ?23, ?24, ?25, 0, 0, 0, 0, 0)",
     )?;
     Ok(cells::write(&mut insert, &RECORD, values)?)
 }

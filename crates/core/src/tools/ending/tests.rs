@@ -22,7 +22,7 @@ async fn ended(on: impl Fn(Signal, &watch::Sender<Phase>)) -> (Vec<Signal>, Ende
 }
 
 fn exit() -> Exit {
-    Exit("signal 9".to_owned())
+    Exit::from(Ok(ExitStatus::from_raw(9)))
 }
 
 #[tokio::test(start_paused = true)]

@@ -38,9 +38,9 @@ fn an_agent_does_not_die_with_the_thread_that_asked_for_it() {
         runtime.block_on(asking.start(echo(), Grace::default())).unwrap()
     });
     let (_leader, mut streams) = asked.join().unwrap();
-    streams.stdin.write_all(b"alive\n").unwrap();
+    streams.stdin.as_mut().unwrap().write_all(b"alive\n").unwrap();
     let mut said = String::new();
-    BufReader::new(streams.stdout).read_line(&mut said).unwrap();
+    BufReader::new(streams.stdout.unwrap()).read_line(&mut said).unwrap();
     assert_eq!(said, "alive\n");
     drop(spawner);
 }

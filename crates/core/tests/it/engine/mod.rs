@@ -14,18 +14,24 @@ use acpx_core::tools::{Environment, Grace};
 use acpx_testkit::{Script, TempHome, received_lines, scripted_agent_command};
 use serde_json::{Value, json};
 
+mod bad_agents;
 mod bad_input;
 mod ending;
+mod examining;
 mod following;
 mod identity;
 mod kept_first;
 mod ladder;
+mod moving;
 mod passing;
 mod questions;
+mod real_agents;
 mod runs;
 mod settings;
 mod setup;
 mod store_faults;
+mod time;
+mod tools;
 mod turns;
 mod version_2;
 

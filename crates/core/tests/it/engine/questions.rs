@@ -1,7 +1,7 @@
 //! What an agent asks in a turn whose policy is to ask goes to the turn's client.
 
 use acpx_core::engine::{Advice, Question, QuestionKind};
-use acpx_core::model::{PermissionCount, PermissionPolicy};
+use acpx_core::model::{PermissionCount, PermissionMode};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -9,7 +9,7 @@ use super::*;
 /// A turn that is to ask, and where its questions come out.
 async fn asking(session: &Session) -> (acpx_core::engine::TurnTicket, mpsc::Receiver<Question>) {
     let (advisor, questions) = mpsc::channel(4);
-    let prompt = Prompt::text("edit").unwrap().with_policy(PermissionPolicy::Ask);
+    let prompt = Prompt::text("edit").unwrap().with_policy(PermissionMode::Ask);
     (session.prompt_asking(prompt, advisor).await.unwrap(), questions)
 }
 
@@ -105,7 +105,7 @@ async fn what_nobody_is_there_to_be_asked_is_decided_as_if_reads_were_approved()
         .end("end_turn");
     let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
     let (session, command) = bench.open(&script).await;
-    let prompt = Prompt::text("go").unwrap().with_policy(PermissionPolicy::Ask);
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
     let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
     assert_eq!(turn.permissions, PermissionCount { approved: 1, rejected: 1 });
     assert_eq!(answers(&command), [selected("yes"), selected("no")]);

@@ -50,16 +50,30 @@ async fn everything_exchanged_is_kept_in_order() {
 }
 
 #[tokio::test]
-async fn initialize_offers_neither_files_nor_terminals_and_says_who_we_are() {
+async fn initialize_offers_files_and_terminals_to_an_agent_of_version_1_and_says_who_we_are() {
     let bench = Bench::new();
     let (_, command) = bench.open(&faithful(everything())).await;
     let (_, params) = &received(&command)[0];
     assert_eq!(params["protocolVersion"], 1);
     assert_eq!(params["clientInfo"]["name"], "acpx");
-    let offers = &params["clientCapabilities"];
-    assert_ne!(offers["fs"]["readTextFile"], true);
-    assert_ne!(offers["fs"]["writeTextFile"], true);
-    assert_ne!(offers["terminal"], true);
+    let offers = json!({
+        "fs": { "readTextFile": true, "writeTextFile": true },
+        "terminal": true,
+        "session": { "configOptions": { "boolean": {} }, "compaction": {}, "notices": {} },
+        "auth": { "terminal": true },
+        "elicitation": { "form": {}, "url": {} },
+    });
+    assert_eq!(params["clientCapabilities"], offers);
+}
+
+#[tokio::test]
+async fn an_agent_works_in_its_sessions_directory_wherever_we_were_started() {
+    let bench = Bench::new();
+    let (session, _) = bench.open(&faithful(everything())).await;
+    let run = bench.engine.record(session.record_id()).await.unwrap().unwrap().agent_run.unwrap();
+    let found = std::fs::read_link(format!("/proc/{}/cwd", run.process.pid)).unwrap();
+    assert_eq!(found, bench.home.path().canonicalize().unwrap());
+    assert_ne!(found, std::env::current_dir().unwrap());
 }
 
 #[tokio::test]

@@ -1,10 +1,10 @@
 //! Turns: order, permissions, cancel, crashes of host and agent.
 
-use acpx_core::model::{PermissionPolicy, RequestId};
+use acpx_core::model::{PermissionMode, RequestId};
 
 use super::*;
 
-async fn prompt_with(session: &Session, policy: PermissionPolicy) -> Turn {
+async fn prompt_with(session: &Session, policy: PermissionMode) -> Turn {
     let prompt = Prompt::text("edit").unwrap().with_policy(policy);
     session.prompt(prompt).await.unwrap().over().await.unwrap()
 }
@@ -21,7 +21,7 @@ async fn permissions_are_answered_by_the_turns_own_policy() {
     });
     let bench = Bench::new();
     let (session, command) = bench.open(&script).await;
-    for policy in [PermissionPolicy::ApproveAll, PermissionPolicy::ApproveReads, PermissionPolicy::DenyAll] {
+    for policy in [PermissionMode::ApproveAll, PermissionMode::ApproveReads, PermissionMode::DenyAll] {
         prompt_with(&session, policy).await;
     }
     let answers: Vec<_> = received(&command).into_iter().filter(|(method, _)| method == "answer").collect();
@@ -33,7 +33,7 @@ async fn permissions_are_answered_by_the_turns_own_policy() {
 }
 
 #[tokio::test]
-async fn after_cancel_a_permission_is_answered_cancelled_and_the_turn_ends_as_the_agent_says() {
+async fn after_cancel_a_permission_is_answered_cancelled_and_the_turn_is_over_when_the_agent_says_so() {
     let bench = Bench::new();
     let script = Script::new()
         .initialize(everything())

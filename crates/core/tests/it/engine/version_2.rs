@@ -2,9 +2,7 @@
 
 use acpx_core::engine::{Advice, QuestionKind};
 use acpx_core::machine::Rung;
-use acpx_core::model::{
-    McpTransport, NamedValue, PermissionCount, PermissionPolicy, ProtocolVersion, Verdict,
-};
+use acpx_core::model::{McpTransport, NamedValue, PermissionCount, PermissionMode, ProtocolVersion, Verdict};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -150,7 +148,7 @@ async fn permissions_are_asked_for_in_the_words_of_version_2() {
     let turn = |script: Script| script.insert("edit").ask_permission_v2("t1").idle("end_turn");
     let (session, command) = bench.open_v2(&opened().prompt(turn).prompt(turn)).await;
     let (advisor, mut questions) = mpsc::channel(4);
-    let asking = Prompt::text("edit").unwrap().with_policy(PermissionPolicy::Ask);
+    let asking = Prompt::text("edit").unwrap().with_policy(PermissionMode::Ask);
     let ticket = session.prompt_asking(asking, advisor).await.unwrap();
     let question = questions.recv().await.unwrap();
     assert_eq!((question.kind(), question.version()), (QuestionKind::Permission, ProtocolVersion::V2));

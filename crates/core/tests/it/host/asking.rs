@@ -83,6 +83,47 @@ async fn the_turns_client_alone_is_asked_while_it_is_there_and_its_policy_comes_
 }
 
 #[tokio::test]
+async fn a_client_that_says_what_is_allowed_is_not_asked_the_rest_unless_it_can_be_and_others_are() {
+    let bench = Bench::new();
+    let argv = bench.agent(&asking());
+    let (mut one, mut two, record) = two_editors(&bench, &argv).await;
+    let reads = json!({ "policy": "approve-reads" });
+    let id = one.ask("session/prompt", prompt_params(&record, "edit", reads)).await;
+    let question = two.question().await;
+    let open = two.call("_acpx/pending", json!({ "sessionId": record })).await.unwrap();
+    assert_eq!(open["questions"][0]["asked"], json!([{ "isTurns": false }]));
+    two.choose(&question, "yes").await;
+    assert_eq!(one.answer(id).await.0.unwrap()["stopReason"], "end_turn");
+    let interactive = json!({ "policy": "approve-reads", "interactive": true });
+    one.ask("session/prompt", prompt_params(&record, "edit", interactive)).await;
+    let question = one.question().await;
+    assert!(two.was_not_asked().await);
+    one.choose(&question, "no").await;
+    eventually("the agent has its answer", || answers(&argv) == ["yes", "no"]).await;
+}
+
+#[tokio::test]
+async fn a_question_that_waits_is_put_to_whoever_comes_and_to_nobody_before() {
+    let bench = Bench::new();
+    let argv = bench.agent(&asking());
+    let mut one = bench.client().await;
+    let record = bench.open(&mut one, &argv).await;
+    let waits = prompt_params(&record, "edit", json!({ "policy": "approve-reads", "unasked": "wait" }));
+    one.ask("session/prompt", &waits).await.unwrap();
+    let mut two = bench.editor(&argv).await;
+    let mut open = json!(null);
+    while open["questions"].as_array().is_none_or(Vec::is_empty) {
+        open = two.call("_acpx/pending", json!({})).await.unwrap();
+    }
+    assert_eq!(open["questions"][0]["asked"], json!([]));
+    two.ask("session/resume", bench.load_params(&record)).await;
+    let question = two.question().await;
+    two.choose(&question, "yes").await;
+    eventually("the agent has its answer", || answers(&argv) == ["yes"]).await;
+    assert_eq!(two.call("_acpx/pending", json!({})).await.unwrap(), json!({ "questions": [] }));
+}
+
+#[tokio::test]
 async fn a_question_is_taken_back_from_everybody_when_its_turn_ends() {
     let bench = Bench::new();
     let argv = bench.agent(&asking());

@@ -117,7 +117,7 @@ async fn whoever_asks_again_for_what_waits_has_it_run_and_for_what_was_sent_is_t
     let mut params = bench.resume_params(&record);
     params["_meta"]["acpx"]["later"] = json!(true);
     let resumed: Value = client.call("session/resume", &params).await.unwrap();
-    let ids = json!({ "acpxRecordId": record, "acpxSessionId": "s1", "created": false, "seq": 8 });
+    let ids = json!({ "acpxRecordId": record, "acpxSessionId": "s1", "created": false, "seq": 9 });
     assert_eq!((&resumed["_meta"]["acpx"], starts_of(&argv)), (&ids, 1));
     let running = prompt_params(&record, "running", json!({ "requestId": "running" }));
     let refused = super::refusal(&mut client, "session/prompt", &running).await;

@@ -26,6 +26,8 @@ mod combinations;
 mod editor;
 mod faults;
 mod forking;
+mod gone;
+mod hundred;
 mod killed;
 mod life;
 mod listing;
@@ -40,10 +42,12 @@ mod servers;
 mod settings;
 mod shell;
 mod streams;
+mod tools;
 mod unanswered;
 mod updates;
 mod version_2;
 mod versions;
+mod waiting;
 mod watch;
 
 /// A home, and how its host is reached.
@@ -145,7 +149,7 @@ impl Drop for Bench {
             kill(host.pid);
         }
         if let Ok(home) = self.place.name() {
-            sweep(&home, &[], Grace { eof: Duration::ZERO, term: Duration::ZERO });
+            sweep(&home, &[], &[], Grace { eof: Duration::ZERO, term: Duration::ZERO });
         }
     }
 }

@@ -85,13 +85,14 @@ async fn a_home_with_a_path_of_any_length_has_a_host() {
 
 /// An agent that asks for a permission in every turn.
 fn asking() -> Script {
-    Script::new().initialize(everything()).serve([
-        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
-        ("session/prompt", Script::new().ask_permission("t1").end("end_turn")),
-    ])
+    let command = json!({ "sessionId": "{sessionId}", "command": "true" });
+    let turn = Script::new().ask_permission("t1").request("terminal/create", command).end("end_turn");
+    Script::new()
+        .initialize(everything())
+        .serve([("session/new", Script::new().reply(json!({ "sessionId": "s1" }))), ("session/prompt", turn)])
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_an_agent_started_may_not_decide_what_agents_may_do() {
     let bench = Bench::new();
     let argv = bench.agent(&asking());
@@ -108,11 +109,13 @@ async fn a_program_that_an_agent_started_may_not_decide_what_agents_may_do() {
         .spawn()
         .unwrap();
     let (stdin, stdout) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    // Its connection ends on another thread while this one reads: nobody is left who could be asked.
+    drop(client);
     bench.is_confined(&record, &argv, stdin, stdout);
     child.wait().unwrap();
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread")]
 async fn a_program_that_lost_its_parent_and_cleaned_its_environment_is_still_its_agents() {
     let bench = Bench::new();
     let mut client = bench.client().await;
@@ -128,6 +131,7 @@ async fn a_program_that_lost_its_parent_and_cleaned_its_environment_is_still_its
     let record = bench.open(&mut client, &argv).await;
     let [.., to, from] = &paths;
     let target = OpenOptions::new().write(true).open(to).unwrap();
+    drop(client);
     bench.is_confined(&record, &asking, target, File::open(from).unwrap());
 }
 
@@ -137,21 +141,29 @@ impl Bench {
         let line = |id: u64, method: &str, params: Value| {
             json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
         };
+        // What a client offers to do itself is no way to allow it.
+        let offers = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
         let lines = [
-            line(0, "initialize", json!({ "protocolVersion": 1 })),
+            line(0, "initialize", json!({ "protocolVersion": 1, "clientCapabilities": offers })),
             line(1, "session/resume", self.resume_params(record)),
             line(2, "session/prompt", prompt_params(record, "x", json!({ "policy": "approve-all" }))),
             line(3, "session/prompt", prompt_params(record, "x", json!({}))),
+            line(4, "session/prompt", prompt_params(record, "x", json!({ "toolPolicy": {} }))),
+            line(5, "_acpx/answer", json!({ "questionId": "1", "approve": true })),
         ];
         let said = speak(target, source, &lines);
-        let refused = said.iter().find(|message| message["id"] == 2).unwrap();
-        assert_eq!(refused["error"]["data"]["acpx"]["code"], "NOT_ALLOWED");
+        for id in [2, 4, 5] {
+            let refused = said.iter().find(|message| message["id"] == id).unwrap();
+            assert_eq!(refused["error"]["data"]["acpx"]["code"], "NOT_ALLOWED", "{refused}");
+        }
         let answered = said.iter().find(|message| message["id"] == 3).unwrap();
         let meta = &answered["result"]["_meta"]["acpx"];
-        assert_eq!((&meta["approved"], &meta["rejected"]), (&json!(0), &json!(1)));
+        assert_eq!((&meta["approved"], &meta["rejected"]), (&json!(0), &json!(2)));
         let answers: Vec<_> = received(agent).into_iter().filter(|(method, _)| method == "answer").collect();
         let no = json!({ "outcome": { "outcome": "selected", "optionId": "no" } });
-        assert_eq!(answers, [("answer".to_owned(), no)]);
+        let denied = "Permission denied for terminal/create";
+        let denied = json!({ "code": -32603, "message": denied, "data": { "details": denied } });
+        assert_eq!(answers, [("answer".to_owned(), no), ("answer".to_owned(), denied)]);
     }
 }
 

@@ -138,7 +138,7 @@ pub(super) fn prompt(session: &SessionId, text: &str) -> PromptRequest {
     PromptRequest::new(session.clone(), vec![ContentBlock::Text(TextContent::new(text))])
 }
 
-fn meta(acpx: Value) -> Map<String, Value> {
+pub(super) fn meta(acpx: Value) -> Map<String, Value> {
     [("acpx".to_owned(), acpx)].into_iter().collect()
 }
 

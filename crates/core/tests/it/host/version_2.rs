@@ -49,6 +49,7 @@ async fn a_client_of_version_2_is_offered_what_works_in_its_own_words() {
         "prompt": { "image": {}, "audio": {}, "embeddedContext": {} },
         "mcp": { "stdio": {}, "http": {} },
         "delete": {},
+        "additionalDirectories": {},
     });
     assert_eq!(nobody["capabilities"], json!({ "session": session }));
 

@@ -3,8 +3,9 @@
 mod calls;
 
 use acpx_core::model::{
-    AgentEnd, AgentExit, AgentRun, AgentSessionId, Direction, Event, EventKind, Lineage, LineageIndex,
-    LineageReason, PermissionCount, ProcessIdentity, Record, RecordSettings, Seq, Turn, TurnId, TurnState,
+    AbsolutePath, AgentEnd, AgentExit, AgentRun, AgentSessionId, Direction, Event, EventKind, Lineage,
+    LineageIndex, LineageReason, PermissionCount, ProcessIdentity, Record, RecordSettings, Seq, Turn, TurnId,
+    TurnState,
 };
 use acpx_core::store::{Access, Change, Lease, MemoryStore, RecordFilter, SqliteStore, Store, StoreError};
 use proptest::collection::vec;
@@ -121,7 +122,11 @@ impl Side {
             Step::Settings(value) => {
                 Change::Settings(value.map_or_else(RecordSettings::default, |value| settings_of(&value)))
             }
+            Step::AdditionalDirectories(names) => Change::AdditionalDirectories(
+                names.iter().map(|name| AbsolutePath::new(format!("/{name}")).unwrap()).collect(),
+            ),
             Step::Scope(scope) => Change::Scope(scope),
+            Step::Place { directory } => Change::Place { cwd: path(directory), real_cwd: path(directory) },
             Step::AgentCommand { program, args, protocol } => {
                 Change::AgentCommand { program: program.clone(), args: args.clone(), protocol }
             }

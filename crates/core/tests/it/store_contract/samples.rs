@@ -5,8 +5,9 @@ use std::sync::Arc;
 use acpx_core::model::{
     AbsolutePath, AcpSessionId, AgentSessionId, AgentSpec, Choices, Direction, Event, EventKind, HostId,
     KeptServer, Lifecycle, Lineage, LineageIndex, OfferedSetting, OfferedSettings, PermissionCount,
-    PermissionPolicy, Record, RecordId, RecordSettings, RequestId, Seq, Setting, SettingName, SettingValue,
-    StopReason, Timestamp, Turn, TurnError, TurnId, TurnOutcome, TurnState, UnmetWish, WakeOptions,
+    PermissionMode, Record, RecordId, RecordSettings, RequestId, Seq, Setting, SettingName, SettingValue,
+    StopReason, Timestamp, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, UnmetWish,
+    WakeOptions,
 };
 use acpx_core::store::{Change, Store, StoreError};
 
@@ -43,6 +44,7 @@ pub(crate) fn record(name: &str, millis: i64) -> Record {
         agent: AgentSpec::new("claude-agent-acp", ["--quiet", "ein \"Wort\"\n"]).named("claude"),
         cwd: AbsolutePath::new("/home/me//project/").unwrap(),
         real_cwd: AbsolutePath::new("/srv/project").unwrap(),
+        additional_directories: Vec::new(),
         scope: None,
         mcp_servers: vec![server("files", None)],
         title: None,
@@ -82,8 +84,9 @@ pub(crate) fn turn(number: u64, name: &str, state: TurnState) -> Turn {
         id: TurnId(number),
         request: request(name),
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {number}\"}}]").into(),
-        policy: PermissionPolicy::ApproveReads,
+        policy: PermissionMode::ApproveReads.into(),
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(10),
         state,
         usage: None,

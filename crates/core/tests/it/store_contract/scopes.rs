@@ -3,7 +3,7 @@
 
 use acpx_core::model::{
     AbsolutePath, AgentEnd, AgentExit, AgentKey, AgentRun, AgentSpec, Lifecycle, Lineage, LineageReason,
-    PermissionCount, PermissionPolicy, ProcessIdentity, Record, Scope, Seq, SessionName, TurnId, TurnState,
+    PermissionCount, PermissionMode, ProcessIdentity, Record, Scope, Seq, SessionName, TurnId, TurnState,
 };
 use acpx_core::store::{Append, Change, Durability, Lease, RecordFilter, ScopeQuery};
 
@@ -124,6 +124,25 @@ pub(super) async fn two_open_records_of_a_directory_cannot_have_one_scope(store:
     let refused = write(&store, &first, Change::Lifecycle(Lifecycle::Open)).await;
     assert_eq!(said(refused), "the record closed has this agent, directory and name already");
     assert_eq!(found(&store, &["/a"], "", false).await, "closed");
+}
+
+pub(super) async fn a_record_that_moves_is_found_where_it_is_and_not_where_it_was(store: AnyStore) {
+    let to = |cwd: &str, real: &str| Change::Place { cwd: path(cwd), real_cwd: path(real) };
+    let moving = create(&store, scoped("moving", "/a", "")).await;
+    create(&store, scoped("there", "/b", "")).await;
+    let before = kept(&store, "moving").await;
+    let taken = "the record there has this agent, directory and name already";
+    assert_eq!(said(write(&store, &moving, to("/link", "/b")).await), taken);
+    assert_eq!(kept(&store, "moving").await, before);
+    write(&store, &moving, to("/link", "/c")).await.unwrap();
+    let moved = Record { cwd: path("/link"), real_cwd: path("/c"), ..before };
+    assert_eq!(kept(&store, "moving").await, moved);
+    assert_eq!(found(&store, &["/a"], "", true).await, "");
+    assert_eq!(found(&store, &["/c"], "", false).await, "moving");
+    // One that is closed takes no scope with it.
+    close(&store, &moving, 60).await;
+    write(&store, &moving, to("/b", "/b")).await.unwrap();
+    assert_eq!(found(&store, &["/b"], "", true).await, "there");
 }
 
 pub(super) async fn a_record_hands_its_scope_over_in_one_step_or_not_at_all(store: AnyStore) {
@@ -290,7 +309,7 @@ pub(super) async fn a_turn_is_found_by_its_number_with_what_it_used_and_was_allo
     let lease = create(&store, record("r", 5)).await;
     create(&store, record("other", 5)).await;
     let mut asking = turn(3, "three", TurnState::Queued);
-    asking.policy = PermissionPolicy::Ask;
+    asking.policy = PermissionMode::Ask.into();
     write(&store, &lease, Change::Turn(asking.clone())).await.unwrap();
     assert_eq!(store.turn_numbered(id("r"), TurnId(3)).await.unwrap(), Some(asking.clone()));
     let usage = "{\"totalTokens\": 12,  \"unknown\":\"Wörter\"}";

@@ -1,5 +1,6 @@
 //! What an agent says of itself, as another one passes it on to its client.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
@@ -82,17 +83,44 @@ impl Offer {
         }
         offer.passed_on.besides = besides(answer);
         let told: Value = serde_json::from_str(answer).unwrap_or_default();
-        if Capabilities::read(spoken, &told).fork {
+        let told = Capabilities::read(spoken, &told);
+        if told.fork {
             offer.features.insert(Feature::Fork);
+        }
+        if told.additional_directories {
+            offer.features.insert(Feature::AdditionalDirectories);
+        } else {
+            offer.features.remove(&Feature::AdditionalDirectories);
         }
         if let Some(info) = object(behind.info) {
             offer = offer.with_info(info);
         }
         match behind.auth_methods.filter(|methods| methods.get().starts_with('[')) {
-            Some(methods) => offer.with_auth_methods(methods),
+            Some(methods) => offer.with_auth_methods(&for_clients(methods)),
             None => offer,
         }
     }
+}
+
+/// The ways to log in that a client can go. One that is gone in a terminal runs the agent's own command, which a client
+/// of ours does not have: to it the command is ours.
+fn for_clients(methods: &RawValue) -> Cow<'_, RawValue> {
+    #[derive(Deserialize)]
+    struct Kind<'a> {
+        #[serde(borrow, rename = "type")]
+        kind: Option<Cow<'a, str>>,
+    }
+    let is_for_terminals = |method: &&RawValue| {
+        let kind = serde_json::from_str::<Kind<'_>>(method.get()).ok().and_then(|method| method.kind);
+        kind.is_some_and(|kind| kind == "terminal")
+    };
+    let all: Vec<&RawValue> = serde_json::from_str(methods.get()).unwrap_or_default();
+    if !all.iter().any(is_for_terminals) {
+        return Cow::Borrowed(methods);
+    }
+    let left = all.into_iter().filter(|method| !is_for_terminals(method)).map(RawValue::get);
+    let left = format!("[{}]", left.collect::<Vec<_>>().join(","));
+    RawValue::from_string(left).map_or(Cow::Borrowed(methods), Cow::Owned)
 }
 
 /// What an answer says beside what is offered: what it has at its root that is not known here, and every `_meta`.

@@ -69,6 +69,16 @@ fn diffs_and_terminals_of_version_1_are_changes_and_text() {
 }
 
 #[test]
+fn a_terminal_of_ours_that_was_told_is_a_terminal_in_version_2_too() {
+    let call = json!({
+        "sessionUpdate": "tool_call_update", "toolCallId": "t", "content": [{"type": "terminal", "terminalId": "x"}],
+    });
+    let mut translation = UpdatesToV2::new();
+    translation.told_terminal("x");
+    assert_eq!(values(&translation.update(&call.to_string(), "")), [call]);
+}
+
+#[test]
 fn what_only_version_2_means_is_not_taken_from_version_1_and_what_is_unknown_is() {
     let state = json!({"sessionUpdate": "state_update", "state": "idle"});
     let unknown = json!({"sessionUpdate": "_ours", "n": 1});

@@ -1,5 +1,7 @@
--- Format 5: which rows refer to a long text, so that one that nobody refers to any more can be erased with its record.
+-- Format 5: what a turn's policy says beside its mode.
 -- Never edited once released.
 
-CREATE INDEX events_with_blob ON events (blob) WHERE blob IS NOT NULL;
-CREATE INDEX turns_with_blob ON turns (prompt_blob) WHERE prompt_blob IS NOT NULL;
+-- The columns belong to the checksum of their row up to the last one that is not null, so a row of an older format
+-- keeps the one it has.
+ALTER TABLE turns ADD COLUMN tool_policy TEXT; -- the rules for single tools, a JSON object
+ALTER TABLE turns ADD COLUMN unasked TEXT;     -- fail or wait, or null for deny

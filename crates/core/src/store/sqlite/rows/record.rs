@@ -20,12 +20,13 @@ pub(in super::super) const RECORD: Columns<COLUMNS> = columns!["records":
     "key", "id", "agent_name", "program", "args", "start_timeout_ms", "cwd", "real_cwd", "mcp_servers", "title",
     "closed_at", "created_at";
     added "scope_agent", "scope_name", "run_pid", "run_started", "run_boot", "run_since", "run_ended_at",
-    "run_ended_how", "deleted_at", "protocol", "settings"; "checksum"];
+    "run_ended_how", "deleted_at", "protocol", "settings", "additional_directories"; "checksum"];
 
-const COLUMNS: usize = 23;
+const COLUMNS: usize = 24;
 const DELETED_AT: usize = 20;
 const PROTOCOL: usize = 21;
 const SETTINGS: usize = 22;
+const ADDITIONAL_DIRECTORIES: usize = 23;
 
 /// A row of [`RECORD`].
 pub(in super::super) type RecordRow<'a> = Cells<'a, COLUMNS>;
@@ -44,9 +45,11 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
             args: cells.parsed(4, |text| serde_json::from_str(text).ok())?,
             start_timeout: Duration::from_millis(cells.number(5)?),
             protocol: protocol(&cells)?,
+            profile: None,
         },
         cwd: cells.parsed(6, path)?,
         real_cwd,
+        additional_directories: additional_directories(&cells)?,
         scope,
         mcp_servers: cells.parsed(8, servers)?,
         title: cells.optional_text(9)?.map(str::to_owned),
@@ -91,6 +94,20 @@ fn protocol(cells: &RecordRow<'_>) -> Result<ProtocolVersion, Fault> {
 pub(in super::super) fn protocol_value<'a>(version: ProtocolVersion) -> ValueRef<'a> {
     let number = (version != ProtocolVersion::V1).then(|| version.number());
     cells::optional_integer(number.map(Into::into))
+}
+
+/// The directories beside its own. None of them is written as null, so an empty list is none of ours.
+fn additional_directories(cells: &RecordRow<'_>) -> Result<Vec<AbsolutePath>, Fault> {
+    let Some(text) = cells.optional_text(ADDITIONAL_DIRECTORIES)? else { return Ok(Vec::new()) };
+    let paths = serde_json::from_str::<Vec<String>>(text).ok().filter(|paths| !paths.is_empty());
+    let paths = paths.and_then(|paths| paths.iter().map(|text| path(text)).collect());
+    paths.ok_or_else(|| cells.unknown(ADDITIONAL_DIRECTORIES))
+}
+
+/// The same as a column holds it, if there are any.
+pub(in super::super) fn directories_text(directories: &[AbsolutePath]) -> Option<String> {
+    let paths = directories.iter().map(AbsolutePath::as_str).collect::<Vec<_>>();
+    (!paths.is_empty()).then(|| Value::from(paths).to_string())
 }
 
 /// Where a record is found from a shell, and whether it takes that place.

@@ -1,5 +1,7 @@
 //! A turn as a row: its state is spread over columns of which those that do not apply are empty.
 
+use std::time::Duration;
+
 use rusqlite::Connection;
 use rusqlite::types::ValueRef;
 
@@ -7,17 +9,18 @@ use super::super::body;
 use super::super::cells::{self, Cells, Columns, columns};
 use super::super::fault::Fault;
 use crate::model::{
-    Fallback, PermissionCount, PermissionPolicy, RequestId, StopReason, Turn, TurnError, TurnId, TurnOutcome,
-    TurnState, WakeOptions,
+    Fallback, PermissionCount, PermissionMode, PermissionPolicy, RequestId, StopReason, ToolPolicy, Turn,
+    TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked, WakeOptions,
 };
 
 /// The columns of a turn.
 pub(in super::super) const TURN: Columns<COLUMNS> = columns!["turns":
     "record", "turn", "request", "state", "policy", "queued_at", "dispatched_at", "ended_at", "stop_reason",
     "error_code", "error_message", "error_acp", "prompt", "prompt_blob";
-    added "usage", "approved", "rejected", "fallback", "carry_history"; "checksum"];
+    added "usage", "approved", "rejected", "fallback", "carry_history", "tool_policy", "unasked", "limit_ms",
+    "silence_ms"; "checksum"];
 
-const COLUMNS: usize = 19;
+const COLUMNS: usize = 23;
 
 /// Where [`TURN`] has the time of dispatch.
 pub(in super::super) const DISPATCHED_AT: usize = 6;
@@ -28,13 +31,42 @@ pub(in super::super) fn turn(connection: &Connection, cells: &Cells<'_, COLUMNS>
         id: TurnId(cells.number(1)?),
         request: cells.parsed(2, |text| RequestId::new(text).ok())?,
         prompt: body::read(connection, cells.value(12), cells.value(13))?,
-        policy: cells.parsed(4, PermissionPolicy::parse)?,
+        policy: policy(cells)?,
         wishes: wishes(cells)?,
+        limits: limits(cells)?,
         queued_at: cells.time(5)?,
         state: turn_state(cells)?,
         usage: cells.optional_text(14)?.map(Into::into),
         permissions: PermissionCount { approved: count(cells, 15)?, rejected: count(cells, 16)? },
     })
+}
+
+/// Where [`TURN`] has what a policy says beside its mode.
+const TOOL_POLICY: usize = 19;
+const UNASKED: usize = 20;
+
+/// A policy, of which what is said by none is left out.
+fn policy(cells: &Cells<'_, COLUMNS>) -> Result<PermissionPolicy, Fault> {
+    let tools = match cells.optional_text(TOOL_POLICY)? {
+        None => None,
+        Some(text) => Some(ToolPolicy::read(text).map_err(|_| cells.unknown(TOOL_POLICY))?.into()),
+    };
+    let unasked = match cells.optional_text(UNASKED)?.map(Unasked::parse) {
+        None => Unasked::Deny,
+        Some(Some(unasked)) if unasked != Unasked::Deny => unasked,
+        Some(_) => return Err(cells.unknown(UNASKED)),
+    };
+    Ok(PermissionPolicy { mode: cells.parsed(4, PermissionMode::parse)?, tools, unasked })
+}
+
+/// The rules for single tools as a column holds them.
+pub(in super::super) fn tool_policy(policy: &PermissionPolicy) -> Option<String> {
+    policy.tools.as_ref().map(|tools| tools.to_value().to_string())
+}
+
+/// What becomes of a question that nobody can be asked, likewise.
+pub(in super::super) fn unasked<'a>(policy: &PermissionPolicy) -> ValueRef<'a> {
+    (policy.unasked != Unasked::Deny).then(|| policy.unasked.as_str()).into()
 }
 
 /// Where [`TURN`] has the wishes.
@@ -60,6 +92,22 @@ fn wishes(cells: &Cells<'_, COLUMNS>) -> Result<WakeOptions, Fault> {
 pub(in super::super) fn wish_values<'a>(wishes: WakeOptions) -> [ValueRef<'a>; 2] {
     let fallback = (wishes.fallback != Fallback::Fresh).then(|| wishes.fallback.as_str());
     [fallback.into(), cells::optional_integer(wishes.carry_history.then_some(1))]
+}
+
+/// Where [`TURN`] has the limits.
+const LIMIT: usize = 21;
+const SILENCE: usize = 22;
+
+/// Limits, of which those that were not asked for are left out.
+fn limits(cells: &Cells<'_, COLUMNS>) -> Result<TurnLimits, Fault> {
+    let limit = |index| Ok::<_, Fault>(cells.optional_number(index)?.map(Duration::from_millis));
+    Ok(TurnLimits { whole: limit(LIMIT)?, silence: limit(SILENCE)? })
+}
+
+/// The same as two columns hold them: nobody waits for longer than a column can say.
+pub(in super::super) fn limit_values<'a>(limits: TurnLimits) -> [ValueRef<'a>; 2] {
+    let millis = |limit: Duration| i64::try_from(limit.as_millis()).unwrap_or(i64::MAX);
+    [limits.whole, limits.silence].map(|limit| cells::optional_integer(limit.map(millis)))
 }
 
 /// A count that is left out when it is none.

@@ -9,13 +9,14 @@ fn old_file(path: &Path) {
     sql(path, include_str!("format_1.sql"));
 }
 
-fn old_turn(number: u64, policy: PermissionPolicy, state: TurnState) -> Turn {
+fn old_turn(number: u64, policy: PermissionMode, state: TurnState) -> Turn {
     Turn {
         id: TurnId(number),
         request: request(number),
         prompt: format!("[{{\"type\":\"text\",\"text\":\"prompt {number}\"}}]").into(),
-        policy,
+        policy: policy.into(),
         wishes: WakeOptions::default(),
+        limits: TurnLimits::default(),
         queued_at: at(1000 + i64::try_from(number).unwrap()),
         state,
         usage: None,
@@ -28,11 +29,11 @@ fn old_turns() -> [Turn; 5] {
     let acp = Some("{\"code\":-32603}".into());
     let failed = TurnOutcome::Failed(TurnError { code: "AGENT_REFUSED".into(), message: "no".into(), acp });
     [
-        old_turn(1, PermissionPolicy::ApproveAll, TurnState::Ended { at: at(1100), outcome: stopped }),
-        old_turn(2, PermissionPolicy::ApproveReads, TurnState::Ended { at: at(1200), outcome: failed }),
-        old_turn(3, PermissionPolicy::DenyAll, TurnState::Interrupted { at: at(1300) }),
-        old_turn(4, PermissionPolicy::DenyAll, TurnState::Dispatched { at: at(1400) }),
-        old_turn(5, PermissionPolicy::ApproveReads, TurnState::Queued),
+        old_turn(1, PermissionMode::ApproveAll, TurnState::Ended { at: at(1100), outcome: stopped }),
+        old_turn(2, PermissionMode::ApproveReads, TurnState::Ended { at: at(1200), outcome: failed }),
+        old_turn(3, PermissionMode::DenyAll, TurnState::Interrupted { at: at(1300) }),
+        old_turn(4, PermissionMode::DenyAll, TurnState::Dispatched { at: at(1400) }),
+        old_turn(5, PermissionMode::ApproveReads, TurnState::Queued),
     ]
 }
 
@@ -45,6 +46,7 @@ fn old_records() -> [Record; 2] {
         agent: AgentSpec::new("claude-agent-acp", ["--quiet", "ein \"Wort\""]).named("claude"),
         cwd: AbsolutePath::new("/home/me//project/").unwrap(),
         real_cwd: AbsolutePath::new("/srv/project").unwrap(),
+        additional_directories: Vec::new(),
         mcp_servers: vec![server("files"), server("web")],
         title: Some("Zwölf Boxkämpfer".to_owned()),
         lineage,

@@ -1,10 +1,12 @@
 //! What later formats added: damage in it is found as in the rest, and no lookup goes through all records.
 
+use std::sync::Arc;
+
 use super::*;
 use crate::model::{
     AgentEnd, AgentExit, AgentKey, AgentRun, Choices, Fallback, OfferedSetting, OfferedSettings,
     ProcessIdentity, ProtocolVersion, RecordSettings, Scope, SessionName, Setting, SettingName, SettingValue,
-    UnmetWish,
+    ToolPolicy, Unasked, UnmetWish,
 };
 
 /// A record with something in every column, and a turn too.
@@ -12,7 +14,11 @@ fn full() -> (Record, Change) {
     let Change::Turn(mut ended) = turn(1, TurnState::Interrupted { at: at(8) }) else { unreachable!() };
     ended.usage = Some("{}".into());
     ended.permissions = PermissionCount { approved: 2, rejected: 1 };
+    ended.policy.tools = Some(Arc::new(ToolPolicy::read(r#"{"autoDeny":["edit"]}"#).unwrap()));
+    ended.policy.unasked = Unasked::Wait;
     ended.wishes = WakeOptions { fallback: Fallback::Refuse, carry_history: true };
+    let millis = std::time::Duration::from_millis;
+    ended.limits = TurnLimits { whole: Some(millis(90_000)), silence: Some(millis(1500)) };
     let source = Some(AbsolutePath::new("/etc/servers.json").unwrap());
     let full = Record {
         scope: Some(Scope { agent: AgentKey::new("claude"), name: SessionName::new("name").ok() }),
@@ -24,6 +30,7 @@ fn full() -> (Record, Change) {
         }),
         agent: record("r").agent.with_protocol(ProtocolVersion::V2),
         settings: settings(),
+        additional_directories: vec![AbsolutePath::new("/more").unwrap()],
         ..record("r")
     };
     (full, Change::Turn(ended))
@@ -112,14 +119,20 @@ async fn a_changed_or_lost_value_of_a_later_column_is_damage() {
         "UPDATE records SET protocol = NULL",
         "UPDATE records SET settings = NULL",
         "UPDATE records SET settings = '{}'",
+        "UPDATE records SET additional_directories = NULL",
+        "UPDATE records SET additional_directories = '[\"/other\"]'",
         "UPDATE turns SET usage = NULL",
         "UPDATE turns SET approved = 3",
         "UPDATE turns SET rejected = NULL",
         "UPDATE turns SET fallback = 'reset'",
         "UPDATE turns SET fallback = NULL",
         "UPDATE turns SET carry_history = NULL",
+        "UPDATE turns SET tool_policy = NULL",
+        "UPDATE turns SET unasked = 'fail'",
+        "UPDATE turns SET limit_ms = 90001",
+        "UPDATE turns SET silence_ms = NULL",
         "UPDATE turns SET usage = NULL, approved = NULL, rejected = NULL, fallback = NULL, \
-         carry_history = NULL",
+         carry_history = NULL, tool_policy = NULL, unasked = NULL, limit_ms = NULL, silence_ms = NULL",
     ];
     for change in changes {
         let problem = problem_with(change, false).await;
@@ -153,11 +166,17 @@ async fn what_no_version_writes_into_a_later_column_is_damage_even_if_its_checks
         ("UPDATE records SET settings = '{\"wished\":[{}]}'", "records.settings"),
         ("UPDATE records SET settings = '{\"wanted\":[]}'", "records.settings"),
         ("UPDATE records SET settings = '{\"shown\":[{\"choices\":[],\"flag\":true}]}'", "records.settings"),
+        ("UPDATE records SET additional_directories = '[]'", "records.additional_directories"),
+        ("UPDATE records SET additional_directories = '[\"more\"]'", "records.additional_directories"),
+        ("UPDATE records SET additional_directories = '\"/more\"'", "records.additional_directories"),
         ("UPDATE turns SET approved = -1", "turns.approved"),
         ("UPDATE turns SET rejected = 4294967296", "turns.rejected"),
         ("UPDATE turns SET fallback = 'fresh'", "turns.fallback"),
         ("UPDATE turns SET fallback = 'Refuse'", "turns.fallback"),
         ("UPDATE turns SET carry_history = 0", "turns.carry_history"),
+        ("UPDATE turns SET tool_policy = '[]'", "turns.tool_policy"),
+        ("UPDATE turns SET unasked = 'deny'", "turns.unasked"),
+        ("UPDATE turns SET unasked = 'Wait'", "turns.unasked"),
     ];
     for (change, column) in changes {
         let expected = format!("{column} holds what no version of ours writes");

@@ -68,8 +68,10 @@ pub(super) enum Step {
     Title(Option<String>),
     McpServers(Vec<(String, bool)>),
     Settings(Option<String>),
+    AdditionalDirectories(Vec<String>),
     Lifecycle(Lifecycle),
     Scope(Option<Scope>),
+    Place { directory: usize },
     AgentRun { pid: u32, ended: Option<String> },
     AgentCommand { program: String, args: Vec<String>, protocol: ProtocolVersion },
 }
@@ -122,7 +124,9 @@ fn step() -> impl Strategy<Value = Step> {
         1 => any::<Option<String>>().prop_map(Step::Title),
         1 => vec(any::<(String, bool)>(), 0..3).prop_map(Step::McpServers),
         1 => any::<Option<String>>().prop_map(Step::Settings),
+        1 => vec(any::<String>(), 0..3).prop_map(Step::AdditionalDirectories),
         2 => scope().prop_map(Step::Scope),
+        1 => (0..DIRECTORIES.len()).prop_map(|directory| Step::Place { directory }),
         1 => (1..4_u32, any::<Option<String>>()).prop_map(|(pid, ended)| Step::AgentRun { pid, ended }),
         1 => ("[a-z]{1,3}", vec(".{0,4}", 0..3), any::<bool>()).prop_map(|(program, args, second)| {
             let protocol = if second { ProtocolVersion::V2 } else { ProtocolVersion::V1 };

@@ -109,7 +109,7 @@ pub(super) const ROWS: &[Row] = &[
     ),
     v1(
         "terminal in a tool call",
-        "a text that names it: in version 1 it is the client's own, and version 2 has none of these",
+        "the same: it is one that we run for the agent, and it is told by `terminal_update` and `terminal_output_chunk`; one that was never told is a text that names it",
         Updates(
             &[
                 r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"terminal","terminalId":"x"}]}"#,

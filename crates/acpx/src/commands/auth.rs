@@ -1,0 +1,179 @@
+//! `acpx auth`: the ways to log in that an agent offers, and one of them gone. The agent is started for this alone and
+//! is gone afterwards; what it keeps of a login, it keeps for all its processes.
+
+use std::ffi::OsString;
+use std::process::{Child, Command, ExitCode, Stdio};
+use std::sync::Arc;
+
+use acpx_core::acp::{Capabilities, login_ways};
+use acpx_core::engine::{Advice, Engine, Question, Settings as EngineSettings};
+use acpx_core::model::{HostId, LoginHow, LoginWay};
+use acpx_core::store::MemoryStore;
+use acpx_core::wire::RpcId;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::sync::mpsc;
+
+use crate::cli::{AuthCommand, Format};
+use crate::desk::Desk;
+use crate::error::{CliError, Exit};
+use crate::output::{Console, LoginList, LoginWord, TerminalForm, logged, login_list, stdio};
+use crate::patience::{Patience, Stop};
+use crate::reach::{Reach, block_on, relay};
+use crate::settings::Settings;
+
+/// How many questions of a login may wait.
+const QUESTIONS: usize = 4;
+
+/// Does what was asked.
+pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode, CliError> {
+    let tag = Reach::of_environment()?.tag();
+    let mut console = Console::of_program(settings.mode);
+    block_on(async {
+        let mut patience = Patience::new(settings.timeout)?;
+        let engine = engine(tag);
+        if let AuthCommand::LogOut = command {
+            patience.during(engine.log_out(settings.new_session())).await??;
+            logged(&settings.agent, &LoginWord::Out, &mut console)?;
+            return Ok(Exit::Success.into());
+        }
+        let answer = patience.during(engine.agent_answer(settings.new_session())).await??;
+        let ways = login_ways(&answer);
+        let environment = settings.environment();
+        let is_set = |name: &str| environment.iter().any(|(known, value)| known == name && !value.is_empty());
+        let AuthCommand::LogIn { method } = command else {
+            let typed = settings.typed_agent();
+            let logout = Capabilities::of_answer(&answer).logout;
+            let list = LoginList { agent: &settings.agent, typed: &typed, ways: &ways, logout };
+            login_list(&list, is_set, &mut console)?;
+            return Ok(Exit::Success.into());
+        };
+        let Some(way) = ways.iter().find(|way| way.id == *method) else {
+            let known = ways.iter().map(|way| way.id.clone()).collect();
+            return Err(CliError::NoLogin { agent: settings.typed_agent(), method: method.clone(), known });
+        };
+        let word = match &way.how {
+            LoginHow::Agent | LoginHow::Other(_) => {
+                Box::pin(ask(&engine, settings, way, &mut patience, &mut console)).await?;
+                LoginWord::In(way)
+            }
+            LoginHow::Variables(needed) => {
+                let variables = needed.iter().map(|variable| (variable, is_set(&variable.name)));
+                LoginWord::Variables { way, variables: variables.collect() }
+            }
+            LoginHow::Terminal { args, env } => {
+                in_terminal(settings, way, args, env, environment, &mut patience).await?;
+                LoginWord::In(way)
+            }
+        };
+        logged(&settings.agent, &word, &mut console)?;
+        Ok(word.exit().into())
+    })
+}
+
+fn engine(tag: Option<String>) -> Engine {
+    let id = HostId::new("auth").expect("the name is not empty");
+    let settings = EngineSettings { tag, relay: relay(), ..EngineSettings::default() };
+    Engine::new(Arc::new(MemoryStore::new()), id, settings)
+}
+
+/// Has the agent log in. Whoever has enough of it ends the agent, and with it the login.
+async fn ask(
+    engine: &Engine,
+    settings: &Settings,
+    way: &LoginWay,
+    patience: &mut Patience,
+    console: &mut Console<'_>,
+) -> Result<(), CliError> {
+    let (label, name) = (settings.agent.label(), &way.name);
+    console.banner(&format!("logging in with {label}: {name}; what follows may happen in a browser"));
+    let (advisor, mut asked) = mpsc::channel(QUESTIONS);
+    let logging_in = engine.log_in(settings.new_session(), &way.id, None, advisor);
+    let answering = async {
+        let mut desk = Desk::of_program();
+        while let Some(question) = asked.recv().await {
+            answer(question, desk.as_mut(), console).await;
+        }
+        std::future::pending().await
+    };
+    let work = async {
+        tokio::select! {
+            done = logging_in => done,
+            never = answering => never,
+        }
+    };
+    Ok(Box::pin(patience.during(work)).await??)
+}
+
+/// Asks the person what the agent asks meanwhile; where nobody is, it is declined, and that is said.
+async fn answer(mut question: Question, desk: Option<&mut Desk>, console: &mut Console<'_>) {
+    let Some(desk) = desk else {
+        let form = TerminalForm::read(question.params());
+        // One that is dropped is declined.
+        drop(question);
+        return console
+            .say(&format!("{} (declined: there is no terminal to ask on)", form.shown().trim_end()));
+    };
+    // There is one at a time.
+    let id = RpcId::null();
+    desk.ask_form(id.clone(), question.params());
+    tokio::select! {
+        (_, said) = desk.answered() => {
+            question.answer(Advice::Say(said.to_string().into()));
+            desk.next();
+        }
+        () = question.withdrawn() => desk.withdraw(&id),
+    }
+}
+
+/// Runs the agent's own program in this terminal, as the way to log in wants it run. The program is in our own process
+/// group, so that the terminal is its own as much as ours: Ctrl-C is for it, and we wait for what it makes of that.
+async fn in_terminal(
+    settings: &Settings,
+    way: &LoginWay,
+    args: &[String],
+    env: &[(String, String)],
+    environment: Vec<(OsString, OsString)>,
+    patience: &mut Patience,
+) -> Result<(), CliError> {
+    let failed = |how: String| CliError::LoginFailed { method: way.id.clone(), how };
+    if settings.agent.url().is_some() {
+        return Err(failed("it is done in a terminal of the machine that the agent is on".to_owned()));
+    }
+    let mut command = Command::new(&settings.agent.program);
+    command.args(&settings.agent.args).args(args).current_dir(settings.cwd.as_path());
+    command.env_clear().envs(environment).envs(env.iter().map(|(name, value)| (name, value)));
+    let shown = match settings.mode.format {
+        Format::Text => Stdio::inherit(),
+        // What the program shows is no line of ours.
+        _ => stdio::shown_to_people(),
+    };
+    command.stdout(shown);
+    let child = command.spawn().map_err(|error| failed(format!("its program cannot be started: {error}")))?;
+    let status = wait(child, patience).await?;
+    if status.success() { Ok(()) } else { Err(failed(format!("its program ended with {status}"))) }
+}
+
+/// Waits for a program that shares the terminal with us. A first signal was meant for it.
+async fn wait(mut child: Child, patience: &mut Patience) -> Result<std::process::ExitStatus, CliError> {
+    let pid = Pid::from_child(&child);
+    let waiting = tokio::task::spawn_blocking(move || child.wait());
+    let mut waiting = std::pin::pin!(waiting);
+    let mut signals = 0;
+    loop {
+        tokio::select! {
+            ended = &mut waiting => {
+                let unusable = |source| CliError::System { doing: "wait for the login".to_owned(), source };
+                return ended.map_err(std::io::Error::other).and_then(|ended| ended).map_err(unusable);
+            }
+            stop = patience.over() => {
+                signals += 1;
+                let is_over = matches!(stop, Stop::TimedOut(_)) || signals > 1;
+                if is_over {
+                    // It may have gone by itself.
+                    let _ = kill_process(pid, Signal::TERM);
+                    return Err(stop.into());
+                }
+            }
+        }
+    }
+}

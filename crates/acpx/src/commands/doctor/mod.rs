@@ -1,0 +1,82 @@
+//! `acpx doctor`: what is wrong, in words a person can act on. Without an agent, with acpx on this machine; with one,
+//! with the agent and with its session here.
+//!
+//! It changes nothing: it prompts nobody, makes no record, and an agent that it starts is gone when it ends. Every step
+//! is bounded, and what fails is a finding and not the end of the look.
+
+mod agent;
+mod session;
+mod system;
+
+use std::borrow::Cow;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use crate::cli::{AgentChoice, Options};
+use crate::config::Config;
+use crate::error::{CliError, Exit};
+use crate::output::{self, Console, Finding, Level, Verdict};
+use crate::reach::block_on;
+use crate::settings::{self, LazyConfig, Settings};
+
+/// How long an agent is waited for at each step, unless something else is said.
+const PATIENCE: Duration = Duration::from_mins(1);
+
+/// Looks, and says what it finds as it finds it.
+pub(super) fn run(options: &Options, config: &LazyConfig) -> Result<ExitCode, CliError> {
+    let is_general = options.agent == AgentChoice::Default && options.session.is_none();
+    let verdict = if is_general {
+        // A configuration that cannot be read is among what is looked for.
+        let nothing = Config::default();
+        let read = config.get();
+        let known = read.as_ref().map_or(&nothing, |config| *config);
+        let mut report = Report::new(Console::of_program(settings::mode(options.output, known)?));
+        block_on(system::look(read, &mut report))?;
+        report.end()?
+    } else {
+        let config = config.get()?;
+        let settings = Settings::new(options, config)?;
+        let servers = settings.mcp_servers(options, config)?;
+        let mut report = Report::new(Console::of_program(settings.mode));
+        block_on(async {
+            let seen = agent::look(&settings, &servers, &mut report).await?;
+            session::look(&settings, seen.as_ref(), &mut report).await
+        })?;
+        report.end()?
+    };
+    let exit = if verdict.worst() == Level::Fail { Exit::Failure } else { Exit::Success };
+    Ok(exit.into())
+}
+
+/// What was found so far, already said.
+struct Report {
+    console: Console<'static>,
+    verdict: Verdict,
+}
+
+impl Report {
+    fn new(console: Console<'static>) -> Self {
+        Self { console, verdict: Verdict::default() }
+    }
+
+    fn say(&mut self, finding: &Finding) -> Result<(), CliError> {
+        self.verdict.count(finding.level);
+        Ok(output::finding(finding, &mut self.console)?)
+    }
+
+    /// An error as a finding: what a person can do is what the error itself suggests.
+    fn fail(&mut self, check: &'static str, error: &CliError) -> Result<(), CliError> {
+        let hint = error.hint().map(Cow::into_owned);
+        self.say(&Finding::fail(check, error.message(), hint))
+    }
+
+    /// Says what is about to take a while.
+    fn progress(&mut self, words: &str) {
+        self.console.banner(words);
+    }
+
+    fn end(mut self) -> Result<Verdict, CliError> {
+        output::verdict(self.verdict, &mut self.console)?;
+        Ok(self.verdict)
+    }
+}

@@ -1,0 +1,181 @@
+//! How a session stands and why it fails: its directory, its servers, its last error, and whether its agent still has
+//! it. The agent is not asked to load it: a load may change what it loads.
+
+use std::env;
+use std::sync::Arc;
+
+use acpx_core::engine::{Engine, Examination, NewSession, Settings as EngineSettings};
+use acpx_core::model::{AgentError, HostId, KeptServer, LineageReason, Record, TurnOutcome, TurnState};
+use acpx_core::store::{MemoryStore, Store, real_path};
+
+use super::super::kept::{Kept, Which, agent_lives, no_session};
+use super::{PATIENCE, Report};
+use crate::config::{McpFile, Surroundings};
+use crate::error::{CliError, Remedy};
+use crate::output::Finding;
+use crate::patience::Patience;
+use crate::reach::{Reach, for_agents, relay};
+use crate::settings::Settings;
+
+/// Looks at the session that is meant. One that was named has to be there.
+pub(super) async fn look(
+    settings: &Settings,
+    agent: Option<&Examination>,
+    report: &mut Report,
+) -> Result<(), CliError> {
+    let kept = match Kept::open() {
+        Ok(kept) => kept,
+        Err(error) => return report.fail("session", &error),
+    };
+    let record = match kept.meant(settings, Which::OpenOrClosed).await {
+        Ok(Some(record)) => record,
+        Ok(None) if settings.session.is_none() => return Ok(()),
+        Ok(None) => return report.fail("session", &no_session(settings, Remedy::Look)?),
+        Err(error) => return report.fail("session", &error),
+    };
+    let lives = if agent_lives(&record) { "its agent runs" } else { "no agent runs" };
+    let ids = format!("{}, the agent's {}; {lives}", record.id, record.lineage.current().session);
+    report.say(&Finding::ok("record", ids))?;
+    directory(&record, report)?;
+    memory(&record, report)?;
+    for server in &record.mcp_servers {
+        self::server(&record, server, report)?;
+    }
+    last_error(&kept, &record, report).await?;
+    match agent {
+        Some(agent) => restorable(settings, &record, agent, report).await,
+        None => Ok(()),
+    }
+}
+
+fn directory(record: &Record, report: &mut Report) -> Result<(), CliError> {
+    let cwd = &record.cwd;
+    let move_it = format!("if the project has moved: acpx sessions move {} --cwd DIR", record.id);
+    match real_path(cwd) {
+        Ok(real) if !real.as_path().is_dir() => {
+            report.say(&Finding::fail("directory", format!("{cwd} is not a directory"), Some(move_it)))
+        }
+        Ok(real) if real == record.real_cwd => report.say(&Finding::ok("directory", cwd.to_string())),
+        Ok(real) => report.say(&Finding::warn(
+            "directory",
+            format!("{cwd} leads to {real}, and led to {} when the session began", record.real_cwd),
+            move_it,
+        )),
+        Err(error) => report.say(&Finding::fail("directory", format!("{cwd}: {error}"), Some(move_it))),
+    }
+}
+
+/// What the agent itself may remember, as far as the lineage tells.
+fn memory(record: &Record, report: &mut Report) -> Result<(), CliError> {
+    let row = record.lineage.current();
+    match row.reason {
+        LineageReason::LoadFailed | LineageReason::AgentLost => report.say(&Finding::warn(
+            "memory",
+            format!(
+                "the agent began afresh at {} ({}): it does not remember what came before",
+                row.from,
+                row.reason.as_str()
+            ),
+            "what was said is in sessions history; a prompt with --carry-history tells a fresh session of it",
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Whether a server of the record can be had again.
+fn server(record: &Record, server: &KeptServer, report: &mut Report) -> Result<(), CliError> {
+    let name = &server.name;
+    let Some(source) = &server.source else {
+        return report.say(&Finding::warn(
+            "MCP server",
+            format!("{name} is known to the client that gave it alone"),
+            "open the session there, or put the server into config.json; otherwise it is left out",
+        ));
+    };
+    let path = env::var_os("PATH");
+    let around = Surroundings { cwd: record.cwd.as_path(), path: path.as_deref() };
+    let found = McpFile::load(source.as_path().to_owned()).and_then(|file| match file.only(name) {
+        Some(only) => only.servers(around).map(|_| true),
+        None => Ok(false),
+    });
+    match found {
+        Ok(true) => report.say(&Finding::ok("MCP server", format!("{name}, from {source}"))),
+        Ok(false) => report.say(&Finding::fail(
+            "MCP server",
+            format!("{name} is not in {source} any more"),
+            Some("put it back, or begin a session without it".to_owned()),
+        )),
+        Err(error) => report.fail("MCP server", &error.into()),
+    }
+}
+
+/// How the last turn ended, and the last agent.
+async fn last_error(kept: &Kept, record: &Record, report: &mut Report) -> Result<(), CliError> {
+    let last = match (kept.store(), record.last_turn) {
+        (Some(store), Some(turn)) => store.turn_numbered(record.id.clone(), turn).await?,
+        _ => None,
+    };
+    match last.map(|turn| (turn.id, turn.state)) {
+        Some((turn, TurnState::Ended { outcome: TurnOutcome::Failed(error), .. })) => {
+            let hint = AgentError::hint_of(&error.code).map(str::to_owned);
+            let words = format!("turn {turn} failed: {} ({})", error.message, error.code);
+            report.say(&Finding::fail("last turn", words, hint))
+        }
+        Some((turn, TurnState::Interrupted { .. })) => report.say(&Finding::warn(
+            "last turn",
+            format!("turn {turn} was interrupted: its host was killed or stopped"),
+            "it is not sent again by itself; prompt again to go on",
+        )),
+        Some((turn, _)) => report.say(&Finding::ok("last turn", format!("turn {turn} did not fail"))),
+        None => report.say(&Finding::ok("last turn", "there was none")),
+    }
+}
+
+/// Whether the agent can bring the session back, and still has it as far as it lists it.
+async fn restorable(
+    settings: &Settings,
+    record: &Record,
+    agent: &Examination,
+    report: &mut Report,
+) -> Result<(), CliError> {
+    let can = agent.capabilities.sessions;
+    if !(can.load || can.resume || can.replay) {
+        return report.say(&Finding::warn(
+            "restore",
+            "the agent advertises neither load nor resume: after a restart it begins afresh",
+            "a prompt with --carry-history tells the fresh session what was said",
+        ));
+    }
+    let session = record.lineage.current().session.clone();
+    if record.answered_turns == 0 && agent.profile.habits().needs_prompt_before_load {
+        let words = "nothing was said in it yet, and this agent has not written it down: it begins afresh";
+        return report.say(&Finding::ok("restore", words));
+    }
+    if !can.list {
+        let words = "the agent can restore sessions; whether it still has this one shows when it is asked to";
+        return report.say(&Finding::ok("restore", words));
+    }
+    report.progress("asking the agent for its sessions");
+    match listed(settings, record).await? {
+        Ok(true) => report.say(&Finding::ok("restore", format!("the agent has the session {session}"))),
+        Ok(false) => report.say(&Finding::warn(
+            "restore",
+            format!("the agent does not list the session {session}: its file may have been swept"),
+            "the next prompt begins afresh and says so; --no-fallback makes that an error, --carry-history tells what was said",
+        )),
+        Err(error) => report.fail("restore", &error),
+    }
+}
+
+/// Whether the agent has the session in its own list; why it could not be asked, inside.
+async fn listed(settings: &Settings, record: &Record) -> Result<Result<bool, CliError>, CliError> {
+    let tag = Reach::of_environment()?.tag();
+    let host = HostId::new("doctor").expect("the name is not empty");
+    let engine_settings = EngineSettings { tag, relay: relay(), ..EngineSettings::default() };
+    let engine = Engine::new(Arc::new(MemoryStore::new()), host, engine_settings);
+    let agent = settings.agent.clone().with_start_timeout(settings.timeout.unwrap_or(PATIENCE));
+    let with = NewSession::new(agent, settings.cwd.clone(), for_agents().into_iter().collect());
+    let session = &record.lineage.current().session;
+    let found = Patience::new(None)?.during(engine.remote_session(&with, session)).await?;
+    Ok(found.map(|row| row.is_some()).map_err(CliError::from))
+}

@@ -1,0 +1,234 @@
+//! How acpx itself stands on this machine: its home and store, its host, its configuration, what it can clean up, and
+//! which agents are there.
+
+use std::env;
+use std::path::Path;
+use std::time::Duration;
+
+use acpx_core::host::{self, HostPlace};
+use acpx_core::store::{FileSystem, StoreCheck};
+use rustix::fs::{Access, access};
+
+use super::Report;
+use crate::agents;
+use crate::config::{Config, Surroundings, find_program};
+use crate::error::CliError;
+use crate::output::Finding;
+use crate::reach::Reach;
+
+/// How long the store is looked through.
+const LOOK: Duration = Duration::from_secs(10);
+/// How long a host may take to answer.
+const HOST_PATIENCE: Duration = Duration::from_secs(5);
+
+/// Looks at all of it.
+pub(super) async fn look(config: Result<&Config, CliError>, report: &mut Report) -> Result<(), CliError> {
+    report.say(&Finding::ok("acpx", format!("version {}", env!("CARGO_PKG_VERSION"))))?;
+    match Reach::of_environment() {
+        Ok(reach) => {
+            home(reach.place.home(), report)?;
+            store(&reach, report).await?;
+            runtime(&reach.place, report)?;
+            running(&reach.place, report).await?;
+        }
+        Err(error) => report.fail("home", &error)?,
+    }
+    cleanup(report)?;
+    let nothing = Config::default();
+    match &config {
+        Ok(config) => configuration(config, report)?,
+        Err(error) => report.fail("config", error)?,
+    }
+    installed(config.as_ref().map_or(&nothing, |config| *config), report)
+}
+
+fn home(home: &Path, report: &mut Report) -> Result<(), CliError> {
+    let shown = home.display();
+    let lies_on = match FileSystem::of(home) {
+        Some(FileSystem::Shared(kind)) => {
+            let hint = "set ACPX_HOME to a directory on a disk of this machine".to_owned();
+            return report.say(&Finding::fail(
+                "home",
+                format!("{shown} is on {kind}, a network file system"),
+                Some(hint),
+            ));
+        }
+        Some(FileSystem::Local { number }) => system_name(number).unwrap_or("a local file system"),
+        None => "an unknown file system",
+    };
+    if !home.exists() {
+        return report
+            .say(&Finding::ok("home", format!("{shown} is not there yet; the first session makes it")));
+    }
+    if access(home, Access::WRITE_OK | Access::EXEC_OK).is_err() {
+        let hint = "make it yours (chown, chmod u+rwx), or set ACPX_HOME to another directory".to_owned();
+        return report.say(&Finding::fail("home", format!("{shown} cannot be written to"), Some(hint)));
+    }
+    report.say(&Finding::ok("home", format!("{shown}, on {lies_on}")))
+}
+
+/// The usual file systems by the number Linux gives them.
+fn system_name(number: u32) -> Option<&'static str> {
+    const KNOWN: [(u32, &str); 8] = [
+        (0xEF53, "ext"),
+        (0x9123_683E, "btrfs"),
+        (0x5846_5342, "xfs"),
+        (0x0102_1994, "tmpfs, which forgets all at the next boot"),
+        (0x794C_7630, "overlay, which may go with its container"),
+        (0x6573_5546, "FUSE"),
+        (0x0102_1997, "9p"),
+        (0x2FC1_2FC1, "zfs"),
+    ];
+    KNOWN.iter().find(|(known, _)| *known == number).map(|(_, name)| *name)
+}
+
+async fn store(reach: &Reach, report: &mut Report) -> Result<(), CliError> {
+    let path = reach.place.store();
+    let store = match reach.kept() {
+        Ok(Some(store)) => store,
+        Ok(None) => {
+            return report.say(&Finding::ok("store", "there is none yet; the first session makes it"));
+        }
+        Err(error) => return report.fail("store", &error),
+    };
+    let checked = match store.check(LOOK).await {
+        Ok(checked) => checked,
+        Err(error) => return report.fail("store", &error.into()),
+    };
+    let StoreCheck { format, problems, is_whole } = checked;
+    // Its write-ahead log belongs to it.
+    let size = |path: &Path| path.metadata().map_or(0, |facts| facts.len());
+    let log = path.with_extension("db-wal");
+    let facts = format!("{}, format {format}, {}", path.display(), bytes(size(&path) + size(&log)));
+    if !problems.is_empty() {
+        let hint = "keep a copy of the file; what can still be read is shown by sessions list and history"
+            .to_owned();
+        return report.say(&Finding::fail("store", format!("{facts}: {}", problems.join("; ")), Some(hint)));
+    }
+    let looked = if is_whole { "whole" } else { "whole as far as could be seen in 10 s" };
+    report.say(&Finding::ok("store", format!("{facts}, {looked}")))
+}
+
+fn bytes(count: u64) -> String {
+    match count {
+        0..1024 => format!("{count} bytes"),
+        1024..1_048_576 => format!("{} KiB", count / 1024),
+        _ => format!("{} MiB", count / 1_048_576),
+    }
+}
+
+fn runtime(place: &HostPlace, report: &mut Report) -> Result<(), CliError> {
+    match place.socket_directory() {
+        Ok(directory) => report.say(&Finding::ok("socket", format!("in {}", directory.display()))),
+        Err(error) => report.fail("socket", &error.into()),
+    }
+}
+
+async fn running(place: &HostPlace, report: &mut Report) -> Result<(), CliError> {
+    let own = env!("CARGO_PKG_VERSION");
+    let finding = match tokio::time::timeout(HOST_PATIENCE, host::any_version(place)).await {
+        Ok(Ok(None)) => Finding::ok("host", "none runs; a command that needs one starts it"),
+        Ok(Ok(Some(_))) => {
+            let info = host::published(place);
+            let pid = info.as_ref().map_or_else(String::new, |info| format!("pid {}", info.process.pid));
+            let version = info.map(|info| info.version).unwrap_or_default();
+            if version == own {
+                Finding::ok("host", format!("runs, version {version}, {pid}"))
+            } else {
+                Finding::warn(
+                    "host",
+                    format!("runs, version {version}, {pid}; this program is {own}"),
+                    "acpx host restart replaces it when its sessions can be interrupted",
+                )
+            }
+        }
+        Ok(Err(error)) => return report.fail("host", &error.into()),
+        Err(_) => {
+            let hint = "acpx host restart ends it and starts another; what was said is kept".to_owned();
+            Finding::fail("host", "one runs and does not answer within 5 s", Some(hint))
+        }
+    };
+    report.say(&finding)
+}
+
+/// What can be ended of what agents leave behind.
+fn cleanup(report: &mut Report) -> Result<(), CliError> {
+    if !cfg!(target_os = "linux") {
+        return report.say(&Finding::warn(
+            "cleanup",
+            "best effort: an agent's process group is ended, and what leaves the group is not found",
+            "look for what agents have started by themselves with ps, should something be left",
+        ));
+    }
+    if Path::new("/proc/self/stat").exists() {
+        let words = "complete: process groups, orphans by the child subreaper, and what a killed host left by its tag \
+                     in /proc; no cgroup is needed";
+        return report.say(&Finding::ok("cleanup", words));
+    }
+    report.say(&Finding::warn(
+        "cleanup",
+        "best effort: /proc cannot be read, so what a killed host left is not found",
+        "mount /proc in this container",
+    ))
+}
+
+fn configuration(config: &Config, report: &mut Report) -> Result<(), CliError> {
+    let file = config.file.display();
+    let words = if config.file.exists() { "read, and trusted" } else { "not there; the defaults hold" };
+    report.say(&Finding::ok("config", format!("{file}: {words}")))?;
+    let project = env::current_dir().ok().map(|cwd| cwd.join(".acpxrc.json")).filter(|file| file.exists());
+    match project {
+        None => Ok(()),
+        Some(file) => report.say(&Finding::warn(
+            "config",
+            format!("{} is not read: a project may not choose for its user", file.display()),
+            format!("put what you want of it into {}", config.file.display()),
+        )),
+    }
+}
+
+/// Which agents can be started from here.
+fn installed(config: &Config, report: &mut Report) -> Result<(), CliError> {
+    let path = env::var_os("PATH");
+    let cwd = env::current_dir().unwrap_or_default();
+    let around = Surroundings { cwd: &cwd, path: path.as_deref() };
+    let mut names: Vec<String> =
+        agents::built_in_names().map(str::to_owned).chain(config.agent_names()).collect();
+    names.sort();
+    names.dedup();
+    let (mut here, mut by_runner, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    for name in names {
+        let agent = agents::resolve(&name, config)?;
+        let is_found = agent.url().is_some() || find_program(&agent.program, around).is_some();
+        match (is_found, agent.program.as_str()) {
+            (true, "npx" | "uvx") => by_runner.push(name),
+            (true, _) => here.push(name),
+            (false, _) => missing.push(name),
+        }
+    }
+    report.say(&Finding::ok("agents", format!("installed: {}", words(&here))))?;
+    if !by_runner.is_empty() {
+        report
+            .say(&Finding::ok("agents", format!("downloaded when first started: {}", words(&by_runner))))?;
+    }
+    if !missing.is_empty() {
+        report.say(&Finding::ok("agents", format!("not installed: {}", words(&missing))))?;
+    }
+    default_agent(config, &missing, report)
+}
+
+fn default_agent(config: &Config, missing: &[String], report: &mut Report) -> Result<(), CliError> {
+    let name = config.default_agent.as_deref().unwrap_or(agents::DEFAULT);
+    if !missing.iter().any(|known| known == name) {
+        return Ok(());
+    }
+    report.say(&Finding::warn(
+        "agents",
+        format!("the default agent, {name}, is not installed"),
+        "install it, or name another as defaultAgent in config.json",
+    ))
+}
+
+fn words(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

@@ -1,0 +1,51 @@
+//! `acpx pending`: what agents ask and nobody has answered yet, in all sessions of the home. Questions live in the host
+//! alone, so where none runs there are none, and none is started.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use acpx_core::host::{PendingMeta, PendingParams, QuestionMeta};
+use acpx_core::model::Record;
+
+use crate::cli::OutputOptions;
+use crate::error::{CliError, Exit};
+use crate::output::{self, Console};
+use crate::patience::Patience;
+use crate::reach::{Reach, block_on};
+use crate::settings::{self, LazyConfig};
+use crate::talk::{Talk, Trouble};
+
+const METHOD: &str = "_acpx/pending";
+/// How long a host may take to say what is asked in one session.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// Lists them.
+pub(super) fn run(output: OutputOptions, config: &LazyConfig) -> Result<ExitCode, CliError> {
+    let reach = Reach::of_environment()?;
+    let mut console = Console::of_program(settings::mode(output, config.get()?)?);
+    block_on(async {
+        let mut talk = Talk::new(&mut console, Patience::new(None)?, Some(&reach));
+        let pending = talk.persist(async |talk| questions(&reach, talk).await).await?;
+        output::pending(&pending.questions, &mut console)?;
+        Ok(Exit::Success.into())
+    })
+}
+
+/// The questions that are open, if a host runs that could have any.
+async fn questions(reach: &Reach, talk: &mut Talk<'_>) -> Result<PendingMeta, Trouble> {
+    match talk.during(reach.running()).await? {
+        Some(mut client) => talk.call(&mut client, METHOD, &PendingParams::default()).await,
+        None => Ok(PendingMeta::default()),
+    }
+}
+
+/// Those of one record, for whoever shows more than them: a host that cannot say keeps nobody waiting.
+pub(super) async fn of_record(reach: &Reach, record: &Record) -> Vec<QuestionMeta> {
+    let asked = async {
+        let mut client = reach.running().await.ok()??;
+        let params = PendingParams { session_id: Some(record.id.to_string()) };
+        client.call::<PendingMeta>(METHOD, &params).await.ok()
+    };
+    let answered = tokio::time::timeout(PATIENCE, asked).await.ok().flatten();
+    answered.map(|pending| pending.questions).unwrap_or_default()
+}

@@ -1,0 +1,141 @@
+//! Credentials for logging in with agents, and how agents get them: as variables of their environment, and in no other
+//! way. Whoever starts an agent looks there for what it can log in with.
+//!
+//! What the environment says itself counts most, then the configuration, then a variable that an agent is known to
+//! read. A variable that is there is never given another value, and no value is ever shown.
+
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+
+use acpx_core::model::{AgentSpec, credential_token, credential_variable, token_of_variable};
+
+/// Credentials by the ids of the ways to log in that they are for.
+#[derive(Clone, PartialEq, Eq, Default)]
+pub(crate) struct Credentials(BTreeMap<String, String>);
+
+/// A variable that an agent reads by itself: the agent's command, the variable, and the way to log in that it is for.
+const KNOWN: [(&[&str], &str, &str); 1] = [(&["grok", "agent", "stdio"], "XAI_API_KEY", "xai.api_key")];
+
+impl FromIterator<(String, String)> for Credentials {
+    fn from_iter<I: IntoIterator<Item = (String, String)>>(credentials: I) -> Self {
+        Self(credentials.into_iter().filter(|(id, value)| !id.is_empty() && !value.is_empty()).collect())
+    }
+}
+
+impl fmt::Debug for Credentials {
+    /// The ids alone.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.keys()).finish()
+    }
+}
+
+impl Credentials {
+    /// The environment of an agent: what it would have anyway, and the credentials.
+    pub(crate) fn add_to(
+        &self,
+        environment: Vec<(OsString, OsString)>,
+        agent: &AgentSpec,
+    ) -> Vec<(OsString, OsString)> {
+        let mut environment = Variables(environment);
+        for (id, configured) in &self.0 {
+            let value = environment.get(&credential_variable(id)).unwrap_or_else(|| configured.into());
+            environment.set_once(id, &value);
+            environment.set_once(&credential_token(id), &value);
+            environment.set_once(&credential_variable(id), &value);
+        }
+        for (token, value) in environment.credentials() {
+            environment.set_once(&token, &value);
+        }
+        for (_, variable, id) in KNOWN.iter().filter(|(command, ..)| is_command(agent, command)) {
+            if let Some(value) = environment.get(variable) {
+                environment.set_once(&credential_variable(id), &value);
+            }
+        }
+        environment.0
+    }
+}
+
+fn is_command(agent: &AgentSpec, command: &[&str]) -> bool {
+    let words = [agent.program.as_str()].into_iter().chain(agent.args.iter().map(String::as_str));
+    words.eq(command.iter().copied())
+}
+
+struct Variables(Vec<(OsString, OsString)>);
+
+impl Variables {
+    /// A value that is not empty.
+    fn get(&self, name: &str) -> Option<OsString> {
+        let value = self.0.iter().rev().find(|(known, _)| known == name).map(|(_, value)| value);
+        value.filter(|value| !value.is_empty()).cloned()
+    }
+
+    /// The credentials that it has, by the tokens in their variables' names.
+    fn credentials(&self) -> Vec<(String, OsString)> {
+        let credential = |(name, value): &(OsString, OsString)| {
+            let token = token_of_variable(name.to_str()?)?.to_owned();
+            (!value.is_empty()).then(|| (token, value.clone()))
+        };
+        self.0.iter().filter_map(credential).collect()
+    }
+
+    /// Sets a variable that is not there, if it can be the name of one.
+    fn set_once(&mut self, name: &str, value: &OsStr) {
+        let is_name = !name.is_empty() && !name.contains(['=', '\0']);
+        if is_name && !self.0.iter().any(|(known, _)| known == name) {
+            self.0.push((name.into(), value.to_owned()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn environment(variables: &[(&str, &str)]) -> Vec<(OsString, OsString)> {
+        variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    }
+
+    fn credentials(credentials: &[(&str, &str)]) -> Credentials {
+        credentials.iter().map(|(id, value)| ((*id).to_owned(), (*value).to_owned())).collect()
+    }
+
+    fn agent(line: &str) -> AgentSpec {
+        let mut words = line.split(' ');
+        AgentSpec::new(words.next().unwrap(), words)
+    }
+
+    #[test]
+    fn a_configured_credential_is_exported_under_three_names_and_overrides_nothing() {
+        let given = credentials(&[("my-key", "s3cret"), ("empty", "")]);
+        let told = given.add_to(environment(&[("HOME", "/h")]), &agent("a"));
+        let expected =
+            [("HOME", "/h"), ("my-key", "s3cret"), ("MY_KEY", "s3cret"), ("ACPX_AUTH_MY_KEY", "s3cret")];
+        assert_eq!(told, environment(&expected));
+        let told = given.add_to(environment(&[("MY_KEY", "mine")]), &agent("a"));
+        let expected = [("MY_KEY", "mine"), ("my-key", "s3cret"), ("ACPX_AUTH_MY_KEY", "s3cret")];
+        assert_eq!(told, environment(&expected));
+    }
+
+    #[test]
+    fn what_the_environment_says_counts_more_than_the_configuration() {
+        let told = credentials(&[("key", "configured")])
+            .add_to(environment(&[("ACPX_AUTH_KEY", "said"), ("ACPX_AUTH_NONE", "")]), &agent("a"));
+        let expected = [("ACPX_AUTH_KEY", "said"), ("ACPX_AUTH_NONE", ""), ("key", "said"), ("KEY", "said")];
+        assert_eq!(told, environment(&expected));
+    }
+
+    #[test]
+    fn a_variable_that_an_agent_is_known_to_read_is_a_credential_for_it_alone() {
+        let variables = [("XAI_API_KEY", "x")];
+        let told = Credentials::default().add_to(environment(&variables), &agent("grok agent stdio"));
+        assert_eq!(told, environment(&[("XAI_API_KEY", "x"), ("ACPX_AUTH_XAI_API_KEY", "x")]));
+        let told = Credentials::default().add_to(environment(&variables), &agent("grok"));
+        assert_eq!(told, environment(&variables));
+    }
+
+    #[test]
+    fn nobody_can_print_a_credential() {
+        assert_eq!(format!("{:?}", credentials(&[("key", "s3cret")])), r#"["key"]"#);
+    }
+}

@@ -1,0 +1,224 @@
+//! Where a command asks the person at its terminal what its agent asks: one question at a time, in the order they come.
+//!
+//! A question is shown whole before it is asked, and only what is typed after that answers it. One that is taken back
+//! says so and takes no answer any more. What is typed as a secret is not shown.
+
+use std::collections::VecDeque;
+
+use acpx_core::host::WatchedEvent;
+use acpx_core::wire::RpcId;
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use crate::output::{FormReply, Reply, TerminalForm, TerminalQuestion};
+use crate::terminal::Terminal;
+
+/// How many tool calls are remembered, for questions that do not repeat what they are about.
+const KNOWN: usize = 64;
+/// How long what is said of one may be to be remembered.
+const LONGEST: usize = 4 << 20;
+
+/// The person at the terminal, and what they are asked.
+pub(crate) struct Desk {
+    terminal: Terminal,
+    /// The one that is asked.
+    open: Option<(RpcId, Sheet)>,
+    /// Those that are asked after it.
+    waiting: VecDeque<(RpcId, Sheet)>,
+    /// What is known of the last tool calls.
+    tools: VecDeque<(String, Map<String, Value>)>,
+    /// Whether something was shown since the question was asked, so that it is no longer the last thing there.
+    is_covered: bool,
+}
+
+/// What lies on the desk.
+enum Sheet {
+    Permission(TerminalQuestion),
+    Form(TerminalForm),
+}
+
+/// What comes of a line that was typed.
+enum Said {
+    Answer(Value),
+    /// The same is asked again, or the next of it; what is said before that.
+    Ask(String),
+}
+
+impl Sheet {
+    fn shown(&self) -> String {
+        match self {
+            Self::Permission(question) => question.shown(),
+            Self::Form(form) => form.shown(),
+        }
+    }
+
+    fn asks(&self) -> String {
+        match self {
+            Self::Permission(question) => question.asks(),
+            Self::Form(form) => form.asks(),
+        }
+    }
+
+    /// What stands before its lines.
+    fn mark(&self) -> &'static str {
+        match self {
+            Self::Permission(_) => "[permission]",
+            Self::Form(_) => "[question]",
+        }
+    }
+
+    fn is_secret(&self) -> bool {
+        matches!(self, Self::Form(form) if form.is_secret())
+    }
+
+    fn is_unaskable(&self) -> bool {
+        matches!(self, Self::Form(form) if form.is_unaskable())
+    }
+
+    fn reply(&mut self, line: &str) -> Said {
+        match self {
+            Self::Permission(question) => match question.reply(line) {
+                Reply::Answer(answer) => Said::Answer(answer),
+                Reply::Again(words) => Said::Ask(format!("[permission] {words}\n")),
+            },
+            Self::Form(form) => match form.reply(line) {
+                FormReply::Answer(answer) => Said::Answer(answer),
+                FormReply::Next => Said::Ask(String::new()),
+                FormReply::Again(words) => Said::Ask(format!("[question] {words}\n")),
+            },
+        }
+    }
+
+    /// The answer that allows and tells nothing.
+    fn refusal(&self) -> Value {
+        match self {
+            Self::Permission(question) => question.refusal(),
+            Self::Form(_) => TerminalForm::refusal(),
+        }
+    }
+}
+
+impl Desk {
+    /// The desk of a program that has a person before it. To be called inside a runtime.
+    pub(crate) fn of_program() -> Option<Self> {
+        let terminal = Terminal::of_program()?;
+        let (waiting, tools) = (VecDeque::new(), VecDeque::new());
+        Some(Self { terminal, open: None, waiting, tools, is_covered: false })
+    }
+
+    /// Takes a question: it is asked now, or after those before it.
+    pub(crate) fn ask(&mut self, id: RpcId, params: &str) {
+        let known = |call: &str| self.tools.iter().find(|(id, _)| id == call).map(|(_, told)| told.clone());
+        let question = TerminalQuestion::read(params, known);
+        self.waiting.push_back((id, Sheet::Permission(question)));
+        self.next();
+    }
+
+    /// Takes a question that is no permission, likewise.
+    pub(crate) fn ask_form(&mut self, id: RpcId, params: &str) {
+        self.waiting.push_back((id, Sheet::Form(TerminalForm::read(params))));
+        self.next();
+    }
+
+    /// A question was taken back. One that nobody has seen goes without a word.
+    pub(crate) fn withdraw(&mut self, id: &RpcId) {
+        self.waiting.retain(|(waiting, _)| waiting != id);
+        if let Some((_, sheet)) = self.open.take_if(|(open, _)| open == id) {
+            self.say_withdrawn(&sheet);
+        }
+        self.next();
+    }
+
+    /// All questions were taken back.
+    pub(crate) fn withdraw_all(&mut self) {
+        self.waiting.clear();
+        if let Some((_, sheet)) = self.open.take() {
+            self.say_withdrawn(&sheet);
+        }
+    }
+
+    fn say_withdrawn(&mut self, sheet: &Sheet) {
+        self.terminal.hide(false);
+        self.terminal.forget();
+        let words = "it was answered elsewhere, or its turn is over";
+        self.terminal.write(&format!("\n{} withdrawn: {words}\n", sheet.mark()));
+    }
+
+    /// The next answer; never, while nothing is asked.
+    pub(crate) async fn answered(&mut self) -> (RpcId, Value) {
+        loop {
+            let Some((id, sheet)) = &mut self.open else { return std::future::pending().await };
+            let line = if sheet.is_unaskable() { Ok(None) } else { self.terminal.line().await };
+            // What was not shown as it was typed has not ended its line either.
+            let end = if self.terminal.is_hidden() { "\n" } else { "" };
+            let answer = match line {
+                Ok(Some(line)) => match sheet.reply(&line) {
+                    Said::Answer(answer) => answer,
+                    Said::Ask(words) => {
+                        self.terminal.hide(sheet.is_secret());
+                        self.terminal.write(&format!("{end}{words}{}", sheet.asks()));
+                        continue;
+                    }
+                },
+                // Whoever closes the terminal, or leaves it, has allowed nothing.
+                Ok(None) | Err(_) => sheet.refusal(),
+            };
+            let id = id.clone();
+            self.terminal.hide(false);
+            self.terminal.write(end);
+            self.open = None;
+            return (id, answer);
+        }
+    }
+
+    /// Goes on with the next question, once an answer was sent.
+    pub(crate) fn next(&mut self) {
+        if self.open.is_some() {
+            return;
+        }
+        let Some((id, question)) = self.waiting.pop_front() else { return };
+        // What was typed before is no answer to this.
+        self.terminal.forget();
+        self.terminal.hide(question.is_secret());
+        self.terminal.write(&format!("\n{}{}", question.shown(), question.asks()));
+        self.is_covered = false;
+        self.open = Some((id, question));
+    }
+
+    /// Asks again if something has been shown since.
+    pub(crate) fn remind(&mut self) {
+        if let Some((_, question)) = &self.open
+            && std::mem::take(&mut self.is_covered)
+        {
+            self.terminal.write(&format!("\n{}", question.asks()));
+        }
+    }
+
+    /// Something is shown: what is told of tool calls is remembered.
+    pub(crate) fn saw(&mut self, event: &WatchedEvent) {
+        #[derive(Deserialize)]
+        struct Line {
+            params: Params,
+        }
+        #[derive(Deserialize)]
+        struct Params {
+            update: Map<String, Value>,
+        }
+        self.is_covered |= self.open.is_some();
+        let text = event.message.get();
+        if !text.contains("\"toolCallId\"") || text.len() > LONGEST {
+            return;
+        }
+        let Ok(Line { params: Params { update } }) = serde_json::from_str(text) else { return };
+        let Some(call) = update.get("toolCallId").and_then(Value::as_str).map(str::to_owned) else { return };
+        let mut told = match self.tools.iter().position(|(known, _)| *known == call) {
+            Some(index) => self.tools.remove(index).map(|(_, told)| told).unwrap_or_default(),
+            None => Map::new(),
+        };
+        told.extend(update.into_iter().filter(|(_, value)| !value.is_null()));
+        self.tools.push_back((call, told));
+        if self.tools.len() > KNOWN {
+            self.tools.pop_front();
+        }
+    }
+}

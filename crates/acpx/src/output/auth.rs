@@ -1,0 +1,242 @@
+//! The ways to log in with an agent, and what became of one. Of a credential only its name is ever shown.
+
+use std::io::{self, Write};
+
+use acpx_core::model::{AgentSpec, LoginHow, LoginVariable, LoginWay, credential_variable};
+use serde::Serialize;
+
+use super::record::command;
+use super::{Console, json_line};
+use crate::cli::Format;
+use crate::error::Exit;
+
+/// The ways to log in that an agent offers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct LoginList<'a> {
+    pub(crate) agent: &'a AgentSpec,
+    /// The agent as it stands on a command line.
+    pub(crate) typed: &'a str,
+    pub(crate) ways: &'a [LoginWay],
+    /// Whether one can log out.
+    pub(crate) logout: bool,
+}
+
+/// What became of a login.
+#[derive(Debug, Clone)]
+pub(crate) enum LoginWord<'a> {
+    /// The user is logged in.
+    In(&'a LoginWay),
+    /// It is done by variables of the environment.
+    Variables {
+        way: &'a LoginWay,
+        /// Each with whether it is set.
+        variables: Vec<(&'a LoginVariable, bool)>,
+    },
+    /// The user is logged out.
+    Out,
+}
+
+impl LoginWord<'_> {
+    /// How the command ends.
+    pub(crate) fn exit(&self) -> Exit {
+        match self {
+            Self::Variables { .. } if !self.missing().is_empty() => Exit::Failure,
+            Self::In(_) | Self::Variables { .. } | Self::Out => Exit::Success,
+        }
+    }
+
+    /// The variables that are needed and not set.
+    fn missing(&self) -> Vec<&str> {
+        let variables: &[(&LoginVariable, bool)] = match self {
+            Self::Variables { variables, .. } => variables,
+            Self::In(_) | Self::Out => &[],
+        };
+        let missing = variables.iter().filter(|(variable, is_set)| !is_set && !variable.optional);
+        missing.map(|(variable, _)| variable.name.as_str()).collect()
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ListObject<'a> {
+    action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_name: Option<&'a str>,
+    agent_command: String,
+    methods: Vec<WayObject<'a>>,
+    logout: bool,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct WayObject<'a> {
+    method_id: &'a str,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    description: Option<&'a str>,
+    #[serde(rename = "type")]
+    kind: &'a str,
+    /// Whether everything is there that it needs.
+    prepared: bool,
+    /// The variable that a credential for it is looked for in.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    credential: Option<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    variables: Vec<VariableObject<'a>>,
+}
+
+#[derive(Serialize)]
+struct VariableObject<'a> {
+    name: &'a str,
+    optional: bool,
+    set: bool,
+}
+
+/// Writes the ways there are; `is_set` says whether a variable has a value.
+pub(crate) fn login_list(
+    list: &LoginList<'_>,
+    is_set: impl Fn(&str) -> bool,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
+    let out = &mut *console.out;
+    match console.mode.format {
+        Format::Quiet => list.ways.iter().try_for_each(|way| writeln!(out, "{}", way.id)),
+        Format::Json => json_line(&object(list, &is_set), out),
+        Format::Text => text(list, &is_set, out),
+    }?;
+    console.flush()
+}
+
+fn object<'a>(list: &LoginList<'a>, is_set: &impl Fn(&str) -> bool) -> ListObject<'a> {
+    let way = |way: &'a LoginWay| {
+        let needed: &[LoginVariable] = match &way.how {
+            LoginHow::Variables(needed) => needed,
+            LoginHow::Agent | LoginHow::Terminal { .. } | LoginHow::Other(_) => &[],
+        };
+        let variable = |variable: &'a LoginVariable| VariableObject {
+            name: &variable.name,
+            optional: variable.optional,
+            set: is_set(&variable.name),
+        };
+        let is_for_terminals = matches!(way.how, LoginHow::Terminal { .. });
+        WayObject {
+            method_id: &way.id,
+            name: &way.name,
+            description: way.description.as_deref(),
+            kind: kind(&way.how),
+            prepared: way.is_prepared(is_set),
+            credential: (!is_for_terminals).then(|| credential_variable(&way.id)),
+            variables: needed.iter().map(variable).collect(),
+        }
+    };
+    ListObject {
+        action: "auth_methods",
+        agent_name: list.agent.name.as_deref(),
+        agent_command: command(list.agent),
+        methods: list.ways.iter().map(way).collect(),
+        logout: list.logout,
+    }
+}
+
+fn text(list: &LoginList<'_>, is_set: &impl Fn(&str) -> bool, out: &mut dyn Write) -> io::Result<()> {
+    if list.ways.is_empty() {
+        return writeln!(out, "{} offers no login", list.agent.label());
+    }
+    for way in list.ways {
+        writeln!(out, "{}\t{}\t{}", way.id, way.name, state(way, is_set))?;
+        if let Some(description) = &way.description {
+            writeln!(out, "  {}", description.replace('\n', "\n  "))?;
+        }
+        match &way.how {
+            LoginHow::Variables(needed) => {
+                for variable in needed {
+                    writeln!(out, "  {}", shown(variable, is_set(&variable.name)))?;
+                }
+            }
+            LoginHow::Agent | LoginHow::Terminal { .. } | LoginHow::Other(_) => {
+                writeln!(out, "  acpx {} auth {}", list.typed, crate::agents::quote(&way.id))?;
+            }
+        }
+    }
+    if list.logout {
+        writeln!(out, "log out: acpx {} auth --logout", list.typed)?;
+    }
+    Ok(())
+}
+
+/// What a way waits for.
+fn state(way: &LoginWay, is_set: &impl Fn(&str) -> bool) -> String {
+    let credential = credential_variable(&way.id);
+    match &way.how {
+        LoginHow::Terminal { .. } => "in a terminal".to_owned(),
+        LoginHow::Variables(_) if way.is_prepared(is_set) => "its variables are set".to_owned(),
+        LoginHow::Variables(_) => "by variables that are not set".to_owned(),
+        LoginHow::Agent | LoginHow::Other(_) if is_set(&credential) => {
+            format!("with the credential in {credential}")
+        }
+        LoginHow::Agent | LoginHow::Other(_) => format!("no credential in {credential}"),
+    }
+}
+
+fn shown(variable: &LoginVariable, is_set: bool) -> String {
+    let state = if is_set { "set" } else { "not set" };
+    let optional = if variable.optional { ", optional" } else { "" };
+    format!("{} ({state}{optional})", variable.name)
+}
+
+fn kind(how: &LoginHow) -> &str {
+    match how {
+        LoginHow::Agent => "agent",
+        LoginHow::Variables(_) => "env_var",
+        LoginHow::Terminal { .. } => "terminal",
+        LoginHow::Other(kind) => kind,
+    }
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResultObject<'a> {
+    action: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    agent_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method_id: Option<&'a str>,
+    status: &'static str,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    missing: &'a [&'a str],
+}
+
+/// Writes what became of a login.
+pub(crate) fn logged(agent: &AgentSpec, word: &LoginWord<'_>, console: &mut Console<'_>) -> io::Result<()> {
+    let missing = word.missing();
+    let (way, status) = match word {
+        LoginWord::In(way) => (Some(*way), "logged-in"),
+        LoginWord::Variables { way, .. } if missing.is_empty() => (Some(*way), "prepared"),
+        LoginWord::Variables { way, .. } => (Some(*way), "variables-missing"),
+        LoginWord::Out => (None, "logged-out"),
+    };
+    let out = &mut *console.out;
+    match console.mode.format {
+        Format::Quiet => writeln!(out, "{status}"),
+        Format::Json => {
+            let missing = missing.as_slice();
+            let (agent_name, method_id) = (agent.name.as_deref(), way.map(|way| way.id.as_str()));
+            json_line(&ResultObject { action: "auth_result", agent_name, method_id, status, missing }, out)
+        }
+        Format::Text => match word {
+            LoginWord::In(way) => writeln!(out, "logged in with {}: {}", agent.label(), way.name),
+            LoginWord::Out => writeln!(out, "logged out of {}", agent.label()),
+            LoginWord::Variables { way, variables } => {
+                let what = if missing.is_empty() { "has what it needs" } else { "needs variables to be set" };
+                writeln!(out, "{} {what}:", way.name)?;
+                variables
+                    .iter()
+                    .try_for_each(|(variable, is_set)| writeln!(out, "  {}", shown(variable, *is_set)))
+            }
+        },
+    }?;
+    console.flush()
+}
+
+#[cfg(test)]
+mod tests;

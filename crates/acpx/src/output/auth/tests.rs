@@ -1,0 +1,95 @@
+use std::cell::RefCell;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::output::Mode;
+
+fn ways() -> Vec<LoginWay> {
+    let way = |id: &str, name: &str, how| LoginWay {
+        id: id.to_owned(),
+        name: name.to_owned(),
+        description: None,
+        how,
+    };
+    let variable = |name: &str, optional| LoginVariable { name: name.to_owned(), optional };
+    let variables = LoginHow::Variables(vec![variable("KEY", false), variable("ORG", true)]);
+    vec![
+        LoginWay { description: Some("In a browser".to_owned()), ..way("oauth", "Account", LoginHow::Agent) },
+        way("env", "By key", variables),
+        way("tui", "Terminal", LoginHow::Terminal { args: Vec::new(), env: Vec::new() }),
+    ]
+}
+
+struct Shared<'a>(&'a RefCell<Vec<u8>>);
+
+impl Write for Shared<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.borrow_mut().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+fn written(format: Format, write: impl FnOnce(&mut Console<'_>) -> io::Result<()>) -> String {
+    let out = RefCell::new(Vec::new());
+    let mode = Mode { format, ..Mode::default() };
+    write(&mut Console::over(mode, Shared(&out), io::sink())).unwrap();
+    String::from_utf8(out.into_inner()).unwrap()
+}
+
+fn listed(format: Format) -> String {
+    let (agent, ways) = (AgentSpec::new("my-agent", ["--acp"]).named("mine"), ways());
+    let list = LoginList { agent: &agent, typed: "mine", ways: &ways, logout: true };
+    written(format, |console| login_list(&list, |name| name == "KEY", console))
+}
+
+#[test]
+fn the_ways_are_listed_with_what_each_needs() {
+    assert_eq!(
+        listed(Format::Text),
+        "oauth\tAccount\tno credential in ACPX_AUTH_OAUTH\n  In a browser\n  acpx mine auth oauth\n\
+         env\tBy key\tits variables are set\n  KEY (set)\n  ORG (not set, optional)\n\
+         tui\tTerminal\tin a terminal\n  acpx mine auth tui\nlog out: acpx mine auth --logout\n"
+    );
+    assert_eq!(listed(Format::Quiet), "oauth\nenv\ntui\n");
+    let told: Value = serde_json::from_str(&listed(Format::Json)).unwrap();
+    let expected = json!({
+        "action": "auth_methods", "agentName": "mine", "agentCommand": "my-agent --acp", "logout": true,
+        "methods": [
+            { "methodId": "oauth", "name": "Account", "description": "In a browser", "type": "agent",
+              "prepared": false, "credential": "ACPX_AUTH_OAUTH" },
+            { "methodId": "env", "name": "By key", "type": "env_var", "prepared": true,
+              "credential": "ACPX_AUTH_ENV", "variables": [
+                { "name": "KEY", "optional": false, "set": true },
+                { "name": "ORG", "optional": true, "set": false },
+            ] },
+            { "methodId": "tui", "name": "Terminal", "type": "terminal", "prepared": false },
+        ],
+    });
+    assert_eq!(told, expected);
+}
+
+#[test]
+fn what_became_of_a_login_is_one_line_and_missing_variables_are_a_failure() {
+    let (agent, ways) = (AgentSpec::new("my-agent", [""; 0]), ways());
+    let LoginHow::Variables(needed) = &ways[1].how else { panic!("it is done by variables") };
+    let variables = needed.iter().map(|variable| (variable, false)).collect();
+    let missing = LoginWord::Variables { way: &ways[1], variables };
+    assert_eq!((missing.exit(), LoginWord::Out.exit()), (Exit::Failure, Exit::Success));
+    assert_eq!(
+        written(Format::Text, |console| logged(&agent, &missing, console)),
+        "By key needs variables to be set:\n  KEY (not set)\n  ORG (not set, optional)\n"
+    );
+    assert_eq!(
+        written(Format::Json, |console| logged(&agent, &missing, console)),
+        "{\"action\":\"auth_result\",\"methodId\":\"env\",\"status\":\"variables-missing\",\"missing\":[\"KEY\"]}\n"
+    );
+    assert_eq!(
+        written(Format::Text, |console| logged(&agent, &LoginWord::In(&ways[0]), console)),
+        "logged in with my-agent: Account\n"
+    );
+    assert_eq!(written(Format::Quiet, |console| logged(&agent, &LoginWord::Out, console)), "logged-out\n");
+}

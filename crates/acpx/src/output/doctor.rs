@@ -1,0 +1,180 @@
+//! What `acpx doctor` found, one line at a time as it finds it: whether it is well, what it is, and what to do.
+
+use std::io;
+
+use serde::Serialize;
+
+use super::{Console, json_line};
+use crate::cli::Format;
+
+/// Whether something is well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Level {
+    /// It is.
+    Ok,
+    /// It works, and a person should know something about it.
+    Warn,
+    /// It is not.
+    Fail,
+}
+
+impl Level {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Ok => "ok",
+            Self::Warn => "warn",
+            Self::Fail => "fail",
+        }
+    }
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(crate) struct Finding {
+    /// Whether it is well.
+    pub(crate) level: Level,
+    /// What was looked at, in a word or two.
+    pub(crate) check: &'static str,
+    /// What was seen.
+    pub(crate) detail: String,
+    /// What a person can do about it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) hint: Option<String>,
+}
+
+impl Finding {
+    /// Something that is well.
+    pub(crate) fn ok(check: &'static str, detail: impl Into<String>) -> Self {
+        Self { level: Level::Ok, check, detail: detail.into(), hint: None }
+    }
+
+    /// Something that a person should know.
+    pub(crate) fn warn(check: &'static str, detail: impl Into<String>, hint: impl Into<String>) -> Self {
+        Self { level: Level::Warn, check, detail: detail.into(), hint: Some(hint.into()) }
+    }
+
+    /// Something that is not well.
+    pub(crate) fn fail(check: &'static str, detail: impl Into<String>, hint: Option<String>) -> Self {
+        Self { level: Level::Fail, check, detail: detail.into(), hint }
+    }
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    action: &'static str,
+    #[serde(flatten)]
+    finding: &'a Finding,
+}
+
+/// Writes one finding, at once: the next one may take a while.
+pub(crate) fn finding(finding: &Finding, console: &mut Console<'_>) -> io::Result<()> {
+    let out = &mut *console.out;
+    match console.mode.format {
+        Format::Quiet => {}
+        Format::Json => json_line(&Line { action: "doctor_check", finding }, out)?,
+        Format::Text => {
+            writeln!(out, "{:<4}  {:<12}  {}", finding.level.word(), finding.check, finding.detail)?;
+            if let Some(hint) = &finding.hint {
+                writeln!(out, "{:<4}  {:<12}  -> {hint}", "", "")?;
+            }
+        }
+    }
+    console.flush()
+}
+
+/// How many findings of each level there were.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+pub(crate) struct Verdict {
+    ok: usize,
+    warn: usize,
+    fail: usize,
+}
+
+impl Verdict {
+    /// Counts a finding.
+    pub(crate) fn count(&mut self, level: Level) {
+        match level {
+            Level::Ok => self.ok += 1,
+            Level::Warn => self.warn += 1,
+            Level::Fail => self.fail += 1,
+        }
+    }
+
+    /// The worst of all.
+    pub(crate) fn worst(self) -> Level {
+        match self {
+            Self { fail: 1.., .. } => Level::Fail,
+            Self { warn: 1.., .. } => Level::Warn,
+            Self { .. } => Level::Ok,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct Whole {
+    action: &'static str,
+    status: Level,
+    #[serde(flatten)]
+    verdict: Verdict,
+}
+
+/// Writes what it all comes to.
+pub(crate) fn verdict(verdict: Verdict, console: &mut Console<'_>) -> io::Result<()> {
+    let out = &mut *console.out;
+    let status = verdict.worst();
+    match console.mode.format {
+        Format::Quiet => writeln!(out, "{}", status.word())?,
+        Format::Json => json_line(&Whole { action: "doctor", status, verdict }, out)?,
+        Format::Text => {
+            let Verdict { ok, warn, fail } = verdict;
+            writeln!(out, "\n{ok} ok, {warn} to know, {fail} failed")?;
+        }
+    }
+    console.flush()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::output::Mode;
+
+    fn written(format: Format) -> String {
+        let mode = Mode { format, ..Mode::default() };
+        let mut out = Vec::new();
+        let mut console = Console::over(mode, &mut out, io::sink());
+        let mut whole = Verdict::default();
+        let findings = [
+            Finding::ok("home", "/h"),
+            Finding::warn("agents", "none is installed", "install one"),
+            Finding::fail("store", "/h/acpx.db is damaged", None),
+        ];
+        for found in &findings {
+            whole.count(found.level);
+            finding(found, &mut console).unwrap();
+        }
+        verdict(whole, &mut console).unwrap();
+        drop(console);
+        String::from_utf8(out).unwrap()
+    }
+
+    #[test]
+    fn every_finding_says_how_well_it_is_what_it_is_and_what_to_do() {
+        let text = "\
+ok    home          /h
+warn  agents        none is installed
+                    -> install one
+fail  store         /h/acpx.db is damaged
+
+1 ok, 1 to know, 1 failed
+";
+        assert_eq!(written(Format::Text), text);
+        let json = r#"{"action":"doctor_check","level":"ok","check":"home","detail":"/h"}
+{"action":"doctor_check","level":"warn","check":"agents","detail":"none is installed","hint":"install one"}
+{"action":"doctor_check","level":"fail","check":"store","detail":"/h/acpx.db is damaged"}
+{"action":"doctor","status":"fail","ok":1,"warn":1,"fail":1}
+"#;
+        assert_eq!(written(Format::Json), json);
+        assert_eq!(written(Format::Quiet), "fail\n");
+    }
+}

@@ -1,0 +1,182 @@
+//! A question of an agent that is no permission, as a person is asked it on a terminal: a form that is filled in field by
+//! field, or an address to open.
+//!
+//! Whatever the agent says goes through here before it reaches the terminal, as a permission does. What is typed is
+//! checked by the field's own rules before it is taken; nobody is asked for what cannot be typed.
+
+mod field;
+
+use serde_json::{Map, Value, json};
+
+use super::question::{one_line, visible};
+
+use self::field::Field;
+
+/// How long a message or a title may be.
+const WORDS: usize = 400;
+/// How many fields a form may have. Nobody fills in more on a terminal.
+const FIELDS: usize = 32;
+/// What is typed to say nothing.
+const DECLINES: &str = "-";
+
+/// A question that a person is asked.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct TerminalForm {
+    message: String,
+    what: What,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+enum What {
+    /// Fields, with what was filled in so far.
+    Form { about: Option<String>, fields: Vec<Field>, filled: Map<String, Value>, at: usize },
+    /// An address to open.
+    Address(String),
+    /// Nothing that can be asked here, and why.
+    Unaskable(&'static str),
+}
+
+/// What comes of a line that was typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum FormReply {
+    /// The result of the request.
+    Answer(Value),
+    /// There is more to ask.
+    Next,
+    /// Nothing that can be taken; why.
+    Again(String),
+}
+
+impl TerminalForm {
+    /// Reads the params of an `elicitation/create`.
+    pub(crate) fn read(params: &str) -> Self {
+        let params: Value = serde_json::from_str(params).unwrap_or_default();
+        let message = params["message"].as_str().unwrap_or("the agent asks something");
+        let what = match params["mode"].as_str() {
+            None | Some("form") => form(&params["requestedSchema"]),
+            Some("url") => address(params["url"].as_str().unwrap_or_default()),
+            Some(_) => What::Unaskable("it is asked in a way that is not known here"),
+        };
+        Self { message: one_line(message, WORDS), what }
+    }
+
+    /// What the agent asks, in lines.
+    pub(crate) fn shown(&self) -> String {
+        let more = match &self.what {
+            What::Form { about: Some(about), .. } => format!("  {}\n", one_line(about, WORDS)),
+            What::Form { about: None, .. } => String::new(),
+            What::Address(url) => format!("  {url}\n"),
+            What::Unaskable(why) => format!("  declined: {why}\n"),
+        };
+        visible(&format!("[question] {}\n{more}", self.message))
+    }
+
+    /// The line that asks, and what there is to choose from.
+    pub(crate) fn asks(&self) -> String {
+        let asks = match &self.what {
+            What::Form { fields, at, .. } => match fields.get(*at) {
+                Some(field) => field.asks(),
+                None => "[question] Agree? (y/N) ".to_owned(),
+            },
+            What::Address(_) => "[question] Open it in a browser and type y when done (y/N) ".to_owned(),
+            What::Unaskable(_) => String::new(),
+        };
+        visible(&asks)
+    }
+
+    /// Whether what is typed now is not to be seen.
+    pub(crate) fn is_secret(&self) -> bool {
+        matches!(&self.what, What::Form { fields, at, .. } if fields.get(*at).is_some_and(Field::is_secret))
+    }
+
+    /// Whether nobody can be asked this.
+    pub(crate) fn is_unaskable(&self) -> bool {
+        matches!(self.what, What::Unaskable(_))
+    }
+
+    /// What a line that was typed means.
+    pub(crate) fn reply(&mut self, typed: &str) -> FormReply {
+        let typed = typed.trim();
+        if typed == DECLINES {
+            return FormReply::Answer(Self::refusal());
+        }
+        match &mut self.what {
+            What::Unaskable(_) => FormReply::Answer(Self::refusal()),
+            What::Address(_) => agreed(typed, || json!({ "action": "accept" })),
+            What::Form { fields, filled, at, .. } => {
+                let Some(field) = fields.get(*at) else {
+                    return agreed(typed, || json!({ "action": "accept", "content": filled }));
+                };
+                match field.value(typed) {
+                    Ok(value) => {
+                        if let Some(value) = value {
+                            filled.insert(field.key.clone(), value);
+                        }
+                        *at += 1;
+                    }
+                    Err(words) => return FormReply::Again(words),
+                }
+                if *at < fields.len() {
+                    FormReply::Next
+                } else {
+                    FormReply::Answer(json!({ "action": "accept", "content": filled }))
+                }
+            }
+        }
+    }
+
+    /// The result that says nothing.
+    pub(crate) fn refusal() -> Value {
+        json!({ "action": "decline" })
+    }
+}
+
+/// A form whose fields are all such as can be typed. One without fields is a question of yes or no.
+fn form(schema: &Value) -> What {
+    let required: Vec<&str> = strings(&schema["required"]);
+    let properties = schema["properties"].as_object().cloned().unwrap_or_default();
+    if properties.len() > FIELDS {
+        return What::Unaskable("the form has too many fields for a terminal");
+    }
+    let mut fields = Vec::new();
+    for (key, property) in &properties {
+        let is_required = required.contains(&key.as_str());
+        match Field::read(key, property, is_required) {
+            Some(field) => fields.push(field),
+            // What cannot be typed is left out where it may be.
+            None if !is_required => {}
+            None => return What::Unaskable("the form needs something that cannot be typed"),
+        }
+    }
+    let about = schema["title"].as_str().or_else(|| schema["description"].as_str()).map(str::to_owned);
+    What::Form { about, fields, filled: Map::new(), at: 0 }
+}
+
+/// Only what a browser opens from the web is shown: anything else could be a program.
+fn address(url: &str) -> What {
+    let is_web = ["https://", "http://"].iter().any(|scheme| {
+        url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+            && url.len() > scheme.len()
+    });
+    let is_plain = url.chars().all(|letter| !letter.is_whitespace() && !letter.is_control());
+    if is_web && is_plain && visible(url) == url {
+        What::Address(url.to_owned())
+    } else {
+        What::Unaskable("the address is none of the web")
+    }
+}
+
+fn agreed(typed: &str, accepted: impl FnOnce() -> Value) -> FormReply {
+    match typed.to_lowercase().as_str() {
+        "y" | "yes" => FormReply::Answer(accepted()),
+        "" | "n" | "no" => FormReply::Answer(TerminalForm::refusal()),
+        _ => FormReply::Again("type y or n".to_owned()),
+    }
+}
+
+fn strings(list: &Value) -> Vec<&str> {
+    list.as_array().into_iter().flatten().filter_map(Value::as_str).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,114 @@
+use super::*;
+
+fn form_of(properties: &Value, required: &[&str]) -> TerminalForm {
+    let schema = json!({ "type": "object", "properties": properties, "required": required });
+    let params =
+        json!({ "mode": "form", "sessionId": "s", "message": "Who are you?", "requestedSchema": schema });
+    TerminalForm::read(&params.to_string())
+}
+
+/// The answer to one field, after these lines.
+fn answered(property: &Value, lines: &[&str]) -> Vec<FormReply> {
+    let mut form = form_of(&json!({ "f": property }), &["f"]);
+    lines.iter().map(|line| form.reply(line)).collect()
+}
+
+fn accepted(content: &Value) -> FormReply {
+    FormReply::Answer(json!({ "action": "accept", "content": content }))
+}
+
+fn again(words: &str) -> FormReply {
+    FormReply::Again(words.to_owned())
+}
+
+#[test]
+fn a_form_is_filled_in_field_by_field_and_what_is_skipped_is_left_out() {
+    let properties = json!({
+        "age": { "type": "integer", "title": "Your age", "minimum": 1, "maximum": 150 },
+        "colour": { "type": "string", "oneOf": [{ "const": "r", "title": "Red" }, { "const": "b", "title": "Blue" }] },
+        "name": { "type": "string", "description": "As on the card", "default": "Ann" },
+        "token": { "type": "string" },
+    });
+    let mut form = form_of(&properties, &["age"]);
+    assert_eq!(form.shown(), "[question] Who are you?\n");
+    assert_eq!(form.asks(), "[question] Your age (whole number, required, - to decline): ");
+    assert_eq!(form.reply(""), again("Your age is required"));
+    assert_eq!(form.reply("0"), again("type from 1 to 150"));
+    assert_eq!(form.reply(" 40 "), FormReply::Next);
+    assert_eq!(
+        form.asks(),
+        "  1  Red\n  2  Blue\n[question] colour (a number of the list, empty to skip, - to decline): "
+    );
+    assert_eq!((form.reply("3"), form.reply("2")), (again("type a number from 1 to 2"), FormReply::Next));
+    assert_eq!(form.asks(), "  As on the card\n[question] name (text, empty for Ann, - to decline): ");
+    assert!(!form.is_secret());
+    assert_eq!(form.reply(""), FormReply::Next);
+    assert!(form.is_secret(), "what a token is, nobody else reads");
+    assert_eq!(form.reply(""), accepted(&json!({ "age": 40, "colour": "b", "name": "Ann" })));
+}
+
+#[test]
+fn every_type_takes_what_it_is_and_nothing_else() {
+    let one = |value: Value| accepted(&json!({ "f": value }));
+    let rows = [
+        (json!({ "type": "boolean" }), vec![("perhaps", again("type y or n")), ("Y", one(json!(true)))]),
+        (json!({ "type": "number" }), vec![("NaN", again("type a number")), ("2.5", one(json!(2.5)))]),
+        (json!({ "type": "integer" }), vec![("2.5", again("type a whole number")), ("-3", one(json!(-3)))]),
+        (
+            json!({ "type": "string", "minLength": 2, "maxLength": 3 }),
+            vec![("x", again("type from 2 to 3 characters")), ("xéy", one(json!("xéy")))],
+        ),
+        (
+            json!({ "type": "string", "format": "email" }),
+            vec![("me", again("that is no email")), ("me@here", one(json!("me@here")))],
+        ),
+        (
+            json!({ "type": "string", "format": "date" }),
+            vec![("2026-13-01", again("that is no date")), ("2026-11-16", one(json!("2026-11-16")))],
+        ),
+        (
+            json!({ "type": "array", "minItems": 1, "items": { "type": "string", "enum": ["a", "b", "c"] } }),
+            vec![("d", again("type a number from 1 to 3")), ("1, c", one(json!(["a", "c"])))],
+        ),
+    ];
+    for (property, lines) in rows {
+        let (typed, expected): (Vec<&str>, Vec<FormReply>) = lines.into_iter().unzip();
+        assert_eq!(answered(&property, &typed), expected, "{property}");
+    }
+}
+
+#[test]
+fn a_hyphen_declines_and_so_does_a_form_that_cannot_be_typed() {
+    let declined = FormReply::Answer(json!({ "action": "decline" }));
+    assert_eq!(answered(&json!({ "type": "string" }), &["-"]), std::slice::from_ref(&declined));
+    let mut form = form_of(&json!({ "f": { "type": "object" } }), &["f"]);
+    assert!(form.is_unaskable());
+    assert_eq!(
+        (form.shown().as_str(), form.reply("")),
+        ("[question] Who are you?\n  declined: the form needs something that cannot be typed\n", declined)
+    );
+    let optional = form_of(&json!({ "f": { "type": "object" }, "g": { "type": "boolean" } }), &["g"]);
+    assert_eq!(optional.asks(), "[question] g (y/n, required, - to decline): ");
+    let mut empty = form_of(&json!({}), &[]);
+    assert_eq!(empty.asks(), "[question] Agree? (y/N) ");
+    assert_eq!(empty.reply("y"), accepted(&json!({})));
+}
+
+#[test]
+fn only_addresses_of_the_web_are_shown_and_opened_by_hand() {
+    let read = |url: &str| {
+        let params = json!({ "mode": "url", "elicitationId": "e", "url": url, "message": "Log\u{1b}[2J in" });
+        TerminalForm::read(&params.to_string())
+    };
+    let mut form = read("https://example.com/login?x=1");
+    assert!(form.shown().ends_with("  https://example.com/login?x=1\n"), "{}", form.shown());
+    assert!(!form.shown().contains('\u{1b}'), "{:?}", form.shown());
+    assert_eq!(form.asks(), "[question] Open it in a browser and type y when done (y/N) ");
+    assert_eq!(form.reply("y"), FormReply::Answer(json!({ "action": "accept" })));
+    assert_eq!(read("https://a.b").reply(""), FormReply::Answer(json!({ "action": "decline" })));
+    for bad in
+        ["file:///etc/passwd", "javascript:alert(1)", "https://", "https://a\u{202e}b", "https://a b", ""]
+    {
+        assert!(read(bad).is_unaskable(), "{bad}");
+    }
+}

@@ -1,0 +1,178 @@
+//! A permission as a person is asked for it on a terminal: what the agent wants to do, shown before it is asked for.
+//!
+//! Whatever the agent says goes through here before it reaches the terminal: without control characters, without marks
+//! that turn the direction of writing, and not longer than a screen or two. What is left out is said, so that nobody
+//! approves the rest unseen.
+
+use serde_json::{Map, Value, json};
+
+use super::clean::clean;
+use super::diff::unified;
+use super::turn::{command_line, first_named};
+
+/// How much of a command or of another input is shown.
+const INPUT_CHARS: usize = 4000;
+/// How many files are shown.
+const DIFFS: usize = 8;
+/// How long a title or the name of an option may be.
+const WORDS: usize = 400;
+
+/// A permission that a person is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct TerminalQuestion {
+    tool: Map<String, Value>,
+    options: Vec<Choice>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Choice {
+    id: String,
+    name: String,
+    kind: String,
+}
+
+/// What a person typed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Reply {
+    /// The result of the request.
+    Answer(Value),
+    /// Nothing that can be understood; what to say to that.
+    Again(&'static str),
+}
+
+impl TerminalQuestion {
+    /// Reads the params of a `session/request_permission`, with what is known of its tool call from before.
+    pub(crate) fn read(params: &str, known: impl Fn(&str) -> Option<Map<String, Value>>) -> Self {
+        let params: Value = serde_json::from_str(params).unwrap_or_default();
+        let told = params.get("toolCall").and_then(Value::as_object).cloned().unwrap_or_default();
+        let mut tool = told.get("toolCallId").and_then(Value::as_str).and_then(known).unwrap_or_default();
+        tool.extend(told.into_iter().filter(|(_, value)| !value.is_null()));
+        let choice = |option: &Value| {
+            let text = |name: &str| option.get(name).and_then(Value::as_str).map(str::to_owned);
+            let id = text("optionId")?;
+            Some(Choice {
+                name: text("name").unwrap_or_else(|| id.clone()),
+                kind: text("kind").unwrap_or_default(),
+                id,
+            })
+        };
+        let options = params.get("options").and_then(Value::as_array);
+        Self { tool, options: options.into_iter().flatten().filter_map(choice).collect() }
+    }
+
+    /// What the agent wants to do, in lines.
+    pub(crate) fn shown(&self) -> String {
+        let mut shown = format!("[permission] {}\n", self.subject());
+        shown.push_str(&self.input());
+        let content = self.tool.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        let is_diff = |item: &&Value| item.get("type").is_some_and(|kind| kind == "diff");
+        let diffs: Vec<&Value> = content.iter().filter(is_diff).collect();
+        for diff in diffs.iter().take(DIFFS) {
+            let text = |name: &str| diff.get(name).and_then(Value::as_str);
+            let path = one_line(text("path").unwrap_or("-"), WORDS);
+            shown.push_str(&indented(&unified(&path, text("oldText"), text("newText").unwrap_or_default())));
+        }
+        if diffs.len() > DIFFS {
+            shown.extend(["  ... (", &(diffs.len() - DIFFS).to_string(), " more files)\n"]);
+        }
+        if self.has_choice() {
+            for (number, option) in (1..).zip(&self.options) {
+                shown.extend([&format!("  {number}  "), &one_line(&option.name, WORDS), "\n"]);
+            }
+        }
+        visible(&shown)
+    }
+
+    /// The line that asks.
+    pub(crate) fn asks(&self) -> String {
+        let answers = if self.has_choice() { "y/N, or a number" } else { "y/N" };
+        visible(&format!("[permission] Allow {}? ({answers}) ", self.subject()))
+    }
+
+    /// What a line that was typed means.
+    pub(crate) fn reply(&self, typed: &str) -> Reply {
+        let typed = typed.trim();
+        let numbered = typed.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+        let chosen = match typed.to_lowercase().as_str() {
+            "y" | "yes" => match self.of_kind("allow") {
+                Some(option) => option,
+                None => return Reply::Again("the agent offers no plain yes; type the number of an option"),
+            },
+            "" | "n" | "no" => return Reply::Answer(self.refusal()),
+            _ => match numbered.and_then(|index| self.options.get(index)) {
+                Some(option) => option,
+                None => return Reply::Again("type y or n, or the number of an option"),
+            },
+        };
+        Reply::Answer(selected(&chosen.id))
+    }
+
+    /// The result that says no.
+    pub(crate) fn refusal(&self) -> Value {
+        match self.of_kind("reject") {
+            Some(option) => selected(&option.id),
+            None => json!({ "outcome": { "outcome": "cancelled" } }),
+        }
+    }
+
+    /// The narrowest of the options that begin with this word.
+    fn of_kind(&self, word: &str) -> Option<&Choice> {
+        let named = |kind: String| self.options.iter().find(move |option| option.kind == kind);
+        let any = || self.options.iter().find(|option| option.kind.starts_with(word));
+        named(format!("{word}_once")).or_else(|| named(format!("{word}_always"))).or_else(any)
+    }
+
+    /// Whether there is more to say than yes and no.
+    fn has_choice(&self) -> bool {
+        let plain = [self.of_kind("allow"), self.of_kind("reject")].into_iter().flatten().count();
+        self.options.len() > plain || self.of_kind("allow").is_none()
+    }
+
+    fn subject(&self) -> String {
+        let text = |name: &str| self.tool.get(name).and_then(Value::as_str);
+        let title = one_line(text("title").or_else(|| text("toolCallId")).unwrap_or("a tool call"), WORDS);
+        text("kind").map_or_else(|| title.clone(), |kind| format!("{title} [{}]", one_line(kind, WORDS)))
+    }
+
+    fn input(&self) -> String {
+        let Some(input) = self.tool.get("rawInput") else { return String::new() };
+        if let Some(command) = command_line(input) {
+            return indented(&format!("$ {}\n", cut(&command, INPUT_CHARS)));
+        }
+        let has_diff =
+            self.tool.get("content").is_some_and(|content| content.to_string().contains("\"diff\""));
+        match first_named(input) {
+            Some(named) => format!("  {}\n", one_line(&named, WORDS)),
+            None if has_diff || input.as_object().is_some_and(Map::is_empty) => String::new(),
+            None => indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS))),
+        }
+    }
+}
+
+fn selected(option: &str) -> Value {
+    json!({ "outcome": { "outcome": "selected", "optionId": option } })
+}
+
+fn indented(text: &str) -> String {
+    text.lines().flat_map(|line| ["  ", line, "\n"]).collect()
+}
+
+pub(super) fn one_line(text: &str, length: usize) -> String {
+    cut(&text.replace(['\n', '\r', '\t'], " "), length)
+}
+
+fn cut(text: &str, length: usize) -> String {
+    match text.char_indices().nth(length) {
+        Some((end, _)) => format!("{}... ({} more characters)", &text[..end], text[end..].chars().count()),
+        None => text.to_owned(),
+    }
+}
+
+/// What a terminal shows as it is: no controls, and nothing that makes text look like other text.
+pub(super) fn visible(text: &str) -> String {
+    let turns = |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    clean(text).chars().map(|letter| if turns(letter) { '\u{fffd}' } else { letter }).collect()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,96 @@
+use super::*;
+
+fn option(id: &str, kind: &str) -> Value {
+    json!({ "optionId": id, "name": format!("The {id}"), "kind": kind })
+}
+
+fn question(tool: &Value, options: &[Value]) -> TerminalQuestion {
+    let params = json!({ "sessionId": "r", "toolCall": tool, "options": options });
+    TerminalQuestion::read(&params.to_string(), |_| None)
+}
+
+fn plain() -> Vec<Value> {
+    vec![option("yes", "allow_once"), option("no", "reject_once")]
+}
+
+#[test]
+fn an_edit_is_shown_with_its_diff_and_a_command_with_its_words() {
+    let diff = json!({ "type": "diff", "path": "a.txt", "oldText": "one\ntwo\n", "newText": "one\n2\n" });
+    let tool = json!({ "toolCallId": "t", "title": "Edit a.txt", "kind": "edit", "content": [diff] });
+    let asked = question(&tool, &plain());
+    let expected = "\
+[permission] Edit a.txt [edit]
+  --- a.txt
+  +++ a.txt
+  @@ -1,2 +1,2 @@
+   one
+  -two
+  +2
+";
+    assert_eq!(asked.shown(), expected);
+    assert_eq!(asked.asks(), "[permission] Allow Edit a.txt [edit]? (y/N) ");
+    let tool = json!({ "title": "Run it", "kind": "execute", "rawInput": { "command": "rm -rf x\nls" } });
+    assert_eq!(question(&tool, &plain()).shown(), "[permission] Run it [execute]\n  $ rm -rf x\n  ls\n");
+    let tool = json!({ "title": "Look", "rawInput": { "depth": 3 } });
+    assert_eq!(question(&tool, &plain()).shown(), "[permission] Look\n  {\"depth\":3}\n");
+}
+
+#[test]
+fn what_was_told_of_the_call_before_is_shown_where_the_request_does_not_repeat_it() {
+    let known = |id: &str| {
+        let told = json!({ "title": "Edit", "kind": "edit", "rawInput": { "path": "a.txt" } });
+        (id == "t").then(|| told.as_object().cloned().unwrap())
+    };
+    let params =
+        json!({ "toolCall": { "toolCallId": "t", "title": "Edit it", "kind": null }, "options": plain() });
+    let asked = TerminalQuestion::read(&params.to_string(), known);
+    assert_eq!(asked.shown(), "[permission] Edit it [edit]\n  a.txt\n");
+}
+
+#[test]
+fn a_hostile_title_cannot_drive_the_terminal_or_pretend_to_be_the_question() {
+    let title = "Read\u{1b}[2J\u{9b}31m a\r\n[permission] Allow nothing? (y/N) y\u{202e}txt.exe";
+    let asked = question(&json!({ "title": title, "kind": "ed\u{7}it\n" }), &plain());
+    let subject = "Read[2J31m a  [permission] Allow nothing? (y/N) y\u{fffd}txt.exe [edit ]";
+    assert_eq!(asked.shown(), format!("[permission] {subject}\n"));
+    assert_eq!(asked.asks(), format!("[permission] Allow {subject}? (y/N) "));
+}
+
+#[test]
+fn what_is_too_long_to_be_shown_says_how_much_is_left_out() {
+    let tool = json!({ "title": "x".repeat(500), "rawInput": { "command": "y".repeat(5000) } });
+    let shown = question(&tool, &plain()).shown();
+    assert!(shown.contains("x... (100 more characters)\n"), "{shown}");
+    assert!(shown.ends_with("y... (1000 more characters)\n"), "{shown}");
+    let diff = |number: usize| json!({ "type": "diff", "path": number.to_string(), "newText": "" });
+    let content: Vec<Value> = (0..12).map(diff).collect();
+    assert!(question(&json!({ "content": content }), &plain()).shown().ends_with("  ... (4 more files)\n"));
+}
+
+#[test]
+fn yes_and_no_are_the_narrowest_options_and_a_number_is_any_of_them() {
+    let options = [
+        option("A", "allow_always"),
+        option("a", "allow_once"),
+        option("r", "reject_once"),
+        option("x", "new"),
+    ];
+    let asked = question(&json!({ "title": "T" }), &options);
+    assert_eq!(asked.shown(), "[permission] T\n  1  The A\n  2  The a\n  3  The r\n  4  The x\n");
+    assert_eq!(asked.asks(), "[permission] Allow T? (y/N, or a number) ");
+    let cases = [("y", "a"), (" YES ", "a"), ("", "r"), ("n", "r"), ("No", "r"), ("1", "A"), ("4", "x")];
+    for (typed, chosen) in cases {
+        assert_eq!(asked.reply(typed), Reply::Answer(selected(chosen)), "{typed:?}");
+    }
+    for typed in ["0", "5", "perhaps", "-1", "yy"] {
+        assert_eq!(asked.reply(typed), Reply::Again("type y or n, or the number of an option"), "{typed:?}");
+    }
+}
+
+#[test]
+fn without_an_option_that_says_so_no_is_no_answer_and_yes_is_none() {
+    let asked = question(&json!({ "title": "T" }), &[option("x", "new")]);
+    assert_eq!(asked.reply("n"), Reply::Answer(json!({ "outcome": { "outcome": "cancelled" } })));
+    assert!(matches!(asked.reply("y"), Reply::Again(_)));
+    assert_eq!(asked.reply("1"), Reply::Answer(selected("x")));
+}

@@ -1,0 +1,246 @@
+//! Files that go along with a prompt: images, sounds, and anything else with its content. What a file is, its first
+//! bytes say, or else the end of its name; one that is neither is not sent under a made-up type.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
+use serde_json::{Value, json};
+
+/// The largest file. The protocol's line has to hold it, written in base64.
+pub(super) const LARGEST: u64 = 32 * 1024 * 1024;
+
+/// A file to be sent along.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Attachment {
+    /// As an image.
+    Image(PathBuf),
+    /// As a sound.
+    Audio(PathBuf),
+    /// With its content, whatever that is.
+    Resource(PathBuf),
+}
+
+/// Why a file cannot go along.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum AttachmentError {
+    /// It cannot be read.
+    #[error("cannot read {}", path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        #[source]
+        source: io::Error,
+    },
+    /// It is too large.
+    #[error("{} is larger than {} MiB", path.display(), LARGEST / (1024 * 1024))]
+    TooLarge {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It is not what it is sent as.
+    #[error("{} is no {kind} of a known type", path.display())]
+    UnknownType {
+        /// The file.
+        path: PathBuf,
+        /// What it was to be.
+        kind: &'static str,
+    },
+}
+
+impl AttachmentError {
+    /// What a person can do next.
+    pub(crate) fn hint(&self) -> &'static str {
+        match self {
+            Self::Unreadable { .. } => "check the path; it is taken from the directory the command works in",
+            Self::TooLarge { .. } => "tell the agent where the file is instead",
+            Self::UnknownType { .. } => {
+                "give the block itself, as JSON with its mimeType, or send the file with --resource"
+            }
+        }
+    }
+}
+
+/// What files begin with: the bytes, from which place on, and the type.
+const BEGINNINGS: [(usize, &[u8], &str); 12] = [
+    (0, b"\x89PNG\r\n\x1a\n", "image/png"),
+    (0, b"\xff\xd8\xff", "image/jpeg"),
+    (0, b"GIF8", "image/gif"),
+    (8, b"WEBP", "image/webp"),
+    (0, b"BM", "image/bmp"),
+    (8, b"WAVE", "audio/wav"),
+    (0, b"ID3", "audio/mpeg"),
+    (0, b"\xff\xfb", "audio/mpeg"),
+    (0, b"OggS", "audio/ogg"),
+    (0, b"fLaC", "audio/flac"),
+    (4, b"ftypM4A", "audio/mp4"),
+    (0, b"%PDF-", "application/pdf"),
+];
+
+/// What the names of files end with.
+const ENDINGS: [(&str, &str); 21] = [
+    ("png", "image/png"),
+    ("jpg", "image/jpeg"),
+    ("jpeg", "image/jpeg"),
+    ("gif", "image/gif"),
+    ("webp", "image/webp"),
+    ("bmp", "image/bmp"),
+    ("svg", "image/svg+xml"),
+    ("avif", "image/avif"),
+    ("heic", "image/heic"),
+    ("wav", "audio/wav"),
+    ("mp3", "audio/mpeg"),
+    ("ogg", "audio/ogg"),
+    ("opus", "audio/ogg"),
+    ("flac", "audio/flac"),
+    ("m4a", "audio/mp4"),
+    ("aac", "audio/aac"),
+    ("pdf", "application/pdf"),
+    ("json", "application/json"),
+    ("md", "text/markdown"),
+    ("html", "text/html"),
+    ("txt", "text/plain"),
+];
+
+impl Attachment {
+    /// The content block of the file, which is looked for in `cwd`.
+    pub(super) fn block(&self, cwd: &Path) -> Result<Value, AttachmentError> {
+        let (Self::Image(file) | Self::Audio(file) | Self::Resource(file)) = self;
+        let path = cwd.join(file);
+        let bytes = read(&path)?;
+        let mime = mime(&path, &bytes);
+        let of_kind = |kind: &'static str| {
+            let is_meant = |mime: &&str| mime.split('/').next() == Some(kind);
+            mime.filter(is_meant).ok_or_else(|| AttachmentError::UnknownType { path: path.clone(), kind })
+        };
+        Ok(match self {
+            Self::Image(_) => json!({
+                "type": "image", "mimeType": of_kind("image")?, "data": STANDARD.encode(&bytes), "uri": uri(&path),
+            }),
+            Self::Audio(_) => json!({
+                "type": "audio", "mimeType": of_kind("audio")?, "data": STANDARD.encode(&bytes),
+            }),
+            Self::Resource(_) => json!({ "type": "resource", "resource": resource(&path, bytes, mime) }),
+        })
+    }
+}
+
+/// Text stays text; anything else is written in base64.
+fn resource(path: &Path, bytes: Vec<u8>, mime: Option<&str>) -> Value {
+    match String::from_utf8(bytes) {
+        Ok(text) => {
+            json!({ "uri": uri(path), "mimeType": mime.unwrap_or("text/plain"), "text": text })
+        }
+        Err(error) => {
+            let blob = STANDARD.encode(error.as_bytes());
+            json!({ "uri": uri(path), "mimeType": mime.unwrap_or("application/octet-stream"), "blob": blob })
+        }
+    }
+}
+
+fn read(path: &Path) -> Result<Vec<u8>, AttachmentError> {
+    let unreadable = |source| AttachmentError::Unreadable { path: path.to_owned(), source };
+    let mut bytes = Vec::new();
+    let file = File::open(path).map_err(unreadable)?;
+    let size = file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+    if size as u64 > LARGEST {
+        return Err(AttachmentError::TooLarge { path: path.to_owned() });
+    }
+    Ok(bytes)
+}
+
+fn mime(path: &Path, bytes: &[u8]) -> Option<&'static str> {
+    let begins = |(at, beginning, _): &&(usize, &[u8], &str)| {
+        bytes.get(*at..).is_some_and(|rest| rest.starts_with(beginning))
+    };
+    let by_content = BEGINNINGS.iter().find(begins).map(|(_, _, mime)| *mime);
+    let ending = path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase);
+    let by_name =
+        || ENDINGS.iter().find(|(known, _)| Some(*known) == ending.as_deref()).map(|(_, mime)| *mime);
+    by_content.or_else(by_name)
+}
+
+/// A path as a URI: what may not stand in one is written by its number.
+fn uri(path: &Path) -> String {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let mut uri = String::from("file://");
+    for byte in absolute.as_os_str().as_bytes() {
+        match byte {
+            b'/' | b'-' | b'.' | b'_' | b'~' => uri.push(char::from(*byte)),
+            byte if byte.is_ascii_alphanumeric() => uri.push(char::from(*byte)),
+            byte => uri.extend([&*format!("%{byte:02X}")]),
+        }
+    }
+    uri
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(name: &str, bytes: &[u8], attachment: fn(PathBuf) -> Attachment) -> Result<Value, String> {
+        let home = tempfile::tempdir().unwrap();
+        std::fs::write(home.path().join(name), bytes).unwrap();
+        let block = attachment(name.into()).block(home.path()).map_err(|error| error.to_string());
+        let place = uri(home.path());
+        block
+            .map(|block| serde_json::from_str(&block.to_string().replace(&place, "file://")).unwrap())
+            .map_err(|words| words.replace(home.path().to_str().unwrap(), ""))
+    }
+
+    #[test]
+    fn what_a_file_is_its_first_bytes_say_and_else_its_name() {
+        let png = b"\x89PNG\r\n\x1a\nrest";
+        assert_eq!(
+            block("shot 1.jpg", png, Attachment::Image),
+            Ok(json!({
+                "type": "image", "mimeType": "image/png", "data": "iVBORw0KGgpyZXN0", "uri": "file:///shot%201.jpg",
+            }))
+        );
+        assert_eq!(
+            block("a.MP3", b"hi", Attachment::Audio),
+            Ok(json!({ "type": "audio", "mimeType": "audio/mpeg", "data": "aGk=" }))
+        );
+        assert_eq!(
+            block("a.bin", b"hi", Attachment::Image),
+            Err("/a.bin is no image of a known type".to_owned())
+        );
+        assert_eq!(
+            block("a.png", b"OggS", Attachment::Image),
+            Err("/a.png is no image of a known type".to_owned()),
+            "a sound is no image, whatever it is called"
+        );
+    }
+
+    #[test]
+    fn a_resource_is_sent_as_text_if_it_is_text() {
+        let resource = |resource: Value| Ok(json!({ "type": "resource", "resource": resource }));
+        assert_eq!(
+            block("a.md", "# é".as_bytes(), Attachment::Resource),
+            resource(json!({ "uri": "file:///a.md", "mimeType": "text/markdown", "text": "# é" }))
+        );
+        assert_eq!(
+            block("a", b"", Attachment::Resource),
+            resource(json!({ "uri": "file:///a", "mimeType": "text/plain", "text": "" }))
+        );
+        assert_eq!(
+            block("a", b"\xff", Attachment::Resource),
+            resource(json!({ "uri": "file:///a", "mimeType": "application/octet-stream", "blob": "/w==" }))
+        );
+    }
+
+    #[test]
+    fn a_file_that_is_missing_or_too_large_is_named() {
+        let home = tempfile::tempdir().unwrap();
+        let missing = Attachment::Resource("missing".into()).block(home.path()).unwrap_err();
+        assert_eq!(missing.to_string(), format!("cannot read {}", home.path().join("missing").display()));
+        let path = home.path().join("large");
+        File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();
+        let large = Attachment::Resource("large".into()).block(home.path()).unwrap_err();
+        assert_eq!(large.to_string(), format!("{} is larger than 32 MiB", path.display()));
+    }
+}

@@ -1,0 +1,178 @@
+//! What an agent may do is asked on the terminal of the command whose turn it is.
+#![cfg(target_os = "linux")]
+
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use crate::acpx::{Place, eventually};
+use crate::terminal::OnTerminal;
+
+fn option(id: &str, kind: &str) -> Value {
+    json!({ "optionId": id, "name": id, "kind": kind })
+}
+
+/// The params of a question about a tool call.
+fn question(tool: &Value) -> Value {
+    json!({
+        "sessionId": "{sessionId}", "toolCall": tool,
+        "options": [option("yes", "allow_once"), option("no", "reject_once")],
+    })
+}
+
+/// A place with a session whose agent does this in every turn.
+fn place(turn: Script) -> Place {
+    let place = Place::new();
+    place.scripted(&Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]));
+    place.ok(&["scripted", "sessions", "new"]);
+    place
+}
+
+/// One whose agent asks for this in every turn.
+fn asking(tool: &Value) -> Place {
+    place(Script::new().request("session/request_permission", question(tool)).say("done").end("end_turn"))
+}
+
+fn edit() -> Value {
+    let diff = json!({ "type": "diff", "path": "notes.txt", "oldText": "one\ntwo\n", "newText": "one\n2\n" });
+    json!({ "toolCallId": "t1", "title": "Edit notes.txt", "kind": "edit", "content": [diff] })
+}
+
+const ASKS: &str = "[permission] Allow Edit notes.txt [edit]? (y/N) ";
+
+#[test]
+fn what_an_agent_wants_is_shown_with_its_diff_and_y_lets_it() {
+    let place = asking(&edit());
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
+    terminal.wait_for("  @@ -1,2 +1,2 @@\n   one\n  -two\n  +2\n");
+    terminal.wait_for(ASKS);
+    terminal.type_in("y\n");
+    terminal.wait_for("[permission] Edit notes.txt: answered yes\n");
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+}
+
+#[test]
+fn enter_alone_refuses_and_what_is_no_answer_is_asked_again() {
+    let place = asking(&edit());
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
+    terminal.wait_for(ASKS);
+    terminal.type_in("sure\n");
+    terminal.wait_for("[permission] type y or n, or the number of an option\n");
+    terminal.wait_for(ASKS);
+    terminal.type_in("\n");
+    terminal.wait_for("[permission] Edit notes.txt: answered no\n");
+    assert_eq!(terminal.done(), Some(5), "{}", terminal.seen);
+}
+
+#[test]
+fn it_is_asked_on_the_terminal_though_stdin_is_the_prompt_and_stdout_a_file_and_in_exec_too() {
+    let place = asking(&edit());
+    let line =
+        r#"echo "fix it" | "$0" --format quiet scripted >out && echo "then" | "$0" scripted exec >out2"#;
+    let mut terminal = OnTerminal::shell(line, &place.command(&[]));
+    for _ in 0..2 {
+        terminal.wait_for(ASKS);
+        terminal.type_in("y\n");
+    }
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+    assert_eq!(std::fs::read_to_string(place.work().join("out")).unwrap(), "done\n");
+    let exec = std::fs::read_to_string(place.work().join("out2")).unwrap();
+    assert!(exec.contains("answered yes"), "{exec}");
+}
+
+#[test]
+fn a_hostile_title_reaches_the_terminal_as_plain_text_in_one_line() {
+    let title = "Edit\u{1b}[2J\u{9b}31m\r\n[permission] Allow nothing? (y/N) y\u{7}";
+    let place = asking(&json!({ "toolCallId": "t1", "title": title, "kind": "edit" }));
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
+    terminal.wait_for("Allow Edit[2J31m  [permission] Allow nothing? (y/N) y [edit]? (y/N) ");
+    terminal.type_in("n\n");
+    assert_eq!(terminal.done(), Some(5), "{}", terminal.seen);
+    assert!(!terminal.seen.contains(['\u{1b}', '\u{9b}', '\u{7}']), "{:?}", terminal.seen);
+}
+
+#[test]
+fn a_question_that_is_answered_from_a_second_shell_is_taken_back_and_what_is_typed_then_counts_for_nothing() {
+    let place = Place::new();
+    let go = place.beside("go");
+    let turn = Script::new()
+        .request("session/request_permission", question(&edit()))
+        .await_file(&go)
+        .request("session/request_permission", question(&edit()))
+        .end("end_turn");
+    place.scripted(&Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]));
+    let session = place.json(&["scripted", "sessions", "new", "-s", "work"]);
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "-s", "work", "go"]));
+    terminal.wait_for(ASKS);
+    let pending = place.json(&["pending"]);
+    let asked = &pending["questions"][0];
+    let id = asked["questionId"].as_str().unwrap();
+    let since = asked["since"].clone();
+    let expected = json!({
+        "questionId": id, "acpxRecordId": session["acpxRecordId"], "acpxSessionId": "s1", "name": "work",
+        "agent": "scripted", "title": "Edit notes.txt", "kind": "edit", "since": since,
+        "options": [option("yes", "allow_once"), option("no", "reject_once")], "asked": [{ "isTurns": true }],
+    });
+    assert_eq!(pending, json!({ "action": "pending", "questions": [expected] }));
+    assert_eq!(place.ok(&["approve", id]), "approved\n");
+    terminal.wait_for("[permission] withdrawn: it was answered elsewhere, or its turn is over\n");
+    // This is no answer to what comes next.
+    terminal.type_in("y");
+    let late = place.acpx(&["--format", "json", "approve", id]);
+    assert_eq!((late.failure().0.as_str(), late.code), ("NO_QUESTION", Some(4)));
+    std::fs::write(&go, "").unwrap();
+    terminal.wait_for(ASKS);
+    terminal.type_in("\n");
+    terminal.wait_for("answered no\n");
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+}
+
+#[test]
+fn ctrl_c_at_a_question_cancels_the_turn_and_the_agent_is_told_so() {
+    let place =
+        place(Script::new().request("session/request_permission", question(&edit())).end("cancelled"));
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
+    terminal.wait_for(ASKS);
+    terminal.type_in("\u{3}");
+    terminal.wait_for("[permission] withdrawn: ");
+    assert_eq!(terminal.done(), Some(130), "{}", terminal.seen);
+    assert!(terminal.seen.contains("[permission] Edit notes.txt: cancelled\n"), "{}", terminal.seen);
+    assert_eq!(place.ok(&["pending"]), "nothing is asked\n");
+}
+
+#[test]
+fn of_two_questions_at_once_one_is_asked_at_a_time() {
+    let place = Place::new();
+    let ask = |id: &str| {
+        let tool = json!({ "toolCallId": id, "title": format!("Edit {id}"), "kind": "edit" });
+        let mut params = question(&tool);
+        params["sessionId"] = json!("s1");
+        let method = "session/request_permission";
+        json!({ "jsonrpc": "2.0", "id": id, "method": method, "params": params }).to_string()
+    };
+    let go = place.beside("go");
+    let turn = Script::new().line(&ask("a")).line(&ask("b")).await_file(&go).end("end_turn");
+    place.scripted(&Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]));
+    place.ok(&["scripted", "sessions", "new"]);
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
+    terminal.wait_for("Allow Edit a [edit]? (y/N) ");
+    eventually("both are open", || place.json(&["pending"])["questions"].as_array().unwrap().len() == 2);
+    assert!(!terminal.seen.contains("Allow Edit b"), "{}", terminal.seen);
+    terminal.type_in("y\n");
+    terminal.wait_for("Allow Edit b [edit]? (y/N) ");
+    terminal.type_in("n\n");
+    eventually("none is open", || place.json(&["pending"])["questions"] == json!([]));
+    std::fs::write(&go, "").unwrap();
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+    for answered in ["[permission] Edit a: answered yes", "[permission] Edit b: answered no"] {
+        assert!(terminal.seen.contains(answered), "{}", terminal.seen);
+    }
+}
+
+#[test]
+fn a_program_that_has_pipes_alone_asks_nobody_even_if_it_was_started_from_a_terminal() {
+    let place = asking(&edit());
+    let line = r#""$0" scripted go </dev/null >out 2>&1"#;
+    let mut terminal = OnTerminal::shell(line, &place.command(&[]));
+    assert_eq!(terminal.done(), Some(5), "{}", terminal.seen);
+    assert_eq!(terminal.seen, "");
+}

@@ -1,0 +1,92 @@
+//! What goes along with a prompt, and what an agent tells beside the conversation.
+
+use acpx_testkit::{Script, received_lines};
+use serde_json::{Value, json};
+
+use crate::acpx::Place;
+
+/// A place with a session whose agent has these prompt capabilities and does this in every turn.
+fn place(capabilities: &Value, turn: Script) -> (Place, Vec<String>) {
+    let capabilities = json!({ "promptCapabilities": capabilities });
+    let script = Script::new().initialize(capabilities).session_new("s1").serve([("session/prompt", turn)]);
+    let place = Place::new();
+    let agent = place.scripted(&script);
+    place.ok(&["scripted", "sessions", "new"]);
+    (place, agent)
+}
+
+#[test]
+fn files_go_along_to_an_agent_that_takes_them() {
+    let all = json!({ "image": true, "audio": true, "embeddedContext": true });
+    let (place, agent) = place(&all, Script::new().end("end_turn"));
+    std::fs::write(place.work().join("a.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+    std::fs::write(place.work().join("a.wav"), b"RIFF0000WAVE").unwrap();
+    std::fs::write(place.work().join("a.txt"), "words").unwrap();
+    let files = ["--image", "a.png", "--audio", "a.wav", "--resource", "a.txt"];
+    place.ok(&[&["scripted", "prompt", "look"], &files[..]].concat());
+    let lines = received_lines(&agent);
+    let prompt: Value = serde_json::from_str(lines.last().unwrap()).unwrap();
+    let uri = |name: &str| format!("file://{}", place.work().join(name).display());
+    let expected = json!([
+        { "type": "text", "text": "look" },
+        { "type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo=", "uri": uri("a.png") },
+        { "type": "audio", "mimeType": "audio/wav", "data": "UklGRjAwMDBXQVZF" },
+        { "type": "resource", "resource": { "uri": uri("a.txt"), "mimeType": "text/plain", "text": "words" } },
+    ]);
+    assert_eq!(prompt["params"]["prompt"], expected);
+}
+
+#[test]
+fn an_agent_that_does_not_take_them_is_sent_nothing_and_the_capability_is_named() {
+    let (place, agent) = place(&json!({}), Script::new().end("end_turn"));
+    std::fs::write(place.work().join("a.gif"), b"GIF89a").unwrap();
+    std::fs::write(place.work().join("a.ogg"), b"OggS").unwrap();
+    std::fs::write(place.work().join("a.txt"), "").unwrap();
+    let rows = [
+        ("--image", "a.gif", "image"),
+        ("--audio", "a.ogg", "audio"),
+        ("--resource", "a.txt", "embeddedContext"),
+    ];
+    for (flag, file, capability) in rows {
+        let refused = place.acpx(&["scripted", flag, file, "look"]);
+        let words = format!("it does not advertise promptCapabilities.{capability}");
+        assert!(refused.out.contains("CONTENT_UNSUPPORTED") && refused.out.contains(&words), "{refused:?}");
+        assert_eq!(refused.code, Some(2));
+    }
+    assert!(!received_lines(&agent).iter().any(|line| line.contains("session/prompt")));
+    let missing = place.acpx(&["scripted", "--image", "missing.png", "look"]);
+    assert_eq!((missing.code, missing.out.as_str()), (Some(2), ""));
+}
+
+#[test]
+fn notices_and_compactions_are_shown_to_people_and_usage_in_the_status() {
+    let compaction =
+        |status: &str| json!({ "sessionUpdate": "compaction_update", "compactionId": "c", "status": status });
+    let turn = Script::new()
+        .update(json!({ "sessionUpdate": "notice", "severity": "warning", "title": "slow", "description": "a server is away" }))
+        .update(compaction("in_progress"))
+        .update(compaction("completed"))
+        .say("hi")
+        .update(json!({ "sessionUpdate": "usage_update", "used": 53, "size": 200, "cost": { "amount": 0.25, "currency": "USD" } }))
+        .end("end_turn");
+    let (place, agent) = place(&json!({}), turn);
+    let expected = "\
+[notice] warning: slow: a server is away
+
+[compaction] the agent is making what it remembers shorter
+
+[compaction] the agent remembers a summary of what came before
+
+hi
+
+[done] end_turn
+";
+    assert_eq!(place.ok(&["scripted", "go"]), expected);
+    assert_eq!(place.ok(&["--format", "quiet", "scripted", "go"]), "hi\n");
+    let initialize: Value = serde_json::from_str(&received_lines(&agent)[0]).unwrap();
+    let session = &initialize["params"]["clientCapabilities"]["session"];
+    assert_eq!((&session["notices"], &session["compaction"]), (&json!({}), &json!({})));
+    let usage = json!({ "used": 53, "size": 200, "cost": { "amount": 0.25, "currency": "USD" } });
+    assert_eq!(place.json(&["scripted", "status"])["usage"], usage);
+    assert!(place.ok(&["scripted", "status"]).contains("\nusage: 53 of 200 tokens, 0.25 USD\n"));
+}

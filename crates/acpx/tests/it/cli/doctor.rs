@@ -1,0 +1,136 @@
+//! `acpx doctor`: what is wrong, and what to do about it.
+
+use std::fs;
+
+use acpx_testkit::{Script, received_lines};
+use serde_json::{Value, json};
+
+use crate::acpx::{Done, Place};
+
+/// The findings as `(level, check, detail)`, and the status that they come to.
+fn findings(done: &Done) -> (Vec<(String, String, String)>, String) {
+    let lines: Vec<Value> = done.out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let (last, checks) = lines.split_last().expect("there is a verdict");
+    let word = |value: &Value, name: &str| value[name].as_str().unwrap_or_default().to_owned();
+    let found = checks.iter().map(|check| {
+        assert_eq!(check["action"], "doctor_check");
+        (word(check, "level"), word(check, "check"), word(check, "detail"))
+    });
+    assert_eq!(last["action"], "doctor");
+    (found.collect(), word(last, "status"))
+}
+
+fn level<'a>(found: &'a [(String, String, String)], check: &str) -> &'a str {
+    found.iter().find(|(_, name, _)| name == check).map_or("none", |(level, ..)| level)
+}
+
+fn detail<'a>(found: &'a [(String, String, String)], check: &str) -> &'a str {
+    found.iter().find(|(_, name, _)| name == check).map_or("", |(.., detail)| detail)
+}
+
+#[test]
+fn a_home_in_order_is_said_to_be_and_nothing_is_made_by_the_look() {
+    let place = Place::new();
+    let before = place.acpx(&["--format", "json", "doctor"]);
+    assert_eq!(before.code, Some(0), "{before:?}");
+    assert!(!place.acpx_home().join("acpx.db").exists(), "the look made a store");
+    place.ok(&["demo", "sessions", "new"]);
+    let done = place.acpx(&["--format", "json", "doctor"]);
+    let (found, _) = findings(&done);
+    for check in ["acpx", "home", "store", "socket", "host", "config", "agents"] {
+        assert_eq!(level(&found, check), "ok", "{check}: {found:?}");
+    }
+    let store = detail(&found, "store");
+    assert!(store.contains("format ") && store.ends_with(", whole"), "{store}");
+    assert!(detail(&found, "host").starts_with("runs, version "), "{found:?}");
+    assert_eq!(place.acpx(&["--format", "quiet", "doctor"]).code, Some(0));
+}
+
+#[test]
+fn what_is_broken_fails_with_what_to_do_and_the_look_goes_on() {
+    let place = Place::new();
+    place.configure("{\"ttl\": \"s3cret\"}");
+    fs::write(place.acpx_home().join("acpx.db"), "this is no store").unwrap();
+    let done = place.acpx(&["--format", "json", "doctor"]);
+    let (found, status) = findings(&done);
+    assert_eq!((done.code, status.as_str()), (Some(1), "fail"), "{done:?}");
+    assert_eq!((level(&found, "store"), level(&found, "config")), ("fail", "fail"), "{found:?}");
+    assert_eq!(level(&found, "agents"), "ok", "{found:?}");
+    assert!(!done.out.contains("s3cret"), "{done:?}");
+    assert!(
+        done.out.lines().filter(|line| line.contains("\"fail\",\"check\"")).all(|line| line.contains("hint"))
+    );
+}
+
+#[test]
+fn an_agent_is_looked_over_without_a_prompt_and_leaves_no_record() {
+    let place = Place::new();
+    let answer = json!({
+        "protocolVersion": 1,
+        "agentCapabilities": {"loadSession": true},
+        "agentInfo": {"name": "gemini-cli", "version": "0.61.0"},
+    });
+    let script = Script::new().expect("initialize").reply(answer).session_new("s1");
+    let argv = place.scripted(&script);
+    let done = place.acpx(&["--format", "json", "doctor", "scripted"]);
+    let (found, status) = findings(&done);
+    assert_eq!((done.code, status.as_str()), (Some(0), "ok"), "{done:?}");
+    assert_eq!(detail(&found, "program"), argv[0]);
+    assert!(
+        detail(&found, "start").starts_with("gemini-cli 0.61.0, version 1 of the protocol, after "),
+        "{found:?}"
+    );
+    assert!(detail(&found, "can").starts_with("load, MCP by stdio; not: resume, "), "{found:?}");
+    assert!(
+        detail(&found, "known as").contains("a session is not loaded in the minute it began"),
+        "{found:?}"
+    );
+    assert!(detail(&found, "session").starts_with("session/new works"), "{found:?}");
+    let said: Vec<String> = received_lines(&argv);
+    assert!(said.iter().all(|line| !line.contains("session/prompt")), "{said:?}");
+    assert_eq!(place.json(&["sessions", "list"]), json!([]));
+}
+
+#[test]
+fn an_agent_that_wants_a_login_or_is_not_there_fails_with_what_to_do() {
+    let place = Place::new();
+    let answer = json!({"protocolVersion": 1, "authMethods": [{"id": "key", "name": "API key"}]});
+    let refusal = json!({"code": -32000, "message": "Authentication required"});
+    place.scripted(&Script::new().expect("initialize").reply(answer).refuse("session/new", refusal));
+    let done = place.acpx(&["--format", "json", "scripted", "doctor"]);
+    let (found, _) = findings(&done);
+    assert_eq!((done.code, level(&found, "login")), (Some(1), "fail"), "{done:?}");
+    assert!(detail(&found, "login").ends_with("ways to log in: API key (key)"), "{found:?}");
+
+    let missing = place.acpx(&["--format", "json", "--agent", "./nowhere --acp", "doctor"]);
+    let (found, _) = findings(&missing);
+    assert_eq!((missing.code, level(&found, "program")), (Some(1), "fail"), "{missing:?}");
+    let unknown = place.acpx(&["--format", "json", "doctor", "nobody"]);
+    assert_eq!(unknown.failure().0, "AGENT_UNKNOWN", "{unknown:?}");
+}
+
+#[test]
+fn a_session_whose_directory_is_gone_or_whose_last_turn_failed_is_told_with_the_way_out() {
+    let place = Place::new();
+    let old = place.work().join("old");
+    fs::create_dir(&old).unwrap();
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.reply_error(json!({"code": 400, "message": "the model refused"})))
+        .next_start()
+        .initialize(json!({}))
+        .session_new("s2");
+    place.scripted(&script);
+    let made = place.acpx_in(&old, &["--format", "json", "scripted", "sessions", "new"]).json();
+    assert_eq!(place.acpx_in(&old, &["scripted", "hello"]).code, Some(1));
+    fs::rename(&old, place.work().join("new")).unwrap();
+    let id = made["acpxRecordId"].as_str().unwrap();
+    let done = place.acpx(&["--format", "json", "scripted", "doctor", "-s", id]);
+    let (found, _) = findings(&done);
+    assert_eq!(done.code, Some(1), "{done:?}");
+    assert_eq!((level(&found, "directory"), level(&found, "last turn")), ("fail", "fail"), "{found:?}");
+    assert!(detail(&found, "last turn").contains("the model refused"), "{found:?}");
+    assert!(done.out.contains(&format!("acpx sessions move {id} --cwd DIR")), "{done:?}");
+    assert_eq!(level(&found, "restore"), "warn", "{found:?}");
+}

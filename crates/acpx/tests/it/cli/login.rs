@@ -1,0 +1,184 @@
+//! Logging in with an agent: by a credential, and what is said where a login is missing.
+
+mod by_hand;
+
+use acpx_testkit::{Script, received_lines};
+use serde_json::{Value, json};
+
+use crate::acpx::{Done, Place};
+
+const SECRET: &str = "s3cret-cr3dential";
+/// What the agents here offer, as it is named in a sentence.
+const OFFERED: &str = "oauth (Account), api-key (API key), tui (Terminal login, in a terminal)";
+const HINT: &str =
+    "hint: acpx scripted auth shows how to log in, and acpx scripted auth METHOD does it; then try again\n";
+
+/// An agent that offers logins, and does the rest.
+fn offering(rest: impl FnOnce(Script) -> Script) -> Script {
+    let methods = json!([
+        { "id": "oauth", "name": "Account", "description": "With a browser" },
+        { "id": "api-key", "name": "API key" },
+        { "id": "tui", "name": "Terminal login", "type": "terminal", "args": ["login"] },
+    ]);
+    let capabilities = json!({ "auth": { "logout": {} } });
+    let answer = json!({ "protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": methods });
+    rest(Script::new().expect("initialize").reply(answer))
+}
+
+/// One that is logged in with first, and then gives the credential away.
+fn logging_in() -> Script {
+    let says = Script::new().say(&format!("my key is {SECRET}")).end("end_turn");
+    offering(|script| {
+        script.expect("authenticate").reply(json!({})).session_new("s1").serve([("session/prompt", says)])
+    })
+}
+
+/// A place with the agent, and more in its configuration.
+fn place(script: &Script, more: &Value) -> (Place, Vec<String>) {
+    let place = Place::new();
+    let agent = place.scripted(script);
+    let mut config = json!({ "agents": { "scripted": { "argv": agent } } });
+    config.as_object_mut().unwrap().extend(more.as_object().unwrap().clone());
+    place.configure(&config.to_string());
+    (place, agent)
+}
+
+/// The methods of what the agent received.
+fn methods(agent: &[String]) -> Vec<String> {
+    let method =
+        |line: &String| serde_json::from_str::<Value>(line).unwrap()["method"].as_str().map(str::to_owned);
+    received_lines(agent).iter().filter_map(method).collect()
+}
+
+/// The files of a home that have the credential in them.
+fn files_with_secret(place: &Place) -> Vec<String> {
+    let entries = std::fs::read_dir(place.acpx_home()).unwrap().map(|entry| entry.unwrap());
+    let has_it = |path: &std::path::Path| {
+        let bytes = std::fs::read(path).unwrap_or_default();
+        bytes.windows(SECRET.len()).any(|bytes| bytes == SECRET.as_bytes())
+    };
+    let found = entries.filter(|entry| has_it(&entry.path()));
+    found.map(|entry| entry.file_name().into_string().unwrap()).collect()
+}
+
+#[test]
+fn a_configured_credential_logs_in_before_a_session_is_made_and_is_in_no_byte_of_the_store() {
+    let (place, agent) = place(&logging_in(), &json!({ "auth": { "api-key": SECRET } }));
+    place.ok(&["scripted", "sessions", "new"]);
+    assert_eq!(place.ok(&["--format", "quiet", "scripted", "go"]), "my key is [secret]\n");
+    assert_eq!(methods(&agent), ["initialize", "authenticate", "session/new", "session/prompt"]);
+    let login: Value = serde_json::from_str(&received_lines(&agent)[1]).unwrap();
+    assert_eq!(login["params"], json!({ "methodId": "api-key" }));
+    place.ok(&["host", "stop"]);
+    assert_eq!(files_with_secret(&place), ["config.json"]);
+}
+
+#[test]
+fn a_credential_of_the_environment_logs_in_and_is_in_no_byte_of_the_home() {
+    let (place, agent) = place(&logging_in(), &json!({}));
+    for arguments in [&["scripted", "sessions", "new"], &["scripted", "prompt", "go"]] {
+        let done = Done::of(place.command(arguments).env("ACPX_AUTH_API_KEY", SECRET));
+        assert_eq!(done.code, Some(0), "{done:?}");
+    }
+    assert_eq!(methods(&agent), ["initialize", "authenticate", "session/new", "session/prompt"]);
+    place.ok(&["host", "stop"]);
+    assert_eq!(files_with_secret(&place), [""; 0]);
+}
+
+#[test]
+fn a_project_file_gives_no_credential() {
+    let (place, agent) = place(&offering(|script| script.session_new("s1")), &json!({}));
+    let project = json!({ "auth": { "api-key": SECRET }, "authPolicy": "fail" });
+    std::fs::write(place.work().join(".acpxrc.json"), project.to_string()).unwrap();
+    place.ok(&["scripted", "sessions", "new"]);
+    assert_eq!(methods(&agent), ["initialize", "session/new"]);
+}
+
+#[test]
+fn without_a_credential_the_policy_says_whether_to_go_on() {
+    let (place, _) = place(&offering(|script| script.session_new("s1")), &json!({ "authPolicy": "fail" }));
+    place.ok(&["--auth-policy", "skip", "scripted", "sessions", "new"]);
+    let refused = place.acpx(&["--format", "json", "scripted", "exec", "go"]);
+    let error = &refused.lines()[0]["error"];
+    let words = format!(
+        "the agent \"scripted\" offers logins, and there is no credential for any of them: {OFFERED}"
+    );
+    assert_eq!(error["message"], words);
+    assert_eq!((&error["data"]["detailCode"], refused.code), (&json!("AUTH_REQUIRED"), Some(1)));
+    assert_eq!(place.acpx(&["--auth-policy", "never", "scripted", "exec", "go"]).code, Some(2));
+}
+
+#[test]
+fn a_login_that_is_refused_is_said_without_the_credential() {
+    let refusal = json!({ "code": -32603, "message": format!("bad key {SECRET}") });
+    let script = offering(|script| script.refuse("authenticate", refusal));
+    let (place, _) = place(&script, &json!({ "auth": { "api-key": SECRET } }));
+    let refused = place.acpx(&["--format", "quiet", "scripted", "sessions", "new"]);
+    let words = "the agent \"scripted\" refused authenticate: bad key [secret] (-32603)";
+    assert_eq!(refused.err, format!("[acpx] error: RUNTIME [AUTH_REQUIRED] {words}\n"));
+    assert_eq!(refused.code, Some(1));
+}
+
+#[test]
+fn a_login_that_is_missing_when_a_session_is_made_is_said_with_the_ways_there_are() {
+    let refusal = json!({ "code": -32000, "message": "Authentication required" });
+    let (place, _) = place(&offering(|script| script.refuse("session/new", refusal)), &json!({}));
+    let refused = place.acpx(&["scripted", "sessions", "new"]);
+    let words = format!(
+        "the agent \"scripted\" refused session/new: Authentication required; it offers {OFFERED} (-32000)"
+    );
+    assert!(refused.err.ends_with(&format!("acpx: {words}\n{HINT}")), "{refused:?}");
+    assert_eq!(refused.code, Some(1));
+}
+
+#[test]
+fn a_login_that_is_missing_when_something_is_said_ends_that_turn_alone() {
+    let refusal = json!({ "code": -32000, "message": "Authentication required" });
+    let script = offering(|script| {
+        let script = script.session_new("s1").refuse("session/prompt", refusal);
+        script.prompt(|turn| turn.say("hi").end("end_turn"))
+    });
+    let (place, _) = place(&script, &json!({}));
+    place.ok(&["scripted", "sessions", "new"]);
+    let refused = place.acpx(&["scripted", "go"]);
+    let words = format!(
+        "the agent \"scripted\" refused session/prompt: Authentication required; it offers {OFFERED} (-32000)"
+    );
+    assert!(refused.out.ends_with(&format!("[error] AUTH_REQUIRED: {words}\n{HINT}")), "{refused:?}");
+    assert_eq!(refused.code, Some(1));
+    assert_eq!(place.ok(&["--format", "quiet", "scripted", "again"]), "hi\n");
+}
+
+#[test]
+fn a_login_that_is_missing_in_other_words_is_told_in_those_words() {
+    let refusal = json!({ "code": -32603, "message": "Internal error", "data": "Missing provider" });
+    let script = offering(|script| script.session_new("s1").refuse("session/prompt", refusal));
+    let (place, _) = place(&script, &json!({}));
+    place.ok(&["scripted", "sessions", "new"]);
+    let refused = place.acpx(&["scripted", "go"]);
+    assert!(refused.out.contains("[error] AUTH_REQUIRED: "), "{refused:?}");
+    assert!(refused.out.contains("Missing provider") && refused.out.ends_with(HINT), "{refused:?}");
+    assert_eq!(refused.code, Some(1));
+}
+
+#[test]
+fn an_agent_that_says_nothing_at_all_may_lack_a_login_and_that_is_said() {
+    let script = offering(|script| {
+        script.session_new("s1").prompt(|turn| turn.expect("session/cancel").end("cancelled"))
+    });
+    let (place, _) = place(&script, &json!({}));
+    place.ok(&["scripted", "sessions", "new"]);
+    let silent = place.acpx(&["--timeout", "1", "scripted", "go"]);
+    let hint = "hint: the agent said nothing at all: it may lack a login, which acpx scripted auth shows, or need more time, with --timeout\n";
+    assert!(silent.out.ends_with(hint), "{silent:?}");
+    assert_eq!(silent.code, Some(3));
+}
+
+#[test]
+fn an_agent_that_exits_at_once_is_quoted() {
+    let script = Script::new().stderr("no provider is configured: run setup").exit(1);
+    let (place, _) = place(&script, &json!({}));
+    let exited = place.acpx(&["scripted", "sessions", "new"]);
+    assert!(exited.err.contains("; it said: no provider is configured: run setup\n"), "{exited:?}");
+    assert_eq!(exited.code, Some(1));
+}

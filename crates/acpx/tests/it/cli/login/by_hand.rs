@@ -1,0 +1,123 @@
+//! `acpx auth`: the ways to log in, and one of them gone.
+
+use std::os::unix::fs::PermissionsExt;
+
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use super::{SECRET, offering, place};
+use crate::acpx::Place;
+
+#[test]
+fn the_ways_to_log_in_are_listed_with_what_each_needs() {
+    let (place, _) = place(&offering(|script| script), &json!({ "auth": { "api-key": SECRET } }));
+    let expected = "\
+oauth	Account	no credential in ACPX_AUTH_OAUTH
+  With a browser
+  acpx scripted auth oauth
+api-key	API key	with the credential in ACPX_AUTH_API_KEY
+  acpx scripted auth api-key
+tui	Terminal login	in a terminal
+  acpx scripted auth tui
+log out: acpx scripted auth --logout
+";
+    assert_eq!(place.ok(&["auth", "scripted"]), expected);
+    assert_eq!(place.ok(&["scripted", "auth"]), expected);
+    assert_eq!(place.ok(&["--format", "quiet", "auth", "scripted"]), "oauth\napi-key\ntui\n");
+    assert_eq!(place.ok(&["auth", "demo"]), "demo offers no login\n");
+}
+
+#[test]
+fn one_logs_in_and_out_by_hand_with_an_agent_of_either_version() {
+    let done = || Script::new().reply(json!({}));
+    let v1 = offering(|script| script.serve([("authenticate", done()), ("logout", done())]));
+    let answer = json!({
+        "protocolVersion": 2, "info": { "name": "s", "version": "1" }, "capabilities": { "session": {} },
+        "authMethods": [{ "methodId": "oauth", "name": "Account", "type": "agent" }],
+    });
+    let v2 = Script::new().expect("initialize").reply(answer);
+    let v2 = v2.serve([("auth/login", done()), ("auth/logout", done())]);
+    for (version, script) in [("1", v1), ("2", v2)] {
+        let (place, _) = place(&script, &json!({}));
+        let auth = |rest: &[&str]| place.ok(&[&["--protocol", version, "scripted", "auth"], rest].concat());
+        assert_eq!(auth(&["oauth"]), "logged in with scripted: Account\n");
+        assert_eq!(
+            auth(&["oauth", "--format", "json"]),
+            "{\"action\":\"auth_result\",\"agentName\":\"scripted\",\"methodId\":\"oauth\",\"status\":\"logged-in\"}\n"
+        );
+        assert_eq!(auth(&["--logout"]), "logged out of scripted\n");
+    }
+}
+
+#[test]
+fn a_login_that_the_agent_refuses_fails_with_its_words() {
+    let refusal = json!({ "code": -32000, "message": "the browser was closed" });
+    let script = offering(|script| script.refuse("authenticate", refusal));
+    let (place, _) = place(&script, &json!({}));
+    let refused = place.acpx(&["scripted", "auth", "oauth"]);
+    assert!(refused.err.contains("refused authenticate: the browser was closed (-32000)"), "{refused:?}");
+    assert_eq!(refused.code, Some(1));
+}
+
+#[test]
+fn a_way_that_is_not_offered_is_a_mistake_and_so_are_too_many_words() {
+    let refusal = json!({ "code": -32603, "message": "not now" });
+    let (place, _) = place(&offering(|script| script.refuse("logout", refusal)), &json!({}));
+    let unknown = place.acpx(&["scripted", "auth", "nothing"]);
+    let words = "acpx: scripted offers no login \"nothing\"\nhint: it offers oauth, api-key, tui\n";
+    assert!(unknown.err.ends_with(words), "{unknown:?}");
+    assert_eq!(unknown.code, Some(2));
+    assert_eq!(place.acpx(&["scripted", "auth", "oauth", "api-key"]).code, Some(2));
+    assert_eq!(place.acpx(&["auth", "scripted", "oauth", "--logout"]).code, Some(2));
+    let refused = place.acpx(&["scripted", "auth", "--logout"]);
+    assert!(refused.err.contains("refused logout: not now (-32603)"), "{refused:?}");
+    assert_eq!(refused.code, Some(1));
+    assert_eq!(place.acpx(&["auth", "nobody"]).code, Some(1));
+}
+
+/// An agent that is a program of the shell: it answers `initialize`, or logs in if its first argument says so.
+fn shell_agent(place: &Place, method: &Value, login: &str) -> String {
+    let answer = json!({ "protocolVersion": 1, "authMethods": [method] });
+    let program = place.work().join("agent");
+    let script = format!(
+        "#!/bin/sh\nif [ \"$1\" = login ]; then {login}; fi\nread -r line\nid=${{line#*\\\"id\\\":}}\nid=${{id%%,*}}\n\
+         printf '{{\"jsonrpc\":\"2.0\",\"id\":%s,\"result\":%s}}\\n' \"$id\" '{answer}'\ncat >/dev/null\n"
+    );
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o700)).unwrap();
+    program.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn a_login_in_a_terminal_runs_the_agents_own_program_and_its_exit_decides() {
+    let place = Place::new();
+    let method = json!({
+        "id": "tui", "name": "Terminal login", "type": "terminal", "args": ["login"], "env": { "WHO": "you" },
+    });
+    let agent = shell_agent(&place, &method, "echo \"hello $WHO\"; exit 0");
+    let done = place.acpx(&["--agent", &agent, "auth", "tui"]);
+    let expected = format!("hello you\nlogged in with {agent}: Terminal login\n");
+    assert_eq!((done.out.as_str(), done.code), (expected.as_str(), Some(0)), "{}", done.err);
+    let quiet = place.acpx(&["--agent", &agent, "--format", "quiet", "auth", "tui"]);
+    assert_eq!((quiet.out.as_str(), quiet.err.as_str()), ("logged-in\n", "hello you\n"));
+    let agent = shell_agent(&place, &method, "exit 3");
+    let failed = place.acpx(&["--agent", &agent, "--format", "json", "auth", "tui"]);
+    let error = &failed.lines()[0]["error"];
+    assert_eq!(error["message"], "the login \"tui\" failed: its program ended with exit status: 3");
+    assert_eq!((&error["data"]["detailCode"], failed.code), (&json!("LOGIN_FAILED"), Some(1)));
+}
+
+#[test]
+fn a_login_by_variables_says_which_to_set() {
+    let place = Place::new();
+    let variables = json!([{ "name": "SOME_KEY" }, { "name": "SOME_ORG", "optional": true }]);
+    let method = json!({ "id": "env", "name": "By key", "type": "env_var", "vars": variables });
+    let agent = shell_agent(&place, &method, "exit 9");
+    let missing = place.acpx(&["--agent", &agent, "auth", "env"]);
+    let words = "By key needs variables to be set:\n  SOME_KEY (not set)\n  SOME_ORG (not set, optional)\n";
+    assert_eq!((missing.out.as_str(), missing.code), (words, Some(1)));
+    let mut command = place.command(&["--agent", &agent, "auth", "env"]);
+    let there = crate::acpx::Done::of(command.env("SOME_KEY", SECRET));
+    let words = "By key has what it needs:\n  SOME_KEY (set)\n  SOME_ORG (not set, optional)\n";
+    assert_eq!((there.out.as_str(), there.code), (words, Some(0)));
+}

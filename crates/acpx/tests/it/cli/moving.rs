@@ -1,0 +1,65 @@
+//! `sessions move`: a session goes on after its project has moved.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::acpx::{Place, text};
+
+#[test]
+fn a_session_whose_directory_is_gone_is_moved_to_the_new_one_and_goes_on_there() {
+    let place = Place::new();
+    let (old, new) = (place.work().join("old"), place.work().join("new"));
+    fs::create_dir(&old).unwrap();
+    let made = place.acpx_in(&old, &["--format", "json", "demo", "sessions", "new"]).json();
+    assert_eq!(place.acpx_in(&old, &["demo", "My name is Ada."]).code, Some(0));
+    place.ok(&["host", "stop"]);
+    fs::rename(&old, &new).unwrap();
+
+    let moved = place.acpx_in(&new, &["--format", "json", "demo", "sessions", "move"]).json();
+    let expected = json!({
+        "action": "session_moved",
+        "acpxRecordId": made["acpxRecordId"],
+        "acpxSessionId": made["acpxSessionId"],
+        "from": text(&old),
+        "cwd": text(&new),
+    });
+    let mut seen = moved.clone();
+    seen.as_object_mut().unwrap().remove("agentSessionId");
+    assert_eq!(seen, expected);
+    let status = place.acpx_in(&new, &["--format", "json", "demo", "status"]).json();
+    assert_eq!((&status["acpxRecordId"], &status["cwd"]), (&made["acpxRecordId"], &json!(text(&new))));
+    let told = place.acpx_in(&new, &["demo", "What is my name?"]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    assert!(!told.err.contains("fresh"), "{told:?}");
+}
+
+#[test]
+fn what_cannot_be_moved_is_said_and_stays() {
+    let place = Place::new();
+    let none = place.acpx(&["--format", "json", "demo", "sessions", "move"]);
+    assert_eq!((none.failure().0.as_str(), none.code), ("NO_SESSION", Some(4)), "{none:?}");
+    let made = place.json(&["demo", "sessions", "new"]);
+    let id = made["acpxRecordId"].as_str().unwrap();
+
+    let nowhere = text(place.beside("nowhere"));
+    let missing = place.acpx(&["--format", "json", "demo", "sessions", "move", id, "--cwd", &nowhere]);
+    assert_eq!((missing.failure().0.as_str(), missing.code), ("BAD_DIRECTORY", Some(2)), "{missing:?}");
+
+    let other = place.beside("other");
+    fs::create_dir(&other).unwrap();
+    let there = place.acpx_in(&other, &["--format", "json", "demo", "sessions", "new"]).json();
+    let taken = place.acpx(&["--format", "json", "demo", "sessions", "move", id, "--cwd", &text(&other)]);
+    assert_eq!((taken.failure().0.as_str(), taken.code), ("SCOPE_TAKEN", Some(1)), "{taken:?}");
+    assert_eq!(place.json(&["demo", "status"])["acpxRecordId"], made["acpxRecordId"]);
+    assert_ne!(there["acpxRecordId"], made["acpxRecordId"]);
+
+    // By its id it is moved wherever it was, and text says so in one line.
+    let third = place.beside("third");
+    fs::create_dir(&third).unwrap();
+    let said = place.acpx_in(&third, &["demo", "sessions", "move", id]);
+    let (from, to) = (text(place.work()), text(&third));
+    assert_eq!((said.out, said.code), (format!("{id}\t(moved from {from} to {to})\n"), Some(0)));
+    let gone = place.acpx_in(&third, &["--format", "json", "demo", "status"]).json();
+    assert_eq!(gone["acpxRecordId"], id);
+}

@@ -1,0 +1,272 @@
+//! What an agent may do where nobody is at a terminal: rules for single tools, what becomes of the rest, and answers
+//! from anywhere.
+
+use acpx_testkit::Script;
+use serde_json::{Value, json};
+
+use crate::acpx::{Place, eventually, kill_hard, text};
+
+/// An agent that asks for an edit in every turn.
+fn asking() -> Script {
+    let turn = Script::new().ask_permission("t1").say("done").end("end_turn");
+    Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)])
+}
+
+fn place() -> Place {
+    let place = Place::new();
+    place.scripted(&asking());
+    place.ok(&["scripted", "sessions", "new"]);
+    place
+}
+
+/// The result by which a question was answered, among the lines of a command.
+fn answer(lines: &[Value]) -> &Value {
+    let is_answer = |line: &&Value| line["result"].get("outcome").is_some();
+    &lines.iter().find(is_answer).expect("an answer")["result"]
+}
+
+/// The id of the one question that is open, once it is.
+fn open_question(place: &Place) -> String {
+    let mut id = String::new();
+    eventually("a question is open", || {
+        place.ok(&["--format", "quiet", "pending"]).trim().clone_into(&mut id);
+        !id.is_empty()
+    });
+    id
+}
+
+#[test]
+fn rules_for_single_tools_come_before_the_mode_from_a_file_or_as_json() {
+    let place = place();
+    std::fs::write(place.work().join("policy.json"), r#"{"autoApprove":["EDIT"]}"#).unwrap();
+    let cases: [(&[&str], i32); 6] = [
+        (&["--permission-policy", "policy.json", "--deny-all"], 0),
+        (&["--policy", r#"{"autoApprove":["edit a file"]}"#], 0),
+        (&["--permission-policy", r#" {"autoDeny":["*"],"autoApprove":["edit"]}"#, "--approve-all"], 5),
+        (&["--permission-policy", r#"{"defaultAction":"deny"}"#, "--approve-all"], 5),
+        (&["--permission-policy", r#"{"autoDeny":["read"]}"#, "--approve-all"], 0),
+        (&["--permission-policy", "{}"], 5),
+    ];
+    for (flags, code) in cases {
+        for verb in [&["scripted", "go"][..], &["scripted", "exec", "go"]] {
+            let done = place.acpx(&[flags, verb].concat());
+            assert_eq!(done.code, Some(code), "{flags:?} {verb:?} {done:?}");
+        }
+    }
+}
+
+#[test]
+fn what_is_no_policy_is_said_with_its_member_before_anything_is_sent() {
+    let place = place();
+    let wrong = place.work().join("wrong.json");
+    std::fs::write(&wrong, r#"{"autoDeny":[7]}"#).unwrap();
+    let failed = |flags: &[&str]| {
+        let done = place.acpx(&[&["--format", "json"], flags, &["scripted", "go"]].concat());
+        let message = done.lines().pop().unwrap()["error"]["message"].as_str().unwrap().to_owned();
+        (done.failure().0, message, done.code)
+    };
+    let problem = "autoDeny must be an array of strings";
+    let inline = failed(&["--permission-policy", r#"{"autoDeny":7}"#]);
+    let message = format!("the JSON of --permission-policy is no policy: {problem}");
+    assert_eq!(inline, ("USAGE".to_owned(), message, Some(2)));
+    let file = failed(&["--permission-policy", "wrong.json"]);
+    let message = format!("{}: autoDeny[0] must be a string with something in it", wrong.display());
+    assert_eq!(file, ("CONFIG_INVALID".to_owned(), message, Some(1)));
+    assert_eq!(failed(&["--permission-policy", "nowhere.json"]).0, "CONFIG_UNREADABLE");
+    let two = failed(&["--permission-policy", "{}", "--policy", "wrong.json"]);
+    assert_eq!((two.0.as_str(), two.2), ("USAGE", Some(2)));
+    assert_eq!(failed(&["--non-interactive-permissions", "perhaps"]).0, "USAGE");
+    let waits =
+        place.acpx(&["--format", "json", "--non-interactive-permissions", "wait", "scripted", "exec", "go"]);
+    assert_eq!((waits.failure().0.as_str(), waits.code), ("USAGE", Some(2)));
+    place.configure(r#"{"permissionPolicy":{"escalate":"x"}}"#);
+    let message = failed(&[]).1;
+    assert!(
+        message.ends_with("config.json: permissionPolicy: escalate must be an array of strings"),
+        "{message}"
+    );
+    // What is started here is stopped by a command that reads it too.
+    place.configure("{}");
+}
+
+#[test]
+fn what_a_rule_escalates_where_nobody_can_be_asked_is_rejected_and_the_agent_is_told_why() {
+    let place = place();
+    let flags = ["--format", "json", "--permission-policy", r#"{"escalate":["edit"]}"#, "--approve-all"];
+    let done = place.acpx(&[&flags[..], &["scripted", "go"]].concat());
+    assert_eq!(done.code, Some(5), "{done:?}");
+    let lines = done.lines();
+    let told = answer(&lines);
+    let escalation = &told["_meta"]["acpx"]["permissionEscalation"];
+    let expected = json!({
+        "type": "permission_escalation", "acpxRecordId": lines.last().unwrap()["acpxRecordId"],
+        "acpxSessionId": "s1", "toolCallId": "t1", "toolName": "Edit", "toolTitle": "Edit a file",
+        "toolKind": "edit", "action": "escalate", "matchedRule": "edit",
+        "message": "Permission escalation required for Edit a file", "timestamp": escalation["timestamp"],
+    });
+    assert_eq!((&told["outcome"]["optionId"], escalation), (&json!("no"), &expected));
+}
+
+#[test]
+fn a_turn_that_is_to_fail_where_nobody_can_be_asked_fails_with_5_and_the_answer_is_no_answer() {
+    let place = place();
+    for verb in [&["scripted", "go"][..], &["scripted", "exec", "go"]] {
+        let flags = ["--format", "json", "--non-interactive-permissions", "fail"];
+        let done = place.acpx(&[&flags[..], verb].concat());
+        let lines = done.lines();
+        assert_eq!(answer(&lines), &json!({ "outcome": { "outcome": "cancelled" } }));
+        let result = lines.last().unwrap();
+        assert_eq!((&result["status"], done.code), (&json!("failed"), Some(5)), "{result}");
+        assert_eq!(result["error"]["code"], "PERMISSION_PROMPT_UNAVAILABLE");
+        assert_eq!(result["error"]["acpxCode"], "PERMISSION_DENIED");
+    }
+    place.configure(
+        &json!({
+            "nonInteractivePermissions": "fail",
+            "agents": { "scripted": { "argv": place.scripted(&asking()) } },
+        })
+        .to_string(),
+    );
+    assert_eq!(place.acpx(&["scripted", "go"]).code, Some(5));
+    // The next turn is another one.
+    assert_eq!(place.acpx(&["--approve-all", "scripted", "go"]).code, Some(0));
+}
+
+#[test]
+fn a_question_that_waits_is_listed_and_shown_by_status_until_it_is_answered_from_anywhere() {
+    let place = place();
+    assert_eq!(place.json(&["pending"]), json!({ "action": "pending", "questions": [] }));
+    let waiting = ["--non-interactive-permissions", "wait", "scripted", "go"];
+    for (verb, code) in [("approve", 0), ("deny", 5)] {
+        let running = place.start(&waiting);
+        let id = open_question(&place);
+        let status = place.json(&["scripted", "status"]);
+        assert_eq!(status["questions"][0]["questionId"], id, "{status}");
+        let shown = place.ok(&["scripted", "status"]);
+        assert!(shown.contains(&format!("question: {id} Edit a file [edit]")), "{shown}");
+        assert!(place.ok(&["pending"]).contains("  asked: nobody is there\n"));
+        let answered = place.json(&[verb, &id]);
+        let approved = verb == "approve";
+        assert_eq!((&answered["questionId"], &answered["approved"]), (&json!(id), &json!(approved)));
+        assert_eq!(running.done().code, Some(code), "{verb}");
+    }
+}
+
+#[test]
+fn a_question_outlives_the_command_whose_turn_it_is_and_an_option_can_be_chosen_by_its_id() {
+    let place = place();
+    place.ok(&["--non-interactive-permissions", "wait", "scripted", "--no-wait", "go"]);
+    let id = open_question(&place);
+    let unknown = place.acpx(&["--format", "json", "approve", &id, "--option", "everything"]);
+    assert_eq!((unknown.failure().0.as_str(), unknown.code), ("NO_OPTION", Some(2)));
+    place.ok(&["approve", &id, "--option", "yes"]);
+    eventually("the turn is over", || place.json(&["scripted", "status"]).get("turn").is_none());
+    assert!(place.ok(&["scripted", "sessions", "replay"]).contains("answered yes"));
+}
+
+#[test]
+fn what_is_not_asked_cannot_be_answered_and_nothing_is_started_to_find_out() {
+    let place = Place::new();
+    let gone = place.acpx(&["--format", "json", "approve", "3f9c1a7be052"]);
+    let (code, hint, exit) = gone.failure();
+    assert_eq!((code.as_str(), exit), ("NO_QUESTION", Some(4)));
+    assert!(hint.starts_with("acpx pending"), "{hint}");
+    assert_eq!(place.ok(&["pending"]), "nothing is asked\n");
+    assert!(!place.acpx_home().join("host.lock").exists(), "a host was started");
+    place.scripted(&asking());
+    place.ok(&["scripted", "sessions", "new"]);
+    // What the turn's own policy denies, nobody else is asked.
+    assert_eq!(place.acpx(&["--deny-all", "scripted", "go"]).code, Some(5));
+    assert_eq!(place.ok(&["pending"]), "nothing is asked\n");
+    assert_eq!(place.acpx(&["deny", "3f9c1a7be052"]).code, Some(4));
+}
+
+#[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "only Linux tells what an agent has started")]
+fn what_an_agent_has_started_approves_nothing_and_makes_no_rules() {
+    let place = Place::new();
+    let [approved, prompted] = ["approved", "prompted"].map(|name| place.beside(name));
+    let program = env!("CARGO_BIN_EXE_acpx");
+    let inside = format!(
+        r#"(until id=$("{program}" --format quiet pending) && [ -n "$id" ]; do sleep 0.02; done
+            "{program}" --format json approve "$id" >"{0}.part"; mv "{0}.part" "{0}"
+            "{program}" --format json --permission-policy '{{"autoApprove":["*"]}}' scripted -s other go >"{1}.part"
+            mv "{1}.part" "{1}") & exec "$@""#,
+        text(&approved),
+        text(&prompted)
+    );
+    let argv = place.scripted(&asking());
+    let wrapped = [vec!["sh".to_owned(), "-c".to_owned(), inside, "sh".to_owned()], argv.clone()].concat();
+    place.configure(
+        &json!({ "agents": { "scripted": { "argv": argv }, "wrapped": { "argv": wrapped } } }).to_string(),
+    );
+    place.ok(&["scripted", "sessions", "new", "-s", "other"]);
+    place.ok(&["wrapped", "sessions", "new"]);
+    let running = place.start(&["--non-interactive-permissions", "wait", "wrapped", "go"]);
+    eventually("the agent's programs have tried", || prompted.exists());
+    let code = |path| -> Value {
+        let said = std::fs::read_to_string(path).unwrap();
+        let last: Value = serde_json::from_str(said.lines().last().unwrap()).unwrap();
+        last["error"]["data"]["detailCode"].clone()
+    };
+    assert_eq!((code(&approved), code(&prompted)), (json!("NOT_ALLOWED"), json!("NOT_ALLOWED")));
+    place.ok(&["deny", &open_question(&place)]);
+    assert_eq!(running.done().code, Some(5));
+}
+
+#[test]
+fn a_queued_prompt_that_outlives_its_host_keeps_its_rules_and_waits_if_it_was_to() {
+    let place = Place::new();
+    let hold = place.beside("hold");
+    let resume = json!({ "sessionCapabilities": { "resume": {} } });
+    let script = Script::new()
+        .initialize(resume.clone())
+        .session_new("s1")
+        .prompt(|turn| turn.touch(&hold).hang())
+        .next_start()
+        .initialize(resume)
+        .session_resume()
+        .prompt(|turn| turn.ask_permission("t1").ask_permission("t2").end("end_turn"))
+        .prompt(|turn| turn.end("end_turn"));
+    place.scripted(&script);
+    place.ok(&["scripted", "sessions", "new"]);
+    let first = place.start(&["scripted", "runs"]);
+    eventually("the first runs", || hold.exists());
+    let rules = r#"{"escalate":["edit"]}"#;
+    place.ok(&[
+        "--permission-policy",
+        rules,
+        "--non-interactive-permissions",
+        "wait",
+        "--approve-all",
+        "scripted",
+        "--no-wait",
+        "waits",
+    ]);
+    kill_hard(place.host_pid());
+    drop(first);
+    let next = place.start(&["scripted", "next"]);
+    for verb in ["approve", "deny"] {
+        let id = open_question(&place);
+        place.ok(&[verb, &id]);
+        eventually("it is answered", || !place.ok(&["--format", "quiet", "pending"]).contains(&id));
+    }
+    assert_eq!(next.done().code, Some(0));
+}
+
+#[test]
+fn a_permission_without_options_is_cancelled_and_one_of_kinds_that_are_new_is_answered() {
+    let place = Place::new();
+    let ask = |options: Value| json!({ "sessionId": "{sessionId}", "toolCall": { "toolCallId": "t", "kind": "edit" }, "options": options });
+    let new = json!([{ "optionId": "x", "name": "X", "kind": "allow_for_a_week" }]);
+    let turn = Script::new()
+        .request("session/request_permission", ask(json!([])))
+        .request("session/request_permission", ask(new))
+        .end("end_turn");
+    place.scripted(&Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]));
+    let done = place.acpx(&["--format", "json", "--approve-all", "scripted", "exec", "go"]);
+    let answers: Vec<Value> =
+        done.lines().iter().filter_map(|line| line["result"].get("outcome").cloned()).collect();
+    let expected = [json!({ "outcome": "cancelled" }), json!({ "outcome": "selected", "optionId": "x" })];
+    assert_eq!((answers, done.code), (expected.to_vec(), Some(0)));
+}

@@ -1,0 +1,101 @@
+//! What agents start, as users meet it: it goes with the agent, unless they want to keep it; and a host never does.
+#![cfg(target_os = "linux")]
+
+use std::path::Path;
+
+use acpx_testkit::{Script, TempHome, scripted_agent_command};
+use rustix::process::{Pid, Signal};
+use serde_json::{Value, json};
+
+use crate::acpx::{Place, eventually};
+
+/// An agent that does something in a shell before it is one.
+fn shell_agent(shell: &str, home: &TempHome) -> Vec<String> {
+    let script = Script::new().initialize(json!({})).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", Script::new().say("hello").end("end_turn")),
+    ]);
+    let shell = format!("{shell}; exec \"$@\"");
+    let around = ["sh", "-c", &shell, "sh"].map(str::to_owned);
+    around.into_iter().chain(scripted_agent_command(&script, home)).collect()
+}
+
+fn pid_in(file: &Path) -> u32 {
+    let mut pid = None;
+    eventually("the pid is written", || {
+        pid = std::fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok());
+        pid.is_some()
+    });
+    pid.unwrap()
+}
+
+fn is_alive(pid: u32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    stat.rsplit(')').next().is_some_and(|rest| !rest.trim_start().starts_with('Z') && !rest.is_empty())
+}
+
+fn end(pid: u32) {
+    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+}
+
+#[test]
+fn a_daemon_goes_with_its_agent_and_is_named_unless_the_user_keeps_its_program() {
+    for keep in [false, true] {
+        let (place, home) = (Place::new(), TempHome::new());
+        let file = place.beside("daemon");
+        let shell = format!("(setsid sleep 600 >/dev/null 2>&1 & echo $! >'{}')", file.display());
+        let argv = shell_agent(&shell, &home);
+        let programs = if keep { json!(["sleep"]) } else { json!([]) };
+        place.configure(
+            &json!({ "agents": { "shelly": { "argv": argv } }, "keepPrograms": programs }).to_string(),
+        );
+        let new = place.json(&["shelly", "sessions", "new"]);
+        let daemon = pid_in(&file);
+        place.ok(&["shelly", "sessions", "close"]);
+        assert_eq!(is_alive(daemon), keep);
+        let record = new["acpxRecordId"].as_str().unwrap();
+        let events = place.json_lines(&["shelly", "sessions", "replay", "-s", record]);
+        let facts: Vec<&Value> = events.iter().map(|event| &event["message"]).collect();
+        let named =
+            facts.iter().find(|fact| fact["fact"] == "processes_ended").map(|fact| &fact["processes"]);
+        let expected = json!([{ "name": "sleep", "pid": daemon }]);
+        assert_eq!(named, (!keep).then_some(&expected));
+        let text = place.ok(&["shelly", "sessions", "replay", "-s", record]);
+        let line = format!("[agent] ended with the agent that had started them: sleep ({daemon})");
+        assert_eq!(text.contains(&line), !keep, "{text}");
+        if keep {
+            end(daemon);
+        }
+    }
+}
+
+#[test]
+fn a_host_that_an_agents_shell_has_started_lives_on_when_the_agent_and_its_host_are_gone() {
+    let (outer, inner, home) = (Place::new(), Place::new(), TempHome::new());
+    inner.ok(&["demo", "sessions", "new"]);
+    inner.ok(&["host", "stop"]);
+    // The agent's shell prompts in a home of its own, which starts that home's host.
+    let done = outer.beside("done");
+    let shell = format!(
+        "cd '{}' && ACPX_HOME='{}' XDG_RUNTIME_DIR='{}' '{}' demo prompt inside >/dev/null 2>&1; echo $$ >'{}'",
+        inner.work().display(),
+        inner.acpx_home().display(),
+        inner.beside("run").display(),
+        env!("CARGO_BIN_EXE_acpx"),
+        done.display(),
+    );
+    let argv = shell_agent(&shell, &home);
+    outer.configure(&json!({ "agents": { "shelly": { "argv": argv } } }).to_string());
+    outer.ok(&["shelly", "sessions", "new"]);
+    pid_in(&done);
+    let (host, agent) = (inner.host_pid(), inner.json(&["demo", "status"])["pid"].clone());
+    outer.ok(&["shelly", "sessions", "close"]);
+    assert!(is_alive(host));
+    outer.ok(&["host", "stop"]);
+    assert!(is_alive(host));
+    // It is the same host, with the same agent, and it works.
+    let status = inner.json(&["demo", "status"]);
+    assert_eq!((&status["status"], &status["pid"], inner.host_pid()), (&json!("alive"), &agent, host));
+    assert!(inner.ok(&["demo", "recall"]).contains("1. inside"));
+}

@@ -1,0 +1,42 @@
+//! What an agent says of itself in its answer to `initialize`. It may say nothing.
+
+use serde_json::Value;
+
+/// Who an agent says it is.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct AgentInfo {
+    /// Its name, as programs know it.
+    pub name: Option<String>,
+    /// Its version.
+    pub version: Option<String>,
+}
+
+impl AgentInfo {
+    /// Reads the result of `initialize` as an agent wrote it, of either version of the protocol.
+    pub fn of_answer(answer: &str) -> Self {
+        let result: Value = serde_json::from_str(answer).unwrap_or_default();
+        let info = ["agentInfo", "info"].iter().find_map(|name| result.get(name)?.as_object());
+        let text =
+            |name: &str| Some(info?.get(name)?.as_str()?.trim().to_owned()).filter(|text| !text.is_empty());
+        Self { name: text("name"), version: text("version") }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_an_agent_is_is_read_in_either_version_and_need_not_be_said() {
+        let read = |answer: &str| {
+            let AgentInfo { name, version } = AgentInfo::of_answer(answer);
+            (name.unwrap_or_default(), version.unwrap_or_default())
+        };
+        let said = ("a".to_owned(), "1.2".to_owned());
+        assert_eq!(read(r#"{"agentInfo":{"name":" a ","version":"1.2"}}"#), said);
+        assert_eq!(read(r#"{"protocolVersion":2,"info":{"name":"a","version":"1.2"}}"#), said);
+        for nothing in ["", "null", r#"{"agentInfo":null}"#, r#"{"agentInfo":{"name":7,"version":""}}"#] {
+            assert_eq!(AgentInfo::of_answer(nothing), AgentInfo::default(), "{nothing}");
+        }
+    }
+}

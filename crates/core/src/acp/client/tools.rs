@@ -1,0 +1,333 @@
+//! Files and terminals that an agent of version 1 asks for, and what it is answered. Version 2 has neither.
+//!
+//! A request is read as the agent wrote it, and not as its line is kept: a file is written with the secrets that it
+//! has, and a command gets the variables that it was given.
+
+use std::fmt;
+
+use agent_client_protocol_schema::v1 as acp;
+use serde::de::DeserializeOwned;
+use serde_json::json;
+
+use crate::machine::AskId;
+use crate::model::{AcpSessionId, ToolUse};
+use crate::wire::{RpcError, encode};
+
+use super::call::json as to_json;
+use super::permission::PermissionRequest;
+use super::{AgentConnection, Outgoing, rpc_id};
+
+/// How much of a file is shown to whoever is asked whether it may be written, in bytes.
+const SHOWN_BYTES: usize = 64 << 10;
+
+/// What an agent wants done.
+#[derive(Clone, PartialEq, Eq)]
+pub enum ToolRequest {
+    /// `fs/read_text_file`.
+    Read {
+        /// The file.
+        path: String,
+        /// The first line, counted from 1.
+        line: Option<u32>,
+        /// How many lines.
+        limit: Option<u32>,
+    },
+    /// `fs/write_text_file`.
+    Write {
+        /// The file.
+        path: String,
+        /// Its text from then on.
+        content: String,
+    },
+    /// `terminal/create`.
+    Create(TerminalRequest),
+    /// `terminal/output`, of this terminal.
+    Output(Box<str>),
+    /// `terminal/wait_for_exit`, of this terminal.
+    WaitForExit(Box<str>),
+    /// `terminal/kill`, of this terminal.
+    Kill(Box<str>),
+    /// `terminal/release`, of this terminal.
+    Release(Box<str>),
+}
+
+/// A command that an agent wants run.
+#[derive(Clone, PartialEq, Eq)]
+pub struct TerminalRequest {
+    /// The program, or a line for a shell.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables for it: name and value.
+    pub env: Vec<(String, String)>,
+    /// The directory to run it in.
+    pub cwd: Option<String>,
+    /// How many bytes of its output are wanted.
+    pub output_bytes: Option<u64>,
+}
+
+/// What an agent gets.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ToolAnswer {
+    /// The text of a file, or of some of its lines.
+    Text(String),
+    /// The id of a new terminal.
+    Created(Box<str>),
+    /// What a terminal shows.
+    Shown {
+        /// The end of its output.
+        output: String,
+        /// Whether something came before that.
+        truncated: bool,
+        /// How its command exited, if it has.
+        exit: Option<ExitStatus>,
+    },
+    /// How a command exited.
+    Exited(ExitStatus),
+    /// It is done, and there is nothing more to say.
+    Done,
+}
+
+/// How a command exited.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ExitStatus {
+    /// The number it exited with, if it did.
+    pub code: Option<u32>,
+    /// The name of the signal that ended it, if one did.
+    pub signal: Option<String>,
+}
+
+impl ToolRequest {
+    /// Reads the params of a request; `None` if its method is no tool's.
+    pub(super) fn read(method: &str, params: &str) -> Option<Result<Self, RpcError>> {
+        let read = match method {
+            "fs/read_text_file" => read(params).and_then(|request: acp::ReadTextFileRequest| {
+                let acp::ReadTextFileRequest { path, line, limit, .. } = request;
+                Ok(Self::Read { path: text(path)?, line, limit })
+            }),
+            "fs/write_text_file" => read(params).and_then(|request: acp::WriteTextFileRequest| {
+                let acp::WriteTextFileRequest { path, content, .. } = request;
+                Ok(Self::Write { path: text(path)?, content })
+            }),
+            "terminal/create" => read(params).and_then(TerminalRequest::of).map(Self::Create),
+            "terminal/output" => {
+                read(params).map(|request: acp::TerminalOutputRequest| Self::Output(id(&request.terminal_id)))
+            }
+            "terminal/wait_for_exit" => read(params)
+                .map(|request: acp::WaitForTerminalExitRequest| Self::WaitForExit(id(&request.terminal_id))),
+            "terminal/kill" => {
+                read(params).map(|request: acp::KillTerminalRequest| Self::Kill(id(&request.terminal_id)))
+            }
+            "terminal/release" => read(params)
+                .map(|request: acp::ReleaseTerminalRequest| Self::Release(id(&request.terminal_id))),
+            _ => return None,
+        };
+        Some(read)
+    }
+
+    /// The protocol's method.
+    pub fn method(&self) -> &'static str {
+        match self {
+            Self::Read { .. } => "fs/read_text_file",
+            Self::Write { .. } => "fs/write_text_file",
+            Self::Create(_) => "terminal/create",
+            Self::Output(_) => "terminal/output",
+            Self::WaitForExit(_) => "terminal/wait_for_exit",
+            Self::Kill(_) => "terminal/kill",
+            Self::Release(_) => "terminal/release",
+        }
+    }
+
+    /// What a policy cares about; `None` of what is done with a terminal that is there.
+    pub fn tool_use(&self) -> Option<ToolUse> {
+        let kind = match self {
+            Self::Read { .. } => "read",
+            Self::Write { .. } => "edit",
+            Self::Create(_) => "execute",
+            Self::Output(_) | Self::WaitForExit(_) | Self::Kill(_) | Self::Release(_) => return None,
+        };
+        Some(ToolUse { said_kind: Some(kind.into()), title: Some(self.title().into()), name: None })
+    }
+
+    /// What it wants, in words.
+    fn title(&self) -> String {
+        match self {
+            Self::Read { path, .. } => format!("Read {path}"),
+            Self::Write { path, .. } => format!("Write {path}"),
+            Self::Create(TerminalRequest { command, args, .. }) => {
+                let line = std::iter::once(command).chain(args).map(String::as_str).collect::<Vec<_>>();
+                format!("Run {}", line.join(" "))
+            }
+            Self::Output(_) | Self::WaitForExit(_) | Self::Kill(_) | Self::Release(_) => {
+                self.method().to_owned()
+            }
+        }
+    }
+
+    /// The question whether it may be done, for somebody to answer; `call` is a tool call's id, and `old` the text
+    /// that is to be replaced.
+    pub fn question(&self, session: &AcpSessionId, call: &str, old: Option<&str>) -> PermissionRequest {
+        let fields =
+            acp::ToolCallUpdateFields::new().status(acp::ToolCallStatus::Pending).title(self.title());
+        let fields = match self {
+            Self::Write { path, content } => {
+                let is_short = content.len() + old.map_or(0, str::len) <= SHOWN_BYTES;
+                let diff = acp::Diff::new(path, content).old_text(old.map(str::to_owned));
+                let diff = is_short.then(|| vec![acp::ToolCallContent::Diff(diff)]);
+                fields
+                    .kind(acp::ToolKind::Edit)
+                    .locations(vec![acp::ToolCallLocation::new(path)])
+                    .content(diff)
+                    .raw_input(json!({ "path": path }))
+            }
+            Self::Create(TerminalRequest { command, args, cwd, .. }) => fields
+                .kind(acp::ToolKind::Execute)
+                .raw_input(json!({ "command": command, "args": args, "cwd": cwd })),
+            Self::Read { path, .. } => {
+                fields.kind(acp::ToolKind::Read).locations(vec![acp::ToolCallLocation::new(path)])
+            }
+            Self::Output(_) | Self::WaitForExit(_) | Self::Kill(_) | Self::Release(_) => fields,
+        };
+        let option = |id: &str, name: &str, kind| acp::PermissionOption::new(id.to_owned(), name, kind);
+        let options = vec![
+            option("allow", "Allow", acp::PermissionOptionKind::AllowOnce),
+            option("reject", "Reject", acp::PermissionOptionKind::RejectOnce),
+        ];
+        let session = acp::SessionId::new(session.as_str());
+        let call = acp::ToolCallUpdate::new(call.to_owned(), fields);
+        let params = acp::RequestPermissionRequest::new(session, call, options);
+        let params = serde_json::to_string(&params).expect("a permission request has only text and lists");
+        PermissionRequest::read(&params, |_| None)
+    }
+}
+
+impl TerminalRequest {
+    fn of(request: acp::CreateTerminalRequest) -> Result<Self, RpcError> {
+        let acp::CreateTerminalRequest { command, args, env, cwd, output_byte_limit, .. } = request;
+        let env: Vec<_> = env.into_iter().map(|variable| (variable.name, variable.value)).collect();
+        // Neither the system nor a person could tell where such a name or value ends.
+        let has_nul = |text: &String| text.contains('\0');
+        let is_bad = |(name, value): &(String, String)| {
+            name.is_empty() || name.contains(['=', '\0']) || has_nul(value)
+        };
+        if command.is_empty() || has_nul(&command) || args.iter().any(has_nul) || env.iter().any(is_bad) {
+            return Err(RpcError::invalid_params(
+                "the command, or a variable for it, cannot be given to a program",
+            ));
+        }
+        Ok(Self { command, args, env, cwd: cwd.map(text).transpose()?, output_bytes: output_byte_limit })
+    }
+}
+
+impl AgentConnection {
+    /// The line that answers a request for a file or a terminal.
+    pub fn provide(&self, ask: &AskId, answer: &ToolAnswer) -> Outgoing {
+        let exited = |ExitStatus { code, signal }: &ExitStatus| {
+            acp::TerminalExitStatus::new().exit_code(*code).signal(signal.clone())
+        };
+        let result = match answer {
+            ToolAnswer::Text(text) => to_json(&acp::ReadTextFileResponse::new(text)),
+            ToolAnswer::Created(id) => to_json(&acp::CreateTerminalResponse::new(id.to_string())),
+            ToolAnswer::Shown { output, truncated, exit } => {
+                let shown = acp::TerminalOutputResponse::new(output, *truncated);
+                to_json(&shown.exit_status(exit.as_ref().map(exited)))
+            }
+            ToolAnswer::Exited(exit) => to_json(&acp::WaitForTerminalExitResponse::new(exited(exit))),
+            ToolAnswer::Done => "{}".to_owned(),
+        };
+        self.pass_back(ask, &result)
+    }
+
+    /// The line that answers a request with a client's result, as it is.
+    pub fn pass_back(&self, ask: &AskId, result: &str) -> Outgoing {
+        self.said_by_client(encode::response(&rpc_id(ask), result))
+    }
+
+    /// Words as they may be kept.
+    pub fn without_secrets(&self, words: &str) -> String {
+        self.secrets.remove_from_words(words).into_owned()
+    }
+}
+
+impl fmt::Debug for ToolRequest {
+    /// It may hold secrets, so it shows none of it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.method())
+    }
+}
+
+fn read<T: DeserializeOwned>(params: &str) -> Result<T, RpcError> {
+    serde_json::from_str(params).map_err(|error| RpcError::invalid_params(format!("cannot be read: {error}")))
+}
+
+fn text(path: std::path::PathBuf) -> Result<String, RpcError> {
+    path.into_os_string().into_string().map_err(|_| RpcError::invalid_params("a path is no text"))
+}
+
+fn id(terminal: &acp::TerminalId) -> Box<str> {
+    Box::from(&*terminal.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_agent_wants_is_read_or_said_to_be_unreadable() {
+        let read = |method: &str, params: serde_json::Value| ToolRequest::read(method, &params.to_string());
+        assert_eq!(read("session/prompt", json!({})), None);
+        let lines = json!({"sessionId": "s", "path": "/a", "line": 2, "limit": null, "_meta": {}});
+        let expected = ToolRequest::Read { path: "/a".into(), line: Some(2), limit: None };
+        assert_eq!(read("fs/read_text_file", lines), Some(Ok(expected)));
+        let create =
+            json!({"sessionId": "s", "command": "c", "env": [{"name": "A", "value": "b"}], "args": null});
+        let expected = TerminalRequest {
+            command: "c".into(),
+            args: vec![],
+            env: vec![("A".into(), "b".into())],
+            cwd: None,
+            output_bytes: None,
+        };
+        assert_eq!(read("terminal/create", create), Some(Ok(ToolRequest::Create(expected))));
+        let bad = [
+            ("fs/read_text_file", json!({"sessionId": "s"})),
+            ("fs/read_text_file", json!({"sessionId": "s", "path": "/a", "line": -1})),
+            ("fs/write_text_file", json!({"sessionId": "s", "path": "/a", "content": 7})),
+            ("terminal/create", json!({"sessionId": "s", "command": ""})),
+            ("terminal/create", json!({"sessionId": "s", "command": "a\0b"})),
+            (
+                "terminal/create",
+                json!({"sessionId": "s", "command": "c", "env": [{"name": "A=", "value": "b"}]}),
+            ),
+            ("terminal/output", json!({"sessionId": "s"})),
+        ];
+        for (method, params) in bad {
+            let error = read(method, params.clone()).unwrap().unwrap_err();
+            assert_eq!(error.code, RpcError::INVALID_PARAMS, "{method} {params}");
+        }
+    }
+
+    #[test]
+    fn a_question_shows_what_would_be_done_and_offers_yes_and_no() {
+        let session = AcpSessionId::new("s").unwrap();
+        let write = ToolRequest::Write { path: "/w/a".into(), content: "new".into() };
+        let question = write.question(&session, "c1", Some("old"));
+        let expected = json!({
+            "sessionId": "s",
+            "toolCall": {
+                "toolCallId": "c1", "title": "Write /w/a", "kind": "edit", "status": "pending",
+                "locations": [{"path": "/w/a"}], "rawInput": {"path": "/w/a"},
+                "content": [{"type": "diff", "path": "/w/a", "oldText": "old", "newText": "new"}],
+            },
+            "options": [
+                {"optionId": "allow", "name": "Allow", "kind": "allow_once"},
+                {"optionId": "reject", "name": "Reject", "kind": "reject_once"},
+            ],
+        });
+        assert_eq!(serde_json::from_str::<serde_json::Value>(question.params()).unwrap(), expected);
+        let long = ToolRequest::Write { path: "/w/a".into(), content: "x".repeat(SHOWN_BYTES + 1) };
+        let params: serde_json::Value =
+            serde_json::from_str(long.question(&session, "c1", None).params()).unwrap();
+        assert_eq!(params["toolCall"]["content"], serde_json::Value::Null);
+    }
+}

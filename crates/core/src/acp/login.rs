@@ -1,0 +1,125 @@
+//! The ways to log in that an agent's answer to `initialize` tells, of either version. Whatever cannot be read is no way,
+//! and is never a reason to fail: an agent that offers nothing readable may well be logged in.
+
+use serde_json::Value;
+
+use crate::model::{LoginHow, LoginVariable, LoginWay, ProtocolVersion};
+
+/// How many ways of one agent are looked at.
+const MOST: usize = 64;
+
+/// The ways to log in of an agent that answered this.
+pub fn login_ways(answer: &str) -> Vec<LoginWay> {
+    let answer: Value = serde_json::from_str(answer).unwrap_or_default();
+    let ways = answer["authMethods"].as_array().map(Vec::as_slice).unwrap_or_default();
+    let key =
+        login_key(if answer["protocolVersion"] == 2 { ProtocolVersion::V2 } else { ProtocolVersion::V1 });
+    ways.iter().take(MOST).filter_map(|way| read(key, way)).collect()
+}
+
+/// What the id of a way is called in this version.
+pub(super) fn login_key(version: ProtocolVersion) -> &'static str {
+    match version {
+        ProtocolVersion::V1 => "id",
+        ProtocolVersion::V2 => "methodId",
+    }
+}
+
+fn read(key: &str, way: &Value) -> Option<LoginWay> {
+    let text = |name: &str| way[name].as_str().filter(|text| !text.is_empty()).map(str::to_owned);
+    let id = text(key)?;
+    Some(LoginWay {
+        name: text("name").unwrap_or_else(|| id.clone()),
+        description: text("description"),
+        how: how(way),
+        id,
+    })
+}
+
+/// In version 1 a way without a type is the agent's own.
+fn how(way: &Value) -> LoginHow {
+    match way["type"].as_str() {
+        None | Some("agent") => LoginHow::Agent,
+        Some("env_var") => LoginHow::Variables(variables(way)),
+        Some("terminal") => {
+            let args = way["args"].as_array().into_iter().flatten().filter_map(Value::as_str);
+            LoginHow::Terminal { args: args.map(str::to_owned).collect(), env: environment(&way["env"]) }
+        }
+        Some(other) => LoginHow::Other(other.to_owned()),
+    }
+}
+
+/// An earlier draft of the protocol had one variable, a later one a list.
+fn variables(way: &Value) -> Vec<LoginVariable> {
+    let one = way["varName"].as_str().map(|name| LoginVariable { name: name.to_owned(), optional: false });
+    let many = way["vars"].as_array().into_iter().flatten().filter_map(|variable| {
+        let name = variable["name"].as_str()?.to_owned();
+        Some(LoginVariable { name, optional: variable["optional"] == true })
+    });
+    one.into_iter().chain(many).collect()
+}
+
+/// An object in version 1, a list of pairs in version 2.
+fn environment(env: &Value) -> Vec<(String, String)> {
+    let pair = |name: &str, value: &Value| Some((name.to_owned(), value.as_str()?.to_owned()));
+    match env {
+        Value::Object(env) => env.iter().filter_map(|(name, value)| pair(name, value)).collect(),
+        Value::Array(env) => {
+            env.iter().filter_map(|variable| pair(variable["name"].as_str()?, &variable["value"])).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn way(id: &str, name: &str, how: LoginHow) -> LoginWay {
+        LoginWay { id: id.to_owned(), name: name.to_owned(), description: None, how }
+    }
+
+    #[test]
+    fn every_kind_of_way_is_read_and_what_is_none_is_passed_over() {
+        let answer = json!({ "protocolVersion": 1, "authMethods": [
+            { "id": "oauth", "name": "Log in", "description": "with a browser" },
+            { "id": "tui", "name": "Terminal", "type": "terminal", "args": ["login"], "env": { "A": "b", "C": 1 } },
+            { "id": "key", "name": "Key", "type": "env_var", "vars": [{ "name": "K" }, { "name": "O", "optional": true }] },
+            { "id": "old", "name": "Old", "type": "env_var", "varName": "V" },
+            { "id": "new", "type": "passkey" },
+            { "name": "nameless" }, 7, { "id": "" },
+        ]});
+        let variable = |name: &str, optional| LoginVariable { name: name.to_owned(), optional };
+        let expected = [
+            LoginWay {
+                description: Some("with a browser".into()),
+                ..way("oauth", "Log in", LoginHow::Agent)
+            },
+            way(
+                "tui",
+                "Terminal",
+                LoginHow::Terminal { args: vec!["login".into()], env: vec![("A".into(), "b".into())] },
+            ),
+            way("key", "Key", LoginHow::Variables(vec![variable("K", false), variable("O", true)])),
+            way("old", "Old", LoginHow::Variables(vec![variable("V", false)])),
+            way("new", "new", LoginHow::Other("passkey".into())),
+        ];
+        assert_eq!(login_ways(&answer.to_string()), expected);
+        for nothing in ["null", "{}", r#"{"authMethods":7}"#, "not json"] {
+            assert_eq!(login_ways(nothing), []);
+        }
+    }
+
+    #[test]
+    fn version_2_names_the_id_otherwise_and_lists_the_environment() {
+        let answer = json!({ "protocolVersion": 2, "authMethods": [
+            { "methodId": "tui", "name": "T", "type": "terminal", "env": [{ "name": "A", "value": "b" }] },
+            { "id": "not-this", "name": "N", "type": "agent" },
+        ]});
+        let env = vec![("A".into(), "b".into())];
+        let expected = [way("tui", "T", LoginHow::Terminal { args: Vec::new(), env })];
+        assert_eq!(login_ways(&answer.to_string()), expected);
+    }
+}

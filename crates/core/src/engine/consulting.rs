@@ -1,0 +1,131 @@
+//! What an agent asks of a session's task: put to whoever is to say, and answered with what was said.
+//!
+//! A question is kept before it is put, and its answer before it is sent, as everything else is.
+
+use crate::acp::client::{Escalation, Line, PermissionRequest, is_elicitation_answer};
+use crate::machine::{AskId, Input, Permit};
+use crate::model::{Seq, Timestamp, TurnId};
+use crate::wire::RpcError;
+
+use super::advice::{Advice, Asked, Wanted};
+use super::perform::Outward;
+use super::task::{Ask, SessionTask};
+
+/// A question to be put.
+pub(super) struct Consulting {
+    turn: Option<TurnId>,
+    ask: AskId,
+    at: Timestamp,
+    /// The last event that was kept: the question is none after it.
+    seq: Seq,
+    /// Whether it stays open while nobody can be asked.
+    waits: bool,
+}
+
+impl SessionTask {
+    /// Gathers a question, to be put once it is kept.
+    pub(super) fn put_later(&mut self, now: Timestamp, turn: Option<TurnId>, ask: AskId) {
+        let (seq, waits) = (self.keeper.last(), self.machine.waits_for_answers());
+        self.outward.push(Outward::Consult(Consulting { turn, ask, at: now, seq, waits }));
+    }
+
+    /// Puts a question that is kept to whoever the turn has for it.
+    pub(super) fn consult(&mut self, consulting: Consulting) {
+        let Consulting { turn, ask, at, seq, waits } = consulting;
+        let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
+        let permission = |request: &PermissionRequest| {
+            let wanted = Wanted { tool: request.tool.clone(), since: at, waits };
+            (request.params().clone(), Some(wanted))
+        };
+        let (asked, offer) = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) => (permission(request), None),
+            Some(Ask::Elicitation(params)) => ((params.clone(), None), None),
+            Some(Ask::Tool(tool)) => match tool.question() {
+                // What a rule wants asked is asked, whatever a client does for others unasked.
+                Some(question) => {
+                    let offer = tool.offer().filter(|_| !self.machine.is_escalated(&question.tool));
+                    (permission(question), offer)
+                }
+                None => return,
+            },
+            Some(Ask::Refused(_)) | None => return,
+        };
+        let (params, wanted) = asked;
+        let advisor = turn.and_then(|turn| self.waiters.advisor(turn));
+        let lineage = self.keeper.lineage();
+        let asked = Asked { params, version, seq, lineage, wanted, offer };
+        self.consultations.put(ask, asked, advisor);
+    }
+
+    /// Takes what a client has said, or that nobody has.
+    pub(super) fn take_advice(&mut self, ask: AskId, advice: Option<Advice>) {
+        let request = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) => request,
+            Some(Ask::Elicitation(_)) => return self.step(Input::Advised { ask, permit: elicited(advice) }),
+            Some(Ask::Tool(tool)) => match tool.question() {
+                Some(question) => question,
+                None => return,
+            },
+            Some(Ask::Refused(_)) | None => return,
+        };
+        let permit = match advice {
+            Some(Advice::Choose(option)) => request.choice(&option),
+            Some(Advice::Say(result)) => request.said(&result),
+            Some(Advice::Approve) => Permit::Approve,
+            Some(Advice::Reject | Advice::Fail(_)) => Permit::Reject,
+            Some(Advice::Cancel) => Permit::Cancelled,
+            None => return self.step(Input::Unanswered { ask }),
+        };
+        self.step(Input::Advised { ask, permit });
+    }
+
+    pub(super) fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
+        self.consultations.withdraw(ask);
+        let asked = self.asks.remove(ask);
+        if let Some(Ask::Tool(tool)) = asked {
+            return self.permit_tool(turn, ask, *tool, permit);
+        }
+        let identity = self.identity();
+        let Some(agent) = &mut self.agent else { return };
+        let answer = match asked {
+            Some(Ask::Permission(request)) => match (permit, identity) {
+                (Permit::Escalated(rule), Some(identity)) => {
+                    let escalation = Escalation { rule, identity, at: now };
+                    agent.connection.escalate(ask, &request, &escalation)
+                }
+                _ => agent.connection.permit(ask, &request, permit),
+            },
+            Some(Ask::Elicitation(params)) => agent.connection.elicited(ask, &params, permit),
+            Some(Ask::Tool(_) | Ask::Refused(_)) | None => return,
+        };
+        self.send(now, turn, answer);
+    }
+
+    /// A request with the id of one that is open is answered at once: the word on the first must not count for it.
+    pub(super) fn refuse_second(&mut self, ask: &AskId, line: Line) {
+        let (now, turn) = (self.now(), self.machine.current_turn());
+        self.keeper.keep_line(now, turn, line);
+        if let Some(agent) = &self.agent {
+            let error = RpcError::invalid_request("a request with this id is still open");
+            let answer = agent.connection.refusal(ask, &error);
+            self.send(now, turn, answer);
+        }
+    }
+
+    pub(super) fn refuse(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId) {
+        if let (Some(Ask::Refused(error)), Some(agent)) = (self.asks.remove(ask), &self.agent) {
+            let answer = agent.connection.refusal(ask, &error);
+            self.send(now, turn, answer);
+        }
+    }
+}
+
+/// What a client's word is to a question that is no permission; what is no answer to one declines it.
+pub(super) fn elicited(advice: Option<Advice>) -> Permit {
+    match advice {
+        Some(Advice::Say(result)) if is_elicitation_answer(&result) => Permit::Elicited(result),
+        Some(Advice::Cancel) => Permit::Cancelled,
+        Some(Advice::Say(_) | Advice::Choose(_) | Advice::Approve | Advice::Reject | Advice::Fail(_))
+        | None => Permit::Declined,
+    }
+}

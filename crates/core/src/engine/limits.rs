@@ -1,0 +1,50 @@
+//! When the turns of a session come to their limits, on a clock that only goes forward.
+//!
+//! A turn's time began with its acceptance, perhaps in another process, so how much of it is left is asked once of the
+//! clock that all processes share. From then on it is counted here, whatever becomes of that clock.
+
+use std::collections::HashMap;
+
+use tokio::time::Instant;
+
+use crate::machine::{Deadline, SessionMachine};
+use crate::model::{Timestamp, TurnId};
+
+/// The moments at which turns are to be over, and the last word between us and the agent.
+pub(super) struct Limits {
+    turns: HashMap<TurnId, Instant>,
+    spoken: Instant,
+}
+
+impl Limits {
+    pub(super) fn new() -> Self {
+        Self { turns: HashMap::new(), spoken: Instant::now() }
+    }
+
+    /// The agent has said something, or was told something.
+    pub(super) fn spoken(&mut self) {
+        self.spoken = Instant::now();
+    }
+
+    /// Takes note of turns that are new, and forgets those that can come to a limit no more.
+    pub(super) fn note(&mut self, now: Timestamp, machine: &SessionMachine) {
+        let mut noted = HashMap::new();
+        for turn in machine.limited_turns() {
+            let left = turn.limits.whole.map(|limit| limit.saturating_sub(now.since(turn.queued_at)));
+            let at = self.turns.get(&turn.id).copied();
+            // A time beyond what the clock can say is no limit.
+            let at = at.or_else(|| Instant::now().checked_add(left?));
+            noted.extend(at.map(|at| (turn.id, at)));
+        }
+        self.turns = noted;
+    }
+
+    /// The limit that comes first. An agent that waits for us is not silent.
+    pub(super) fn next(&self, machine: &SessionMachine, is_listening: bool) -> Option<(Deadline, Instant)> {
+        let turn =
+            self.turns.iter().min_by_key(|(_, at)| **at).map(|(turn, at)| (Deadline::Turn(*turn), *at));
+        let limit = machine.unstopped().filter(|_| is_listening).and_then(|turn| turn.limits.silence);
+        let silence = limit.and_then(|limit| Some((Deadline::Silence, self.spoken.checked_add(limit)?)));
+        turn.into_iter().chain(silence).min_by_key(|(_, at)| *at)
+    }
+}

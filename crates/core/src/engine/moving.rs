@@ -1,0 +1,66 @@
+//! A record whose project has moved: from then on it works in another directory, and its session is restored there.
+//!
+//! An agent cannot be told of it while it runs, so it is ended first; nothing of what it does may be lost by that, so a
+//! record with work is not moved. Between the end of the agent and the move nobody else may start one: the move is
+//! refused if somebody has.
+
+use tokio::sync::oneshot;
+
+use crate::model::{AbsolutePath, Fact};
+use crate::store::StoreError;
+
+use super::task::{Command, SessionTask};
+use super::waiters::tell;
+use super::{Session, SessionError};
+
+/// Where a record is to work from now on.
+pub(super) struct Moving {
+    cwd: AbsolutePath,
+    real_cwd: AbsolutePath,
+    reply: oneshot::Sender<Result<(), Immovable>>,
+}
+
+/// Why a record stays where it is.
+enum Immovable {
+    /// It has an agent.
+    Busy,
+    Store(StoreError),
+}
+
+impl Session {
+    /// Has the record work in another directory, whose real path is given beside it. Its agent is ended; one that has
+    /// work is [`SessionError::Busy`].
+    pub async fn move_to(&self, cwd: AbsolutePath, real_cwd: AbsolutePath) -> Result<(), SessionError> {
+        self.park().await?;
+        let (reply, answer) = oneshot::channel();
+        let moving = Box::new(Moving { cwd, real_cwd, reply });
+        match self.ask(Command::Move(moving), answer).await? {
+            Ok(()) => Ok(()),
+            Err(Immovable::Busy) => Err(SessionError::Busy(self.record_id().clone())),
+            Err(Immovable::Store(error)) => Err(error.into()),
+        }
+    }
+}
+
+impl SessionTask {
+    pub(super) async fn move_to(&mut self, moving: Moving) -> Result<(), StoreError> {
+        let Moving { cwd, real_cwd, reply } = moving;
+        let has_agent = self.agent.is_some() || self.coming.is_some() || self.going.is_some();
+        if has_agent || self.machine.has_work() {
+            tell(reply, Err(Immovable::Busy));
+            return Ok(());
+        }
+        match self.keeper.set_place(&cwd, &real_cwd).await {
+            Err(error @ StoreError::ScopeTaken { .. }) => tell(reply, Err(Immovable::Store(error))),
+            Err(error) => return Err(error),
+            Ok(()) => {
+                let fact = Fact::Moved { from: self.place.cwd.to_string(), to: cwd.to_string() };
+                self.keeper.keep_fact(self.now(), &fact);
+                self.keeper.commit().await?;
+                self.place.cwd = cwd;
+                tell(reply, Ok(()));
+            }
+        }
+        Ok(())
+    }
+}

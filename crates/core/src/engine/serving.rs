@@ -1,0 +1,355 @@
+//! How a session's task sees to what its agent wants: where it leads comes first, then whether it is allowed, then it is
+//! done. What terminals show is kept as it comes, each piece once; so an agent that asks a terminal again and again
+//! what it shows is answered, and only the answer that tells the end is kept.
+
+use std::sync::Arc;
+
+use crate::acp::client::{ExitStatus, Line, PermissionRequest, TerminalRequest, ToolAnswer, ToolRequest};
+use crate::machine::{AskId, Input, Permit};
+use crate::model::{Fact, ProtocolVersion, TurnId};
+use crate::tools::{CommandLine, Ended, Exit, Located, News, RECORD_VARIABLE, Shown, Terminal};
+use crate::wire::RpcError;
+
+use super::advice::{self, Asked, ClientOffer};
+use super::task::{Ask, SessionTask};
+use super::tools::{Checked, Done, unusable};
+
+/// A file or a terminal that an agent wants.
+pub(super) struct ToolAsk {
+    request: ToolRequest,
+    /// The request's params, as the agent wrote them.
+    params: Arc<str>,
+    /// How it is kept, if it is not yet.
+    line: Option<Line>,
+    /// Where it leads.
+    located: Option<Located>,
+    /// The question whether it may be done.
+    question: Option<PermissionRequest>,
+}
+
+impl ToolAsk {
+    /// What somebody is asked about it.
+    pub(super) fn question(&self) -> Option<&PermissionRequest> {
+        self.question.as_ref()
+    }
+
+    /// What a client offers that need not be asked.
+    pub(super) fn offer(&self) -> Option<ClientOffer> {
+        match self.request {
+            ToolRequest::Read { .. } => Some(ClientOffer::Reading),
+            ToolRequest::Write { .. } => Some(ClientOffer::Writing),
+            ToolRequest::Create(_) => Some(ClientOffer::Terminals),
+            _ => None,
+        }
+    }
+}
+
+impl SessionTask {
+    /// Takes a request for a file or a terminal.
+    pub(super) fn take_tool(&mut self, ask: AskId, request: ToolRequest, params: Arc<str>, line: Line) {
+        let (now, turn) = (self.now(), self.machine.current_turn());
+        let is_poll = matches!(request, ToolRequest::Output(_));
+        let kept_later = if is_poll {
+            Some(line)
+        } else {
+            self.keeper.keep_line(now, turn, line);
+            None
+        };
+        let path = match &request {
+            ToolRequest::Read { path, .. } | ToolRequest::Write { path, .. } => Some(path.clone()),
+            ToolRequest::Create(TerminalRequest { cwd, .. }) => {
+                Some(cwd.clone().unwrap_or_else(|| self.place.cwd.to_string()))
+            }
+            _ => None,
+        };
+        let Some(agent) = &mut self.agent else { return };
+        if !agent.tools.has_room() {
+            self.asks.insert(ask.clone(), Ask::Refused(unusable("too many requests at once")));
+            return self.step(Input::Request { ask });
+        }
+        if let Some(path) = &path {
+            agent.tools.check(ask.clone(), path, matches!(request, ToolRequest::Write { .. }));
+        }
+        let tool = ToolAsk { request, params, line: kept_later, located: None, question: None };
+        self.asks.insert(ask.clone(), Ask::Tool(Box::new(tool)));
+        if path.is_none() {
+            self.step(Input::Tool { ask, tool: None });
+        }
+    }
+
+    /// Takes what has come of a request. `None` means that it is time to keep what terminals show.
+    pub(super) fn take_done(&mut self, done: Option<(AskId, Done)>) {
+        let Some((ask, done)) = done else { return self.keep_news(false) };
+        match done {
+            Done::Checked(checked) => self.take_checked(ask, checked),
+            Done::Answered(answer) => self.answer_tool(&ask, answer),
+            Done::Passed(result) => {
+                if let Some(agent) = &self.agent {
+                    let answer = agent.connection.pass_back(&ask, &result);
+                    self.send(self.now(), self.machine.current_turn(), answer);
+                }
+            }
+            Done::Started(started) => self.take_started(&ask, *started),
+            Done::Ended(id, answer) => {
+                self.keep_news(false);
+                if answer == ToolAnswer::Done
+                    && let Some(agent) = &mut self.agent
+                {
+                    agent.tools.forget(&id);
+                }
+                self.answer_tool(&ask, Ok(answer));
+            }
+        }
+    }
+
+    fn take_checked(&mut self, ask: AskId, checked: Result<Checked, RpcError>) {
+        let session = self.machine.lineage().map(|lineage| lineage.current().session.clone());
+        let Some(Ask::Tool(tool)) = self.asks.get_mut(&ask) else { return };
+        match checked {
+            Ok(Checked { located, old }) => {
+                tool.located = located;
+                // The question is about no tool call that the agent has told of.
+                let call = format!("acpx.{}", self.keeper.last());
+                tool.question = session.map(|session| tool.request.question(&session, &call, old.as_deref()));
+                let tool = tool.request.tool_use();
+                self.step(Input::Tool { ask, tool });
+            }
+            Err(error) => {
+                self.asks.insert(ask.clone(), Ask::Refused(error));
+                self.step(Input::Request { ask });
+            }
+        }
+    }
+
+    /// Does what an agent wants, or says why not.
+    pub(super) fn permit_tool(&mut self, turn: Option<TurnId>, ask: &AskId, tool: ToolAsk, permit: &Permit) {
+        match permit {
+            Permit::Approve | Permit::Choose { approves: true, .. } => self.do_tool(turn, ask, tool),
+            Permit::Cancelled => self.answer_tool(ask, Err(RpcError::request_cancelled())),
+            Permit::Escalated(rule) => {
+                let words = format!(
+                    "Permission denied for {}: the rule {rule:?} has it asked, and nobody can be",
+                    tool.request.method()
+                );
+                self.answer_tool(ask, Err(unusable(&words)));
+            }
+            Permit::Reject | Permit::Choose { .. } | Permit::Declined | Permit::Elicited(_) => {
+                let words = format!("Permission denied for {}", tool.request.method());
+                self.answer_tool(ask, Err(unusable(&words)));
+            }
+        }
+    }
+
+    fn do_tool(&mut self, turn: Option<TurnId>, ask: &AskId, tool: ToolAsk) {
+        match tool.request {
+            ToolRequest::Read { .. } | ToolRequest::Write { .. } => self.serve_file(turn, ask, tool),
+            ToolRequest::Create(request) => self.start_terminal(ask, request, tool.located.as_ref()),
+            ToolRequest::Output(id) => self.show_terminal(ask, &id, tool.line),
+            ToolRequest::WaitForExit(id) => self.wait_for_exit(ask, &id),
+            ToolRequest::Kill(id) => self.end_terminal(ask, &id, false),
+            ToolRequest::Release(id) => self.end_terminal(ask, &id, true),
+        }
+    }
+
+    /// A file goes to the turn's client if that has files, which may be open there and not saved.
+    fn serve_file(&mut self, turn: Option<TurnId>, ask: &AskId, tool: ToolAsk) {
+        let asked = Asked {
+            params: tool.params.clone(),
+            version: ProtocolVersion::V1,
+            seq: self.keeper.last(),
+            lineage: self.keeper.lineage(),
+            wanted: None,
+            offer: tool.offer(),
+        };
+        let client = advice::put(asked, turn.and_then(|turn| self.waiters.advisor(turn)));
+        if let Some(agent) = &mut self.agent {
+            agent.tools.serve_file(ask.clone(), tool.request, client);
+        }
+    }
+
+    fn start_terminal(&mut self, ask: &AskId, request: TerminalRequest, place: Option<&Located>) {
+        let (Some(agent), Some(place)) = (&mut self.agent, place) else { return };
+        if !agent.tools.has_room_for_terminal() {
+            return self
+                .answer_tool(ask, Err(unusable("too many terminals; release those that are done with")));
+        }
+        let TerminalRequest { command, args, env, output_bytes, .. } = request;
+        let line = CommandLine { command, args, env, cwd: place.real_path(), output_bytes };
+        let spawner = self.shared.spawner.clone();
+        let environment = self.place.environment.clone().with(RECORD_VARIABLE, self.keeper.record().as_str());
+        let (grace, changed) = (self.shared.settings.process, Arc::clone(&agent.tools.changed));
+        agent.tools.begin(ask.clone(), async move {
+            match Terminal::start(&spawner, &line, &environment, grace, changed).await {
+                Ok(terminal) => Done::Started(Box::new((line.to_string(), terminal))),
+                Err(error) => Done::Answered(Err(unusable(&error.to_string()))),
+            }
+        });
+    }
+
+    fn take_started(&mut self, ask: &AskId, (command, terminal): (String, Terminal)) {
+        let Some(agent) = &mut self.agent else { return };
+        let id: Box<str> = uuid::Uuid::now_v7().to_string().into();
+        agent.tools.add(id.clone(), terminal);
+        let command = agent.connection.without_secrets(&command);
+        let fact = Fact::TerminalStarted { terminal_id: id.to_string(), command };
+        self.keeper.keep_fact_in(self.now(), self.machine.current_turn(), &fact);
+        self.answer_tool(ask, Ok(ToolAnswer::Created(id)));
+    }
+
+    /// Tells the agent what a terminal shows. That is kept already as it came; so that it was told is kept once, when
+    /// there will be nothing else to tell.
+    fn show_terminal(&mut self, ask: &AskId, id: &str, line: Option<Line>) {
+        self.keep_news(false);
+        let (now, turn) = (self.now(), self.machine.current_turn());
+        let Some(agent) = &mut self.agent else { return };
+        let Some(running) = agent.tools.terminal(id) else {
+            if let Some(line) = line {
+                self.keeper.keep_line(now, turn, line);
+            }
+            return self.answer_tool(ask, Err(no_terminal(id)));
+        };
+        let Shown { output, is_cut: truncated, exit } = running.terminal.shown();
+        let is_kept = exit.is_some() && !std::mem::replace(&mut running.is_told, exit.is_some());
+        let exit = exit.as_ref().map(status);
+        let answer = agent.connection.provide(ask, &ToolAnswer::Shown { output, truncated, exit });
+        if is_kept {
+            if let Some(line) = line {
+                self.keeper.keep_line(now, turn, line);
+            }
+            self.send(now, turn, answer);
+        } else {
+            self.send_unkept(answer);
+        }
+    }
+
+    fn wait_for_exit(&mut self, ask: &AskId, id: &str) {
+        let Some(agent) = &mut self.agent else { return };
+        let Some(running) = agent.tools.terminal(id) else {
+            return self.answer_tool(ask, Err(no_terminal(id)));
+        };
+        let (exited, id) = (running.terminal.exited(), Box::from(id));
+        agent.tools.begin(ask.clone(), async {
+            let exit = exited.await.as_ref().map(status).unwrap_or_default();
+            Done::Ended(id, ToolAnswer::Exited(exit))
+        });
+    }
+
+    /// Ends a terminal's command, and forgets the terminal if that is wanted. One that is forgotten already can be
+    /// released as often as an agent likes.
+    fn end_terminal(&mut self, ask: &AskId, id: &str, is_released: bool) {
+        let Some(agent) = &mut self.agent else { return };
+        let Some(running) = agent.tools.terminal(id) else {
+            let answer = if is_released { Ok(ToolAnswer::Done) } else { Err(no_terminal(id)) };
+            return self.answer_tool(ask, answer);
+        };
+        let (terminal, grace) = (Arc::clone(&running.terminal), self.shared.settings.process);
+        let id = Box::from(id);
+        agent.tools.begin_for_good(ask.clone(), async move {
+            let _ended: Ended = terminal.kill(grace).await;
+            if is_released { Done::Ended(id, ToolAnswer::Done) } else { Done::Answered(Ok(ToolAnswer::Done)) }
+        });
+    }
+
+    /// Answers a request for a file or a terminal.
+    fn answer_tool(&mut self, ask: &AskId, answer: Result<ToolAnswer, RpcError>) {
+        let Some(agent) = &self.agent else { return };
+        let answer = match answer {
+            Ok(answer) => agent.connection.provide(ask, &answer),
+            Err(error) => agent.connection.refusal(ask, &error),
+        };
+        self.send(self.now(), self.machine.current_turn(), answer);
+    }
+
+    /// The agent no longer waits for what it wanted.
+    pub(super) fn withdraw_tool(&mut self, ask: &AskId) {
+        if self.agent.as_mut().is_some_and(|agent| agent.tools.withdraw(ask)) {
+            self.asks.remove(ask);
+            self.answer_tool(ask, Err(RpcError::request_cancelled()));
+        }
+    }
+
+    /// The turn is being cancelled: whatever the agent waits for is answered at once.
+    pub(super) fn withdraw_tools(&mut self) {
+        let withdrawn = self.agent.as_mut().map(|agent| agent.tools.withdraw_all()).unwrap_or_default();
+        for ask in withdrawn {
+            self.asks.remove(&ask);
+            self.answer_tool(&ask, Err(RpcError::request_cancelled()));
+        }
+    }
+
+    /// Whether the agent has asked this and is not answered, so that the same id can mean nothing else.
+    pub(super) fn is_open(&self, ask: &AskId) -> bool {
+        self.asks.contains_key(ask) || self.agent.as_ref().is_some_and(|agent| agent.tools.is_open(ask))
+    }
+
+    /// Whether the agent waits for something that we do.
+    pub(super) fn is_waited_for(&self) -> bool {
+        !self.asks.is_empty() || self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy())
+    }
+
+    /// Keeps what terminals have shown since this was last done. Of a command that runs only whole lines are kept, since
+    /// a secret that is kept in two halves is kept; with `all` nothing more will come, and all of it is.
+    pub(super) fn keep_news(&mut self, all: bool) {
+        self.keep_news_of(self.machine.current_turn(), all);
+    }
+
+    /// The same as a part of this turn.
+    pub(super) fn keep_news_of(&mut self, turn: Option<TurnId>, all: bool) {
+        let now = self.now();
+        let Some(agent) = &mut self.agent else { return };
+        let mut facts = Vec::new();
+        for (id, running) in agent.tools.terminals().filter(|(_, running)| !running.is_over) {
+            let News { output, exit } = running.terminal.take_news(all);
+            let terminal_id = id.to_owned();
+            if !output.is_empty() {
+                facts.push(Fact::TerminalOutput { terminal_id: terminal_id.clone(), output });
+            }
+            if let Some((exit, output)) = exit {
+                running.is_over = true;
+                let ExitStatus { code: exit_code, signal } = status(&exit);
+                facts.push(Fact::TerminalEnded { terminal_id, exit_code, signal, output });
+            }
+        }
+        if !facts.is_empty() {
+            self.limits.spoken();
+        }
+        for mut fact in facts {
+            if let Fact::TerminalOutput { output, .. } | Fact::TerminalEnded { output: Some(output), .. } =
+                &mut fact
+            {
+                *output = agent.connection.without_secrets(output);
+            }
+            self.keeper.keep_fact_in(now, turn, &fact);
+        }
+    }
+}
+
+fn no_terminal(id: &str) -> RpcError {
+    let data = serde_json::json!({ "terminalId": id });
+    RpcError::new(RpcError::RESOURCE_NOT_FOUND, format!("there is no terminal {id}"))
+        .with_data(&data.to_string())
+}
+
+/// How a command exited, as the protocol says it.
+fn status(exit: &Exit) -> ExitStatus {
+    let code = exit.code.and_then(|code| u32::try_from(code).ok());
+    ExitStatus { code, signal: exit.signal.map(signal_name) }
+}
+
+fn signal_name(signal: i32) -> String {
+    let name = match signal {
+        1 => "HUP",
+        2 => "INT",
+        3 => "QUIT",
+        4 => "ILL",
+        6 => "ABRT",
+        8 => "FPE",
+        9 => "KILL",
+        11 => "SEGV",
+        13 => "PIPE",
+        14 => "ALRM",
+        15 => "TERM",
+        other => return format!("signal {other}"),
+    };
+    format!("SIG{name}")
+}

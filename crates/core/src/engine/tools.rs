@@ -1,0 +1,344 @@
+//! What an agent has done for it: files that are read and written, commands that run.
+//!
+//! All of it belongs to one run of the agent. Whatever takes time is a job, so that the session goes on meanwhile; how
+//! many there may be is bounded, and so are the terminals. When the agent goes, jobs are dropped and commands are ended.
+
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::{Notify, Semaphore, oneshot};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::Instant;
+
+use crate::acp::client::{ToolAnswer, ToolRequest};
+use crate::machine::AskId;
+use crate::tools::{Ended, FileError, Grace, Lines, Located, Roots, Terminal};
+use crate::wire::RpcError;
+
+use super::Disk;
+use super::advice::Advice;
+
+/// How many requests of one agent are seen to at once.
+const JOBS: usize = 64;
+/// How many of them are at the disk.
+const FILES: usize = 4;
+/// How many terminals an agent may have.
+const TERMINALS: usize = 64;
+/// How often what terminals show is kept while commands write.
+const NEWS_EVERY: Duration = Duration::from_millis(250);
+/// How much text of a file is read to show what a write would change, in bytes.
+const OLD_TEXT_BYTES: usize = 64 << 10;
+
+/// The jobs and terminals of one agent.
+pub(super) struct Tools {
+    jobs: JoinSet<(AskId, Done)>,
+    /// The requests that they are for, and what breaks one off. A command that is being ended is ended.
+    open: HashMap<AskId, Option<AbortHandle>>,
+    files: Files,
+    terminals: HashMap<Box<str>, Running>,
+    /// Hears of whatever happens on a terminal.
+    pub(super) changed: Arc<Notify>,
+    /// When what has happened is to be kept, if anything has.
+    due: Option<Instant>,
+    kept_at: Option<Instant>,
+}
+
+/// A terminal and what is kept of it.
+pub(super) struct Running {
+    pub(super) terminal: Arc<Terminal>,
+    /// Whether it is kept that its command has ended.
+    pub(super) is_over: bool,
+    /// Whether it is kept that the agent was told what it shows at the end.
+    pub(super) is_told: bool,
+}
+
+/// What has come of a request.
+pub(super) enum Done {
+    /// Whether what it wants is inside the session's directories; and for a file that is to be written, what it has.
+    Checked(Result<Checked, RpcError>),
+    /// What the agent gets.
+    Answered(Result<ToolAnswer, RpcError>),
+    /// The same, as a client said it.
+    Passed(Arc<str>),
+    /// A command runs; how a person would type it.
+    Started(Box<(String, Terminal)>),
+    /// A terminal's command has ended, or would not.
+    Ended(Box<str>, ToolAnswer),
+}
+
+/// A request that may be decided on.
+#[derive(Debug, Default)]
+pub(super) struct Checked {
+    /// Where it leads.
+    pub(super) located: Option<Located>,
+    /// The text of the file as it is, if it is short.
+    pub(super) old: Option<String>,
+}
+
+/// The files that an agent may have.
+#[derive(Clone)]
+pub(super) struct Files {
+    roots: Arc<Roots>,
+    disk: Disk,
+    /// Whose they are: what one agent's disk does not answer is not to stop another's.
+    whose: Arc<Path>,
+    room: Arc<Semaphore>,
+}
+
+impl Files {
+    /// The files inside these directories.
+    pub(super) fn new(roots: Roots, disk: Disk) -> Self {
+        let whose = PathBuf::from(uuid::Uuid::now_v7().to_string()).into();
+        Self { roots: Arc::new(roots), disk, whose, room: Arc::new(Semaphore::new(FILES)) }
+    }
+
+    /// Looks where a path leads. What a write would change is read for whoever is asked about it.
+    async fn check(self, path: String, is_written: bool) -> Result<Checked, RpcError> {
+        self.at(path, move |located| {
+            let old = is_written.then(|| located.read(Lines::default()).ok()).flatten();
+            let old = old.filter(|text| text.len() <= OLD_TEXT_BYTES);
+            Ok(Checked { located: Some(located), old })
+        })
+        .await
+    }
+
+    async fn read(self, path: String, lines: Lines) -> Result<ToolAnswer, RpcError> {
+        self.at(path, move |located| located.read(lines).map(ToolAnswer::Text)).await
+    }
+
+    async fn write(self, path: String, content: String) -> Result<ToolAnswer, RpcError> {
+        self.at(path, move |located| located.write(&content).map(|()| ToolAnswer::Done)).await
+    }
+
+    /// Does something at a place that is inside. Whoever waits too long for a disk is told so.
+    async fn at<T: Send + 'static>(
+        self,
+        path: String,
+        work: impl FnOnce(Located) -> Result<T, FileError> + Send + 'static,
+    ) -> Result<T, RpcError> {
+        let room = self.room.acquire().await;
+        let roots = Arc::clone(&self.roots);
+        let done = self.disk.ask(&self.whose, move || roots.locate(&path).and_then(work)).await;
+        drop(room);
+        match done {
+            Ok(done) => done.map_err(|error| refusal(&error)),
+            Err(no_answer) => Err(unusable(&no_answer.to_string())),
+        }
+    }
+}
+
+impl Tools {
+    pub(super) fn new(files: Files) -> Self {
+        Self {
+            jobs: JoinSet::new(),
+            open: HashMap::new(),
+            files,
+            terminals: HashMap::new(),
+            changed: Arc::default(),
+            due: None,
+            kept_at: None,
+        }
+    }
+
+    /// Whether more can be seen to.
+    pub(super) fn has_room(&self) -> bool {
+        self.jobs.len() < JOBS
+    }
+
+    /// Whether there can be another terminal.
+    pub(super) fn has_room_for_terminal(&self) -> bool {
+        self.terminals.len() < TERMINALS
+    }
+
+    /// The next thing that has come of something. `None` if it is time to keep what terminals show.
+    pub(super) async fn next(&mut self) -> Option<(AskId, Done)> {
+        loop {
+            let due = self.due;
+            tokio::select! {
+                Some(done) = self.jobs.join_next() => if let Ok((ask, done)) = done {
+                    self.open.remove(&ask);
+                    return Some((ask, done));
+                },
+                () = self.changed.notified(), if due.is_none() => {
+                    let now = Instant::now();
+                    let next = self.kept_at.map_or(now, |kept| kept + NEWS_EVERY);
+                    self.due = Some(next.max(now));
+                }
+                () = async { tokio::time::sleep_until(due.unwrap_or_else(Instant::now)).await }, if due.is_some() => {
+                    self.due = None;
+                    self.kept_at = Some(Instant::now());
+                    return None;
+                }
+            }
+        }
+    }
+
+    /// Begins a job.
+    pub(super) fn begin(&mut self, ask: AskId, work: impl Future<Output = Done> + Send + 'static) {
+        let name = ask.clone();
+        let job = self.jobs.spawn(async move { (ask, work.await) });
+        self.open.insert(name, Some(job));
+    }
+
+    /// Begins a job that comes to its end whatever the agent wants.
+    pub(super) fn begin_for_good(&mut self, ask: AskId, work: impl Future<Output = Done> + Send + 'static) {
+        self.open.insert(ask.clone(), None);
+        self.jobs.spawn(async move { (ask, work.await) });
+    }
+
+    /// Whether a request is being seen to.
+    pub(super) fn is_open(&self, ask: &AskId) -> bool {
+        self.open.contains_key(ask)
+    }
+
+    /// Whether any is.
+    pub(super) fn is_busy(&self) -> bool {
+        !self.open.is_empty()
+    }
+
+    /// Looks whether what a request wants is inside the session's directories.
+    pub(super) fn check(&mut self, ask: AskId, path: &str, is_written: bool) {
+        let check = self.files.clone().check(path.to_owned(), is_written);
+        self.begin(ask, async { Done::Checked(check.await) });
+    }
+
+    /// Reads or writes a file: by the client that has been asked to, or else here.
+    pub(super) fn serve_file(&mut self, ask: AskId, request: ToolRequest, client: oneshot::Receiver<Advice>) {
+        let files = self.files.clone();
+        self.begin(ask, async move {
+            match client.await {
+                Ok(Advice::Say(result)) => return Done::Passed(result),
+                Ok(Advice::Fail(error)) => return Done::Answered(Err(error)),
+                // Nobody has it open.
+                Ok(Advice::Choose(_) | Advice::Approve | Advice::Reject | Advice::Cancel) | Err(_) => {}
+            }
+            Done::Answered(match request {
+                ToolRequest::Read { path, line, limit } => {
+                    files.read(path, Lines { first: line, count: limit }).await
+                }
+                ToolRequest::Write { path, content } => files.write(path, content).await,
+                other => Err(RpcError::method_not_found(other.method())),
+            })
+        });
+    }
+
+    /// Breaks a job off; whether there was one that can be.
+    pub(super) fn withdraw(&mut self, ask: &AskId) -> bool {
+        let Some(job) = self.open.get_mut(ask).and_then(Option::take) else { return false };
+        job.abort();
+        self.open.remove(ask);
+        true
+    }
+
+    /// Breaks off all that can be; what they were for.
+    pub(super) fn withdraw_all(&mut self) -> Vec<AskId> {
+        let asked: Vec<AskId> = self.open.keys().cloned().collect();
+        asked.into_iter().filter(|ask| self.withdraw(ask)).collect()
+    }
+
+    /// Takes a terminal in.
+    pub(super) fn add(&mut self, id: Box<str>, terminal: Terminal) {
+        let terminal = Arc::new(terminal);
+        self.terminals.insert(id, Running { terminal, is_over: false, is_told: false });
+    }
+
+    /// A terminal of the agent's.
+    pub(super) fn terminal(&mut self, id: &str) -> Option<&mut Running> {
+        self.terminals.get_mut(id)
+    }
+
+    /// All of them.
+    pub(super) fn terminals(&mut self) -> impl Iterator<Item = (&str, &mut Running)> {
+        self.terminals.iter_mut().map(|(id, running)| (&**id, running))
+    }
+
+    /// Forgets a terminal.
+    pub(super) fn forget(&mut self, id: &str) {
+        self.terminals.remove(id);
+    }
+
+    /// Ends every command, in bounded time.
+    pub(super) async fn end(self, grace: Grace) -> Ended {
+        let Self { jobs, terminals, .. } = self;
+        drop(jobs);
+        let mut ending = JoinSet::new();
+        for Running { terminal, .. } in terminals.into_values() {
+            ending.spawn(async move { terminal.kill(grace).await });
+        }
+        let ended = ending.join_all().await;
+        if ended.contains(&Ended::Left) { Ended::Left } else { Ended::Gone }
+    }
+}
+
+/// How an agent is told that a file is not read or written. One that is missing is said in the words of the system,
+/// which is what some agents look for.
+pub(super) fn refusal(error: &FileError) -> RpcError {
+    let words = error.to_string();
+    match error {
+        FileError::Missing { path } => {
+            let uri = format!("file://{}", path.display());
+            let details = format!("ENOENT: no such file or directory, open '{}'", path.display());
+            let data = serde_json::json!({ "uri": uri, "details": details });
+            RpcError::new(RpcError::RESOURCE_NOT_FOUND, format!("Resource not found: {uri} ({details})"))
+                .with_data(&data.to_string())
+        }
+        FileError::Relative { .. } | FileError::Outside { .. } | FileError::TooLarge { .. } => {
+            with_details(RpcError::invalid_params(words.clone()), &words)
+        }
+        FileError::Forbidden { path } => {
+            unusable(&format!("EACCES: permission denied, open '{}'", path.display()))
+        }
+        FileError::System { source, .. } => unusable(&format!("{words}: {source}")),
+        _ => unusable(&words),
+    }
+}
+
+/// An error whose words stand also where agents look for them.
+pub(super) fn unusable(words: &str) -> RpcError {
+    with_details(RpcError::internal(words), words)
+}
+
+fn with_details(error: RpcError, words: &str) -> RpcError {
+    error.with_data(&serde_json::json!({ "details": words }).to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[test]
+    fn an_agent_finds_enoent_in_the_error_for_a_missing_file_and_words_for_every_other() {
+        let told = |error: &FileError| {
+            let RpcError { code, message, data } = refusal(error);
+            (code, message, serde_json::from_str::<serde_json::Value>(data.unwrap().get()).unwrap())
+        };
+        let path = || "/w/a".into();
+        let details = "ENOENT: no such file or directory, open '/w/a'";
+        let missing = (
+            -32002,
+            format!("Resource not found: file:///w/a ({details})"),
+            serde_json::json!({ "uri": "file:///w/a", "details": details }),
+        );
+        assert_eq!(told(&FileError::Missing { path: path() }), missing);
+        let cases = [
+            (FileError::Relative { path: "a".into() }, -32602, "path must be absolute: a"),
+            (FileError::Outside { path: path() }, -32602, "path is outside the session's directories: /w/a"),
+            (FileError::TooLarge { path: path(), limit: 7 }, -32602, "larger than 7 bytes: /w/a"),
+            (FileError::Forbidden { path: path() }, -32603, "EACCES: permission denied, open '/w/a'"),
+            (FileError::NotAFile { path: path() }, -32603, "not a regular file: /w/a"),
+            (FileError::NotText { path: path() }, -32603, "not UTF-8 text: /w/a"),
+            (
+                FileError::System { path: path(), source: io::ErrorKind::StorageFull.into() },
+                -32603,
+                "cannot use /w/a: no storage space",
+            ),
+        ];
+        for (error, code, words) in cases {
+            assert_eq!(told(&error), (code, words.to_owned(), serde_json::json!({ "details": words })));
+        }
+    }
+}

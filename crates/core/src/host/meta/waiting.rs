@@ -1,0 +1,52 @@
+//! What a session waits for, as it crosses the socket.
+
+use serde::{Deserialize, Serialize};
+
+use crate::engine::{QuestionKind, Waiting};
+use crate::machine::Awaited;
+
+/// The answer to `_acpx/waiting`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WaitingAnswer {
+    /// What a session waits for, if it does.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub waiting_for: Option<WaitingMeta>,
+}
+
+/// What a session waits for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct WaitingMeta {
+    /// `agent-start`, `load-time`, `answer`, `turn-end`, `permission`, `elicitation`, `command` or `agent-end`.
+    pub what: String,
+    /// The method that the agent has to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub method: Option<String>,
+    /// The permissions that somebody has to give or refuse, by their ids.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub questions: Vec<String>,
+    /// Since when.
+    pub since: String,
+    /// When the agent last said anything.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_line_at: Option<String>,
+}
+
+impl From<Waiting> for WaitingMeta {
+    fn from(waiting: Waiting) -> Self {
+        let Waiting { what, question, since, heard } = waiting;
+        let (what, method) = match what {
+            Awaited::AgentStart => ("agent-start", None),
+            Awaited::LoadTime => ("load-time", None),
+            Awaited::Answer(method) => ("answer", Some(method.into_string())),
+            Awaited::TurnEnd => ("turn-end", None),
+            Awaited::Questions(_) if question == Some(QuestionKind::Elicitation) => ("elicitation", None),
+            Awaited::Questions(_) => ("permission", None),
+            Awaited::Done => ("command", None),
+            Awaited::AgentEnd => ("agent-end", None),
+        };
+        let (since, last_line_at) = (since.to_string(), heard.map(|heard| heard.to_string()));
+        Self { what: what.to_owned(), method, questions: Vec::new(), since, last_line_at }
+    }
+}

@@ -1,0 +1,265 @@
+//! The permissions that agents wait for, and how anybody on this machine answers one.
+//!
+//! A question is listed for as long as it is open: it comes with the agent's request and goes with its answer, its turn
+//! or its host. Its id is made at random and given to one question only, so an id that somebody has kept never leads to
+//! another question. What an agent has started answers none of them.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::{mpsc, oneshot};
+
+use crate::acp::agent::CallError;
+use crate::engine::{Advice, Wanted};
+use crate::model::{RecordId, ToolUse};
+
+use super::connection::{Connection, problem};
+use super::fault;
+use super::meta::IdsMeta;
+
+/// The questions that are open, by their ids.
+#[derive(Debug, Default)]
+pub(super) struct OpenQuestions(Mutex<BTreeMap<String, Open>>);
+
+#[derive(Debug, Clone)]
+struct Open {
+    record: RecordId,
+    wanted: Wanted,
+    options: Vec<OptionMeta>,
+    asked: Vec<AskedMeta>,
+    answer: mpsc::Sender<Outside>,
+}
+
+/// An answer that comes from outside of those who were asked.
+#[derive(Debug)]
+pub(super) struct Outside {
+    pub(super) advice: Advice,
+    /// Whether it came in time.
+    pub(super) counts: oneshot::Sender<bool>,
+}
+
+/// A question's place in the list. Dropped, it is not open any more.
+#[derive(Debug)]
+pub(super) struct Listed {
+    list: Arc<OpenQuestions>,
+    id: String,
+    answers: mpsc::Receiver<Outside>,
+}
+
+/// The params of `_acpx/pending`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+pub struct PendingParams {
+    /// The record that they are wanted of; absent, all of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub session_id: Option<String>,
+}
+
+/// The answer to `_acpx/pending`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PendingMeta {
+    /// The questions that are open, the oldest first.
+    pub questions: Vec<QuestionMeta>,
+}
+
+/// One question that is open.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct QuestionMeta {
+    /// Its id.
+    pub question_id: String,
+    /// Whose agent asks.
+    #[serde(flatten)]
+    pub ids: IdsMeta,
+    /// The session's name, if it has one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// The agent, by its name or its program.
+    pub agent: String,
+    /// What it wants to do, in its own words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub title: Option<String>,
+    /// What sort of thing that is.
+    pub kind: String,
+    /// The answers it offers.
+    pub options: Vec<OptionMeta>,
+    /// Since when it is asked.
+    pub since: String,
+    /// Who is asked; nobody, if nobody is there.
+    pub asked: Vec<AskedMeta>,
+}
+
+/// An answer that an agent offers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct OptionMeta {
+    /// Its id.
+    pub option_id: String,
+    /// Its name, for a person.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    /// What it means.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kind: Option<String>,
+}
+
+/// A client that is asked.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AskedMeta {
+    /// Whether it is the turn's own client.
+    pub is_turns: bool,
+    /// Its name, if it said one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+}
+
+/// The params of `_acpx/answer`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct AnswerParams {
+    /// The question.
+    pub question_id: String,
+    /// Whether the agent may.
+    pub approve: bool,
+    /// Which of its options says so; absent, the narrowest one that does.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub option_id: Option<String>,
+}
+
+impl OpenQuestions {
+    /// Lists a question about a record.
+    pub(super) fn list(self: &Arc<Self>, record: &RecordId, wanted: Wanted, params: &str) -> Listed {
+        let (answer, answers) = mpsc::channel(1);
+        let open =
+            Open { record: record.clone(), wanted, options: options(params), asked: Vec::new(), answer };
+        // The last part of such an id is random and nothing else, and is short enough to be typed.
+        let id = uuid::Uuid::now_v7().simple().to_string().split_off(20);
+        self.lock().insert(id.clone(), open);
+        Listed { list: Arc::clone(self), id, answers }
+    }
+
+    /// The questions of a record, by their ids, oldest first.
+    pub(super) fn of(&self, record: &RecordId) -> Vec<String> {
+        let of_record = |(id, open): (String, Open)| (open.record == *record).then_some(id);
+        self.all().into_iter().filter_map(of_record).collect()
+    }
+
+    fn all(&self) -> Vec<(String, Open)> {
+        let mut all: Vec<_> = self.lock().iter().map(|(id, open)| (id.clone(), open.clone())).collect();
+        all.sort_by_key(|(_, open)| open.wanted.since);
+        all
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Open>> {
+        // Nothing panics while it holds the lock, and every step leaves the map whole.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Listed {
+    /// Says who is asked from here on.
+    pub(super) fn asks(&self, clients: Vec<AskedMeta>) {
+        if let Some(open) = self.list.lock().get_mut(&self.id) {
+            open.asked = clients;
+        }
+    }
+
+    /// The next answer from outside.
+    pub(super) async fn answered(&mut self) -> Outside {
+        match self.answers.recv().await {
+            Some(outside) => outside,
+            // The list itself holds the other end, so there is one for as long as this is listed.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+impl Drop for Listed {
+    fn drop(&mut self) {
+        self.list.lock().remove(&self.id);
+    }
+}
+
+impl Open {
+    /// What an answer means; `None` if the question has no such option.
+    fn advice(&self, approve: bool, option: Option<&str>) -> Option<Advice> {
+        let allows =
+            |option: &OptionMeta| option.kind.as_deref().is_some_and(|kind| kind.starts_with("allow"));
+        match option {
+            Some(wanted) => {
+                self.options.iter().find(|option| option.option_id == wanted)?;
+                Some(Advice::Choose(wanted.into()))
+            }
+            None if approve => self.options.iter().any(allows).then_some(Advice::Approve),
+            None => Some(Advice::Reject),
+        }
+    }
+}
+
+impl Connection {
+    /// The questions that are open.
+    pub(super) async fn pending(&self, params: PendingParams) -> Result<String, CallError> {
+        let mut questions = Vec::new();
+        for (id, open) in self.host.askable.open().all() {
+            if params.session_id.as_deref().is_some_and(|wanted| wanted != open.record.as_str()) {
+                continue;
+            }
+            let record = self.host.engine.record(&open.record).await;
+            // A record that is gone by now has no questions.
+            let Some(record) = record.map_err(|error| self.refused(&error))? else { continue };
+            let ToolUse { title, .. } = &open.wanted.tool;
+            questions.push(QuestionMeta {
+                question_id: id,
+                ids: record.identity().into(),
+                name: record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(ToString::to_string),
+                agent: record.agent.label().to_owned(),
+                title: title.as_deref().map(str::to_owned),
+                kind: open.wanted.tool.kind_name().to_owned(),
+                options: open.options,
+                since: open.wanted.since.to_string(),
+                asked: open.asked,
+            });
+        }
+        Ok(serde_json::to_string(&PendingMeta { questions }).expect("questions are text and lists"))
+    }
+
+    /// Answers a question in the place of those who are asked.
+    pub(super) async fn answer_question(&self, params: AnswerParams) -> Result<String, CallError> {
+        if self.is_confined() {
+            return Err(fault::not_allowed("answer what an agent asks"));
+        }
+        let AnswerParams { question_id, approve, option_id } = params;
+        if !approve && option_id.is_some() {
+            return Err(problem("optionId", "is for an approval alone"));
+        }
+        let open = self.host.askable.open().lock().get(&question_id).cloned();
+        let Some(open) = open else { return Err(fault::no_question(&question_id)) };
+        let Some(advice) = open.advice(approve, option_id.as_deref()) else {
+            return Err(fault::no_option(&question_id, option_id.as_deref()));
+        };
+        let record = self.host.engine.record(&open.record).await;
+        let record = record.map_err(|error| self.refused(&error))?;
+        let Some(record) = record else { return Err(fault::no_question(&question_id)) };
+        let (counts, counted) = oneshot::channel();
+        // One who came first leaves no room, or has ended it.
+        let was_taken = open.answer.try_send(Outside { advice, counts }).is_ok();
+        if !was_taken || !counted.await.unwrap_or(false) {
+            return Err(fault::no_question(&question_id));
+        }
+        Ok(serde_json::to_string(&IdsMeta::from(record.identity())).expect("ids are text"))
+    }
+}
+
+/// The options of a permission request. Those without an id cannot be chosen.
+fn options(params: &str) -> Vec<OptionMeta> {
+    let params: serde_json::Value = serde_json::from_str(params).unwrap_or_default();
+    let option = |option: &serde_json::Value| {
+        let text = |name: &str| option.get(name).and_then(serde_json::Value::as_str).map(str::to_owned);
+        Some(OptionMeta { option_id: text("optionId")?, name: text("name"), kind: text("kind") })
+    };
+    let options = params.get("options").and_then(serde_json::Value::as_array);
+    options.into_iter().flatten().filter_map(option).collect()
+}

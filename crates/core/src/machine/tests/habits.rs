@@ -1,0 +1,84 @@
+//! What an agent is known to need on the way back to a session.
+
+use super::*;
+
+fn wake() -> Input {
+    Input::Wake(WakeOptions::default())
+}
+
+const UNWRITTEN: Habits =
+    Habits { needs_prompt_before_load: true, wait_before_load: LoadWait::None, replays_on_resume: false };
+
+/// A started agent that behaves so, in a conversation without a prompt.
+fn ready_before_any_prompt(habits: Habits) -> Input {
+    Input::AgentReady { advertised: ALL, habits, exchanges: Vec::new(), spoken_at: None }
+}
+
+#[test]
+fn a_load_waits_for_the_next_minute_where_the_agent_needs_it_and_for_nothing_later() {
+    let mut machine = kept(1);
+    let effects = feed(&mut machine, [wake(), ready_with(BY_THE_MINUTE, LOAD)]);
+    let until = at(60_000);
+    let waits = [Effect::Fact(Fact::LoadDelayed { until }), Effect::Arm(Deadline::Load(until))];
+    assert_eq!(effects, waits);
+    // A timer that is a little fast is armed again, and nobody is told twice.
+    let effects = machine.handle(at(59_999), Input::Deadline(Deadline::Load(until)));
+    assert_eq!(effects, [Effect::Arm(Deadline::Load(until))]);
+    let effects = machine.handle(until, Input::Deadline(Deadline::Load(until)));
+    assert_eq!(effects, [Effect::Ask(Call::Load), Effect::Arm(Deadline::Setup)]);
+
+    let mut later = kept(1);
+    later.handle(until, wake());
+    let effects = later.handle(until, ready_with(BY_THE_MINUTE, LOAD));
+    assert_eq!(effects, [Effect::Ask(Call::Load), Effect::Arm(Deadline::Setup)]);
+}
+
+#[test]
+fn what_comes_while_a_load_waits_goes_as_it_does_while_the_agent_restores() {
+    let waiting = || {
+        let mut machine = kept(1);
+        feed(&mut machine, [wake(), ready_with(BY_THE_MINUTE, LOAD)]);
+        machine
+    };
+    let effects = feed(&mut waiting(), [Input::Close]);
+    let expected = [Effect::Awake(Err(Asleep::Closing)), Effect::Disarm, Effect::EndAgent(None)];
+    assert_eq!(effects, expected);
+    let mut machine = waiting();
+    feed(&mut machine, [prompt("p")]);
+    let effects = feed(&mut machine, [Input::Cancel(None)]);
+    assert!(
+        matches!(effects[..], [Effect::SaveTurn(_), Effect::Fact(_), Effect::TurnOver(_)]),
+        "{effects:?}"
+    );
+    let effects = feed(&mut waiting(), [Input::AgentGone(died())]);
+    assert!(matches!(effects[..], [Effect::Disarm, Effect::Fact(_), Effect::Awake(Err(_))]), "{effects:?}");
+}
+
+#[test]
+fn a_session_without_a_prompt_is_not_asked_for_where_the_agent_has_not_written_it_down() {
+    let effects = feed(&mut kept(0), [wake(), ready_before_any_prompt(UNWRITTEN)]);
+    assert_eq!(effects, [Effect::Ask(Call::New), Effect::Arm(Deadline::Setup)]);
+    let effects = feed(&mut kept(0), [wake(), ready_before_any_prompt(Habits::default())]);
+    assert_eq!(effects, [Effect::Ask(Call::Resume), Effect::Arm(Deadline::Setup)]);
+    // With a prompt it is there, even if that was never answered; and what is adopted was there before us.
+    let effects = feed(&mut kept(1), [wake(), ready_with(UNWRITTEN, ALL)]);
+    assert_eq!(effects, [Effect::Ask(Call::Resume), Effect::Arm(Deadline::Setup)]);
+    let effects = feed(&mut adopting(), [wake(), ready_before_any_prompt(UNWRITTEN)]);
+    assert_eq!(effects, [Effect::Ask(Call::Load), Effect::Arm(Deadline::Setup)]);
+}
+
+#[test]
+fn a_late_replay_after_a_resume_is_taken_as_one_where_the_agent_is_known_for_it() {
+    let replaying = Habits { replays_on_resume: true, ..Habits::default() };
+    let late = |habits| {
+        let mut machine = kept(1);
+        let inputs = [wake(), ready_with(habits, RESUME), Input::Restored { inner: None }];
+        feed(&mut machine, inputs);
+        let user = feed(&mut machine, [chunk(MessageKind::User, "one")]);
+        let agent = feed(&mut machine, [chunk(MessageKind::Agent, "first")]);
+        [user, agent].concat()
+    };
+    let lines = ["one", "first"].map(Arc::from);
+    assert_eq!(late(replaying), lines.clone().map(Effect::KeepAside));
+    assert_eq!(late(Habits::default()), lines.map(Effect::Keep));
+}

@@ -1,0 +1,91 @@
+//! Turns that come to a limit, and agents that do not stop as they should.
+
+use super::cases::{calls, ended};
+use super::*;
+
+fn overdue(turn: u64) -> Input {
+    Input::Deadline(Deadline::Turn(TurnId(turn)))
+}
+
+fn failed(code: &str, message: &str) -> TurnOutcome {
+    TurnOutcome::Failed(TurnError { code: code.into(), message: message.into(), acp: None })
+}
+
+fn answered(reason: &str) -> Input {
+    Input::PromptAnswered(Ok(StopReason::new(reason).into()))
+}
+
+#[test]
+fn a_turn_that_comes_to_a_limit_is_cancelled_first_and_fails_whatever_its_agent_then_does() {
+    let limits = [
+        (overdue(2), failed("TIMEOUT", "the turn took longer than 1 s and was cancelled")),
+        (
+            Input::Deadline(Deadline::Silence),
+            failed("IDLE_TIMEOUT", "the agent said nothing for 0.5 s and the turn was cancelled"),
+        ),
+    ];
+    for (limit, outcome) in limits {
+        let ways = [
+            answered("cancelled"),
+            answered("end_turn"),
+            Input::PromptAnswered(Err(died())),
+            Input::AgentGone(died()),
+        ];
+        for way in ways.into_iter().chain([Input::Deadline(Deadline::Cancel)]) {
+            let mut machine = live(ALL);
+            let stopped = feed(&mut machine, [limited("p"), limit.clone()]);
+            assert_eq!(stopped, [Effect::Ask(Call::Cancel), Effect::Arm(Deadline::Cancel)]);
+            // The second limit, or a client who cancels too, changes nothing.
+            assert_eq!(feed(&mut machine, [overdue(2), Input::Cancel(None)]), []);
+            let effects = feed(&mut machine, [way]);
+            assert_eq!(ended(&effects), [(2, &outcome)]);
+        }
+    }
+}
+
+#[test]
+fn a_prompt_that_waits_longer_than_its_turn_may_take_is_never_sent() {
+    let outcome = failed("TIMEOUT", "the prompt waited longer than 1 s and was not sent");
+    for mut machine in [live(ALL), kept(1)] {
+        feed(&mut machine, [prompt("p"), limited("q")]);
+        let effects = feed(&mut machine, [overdue(3)]);
+        assert_eq!((ended(&effects), calls(&effects)), (vec![(3, &outcome)], vec![]));
+        assert_eq!(machine.next_queued().map(|turn| turn.id), (!machine.is_live()).then_some(TurnId(2)));
+    }
+}
+
+#[test]
+fn only_a_turn_with_a_limit_can_come_to_one() {
+    let mut machine = live(ALL);
+    feed(&mut machine, [prompt("p"), limited("q")]);
+    let limited: Vec<_> = machine.limited_turns().map(|turn| turn.id).collect();
+    assert_eq!(limited, [TurnId(3)]);
+    assert_eq!(feed(&mut machine, [overdue(2), Input::Deadline(Deadline::Silence), overdue(4)]), []);
+}
+
+#[test]
+fn a_cancelled_turn_is_cancelled_whatever_its_agent_says_and_the_next_is_sent_only_then() {
+    for reason in ["cancelled", "end_turn", "refusal"] {
+        let mut machine = live(ALL);
+        let effects = feed(&mut machine, [prompt("p"), prompt("q"), Input::Cancel(None)]);
+        assert_eq!(calls(&effects), [&Call::Cancel]);
+        // However long it takes, and whatever else it says, nothing more is asked of it.
+        let said = feed(&mut machine, [chunk(MessageKind::Agent, "on and on"), state(AgentState::Working)]);
+        assert_eq!(calls(&said), Vec::<&Call>::new());
+        let effects = feed(&mut machine, [answered(reason)]);
+        assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
+        assert!(matches!(calls(&effects)[..], [Call::Prompt { turn: TurnId(3), .. }]), "{effects:?}");
+    }
+}
+
+#[test]
+fn an_agent_that_does_not_stop_is_ended_for_it_and_the_next_prompt_goes_to_another() {
+    let mut machine = live(ALL);
+    feed(&mut machine, [prompt("p"), prompt("q"), Input::Cancel(None)]);
+    let effects = feed(&mut machine, [Input::Deadline(Deadline::Cancel)]);
+    assert_eq!(ended(&effects), [(2, &TurnOutcome::Stopped(StopReason::cancelled()))]);
+    let how = "it did not answer session/cancel and was ended";
+    assert!(effects.contains(&Effect::Fact(Fact::AgentEnded { how: how.to_owned() })));
+    assert!(effects.contains(&Effect::EndAgent(Some(how))) && calls(&effects).is_empty(), "{effects:?}");
+    assert_eq!(feed(&mut machine, [Input::AgentEnded]), [Effect::Parked(true), Effect::StartAgent]);
+}

@@ -1,0 +1,98 @@
+//! What becomes of a permission that nobody can be asked, by the policy of its turn.
+
+use super::cases::ended;
+use super::*;
+use crate::model::ToolPolicy;
+
+/// A turn under a policy whose agent has asked for an edit.
+fn asked(policy: PermissionPolicy) -> (SessionMachine, Vec<Effect>) {
+    let mut machine = live(ALL);
+    let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
+    feed(&mut machine, [Input::Prompt { request, prompt, policy, options, limits }]);
+    let effects = feed(&mut machine, [permission("edit")]);
+    (machine, effects)
+}
+
+fn unasked(unasked: Unasked) -> PermissionPolicy {
+    PermissionPolicy { unasked, ..PermissionPolicy::default() }
+}
+
+fn nobody_to_ask() -> TurnOutcome {
+    TurnOutcome::Failed(TurnError::from(&AgentError::NobodyToAsk { agent: "a".into() }))
+}
+
+fn answer(permit: Permit) -> Effect {
+    Effect::Permit(ask(), permit)
+}
+
+fn end_turn() -> Input {
+    Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))
+}
+
+#[test]
+fn what_nobody_can_be_asked_is_denied_fails_its_turn_or_stays_open() {
+    let (mut machine, effects) = asked(unasked(Unasked::Deny));
+    assert_eq!(effects, [Effect::Consult(ask())]);
+    let nobody = || Input::Unanswered { ask: ask() };
+    assert_eq!(feed(&mut machine, [nobody()]), [answer(Permit::Reject)]);
+
+    let (mut machine, _) = asked(unasked(Unasked::Fail));
+    let cancel = Effect::Ask(Call::Cancel);
+    let arm = Effect::Arm(Deadline::Cancel);
+    assert_eq!(feed(&mut machine, [nobody()]), [cancel, answer(Permit::Cancelled), arm]);
+    // Whatever the agent makes of it, the turn has failed, and nothing more is granted in it.
+    let more = feed(&mut machine, [permission("edit")]);
+    assert_eq!(more, [answer(Permit::Cancelled)]);
+    let over = feed(&mut machine, [end_turn()]);
+    assert_eq!(ended(&over), [(2, &nobody_to_ask())]);
+
+    let (mut machine, _) = asked(unasked(Unasked::Wait));
+    assert_eq!(feed(&mut machine, [nobody()]), []);
+    let advised = Input::Advised { ask: ask(), permit: Permit::Approve };
+    assert_eq!(feed(&mut machine, [advised]), [answer(Permit::Approve)]);
+}
+
+#[test]
+fn a_turn_that_fails_for_want_of_an_answer_fails_however_its_agent_ends() {
+    for end in [Input::AgentGone(died()), Input::Deadline(Deadline::Cancel)] {
+        let (mut machine, _) = asked(unasked(Unasked::Fail));
+        feed(&mut machine, [Input::Unanswered { ask: ask() }]);
+        let over = feed(&mut machine, [end.clone()]);
+        assert_eq!(ended(&over), [(2, &nobody_to_ask())], "{end:?}");
+    }
+}
+
+#[test]
+fn what_a_rule_wants_asked_and_nobody_is_there_for_is_rejected_with_the_rule() {
+    let tools = ToolPolicy::read(r#"{"escalate":["edit"]}"#).unwrap();
+    for mode in [PermissionMode::ApproveAll, PermissionMode::DenyAll] {
+        let policy = PermissionPolicy { mode, tools: Some(Arc::new(tools.clone())), unasked: Unasked::Fail };
+        let (mut machine, effects) = asked(policy);
+        assert_eq!(effects, [Effect::Consult(ask())]);
+        let effects = feed(&mut machine, [Input::Unanswered { ask: ask() }]);
+        assert_eq!(effects, [answer(Permit::Escalated("edit".into()))]);
+        let over = feed(&mut machine, [end_turn()]);
+        let count = over.iter().find_map(|effect| match effect {
+            Effect::TurnOver(turn) => Some(turn.permissions),
+            _ => None,
+        });
+        assert_eq!(count, Some(PermissionCount { approved: 0, rejected: 1 }));
+    }
+}
+
+#[test]
+fn a_permission_without_options_is_cancelled_and_counts_as_nothing() {
+    let mut machine = live(ALL);
+    feed(&mut machine, [prompt("p")]);
+    let bare = Input::Permission { ask: ask(), tool: ToolUse::default(), has_options: false };
+    assert_eq!(feed(&mut machine, [bare]), [answer(Permit::Cancelled)]);
+}
+
+#[test]
+fn an_answer_that_comes_after_its_turn_grants_nothing() {
+    let (mut machine, _) = asked(unasked(Unasked::Wait));
+    feed(&mut machine, [end_turn()]);
+    for late in [Input::Advised { ask: ask(), permit: Permit::Approve }, Input::Unanswered { ask: ask() }] {
+        assert_eq!(feed(&mut machine, [late]), []);
+    }
+}

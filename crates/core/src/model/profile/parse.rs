@@ -1,0 +1,178 @@
+//! A profile as JSON, in the table, in a user's configuration and on the socket. What is wrong is named by its member;
+//! a member that nobody knows is passed over, since versions share files and sockets.
+
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+
+use super::{AgentProfile, ErrorRow, LoadWait};
+use crate::model::Reading;
+
+/// Nobody waits longer for an agent to start.
+const LONGEST_START: f64 = 24.0 * 60.0 * 60.0;
+
+/// What is wrong with a profile.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{} must be {expected}", if member.is_empty() { "a profile" } else { member })]
+pub struct ProfileError {
+    /// The member, from the top of the profile; empty for the profile itself.
+    pub member: String,
+    /// What it must be.
+    pub expected: &'static str,
+}
+
+/// What an error can be said to mean. That a session was never written down follows from its history alone.
+const READINGS: [(&str, Reading); 4] = [
+    ("lost", Reading::Lost),
+    ("busy-elsewhere", Reading::BusyElsewhere),
+    ("login-needed", Reading::LoginNeeded),
+    ("broken", Reading::Broken),
+];
+
+const WAITS: [(&str, LoadWait); 2] = [("none", LoadWait::None), ("next-minute", LoadWait::NextMinute)];
+
+impl AgentProfile {
+    /// Reads a profile.
+    pub fn parse(value: &Value) -> Result<Self, ProfileError> {
+        Member::root(value).profile()
+    }
+
+    /// The profile as it is read.
+    pub fn to_json(&self) -> Value {
+        let mut members = Map::new();
+        if !self.errors.is_empty() {
+            members.insert("errors".to_owned(), self.errors.iter().map(row_json).collect());
+        }
+        let seconds = self.start_timeout.map(|limit| json!(limit.as_secs_f64()));
+        let wait = self.wait_before_load.map(|wait| json!(word_for(&WAITS, wait)));
+        let said = [
+            ("startTimeoutSeconds", seconds),
+            ("needsPromptBeforeLoad", self.needs_prompt_before_load.map(Value::Bool)),
+            ("waitBeforeLoad", wait),
+            ("ignoresStdinEnd", self.ignores_stdin_end.map(Value::Bool)),
+            ("ignoresTerminate", self.ignores_terminate.map(Value::Bool)),
+            ("replaysOnResume", self.replays_on_resume.map(Value::Bool)),
+        ];
+        members.extend(said.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))));
+        Value::Object(members)
+    }
+}
+
+fn row_json(row: &ErrorRow) -> Value {
+    let mut members = Map::new();
+    if let Some(code) = row.code {
+        members.insert("code".to_owned(), code.into());
+    }
+    if !row.words.is_empty() {
+        members.insert("words".to_owned(), row.words.clone().into());
+    }
+    members.insert("reading".to_owned(), word_for(&READINGS, row.reading).into());
+    Value::Object(members)
+}
+
+fn word_for<T: Copy + PartialEq>(words: &[(&'static str, T)], value: T) -> &'static str {
+    words.iter().find(|(_, known)| *known == value).map_or("broken", |(word, _)| word)
+}
+
+/// A value and the way to it.
+pub(super) struct Member<'a> {
+    value: &'a Value,
+    path: String,
+}
+
+impl<'a> Member<'a> {
+    pub(super) fn root(value: &'a Value) -> Self {
+        Self { value, path: String::new() }
+    }
+
+    fn wrong(&self, expected: &'static str) -> ProfileError {
+        ProfileError { member: self.path.clone(), expected }
+    }
+
+    /// A member of an object, if it is there.
+    pub(super) fn get(&self, name: &str) -> Result<Option<Member<'a>>, ProfileError> {
+        let members = self.value.as_object().ok_or_else(|| self.wrong("an object"))?;
+        let dot = if self.path.is_empty() { "" } else { "." };
+        let member = |value| Member { value, path: format!("{}{dot}{name}", self.path) };
+        Ok(members.get(name).map(member))
+    }
+
+    /// A member that must be there.
+    pub(super) fn needed(&self, name: &str) -> Result<Member<'a>, ProfileError> {
+        static NOTHING: Value = Value::Null;
+        let dot = if self.path.is_empty() { "" } else { "." };
+        let missing = || Member { value: &NOTHING, path: format!("{}{dot}{name}", self.path) };
+        Ok(self.get(name)?.unwrap_or_else(missing))
+    }
+
+    pub(super) fn items(&self) -> Result<Vec<Member<'a>>, ProfileError> {
+        let items = self.value.as_array().ok_or_else(|| self.wrong("an array"))?;
+        let item = |(index, value)| Member { value, path: format!("{}[{index}]", self.path) };
+        Ok(items.iter().enumerate().map(item).collect())
+    }
+
+    pub(super) fn word(&self) -> Result<String, ProfileError> {
+        let text = self.value.as_str().filter(|text| !text.trim().is_empty());
+        text.map(str::to_owned).ok_or_else(|| self.wrong("a non-empty string"))
+    }
+
+    pub(super) fn words(&self) -> Result<Vec<String>, ProfileError> {
+        self.items()?.iter().map(Self::word).collect()
+    }
+
+    pub(super) fn profile(&self) -> Result<AgentProfile, ProfileError> {
+        let yes = |name: &str| self.get(name)?.map(|member| member.boolean()).transpose();
+        let errors = match self.get("errors")? {
+            Some(rows) => rows.items()?.iter().map(Self::row).collect::<Result<_, _>>()?,
+            None => Vec::new(),
+        };
+        Ok(AgentProfile {
+            errors,
+            start_timeout: self.get("startTimeoutSeconds")?.map(|member| member.seconds()).transpose()?,
+            needs_prompt_before_load: yes("needsPromptBeforeLoad")?,
+            wait_before_load: self
+                .get("waitBeforeLoad")?
+                .map(|member| member.one_of(&WAITS, "\"none\" or \"next-minute\""))
+                .transpose()?,
+            ignores_stdin_end: yes("ignoresStdinEnd")?,
+            ignores_terminate: yes("ignoresTerminate")?,
+            replays_on_resume: yes("replaysOnResume")?,
+        })
+    }
+
+    fn row(&self) -> Result<ErrorRow, ProfileError> {
+        let code =
+            self.get("code")?.map(|code| code.value.as_i64().ok_or_else(|| code.wrong("a whole number")));
+        let words = self.get("words")?.map(|words| words.words()).transpose()?.unwrap_or_default();
+        let row = ErrorRow {
+            code: code.transpose()?,
+            words: words.iter().map(|word| word.to_lowercase()).collect(),
+            reading: self
+                .needed("reading")?
+                .one_of(&READINGS, "\"lost\", \"busy-elsewhere\", \"login-needed\" or \"broken\"")?,
+        };
+        // A row that fits everything would hide every row below it.
+        if row.code.is_none() && row.words.is_empty() {
+            return Err(self.wrong("an object with a code, with words, or with both"));
+        }
+        Ok(row)
+    }
+
+    fn boolean(&self) -> Result<bool, ProfileError> {
+        self.value.as_bool().ok_or_else(|| self.wrong("true or false"))
+    }
+
+    fn seconds(&self) -> Result<Duration, ProfileError> {
+        let seconds = self.value.as_f64().filter(|seconds| *seconds > 0.0 && *seconds <= LONGEST_START);
+        let limit = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+        limit
+            .filter(|limit| !limit.is_zero())
+            .ok_or_else(|| self.wrong("a number of seconds above 0, a day at most"))
+    }
+
+    fn one_of<T: Copy>(&self, words: &[(&str, T)], expected: &'static str) -> Result<T, ProfileError> {
+        let said = self.value.as_str();
+        let found = words.iter().find(|(word, _)| said == Some(*word));
+        found.map(|(_, value)| *value).ok_or_else(|| self.wrong(expected))
+    }
+}

@@ -1,0 +1,166 @@
+//! Ending processes that are found by looking: TERM, then KILL, and after each they are looked for again, since what
+//! is being ended may still start others. It returns in bounded time, whatever they do.
+//!
+//! Whoever looks proves each time that a process is meant. Some never are: this process and those it descends from,
+//! another host and what that holds, programs that the user wants to keep with all they have started, and whatever
+//! belongs to another user or is numbered in another pid namespace.
+#![cfg(target_os = "linux")]
+
+use std::collections::{HashMap, HashSet};
+use std::os::unix::fs::MetadataExt;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Signal, geteuid};
+
+use super::ending::{Grace, LOOK_AGAIN};
+use super::marks::Marks;
+use super::namespace;
+use super::stat::Stat;
+use super::sweep::{Swept, SweptProcess};
+use super::telling::tell;
+
+/// Ends what is found, and what it still starts. What was meant once stays meant, whatever it becomes.
+pub(super) fn end_found(mut find: impl FnMut() -> Vec<SweptProcess>, grace: Grace) -> Swept {
+    let mut met = Vec::new();
+    if !signal_until_gone(&mut find, &mut met, Signal::TERM, grace.term) {
+        signal_until_gone(&mut find, &mut met, Signal::KILL, grace.term);
+    }
+    let (left, ended) = met.into_iter().partition(|process: &SweptProcess| process.identity.is_alive());
+    Swept { ended, left }
+}
+
+/// Signals everything that is found until nothing is left or the time is over.
+fn signal_until_gone(
+    find: &mut impl FnMut() -> Vec<SweptProcess>,
+    met: &mut Vec<SweptProcess>,
+    signal: Signal,
+    limit: Duration,
+) -> bool {
+    let deadline = Instant::now() + limit;
+    loop {
+        for process in find() {
+            if !met.iter().any(|known| known.identity == process.identity) {
+                met.push(process);
+            }
+        }
+        let living: Vec<_> = met.iter().map(|met| &met.identity).filter(|met| met.is_alive()).collect();
+        if living.is_empty() {
+            return true;
+        }
+        for process in &living {
+            tell(process, signal);
+        }
+        while living.iter().any(|process| process.is_alive()) {
+            if Instant::now() >= deadline {
+                return false;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        }
+    }
+}
+
+/// All processes as they are at one look.
+pub(super) struct Scene {
+    pub(super) processes: Vec<Stat>,
+    by_pid: HashMap<u32, usize>,
+    /// This process and its ancestors.
+    spared: HashSet<u32>,
+    uid: u32,
+    namespace: Option<u64>,
+}
+
+impl Scene {
+    pub(super) fn look() -> Self {
+        Self::of(Stat::all().unwrap_or_default())
+    }
+
+    pub(super) fn of(processes: Vec<Stat>) -> Self {
+        let by_pid = processes.iter().enumerate().map(|(index, stat)| (stat.pid, index)).collect();
+        let (uid, namespace) = (geteuid().as_raw(), namespace::ours());
+        let mut scene = Self { processes, by_pid, spared: HashSet::new(), uid, namespace };
+        scene.spared = scene.line_of(std::process::id()).collect();
+        scene
+    }
+
+    /// The process of this pid, if there is one.
+    pub(super) fn get(&self, pid: u32) -> Option<&Stat> {
+        self.by_pid.get(&pid).and_then(|index| self.processes.get(*index))
+    }
+
+    /// A process and its ancestors. The scene was not seen in one moment, so it could even show a circle.
+    pub(super) fn line_of(&self, pid: u32) -> impl Iterator<Item = u32> {
+        let mut seen = HashSet::new();
+        std::iter::successors(Some(pid), |pid| self.get(*pid).map(|stat| stat.parent))
+            .take_while(move |pid| seen.insert(*pid))
+    }
+
+    /// Those that could be meant at all.
+    pub(super) fn candidates(&self) -> impl Iterator<Item = &Stat> {
+        self.processes.iter().filter(|stat| {
+            !stat.is_dead
+                && !self.spared.contains(&stat.pid)
+                && owner(stat.pid) == Some(self.uid)
+                && self.namespace.is_some()
+                && namespace::of(stat.pid) == self.namespace
+        })
+    }
+
+    /// Whether a process is, or descends from, another host or a program that the user keeps. What we descend from
+    /// ourselves does not count: we may run inside such a program.
+    pub(super) fn is_kept(&self, stat: &Stat, keep: &[String]) -> bool {
+        self.line_of(stat.pid)
+            .take_while(|pid| !self.spared.contains(pid))
+            .filter_map(|pid| self.get(pid))
+            .any(|stat| is_program_of(stat, keep) || Marks::of(stat.pid).is_host)
+    }
+}
+
+/// Whether a process runs one of these programs, by the name it has or by its file's.
+fn is_program_of(stat: &Stat, names: &[String]) -> bool {
+    if names.is_empty() {
+        return false;
+    }
+    let file = std::fs::read_link(format!("/proc/{}/exe", stat.pid)).ok();
+    let file = file.as_ref().and_then(|file| file.file_name()?.to_str());
+    names.iter().any(|name| *name == stat.name || file == Some(name))
+}
+
+fn owner(pid: u32) -> Option<u32> {
+    std::fs::metadata(format!("/proc/{pid}")).ok().map(|facts| facts.uid())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stat(pid: u32, parent: u32) -> Stat {
+        Stat { pid, name: String::new(), is_dead: false, parent, group: pid, started: 0 }
+    }
+
+    #[test]
+    fn this_process_and_its_ancestors_are_spared_even_if_they_seem_to_run_in_a_circle() {
+        let this = std::process::id();
+        let (parent, first, stranger) = (this + 1, this + 2, this + 3);
+        let line = vec![stat(this, parent), stat(parent, first), stat(first, 0), stat(stranger, first)];
+        assert_eq!(Scene::of(line).spared, HashSet::from([this, parent, first, 0]));
+        let circle = vec![stat(this, parent), stat(parent, this)];
+        assert_eq!(Scene::of(circle).spared, HashSet::from([this, parent]));
+    }
+
+    #[test]
+    fn a_program_that_is_kept_keeps_what_it_has_started_but_not_what_has_started_it() {
+        let this = std::process::id();
+        let named = |pid, parent, name: &str| Stat { name: name.to_owned(), ..stat(pid, parent) };
+        let far = u32::MAX - 10;
+        let (agent, server, shell, other) = (far, far + 1, far + 2, far + 3);
+        let scene = Scene::of(vec![
+            named(this, 1, "tmux: server"),
+            named(agent, this, "agent"),
+            named(server, agent, "tmux: server"),
+            named(shell, server, "sh"),
+            named(other, agent, "sh"),
+        ]);
+        let kept = |pid| scene.is_kept(scene.get(pid).unwrap(), &["tmux: server".to_owned()]);
+        assert_eq!([agent, server, shell, other].map(kept), [false, true, true, false]);
+    }
+}

@@ -1,0 +1,175 @@
+//! What a terminal shows: the end of what was written to it, as text, in no more bytes than it was given.
+//!
+//! Bytes that are no text are shown as the replacement character, and what is cut off is cut off between characters.
+//! Each piece of text is also news, once: whoever takes the news as they come has what was written, up to as many
+//! bytes as the screen has, and is told at the end if that was not all. News are whole lines while more may come: a word
+//! that is torn in two is known to nobody as the secret it is.
+
+use std::str;
+
+/// What a terminal shows.
+#[derive(Debug)]
+pub(super) struct Screen {
+    text: String,
+    /// The beginning of a character that is not there as a whole.
+    rest: Vec<u8>,
+    limit: usize,
+    is_cut: bool,
+    /// What nobody has taken as news.
+    news: String,
+    /// How many bytes can still be news.
+    room: usize,
+    /// Whether there was no room for some of it.
+    is_full: bool,
+}
+
+impl Screen {
+    /// A screen of as many bytes.
+    pub(super) fn new(limit: usize) -> Self {
+        let (text, rest, news) = (String::new(), Vec::new(), String::new());
+        Self { text, rest, limit, is_cut: false, news, room: limit, is_full: false }
+    }
+
+    /// Takes what was written next.
+    pub(super) fn write(&mut self, bytes: &[u8]) {
+        let mut bytes = match std::mem::take(&mut self.rest) {
+            rest if rest.is_empty() => bytes.to_vec(),
+            mut rest => {
+                rest.extend_from_slice(bytes);
+                rest
+            }
+        };
+        loop {
+            match str::from_utf8(&bytes) {
+                Ok(text) => return self.show(text),
+                Err(error) => {
+                    let (valid, rest) = bytes.split_at(error.valid_up_to());
+                    self.show(str::from_utf8(valid).unwrap_or_default());
+                    let Some(length) = error.error_len() else {
+                        self.rest = rest.to_vec();
+                        return;
+                    };
+                    self.show("\u{fffd}");
+                    bytes = rest.get(length..).unwrap_or_default().to_vec();
+                }
+            }
+        }
+    }
+
+    /// Nothing more will be written: a character that is not there as a whole never will be.
+    pub(super) fn finish(&mut self) {
+        if !std::mem::take(&mut self.rest).is_empty() {
+            self.show("\u{fffd}");
+        }
+    }
+
+    fn show(&mut self, text: &str) {
+        if !self.is_full {
+            let end = text.floor_char_boundary(self.room);
+            self.news.push_str(text.get(..end).unwrap_or_default());
+            self.room -= end;
+            self.is_full = end < text.len();
+        }
+        self.text.push_str(text);
+        // Cutting moves all that stays, so it is not done for every byte.
+        if self.text.len() > 2 * self.limit {
+            let over = self.over();
+            self.text.drain(..over);
+            self.is_cut = true;
+        }
+    }
+
+    /// How many bytes at the beginning are too many.
+    fn over(&self) -> usize {
+        self.text.ceil_char_boundary(self.text.len().saturating_sub(self.limit))
+    }
+
+    /// What it shows.
+    pub(super) fn text(&self) -> &str {
+        self.text.get(self.over()..).unwrap_or_default()
+    }
+
+    /// Whether something was written before what it shows.
+    pub(super) fn is_cut(&self) -> bool {
+        self.is_cut || self.over() > 0
+    }
+
+    /// What was written since this was last asked, in whole lines; with `all`, whatever there is.
+    pub(super) fn take_news(&mut self, all: bool) -> String {
+        let end = if all { self.news.len() } else { self.news.rfind(['\n', '\r']).map_or(0, |end| end + 1) };
+        let rest = self.news.split_off(end);
+        std::mem::replace(&mut self.news, rest)
+    }
+
+    /// Whether some of what was written was in no news.
+    pub(super) fn is_full(&self) -> bool {
+        self.is_full
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    #[test]
+    fn the_end_is_kept_and_cut_between_characters() {
+        let mut screen = Screen::new(5);
+        screen.write("aöö".as_bytes());
+        assert_eq!((screen.text(), screen.is_cut()), ("aöö", false));
+        screen.write("b".as_bytes());
+        assert_eq!((screen.text(), screen.is_cut()), ("ööb", true));
+        screen.write("c".as_bytes());
+        assert_eq!((screen.text(), screen.is_cut()), ("öbc", true));
+        let mut nothing = Screen::new(0);
+        nothing.write(b"a");
+        assert_eq!((nothing.text(), nothing.is_cut()), ("", true));
+        assert_eq!(nothing.take_news(true), "");
+    }
+
+    #[test]
+    fn news_are_whole_lines_and_no_more_than_the_screen_has() {
+        let mut screen = Screen::new(8);
+        screen.write(b"ab\ncd");
+        assert_eq!(screen.take_news(false), "ab\n");
+        screen.write(b"\nefgh\n");
+        assert_eq!(screen.take_news(false), "cd\n");
+        assert_eq!((screen.take_news(true).as_str(), screen.is_full()), ("ef", true));
+        screen.write(b"more");
+        assert_eq!(screen.take_news(true), "");
+        assert_eq!(screen.text(), "fgh\nmore");
+    }
+
+    #[test]
+    fn a_line_is_not_torn_however_long_it_is() {
+        let mut screen = Screen::new(1 << 20);
+        screen.write(&vec![b'x'; 100_000]);
+        assert_eq!(screen.take_news(false), "");
+        screen.write(b"\r50%\r");
+        assert_eq!(screen.take_news(false).len(), 100_005);
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_in_any_pieces_are_the_end_of_the_same_text(
+            bytes in prop::collection::vec(any::<u8>(), 0..300),
+            cuts in prop::collection::vec(0..300_usize, 0..6),
+            limit in 0..64_usize,
+        ) {
+            let mut screen = Screen::new(limit);
+            let mut cuts: Vec<usize> = cuts.into_iter().filter(|cut| *cut < bytes.len()).collect();
+            cuts.extend([0, bytes.len()]);
+            cuts.sort_unstable();
+            for piece in cuts.windows(2) {
+                screen.write(&bytes[piece[0]..piece[1]]);
+            }
+            screen.finish();
+            let whole = String::from_utf8_lossy(&bytes);
+            prop_assert!(whole.ends_with(screen.text()) && screen.text().len() <= limit);
+            prop_assert_eq!(screen.is_cut(), screen.text().len() < whole.len());
+            let news = screen.take_news(true);
+            prop_assert!(whole.starts_with(&news) && screen.is_full() == (news.len() < whole.len()));
+        }
+    }
+}

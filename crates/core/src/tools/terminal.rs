@@ -1,0 +1,306 @@
+//! A command that an agent has run for it: in a group of its own, without input, its output and its errors on one
+//! screen. It is gone with this value, and with the session it belongs to.
+
+use std::io;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use tokio::io::AsyncReadExt;
+use tokio::net::unix::pipe;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinSet;
+use tokio::time::timeout;
+
+use super::ending::{self, Ended, Exit, Grace, Phase};
+use super::environment::Environment;
+use super::leader::Leader;
+use super::screen::Screen;
+use super::spawner::{Spawner, StartError};
+
+/// How many bytes a terminal shows if nobody says how many.
+const DEFAULT_OUTPUT_BYTES: usize = 64 << 10;
+/// How many bytes it shows at most.
+const MAX_OUTPUT_BYTES: usize = 1 << 20;
+/// How long the last output of a command that has exited is waited for. Others may hold its end of the pipe.
+const LAST_OUTPUT: Duration = Duration::from_millis(300);
+/// What only a shell understands. A command that has any of these and is no program is a shell's.
+const SHELL_SYNTAX: &[char] =
+    &['|', '&', ';', '<', '>', '(', ')', '$', '`', '\\', '"', '\'', '*', '?', '[', '#', '~', '=', '%'];
+
+/// What is to be run.
+#[derive(Clone, PartialEq, Eq)]
+pub struct CommandLine {
+    /// The program, or a line for a shell.
+    pub command: String,
+    /// Its arguments.
+    pub args: Vec<String>,
+    /// Variables beside those of the session. They may be secrets, so nobody prints them.
+    pub env: Vec<(String, String)>,
+    /// The directory it is run in.
+    pub cwd: PathBuf,
+    /// How many bytes of its output are wanted.
+    pub output_bytes: Option<u64>,
+}
+
+/// A command that runs or has run. Dropped, its group is killed.
+#[derive(Debug)]
+pub struct Terminal {
+    leader: Leader,
+    screen: Arc<Mutex<Screen>>,
+    /// How it exited, once it has and its output is on the screen.
+    exit: watch::Receiver<Option<Exit>>,
+    /// The one task that reads, which ends with this value.
+    _reading: JoinSet<()>,
+    /// The thread that started it must live as long as it.
+    _spawner: Spawner,
+}
+
+/// What a terminal shows.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Shown {
+    /// The end of its output.
+    pub output: String,
+    /// Whether something came before that.
+    pub is_cut: bool,
+    /// How the command exited, if it has.
+    pub exit: Option<Exit>,
+}
+
+/// What has happened on a terminal since it was last asked.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct News {
+    /// What was written.
+    pub output: String,
+    /// How the command exited, if it has; with all that the terminal shows, if not all of it was news.
+    pub exit: Option<(Exit, Option<String>)>,
+}
+
+/// Why a command was not run.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TerminalError {
+    /// There is no such program.
+    #[error("spawn {command} ENOENT: no such file or directory")]
+    NotFound {
+        /// The command.
+        command: String,
+    },
+    /// There is no such directory.
+    #[error("cannot run {command} in {}: no such directory", cwd.display())]
+    NoDirectory {
+        /// The command.
+        command: String,
+        /// The directory.
+        cwd: PathBuf,
+    },
+    /// Anything else.
+    #[error("cannot run {command}: {problem}")]
+    NotStarted {
+        /// The command.
+        command: String,
+        /// What is in the way.
+        problem: String,
+    },
+}
+
+impl Terminal {
+    /// Runs a command, by itself or else by a shell. `changed` hears of what happens on the terminal. To be called
+    /// inside a tokio runtime; dropped half-way, it leaves no process.
+    pub async fn start(
+        spawner: &Spawner,
+        line: &CommandLine,
+        environment: &Environment,
+        grace: Grace,
+        changed: Arc<Notify>,
+    ) -> Result<Self, TerminalError> {
+        let started = Self::start_command(spawner, line.direct(), line, environment, grace, &changed).await;
+        let is_missing =
+            matches!(&started, Err(StartError::System(error)) if error.kind() == io::ErrorKind::NotFound);
+        let started = match line.by_shell().filter(|_| is_missing) {
+            Some(shell) => Self::start_command(spawner, shell, line, environment, grace, &changed).await,
+            None => started,
+        };
+        started.map_err(|error| line.not_started(&error))
+    }
+
+    async fn start_command(
+        spawner: &Spawner,
+        mut command: Command,
+        line: &CommandLine,
+        environment: &Environment,
+        grace: Grace,
+        changed: &Arc<Notify>,
+    ) -> Result<Self, StartError> {
+        let (output, input) = io::pipe()?;
+        let given = line.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        command
+            .env_clear()
+            .envs(environment.variables().iter().map(|(name, value)| (name, value)))
+            .envs(given)
+            .current_dir(&line.cwd)
+            .process_group(0)
+            .stdin(Stdio::null())
+            .stdout(input.try_clone()?)
+            .stderr(input);
+        let output = pipe::Receiver::from_owned_fd(OwnedFd::from(output))?;
+        let (leader, _) = spawner.start(command, grace).await?;
+        let screen = Arc::new(Mutex::new(Screen::new(line.screen_bytes())));
+        let (told, exit) = watch::channel(None);
+        let reading = Reading { screen: Arc::clone(&screen), changed: Arc::clone(changed), told };
+        let mut tasks = JoinSet::new();
+        tasks.spawn(reading.run(output, leader.phase.clone()));
+        Ok(Self { leader, screen, exit, _reading: tasks, _spawner: spawner.clone() })
+    }
+
+    /// What it shows.
+    pub fn shown(&self) -> Shown {
+        // First the exit: once there is one, nothing more is written.
+        let exit = self.exit.borrow().clone();
+        let screen = lock(&self.screen);
+        Shown { output: screen.text().to_owned(), is_cut: screen.is_cut(), exit }
+    }
+
+    /// What has happened since this was last asked. With `all`, a line that is not whole is news too.
+    pub fn take_news(&self, all: bool) -> News {
+        let exit = self.exit.borrow().clone();
+        let mut screen = lock(&self.screen);
+        let output = screen.take_news(all || exit.is_some());
+        let whole = screen.is_full().then(|| screen.text().to_owned());
+        News { output, exit: exit.map(|exit| (exit, whole)) }
+    }
+
+    /// Waits until the command has exited.
+    pub fn exited(&self) -> impl Future<Output = Option<Exit>> + Send + 'static {
+        let mut exit = self.exit.clone();
+        async move { exit.wait_for(Option::is_some).await.ok().and_then(|exit| exit.clone()) }
+    }
+
+    /// Ends the command, bounded in time, and waits until its last output is there.
+    pub async fn kill(&self, grace: Grace) -> Ended {
+        let mut phase = self.leader.phase.clone();
+        let grace = Grace { eof: Duration::ZERO, ..grace };
+        let ended = ending::end(&mut phase, |signal| self.leader.signal(signal), grace).await;
+        if ended == Ended::Gone {
+            self.exited().await;
+        }
+        ended
+    }
+}
+
+/// Puts a command's output on its screen until there is no more.
+struct Reading {
+    screen: Arc<Mutex<Screen>>,
+    changed: Arc<Notify>,
+    told: watch::Sender<Option<Exit>>,
+}
+
+impl Reading {
+    async fn run(self, mut output: pipe::Receiver, mut phase: watch::Receiver<Phase>) {
+        let mut exited = std::pin::pin!(exit_of(&mut phase));
+        let mut reading = std::pin::pin!(self.read(&mut output));
+        let exit = tokio::select! {
+            exit = &mut exited => {
+                drop(timeout(LAST_OUTPUT, &mut reading).await);
+                exit
+            }
+            () = &mut reading => exited.await,
+        };
+        lock(&self.screen).finish();
+        self.told.send_replace(Some(exit));
+        self.changed.notify_one();
+    }
+
+    async fn read(&self, output: &mut pipe::Receiver) {
+        let mut buffer = vec![0; 16 << 10];
+        while let Ok(read @ 1..) = output.read(&mut buffer).await {
+            lock(&self.screen).write(buffer.get(..read).unwrap_or_default());
+            self.changed.notify_one();
+        }
+    }
+}
+
+/// How a process exits. The one who waits for it tells before it goes.
+async fn exit_of(phase: &mut watch::Receiver<Phase>) -> Exit {
+    match phase.wait_for(|phase| *phase != Phase::Running).await.as_deref() {
+        Ok(Phase::Exited(exit) | Phase::Over(exit, _)) => exit.clone(),
+        _ => Exit::from(Err(io::Error::other("nobody knows how it exited"))),
+    }
+}
+
+impl CommandLine {
+    fn screen_bytes(&self) -> usize {
+        let wanted = self.output_bytes.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+        wanted.unwrap_or(DEFAULT_OUTPUT_BYTES).min(MAX_OUTPUT_BYTES)
+    }
+
+    fn direct(&self) -> Command {
+        let mut command = Command::new(&self.command);
+        command.args(&self.args);
+        command
+    }
+
+    /// The same by a shell, if it looks as if it was meant for one.
+    fn by_shell(&self) -> Option<Command> {
+        let is_for_shell = |c: char| c.is_whitespace() || SHELL_SYNTAX.contains(&c);
+        self.command.contains(is_for_shell).then(|| {
+            let mut command = Command::new("/bin/sh");
+            if self.args.is_empty() {
+                command.arg("-c").arg(&self.command);
+            } else {
+                command.arg("-c").arg(format!("{} \"$@\"", self.command)).arg("sh").args(&self.args);
+            }
+            command
+        })
+    }
+
+    fn not_started(&self, error: &StartError) -> TerminalError {
+        let command = self.command.clone();
+        match error {
+            StartError::NoDirectory => TerminalError::NoDirectory { command, cwd: self.cwd.clone() },
+            StartError::System(error) if error.kind() == io::ErrorKind::NotFound => {
+                TerminalError::NotFound { command }
+            }
+            _ => TerminalError::NotStarted { command, problem: error.to_string() },
+        }
+    }
+}
+
+impl std::fmt::Debug for CommandLine {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { command, args, cwd, output_bytes, .. } = self;
+        f.debug_struct("CommandLine")
+            .field("command", command)
+            .field("args", args)
+            .field("cwd", cwd)
+            .field("output_bytes", output_bytes)
+            .finish_non_exhaustive()
+    }
+}
+
+impl std::fmt::Display for CommandLine {
+    /// The line as a person would type it.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.command)?;
+        for argument in &self.args {
+            let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
+            if !argument.is_empty() && argument.chars().all(is_plain) {
+                write!(f, " {argument}")?;
+            } else {
+                write!(f, " '{}'", argument.replace('\'', r"'\''"))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn lock(screen: &Mutex<Screen>) -> MutexGuard<'_, Screen> {
+    // Nothing panics while it holds the lock, and every step leaves the screen whole.
+    screen.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

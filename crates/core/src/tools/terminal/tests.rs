@@ -1,0 +1,104 @@
+//! Commands that end, that do not, and that leave something behind.
+
+use super::*;
+use crate::model::ProcessIdentity;
+
+const GRACE: Grace = Grace { eof: Duration::ZERO, term: Duration::from_millis(300) };
+
+fn line(command: &str, args: &[&str]) -> CommandLine {
+    CommandLine {
+        command: command.to_owned(),
+        args: args.iter().map(|argument| (*argument).to_owned()).collect(),
+        env: Vec::new(),
+        cwd: "/".into(),
+        output_bytes: None,
+    }
+}
+
+fn environment() -> Environment {
+    [("PATH".into(), "/usr/bin:/bin".into()), ("GREETING".into(), "hello".into())].into_iter().collect()
+}
+
+async fn start(line: &CommandLine) -> Result<Terminal, TerminalError> {
+    Terminal::start(&Spawner::default(), line, &environment(), GRACE, Arc::default()).await
+}
+
+async fn run(line: &CommandLine) -> (String, bool, String) {
+    let terminal = start(line).await.unwrap();
+    let exit = terminal.exited().await.unwrap();
+    let shown = terminal.shown();
+    assert_eq!(shown.exit, Some(exit.clone()));
+    (shown.output, shown.is_cut, exit.to_string())
+}
+
+fn said(output: &str, exit: &str) -> (String, bool, String) {
+    (output.to_owned(), false, exit.to_owned())
+}
+
+#[tokio::test]
+async fn a_command_has_its_directory_its_variables_and_no_input_and_all_it_says_is_on_one_screen() {
+    let script = "pwd; echo $GREETING $NAME; cat; echo err >&2; exit 3";
+    let with = CommandLine { env: vec![("NAME".into(), "world".into())], ..line("sh", &["-c", script]) };
+    assert_eq!(run(&with).await, said("/\nhello world\nerr\n", "exit code 3"));
+    let other = CommandLine { env: vec![("GREETING".into(), "bye".into())], ..with };
+    assert_eq!(run(&other).await, said("/\nbye\nerr\n", "exit code 3"));
+    assert_eq!(run(&line("sh", &["-c", "kill -9 $$"])).await, said("", "signal 9"));
+}
+
+#[tokio::test]
+async fn what_is_no_program_and_looks_like_a_line_for_a_shell_is_run_by_one() {
+    assert_eq!(run(&line("echo $GREETING | tr a-z A-Z", &[])).await, said("HELLO\n", "exit code 0"));
+    assert_eq!(run(&line("printf %s-%s", &["a b", "c"])).await, said("a b-c", "exit code 0"));
+    let error = start(&line("no-such-program", &["x"])).await.unwrap_err();
+    assert_eq!(error.to_string(), "spawn no-such-program ENOENT: no such file or directory");
+    let nowhere = CommandLine { cwd: "/no/such/directory".into(), ..line("true", &[]) };
+    let error = start(&nowhere).await.unwrap_err();
+    assert_eq!(error.to_string(), "cannot run true in /no/such/directory: no such directory");
+}
+
+#[tokio::test]
+async fn the_end_of_the_output_is_shown_and_news_say_at_the_end_that_they_were_not_all() {
+    let many = CommandLine { output_bytes: Some(8), ..line("sh", &["-c", "echo begin; echo the-end"]) };
+    let terminal = start(&many).await.unwrap();
+    let exit = terminal.exited().await.unwrap();
+    let shown = Shown { output: "the-end\n".into(), is_cut: true, exit: Some(exit.clone()) };
+    assert_eq!(terminal.shown(), shown);
+    let news = News { output: "begin\nth".into(), exit: Some((exit, Some("the-end\n".into()))) };
+    assert_eq!(terminal.take_news(false), news);
+}
+
+#[tokio::test]
+async fn a_command_that_ignores_terminate_is_killed_with_its_children() {
+    let script = "trap '' TERM; (trap '' TERM; sleep 1000) & echo $! $$; wait";
+    let changed = Arc::new(Notify::new());
+    let (line, spawner, environment) = (line("sh", &["-c", script]), Spawner::default(), environment());
+    let terminal = Terminal::start(&spawner, &line, &environment, GRACE, Arc::clone(&changed));
+    let terminal = terminal.await.unwrap();
+    while terminal.shown().output.is_empty() {
+        changed.notified().await;
+    }
+    let pids = terminal.shown().output;
+    let processes: Vec<_> =
+        pids.split_whitespace().map(|pid| ProcessIdentity::of(pid.parse().unwrap()).unwrap()).collect();
+    assert_eq!(terminal.kill(GRACE).await, Ended::Gone);
+    assert_eq!(terminal.shown().exit.unwrap().to_string(), "signal 9");
+    assert!(processes.len() == 2 && processes.iter().all(|process| !process.is_alive()), "{processes:?}");
+    // It is gone, and may be killed as often as one likes.
+    assert_eq!(terminal.kill(GRACE).await, Ended::Gone);
+}
+
+#[tokio::test]
+async fn an_exit_is_told_though_somebody_else_holds_the_output() {
+    // The one that holds it has left the group, so nobody ends it with the command.
+    let terminal = start(&line("sh", &["-c", "echo out; setsid sleep 5 & exit 0"])).await.unwrap();
+    let exit = timeout(Duration::from_secs(4), terminal.exited()).await.unwrap().unwrap();
+    assert_eq!(terminal.shown(), Shown { output: "out\n".into(), is_cut: false, exit: Some(exit) });
+}
+
+#[test]
+fn a_line_reads_as_one_would_type_it_and_shows_no_variable() {
+    let with =
+        CommandLine { env: vec![("TOKEN".into(), "s3cret".into())], ..line("echo", &["a-b", "it's $x", ""]) };
+    assert_eq!(with.to_string(), r"echo a-b 'it'\''s $x' ''");
+    assert!(!format!("{with:?}").contains("s3cret"));
+}

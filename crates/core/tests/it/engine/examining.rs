@@ -1,0 +1,65 @@
+//! An agent looked over without a prompt.
+
+use acpx_core::acp::AgentInfo;
+use acpx_core::engine::{Examination, Trial};
+use acpx_core::model::{Profiles, ProtocolVersion, Reading};
+use acpx_core::store::RecordFilter;
+use acpx_core::tools::Ended;
+
+use super::*;
+
+async fn examine(bench: &Bench, script: &Script) -> (Result<Examination, SessionError>, Vec<String>) {
+    let (agent, command) = bench.agent(script);
+    (bench.engine.examine(bench.new_session(agent, Vec::new())).await, command)
+}
+
+#[tokio::test]
+async fn an_agent_is_asked_what_it_can_do_and_for_a_session_and_nothing_is_left_of_it() {
+    let bench = Bench::new();
+    // One that wants to read a file first is told that it cannot, and does not wait for ever.
+    let script = Script::new()
+        .expect("initialize")
+        .reply(json!({
+            "protocolVersion": 1,
+            "agentCapabilities": {"loadSession": true, "sessionCapabilities": {"close": {}, "delete": {}}},
+            "agentInfo": {"name": "some-agent", "version": "1.2.3"},
+        }))
+        .expect_as("session/new", "new")
+        .request("fs/read_text_file", json!({"sessionId": "s1", "path": "/x"}))
+        .reply_to("new", json!({"sessionId": "s1", "modes": {"currentModeId": "a", "availableModes": []}}))
+        .expect("session/close")
+        .reply(json!({}))
+        .expect("session/delete")
+        .reply(json!({}));
+    let (seen, command) = examine(&bench, &script).await;
+    let seen = seen.unwrap();
+    let info = AgentInfo { name: Some("some-agent".into()), version: Some("1.2.3".into()) };
+    assert_eq!((seen.info, seen.protocol, seen.ended), (info, ProtocolVersion::V1, Ended::Gone));
+    assert_eq!((seen.known_as, &seen.profile), (None, Profiles::built_in().any()));
+    assert!(matches!(seen.trial, Trial::Made { modes: true, .. }), "{:?}", seen.trial);
+    assert!(seen.capabilities.sessions.load && !seen.capabilities.sessions.resume);
+    assert_eq!(methods(&command), ["initialize", "session/new", "answer", "session/close", "session/delete"]);
+    let records = bench.store.records(RecordFilter::default(), None, 9).await.unwrap();
+    assert_eq!(records, []);
+}
+
+#[tokio::test]
+async fn a_login_that_is_wanted_and_an_agent_that_dies_are_what_came_of_the_trial() {
+    let bench = Bench::new();
+    let login = Script::new()
+        .initialize(json!({}))
+        .refuse("session/new", json!({"code": -32000, "message": "Authentication required"}));
+    let (seen, _) = examine(&bench, &login).await;
+    let Trial::Refused(error) = seen.unwrap().trial else { panic!("it made a session") };
+    assert_eq!(error.reading(), Reading::LoginNeeded);
+
+    let dies = Script::new().initialize(json!({})).expect("session/new").exit(3);
+    let (seen, _) = examine(&bench, &dies).await;
+    let Trial::Refused(error) = seen.unwrap().trial else { panic!("it made a session") };
+    assert_eq!(error.code(), "AGENT_DIED");
+
+    let (seen, _) = examine(&bench, &Script::new().stderr("no key").exit(1)).await;
+    let Err(SessionError::Agent(error)) = seen else { panic!("it started") };
+    assert_eq!(error.code(), "AGENT_EXITED_AT_START");
+    assert!(error.to_string().contains("no key"), "{error}");
+}

@@ -1,0 +1,185 @@
+//! Cancel and time: a turn ends when somebody wants it to, or when a limit that somebody set is reached, and never
+//! by a clock of ours. What the agent then does changes nothing.
+
+use acpx_core::model::{AgentEnd, Timestamp, TurnLimits};
+use acpx_testkit::starts_of;
+
+use super::*;
+
+fn limits(whole: Option<u64>, silence: Option<u64>) -> TurnLimits {
+    let limit = |millis: Option<u64>| millis.map(Duration::from_millis);
+    TurnLimits { whole: limit(whole), silence: limit(silence) }
+}
+
+/// Prompts under limits and waits for the turn to end.
+async fn prompt_within(session: &Session, limits: TurnLimits) -> Turn {
+    let prompt = Prompt::text("go").unwrap().with_limits(limits);
+    session.prompt(prompt).await.unwrap().over().await.unwrap()
+}
+
+/// Follows a session until the agent has said this.
+async fn until_said(session: &Session, words: &str) {
+    let mut follower = session.follow(Seq::FIRST);
+    while !follower.next().await.unwrap().unwrap().body.contains(words) {}
+}
+
+#[tokio::test]
+async fn a_turn_without_limits_is_ended_by_no_clock_of_ours_however_long_it_takes() {
+    let bench = Bench::new();
+    let (go, later) = (bench.home.join("go"), bench.home.join("later"));
+    let script = Script::new().initialize(json!({})).session_new("s1").prompt(|turn| {
+        turn.say("begun")
+            .await_file(&go)
+            .say("still there")
+            .ask_permission("t")
+            .await_file(&later)
+            .end("end_turn")
+    });
+    let (session, _) = bench.open(&script).await;
+    let ticket = session.prompt(Prompt::text("take your time").unwrap()).await.unwrap();
+    until_said(&session, "begun").await;
+    // From here on every timer that is set fires as soon as nothing else is to be done.
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_hours(24 * 365)).await;
+    std::fs::write(&go, "").unwrap();
+    until_said(&session, "still there").await;
+    tokio::time::advance(Duration::from_hours(24 * 365)).await;
+    std::fs::write(&later, "").unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "end_turn");
+    tokio::time::resume();
+}
+
+#[tokio::test]
+async fn a_turn_that_takes_too_long_is_cancelled_though_its_agent_goes_on_talking() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.repeat(10_000, |on| on.say("on and on").delay(1)).hang())
+        .next_start()
+        .initialize(json!({}))
+        .session_new("s2")
+        .prompt(|turn| turn.end("end_turn"));
+    let (session, _) = bench.open(&script).await;
+    let turn = prompt_within(&session, limits(Some(300), Some(200))).await;
+    assert_eq!(failure(&turn), ("TIMEOUT", "the turn took longer than 0.3 s and was cancelled"));
+    // It did not stop, so it was ended, and its run says why.
+    let run = bench.engine.record(session.record_id()).await.unwrap().unwrap().agent_run.unwrap();
+    session.wait_for(|status| status.agent_pid.is_none()).await;
+    assert_eq!(stop_reason(&prompt(&session, "again").await), "end_turn");
+    assert!(!run.process.is_alive());
+    let story = bench.story(session.record_id()).await;
+    assert!(story.contains(&"> session/cancel".to_owned()) && story.contains(&"# agent_ended".to_owned()));
+}
+
+#[tokio::test]
+async fn the_run_of_an_agent_that_ignores_a_cancel_says_why_it_was_ended() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.say("busy").hang())
+        .next_start()
+        .exit(1);
+    let (session, command) = bench.open(&script).await;
+    let ticket = session.prompt(Prompt::text("go").unwrap()).await.unwrap();
+    until_said(&session, "busy").await;
+    session.cancel(None).await.unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    session.park().await.unwrap();
+    let run = bench.engine.record(session.record_id()).await.unwrap().unwrap().agent_run.unwrap();
+    let how = AgentEnd::Otherwise("it did not answer session/cancel and was ended".to_owned());
+    assert_eq!((run.ended.unwrap().how, starts_of(&command)), (how, 1));
+}
+
+#[tokio::test]
+async fn an_agent_that_answers_a_cancel_as_if_it_had_finished_has_been_cancelled_all_the_same() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.say("busy").expect("session/cancel").say("the rest").end("end_turn"))
+        .prompt(|turn| turn.end("end_turn"));
+    let (session, command) = bench.open(&script).await;
+    let ticket = session.prompt(Prompt::text("go").unwrap()).await.unwrap();
+    until_said(&session, "busy").await;
+    // A prompt that comes meanwhile waits for the answer: agents lose a second one.
+    let next = session.prompt(Prompt::text("next").unwrap()).await.unwrap();
+    session.cancel(Some(ticket.turn)).await.unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(stop_reason(&next.over().await.unwrap()), "end_turn");
+    let sent = ["initialize", "session/new", "session/prompt", "session/cancel", "session/prompt"];
+    assert_eq!(methods(&command), sent);
+    let kept = bench.events(session.record_id()).await;
+    let said: Vec<_> = kept.iter().filter(|event| event.body.contains("stopReason\":\"")).collect();
+    let words = |event: &Event| (event.direction, serde_json::from_str::<Value>(&event.body).unwrap());
+    let (agents, fact) = (words(said[0]), words(said[1]));
+    assert_eq!((agents.0, &agents.1["result"]["stopReason"]), (Direction::FromAgent, &json!("end_turn")));
+    assert_eq!((fact.0, &fact.1["stopReason"]), (Direction::Ours, &json!("cancelled")));
+}
+
+#[tokio::test]
+async fn what_the_agent_asks_is_no_silence_of_its_own_and_an_answer_begins_it_anew() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.ask_permission("t").say("thanks").expect("session/cancel").end("cancelled"));
+    let (session, _) = bench.open(&script).await;
+    let (advisor, mut questions) = tokio::sync::mpsc::channel(1);
+    let prompt = Prompt::text("go").unwrap().with_limits(limits(None, Some(200)));
+    let prompt = prompt.with_policy(acpx_core::model::PermissionMode::Ask);
+    let ticket = session.prompt_asking(prompt, advisor).await.unwrap();
+    let question = questions.recv().await.unwrap();
+    tokio::time::pause();
+    tokio::time::advance(Duration::from_hours(1)).await;
+    assert!(session.status().has_work, "the turn was ended while its client was asked");
+    tokio::time::resume();
+    question.answer(acpx_core::engine::Advice::Choose("yes".into()));
+    let turn = ticket.over().await.unwrap();
+    let message = "the agent said nothing for 0.2 s and the turn was cancelled";
+    assert_eq!((failure(&turn), turn.permissions.approved), (("IDLE_TIMEOUT", message), 1));
+}
+
+#[tokio::test]
+async fn a_prompt_that_outlives_its_host_has_its_limits_and_is_not_sent_when_its_time_is_over() {
+    let bench = Bench::new();
+    let script = Script::new()
+        .initialize(everything())
+        .session_new("s1")
+        .prompt(|turn| turn.say("busy").hang())
+        .next_start()
+        .initialize(everything())
+        .session_resume()
+        .prompt(|turn| turn.end("end_turn"));
+    let (session, command) = bench.open(&script).await;
+    drop(session.prompt(Prompt::text("busy").unwrap()).await.unwrap());
+    until_said(&session, "busy").await;
+    let queue = async |text: &str, limits| {
+        let prompt = Prompt::text(text).unwrap().with_limits(limits);
+        session.prompt(prompt).await.unwrap().request
+    };
+    let hasty = queue("hasty", limits(Some(60_000), None)).await;
+    let patient = queue("patient", limits(Some(86_400_000), Some(60_000))).await;
+    bench.engine.shutdown().await;
+    let next = Engine::new(
+        bench.store.clone(),
+        HostId::new("next").unwrap(),
+        Settings { clock: an_hour_later, ..quick() },
+    );
+    let (session, _) = next.restore(session.record_id(), restore()).await.unwrap();
+    session.wait_for(|status| !status.has_work).await;
+    let hasty = session.join(&hasty, None).await.unwrap().unwrap();
+    assert_eq!(failure(&hasty), ("TIMEOUT", "the prompt waited longer than 60 s and was not sent"));
+    let patient = session.join(&patient, None).await.unwrap().unwrap();
+    assert_eq!((stop_reason(&patient), patient.limits), ("end_turn", limits(Some(86_400_000), Some(60_000))));
+    let sent = received(&command).into_iter().filter(|(method, _)| method == "session/prompt");
+    let texts: Vec<_> = sent.map(|(_, params)| params["prompt"][0]["text"].clone()).collect();
+    assert_eq!(texts, ["busy", "patient"]);
+    next.shutdown().await;
+}
+
+fn an_hour_later() -> Timestamp {
+    let now = Settings::default();
+    Timestamp::from_millis((now.clock)().as_millis() + 3_600_000).unwrap()
+}

@@ -1,0 +1,472 @@
+//! Files and terminals that an agent asks for, as it asks for them and as they are answered and kept.
+
+use std::path::Path;
+
+use acpx_core::engine::{Advice, ClientOffer, Question, QuestionKind};
+use acpx_core::machine::Awaited;
+use acpx_core::model::{PermissionCount, PermissionMode, ProcessIdentity, TurnLimits};
+use tokio::sync::mpsc;
+
+use super::*;
+
+/// What the agent was answered, in order.
+fn answers(command: &[String]) -> Vec<Value> {
+    received(command).into_iter().filter(|(method, _)| method == "answer").map(|(_, answer)| answer).collect()
+}
+
+fn read(path: &Path) -> (&'static str, Value) {
+    ("fs/read_text_file", json!({ "sessionId": "{sessionId}", "path": path }))
+}
+
+fn write(path: &Path, content: &str) -> (&'static str, Value) {
+    ("fs/write_text_file", json!({ "sessionId": "{sessionId}", "path": path, "content": content }))
+}
+
+fn create(command: &str) -> (&'static str, Value) {
+    ("terminal/create", json!({ "sessionId": "{sessionId}", "command": command }))
+}
+
+/// A request about the terminal that was made last.
+fn terminal(method: &'static str) -> (&'static str, Value) {
+    (method, json!({ "sessionId": "{sessionId}", "terminalId": "{terminalId}" }))
+}
+
+/// An agent that makes these requests in each turn.
+fn requesting<const N: usize>(requests: [(&str, Value); N]) -> Script {
+    let turn =
+        requests.into_iter().fold(Script::new(), |turn, (method, params)| turn.request(method, params));
+    Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn.end("end_turn"))])
+}
+
+async fn prompt_with(session: &Session, policy: PermissionMode) -> Turn {
+    let prompt = Prompt::text("go").unwrap().with_policy(policy);
+    session.prompt(prompt).await.unwrap().over().await.unwrap()
+}
+
+fn denied(method: &str) -> Value {
+    let words = format!("Permission denied for {method}");
+    json!({ "code": -32603, "message": words, "data": { "details": words } })
+}
+
+fn outside(path: &Path) -> Value {
+    let words = format!("path is outside the session's directories: {}", path.display());
+    json!({ "code": -32602, "message": words, "data": { "details": words } })
+}
+
+#[tokio::test]
+async fn an_agent_finds_enoent_in_the_error_for_a_missing_file() {
+    let bench = Bench::new();
+    let missing = bench.home.join("missing");
+    let (session, command) = bench.open(&requesting([read(&missing)])).await;
+    assert_eq!(stop_reason(&prompt(&session, "go").await), "end_turn");
+    let details = format!("ENOENT: no such file or directory, open '{}'", missing.display());
+    let uri = format!("file://{}", missing.display());
+    let expected = json!({
+        "code": -32002,
+        "message": format!("Resource not found: {uri} ({details})"),
+        "data": { "uri": uri, "details": details },
+    });
+    assert_eq!(answers(&command), [expected]);
+}
+
+#[tokio::test]
+async fn a_path_outside_the_roots_is_refused_and_nothing_else_stops() {
+    let (bench, elsewhere) = (Bench::new(), TempHome::new());
+    let (secret, own) = (elsewhere.join("secret"), bench.home.join("own"));
+    std::fs::write(&secret, "secret").unwrap();
+    std::fs::write(&own, "own").unwrap();
+    let climbing = bench.home.path().join("..").join(elsewhere.path().file_name().unwrap()).join("secret");
+    std::os::unix::fs::symlink(&secret, bench.home.join("link")).unwrap();
+    let link = bench.home.join("link");
+    let script = requesting([
+        read(&secret),
+        write(&secret, "changed"),
+        read(&climbing),
+        read(&link),
+        write(&link, "changed"),
+        ("terminal/create", json!({ "sessionId": "{sessionId}", "command": "pwd", "cwd": elsewhere.path() })),
+        read(&own),
+    ]);
+    let (session, command) = bench.open(&script).await;
+    let turn = prompt_with(&session, PermissionMode::ApproveAll).await;
+    let expected = [
+        outside(&secret),
+        outside(&secret),
+        outside(&climbing),
+        outside(&link),
+        outside(&link),
+        outside(elsewhere.path()),
+        json!({ "content": "own" }),
+    ];
+    assert_eq!(answers(&command), expected);
+    assert_eq!((stop_reason(&turn), turn.permissions), ("end_turn", PermissionCount::default()));
+    assert_eq!(std::fs::read_to_string(&secret).unwrap(), "secret");
+    // Another turn, and another session, go on.
+    assert_eq!(stop_reason(&prompt(&session, "again").await), "end_turn");
+    let (other, _) = bench.open(&faithful(json!({}))).await;
+    assert_eq!(stop_reason(&prompt(&other, "hello").await), "end_turn");
+}
+
+#[tokio::test]
+async fn the_policy_of_the_turn_governs_files_and_terminals() {
+    let bench = Bench::new();
+    let (old, new) = (bench.home.join("old"), bench.home.join("deep/new"));
+    std::fs::write(&old, "one\ntwo\nthree\n").unwrap();
+    let mut some = read(&old);
+    some.1["line"] = json!(2);
+    some.1["limit"] = json!(1);
+    let script = requesting([some, write(&new, "text"), create("true"), read(Path::new("old"))]);
+    let (session, command) = bench.open(&script).await;
+    let relative = "path must be absolute: old";
+    let relative = json!({ "code": -32602, "message": relative, "data": { "details": relative } });
+    let read = json!({ "content": "two" });
+
+    let all = prompt_with(&session, PermissionMode::ApproveAll).await;
+    assert_eq!(all.permissions, PermissionCount { approved: 2, rejected: 0 });
+    let told = answers(&command);
+    assert!(told[2]["terminalId"].is_string());
+    assert_eq!([&told[0], &told[1], &told[3]], [&read, &json!({}), &relative]);
+    assert_eq!(std::fs::read_to_string(&new).unwrap(), "text");
+
+    let reads = prompt_with(&session, PermissionMode::ApproveReads).await;
+    assert_eq!(reads.permissions, PermissionCount { approved: 0, rejected: 2 });
+    let refused = [denied("fs/write_text_file"), denied("terminal/create"), relative];
+    assert_eq!(answers(&command)[4..], [vec![read], refused.to_vec()].concat());
+
+    let none = prompt_with(&session, PermissionMode::DenyAll).await;
+    assert_eq!(none.permissions, PermissionCount { approved: 0, rejected: 3 });
+    assert_eq!(answers(&command)[8..], [vec![denied("fs/read_text_file")], refused.to_vec()].concat());
+}
+
+#[tokio::test]
+async fn a_write_that_needs_asking_is_put_as_a_question_and_done_when_allowed() {
+    let bench = Bench::new();
+    let file = bench.home.join("file");
+    std::fs::write(&file, "old").unwrap();
+    let (session, command) = bench.open(&requesting([write(&file, "new")])).await;
+    let ask = || async {
+        let (advisor, questions) = mpsc::channel::<Question>(4);
+        let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
+        (session.prompt_asking(prompt, advisor).await.unwrap(), questions)
+    };
+    let (ticket, mut questions) = ask().await;
+    let question = questions.recv().await.unwrap();
+    assert_eq!((question.kind(), question.offer()), (QuestionKind::Permission, Some(ClientOffer::Writing)));
+    let params: Value = serde_json::from_str(question.params()).unwrap();
+    let diff = json!([{ "type": "diff", "path": file, "oldText": "old", "newText": "new" }]);
+    assert_eq!((&params["sessionId"], &params["toolCall"]["content"]), (&json!("s1"), &diff));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");
+    question.answer(Advice::Choose("allow".into()));
+    // Nobody has it open, so it is written here.
+    let file_question = questions.recv().await.unwrap();
+    assert_eq!(file_question.kind(), QuestionKind::File);
+    drop(file_question);
+    let turn = ticket.over().await.unwrap();
+    assert_eq!(turn.permissions, PermissionCount { approved: 1, rejected: 0 });
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "new");
+
+    let (ticket, mut questions) = ask().await;
+    questions.recv().await.unwrap().answer(Advice::Choose("reject".into()));
+    assert_eq!(ticket.over().await.unwrap().permissions, PermissionCount { approved: 0, rejected: 1 });
+
+    // A turn that is cancelled over the question.
+    let (ticket, mut questions) = ask().await;
+    let open = questions.recv().await.unwrap();
+    session.cancel(None).await.unwrap();
+    ticket.over().await.unwrap();
+    drop(open);
+    let cancelled = json!({ "code": -32800, "message": "request cancelled" });
+    assert_eq!(answers(&command), [json!({}), denied("fs/write_text_file"), cancelled]);
+}
+
+#[tokio::test]
+async fn what_the_turns_client_says_of_a_file_goes_to_the_agent_as_it_is() {
+    let bench = Bench::new();
+    let file = bench.home.join("file");
+    std::fs::write(&file, "saved").unwrap();
+    let (session, command) = bench.open(&requesting([read(&file), read(&file)])).await;
+    let (advisor, mut questions) = mpsc::channel::<Question>(4);
+    let ticket = session.prompt_asking(Prompt::text("go").unwrap(), advisor).await.unwrap();
+    let question = questions.recv().await.unwrap();
+    assert_eq!((question.kind(), question.offer()), (QuestionKind::File, Some(ClientOffer::Reading)));
+    question.answer(Advice::Say(r#"{"content":"unsaved","future":1.0e2}"#.into()));
+    let error = acpx_core::wire::RpcError::internal("the editor is busy");
+    questions.recv().await.unwrap().answer(Advice::Fail(error));
+    ticket.over().await.unwrap();
+    let raw = acpx_testkit::received_lines(&command);
+    assert!(
+        raw.iter().any(|line| line.contains(r#""result":{"content":"unsaved","future":1.0e2}"#)),
+        "{raw:?}"
+    );
+    assert_eq!(answers(&command)[1], json!({ "code": -32603, "message": "the editor is busy" }));
+}
+
+#[tokio::test]
+async fn a_command_runs_is_shown_is_waited_for_and_is_released() {
+    let bench = Bench::new();
+    let script = requesting([
+        create("printf 'out '; printf err >&2; exit 3"),
+        terminal("terminal/wait_for_exit"),
+        terminal("terminal/output"),
+        terminal("terminal/output"),
+        terminal("terminal/kill"),
+        terminal("terminal/release"),
+        terminal("terminal/release"),
+        terminal("terminal/output"),
+    ]);
+    let (session, command) = bench.open(&script).await;
+    prompt_with(&session, PermissionMode::ApproveAll).await;
+    let told = answers(&command);
+    let id = told[0]["terminalId"].as_str().unwrap().to_owned();
+    let exit = json!({ "exitCode": 3 });
+    let shown = json!({ "output": "out err", "truncated": false, "exitStatus": exit });
+    let unknown = json!({
+        "code": -32002, "message": format!("there is no terminal {id}"), "data": { "terminalId": id },
+    });
+    let expected = [exit.clone(), shown.clone(), shown, json!({}), json!({}), json!({}), unknown];
+    assert_eq!(told[1..], expected);
+
+    // What it shows is kept as it came, and that the agent asked for it is kept once.
+    let story = bench.story(session.record_id()).await;
+    let of = |sign: &str| -> Vec<String> {
+        let about = story.iter().filter_map(|line| line.strip_prefix(sign)?.strip_prefix("terminal"));
+        about.map(str::to_owned).collect()
+    };
+    assert_eq!(of("# "), ["_started", "_output", "_ended"]);
+    let requests = ["/create", "/wait_for_exit", "/output", "/kill", "/release", "/release", "/output"];
+    assert_eq!(of("< "), requests);
+}
+
+#[tokio::test]
+async fn an_agent_that_asks_a_terminal_again_and_again_fills_no_store() {
+    let bench = Bench::new();
+    let (go, poll) = (bench.home.join("go"), terminal("terminal/output"));
+    let waiting = format!("echo ready; while ! test -e {}; do sleep 0.05; done", go.display());
+    let turn = Script::new()
+        .request("terminal/create", create(&waiting).1)
+        .repeat(50, |turn| turn.request(poll.0, poll.1.clone()))
+        .touch(&go)
+        .request("terminal/wait_for_exit", terminal("terminal/wait_for_exit").1)
+        .repeat(50, |turn| turn.request(poll.0, poll.1.clone()))
+        .end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, command) = bench.open(&script).await;
+    prompt_with(&session, PermissionMode::ApproveAll).await;
+    assert_eq!(answers(&command).len(), 102);
+    let story = bench.story(session.record_id()).await;
+    let polls = story.iter().filter(|line| *line == "< terminal/output").count();
+    let outputs = story.iter().filter(|line| *line == "# terminal_output").count();
+    assert_eq!((polls, outputs), (1, 1));
+}
+
+#[tokio::test]
+async fn what_a_command_is_given_in_confidence_reaches_it_and_is_not_kept() {
+    let bench = Bench::new();
+    let (file, out) = (bench.home.join("config"), bench.home.join("out"));
+    let script = format!("echo $API_TOKEN $PLAIN; echo $API_TOKEN > {}", out.display());
+    let env =
+        json!([{ "name": "API_TOKEN", "value": "s3cret-value" }, { "name": "PLAIN", "value": "plain" }]);
+    let create = json!({ "sessionId": "{sessionId}", "command": script, "env": env });
+    let script = requesting([
+        ("terminal/create", create),
+        terminal("terminal/wait_for_exit"),
+        terminal("terminal/output"),
+        write(&file, "token = s3cret-value"),
+        read(&file),
+    ]);
+    let (session, command) = bench.open(&script).await;
+    prompt_with(&session, PermissionMode::ApproveAll).await;
+    let told = answers(&command);
+    assert_eq!(
+        (&told[2]["output"], &told[4]),
+        (&json!("s3cret-value plain\n"), &json!({ "content": "token = s3cret-value" }))
+    );
+    assert_eq!(std::fs::read_to_string(&out).unwrap(), "s3cret-value\n");
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "token = s3cret-value");
+    let kept: Vec<_> = bench.events(session.record_id()).await.into_iter().map(|event| event.body).collect();
+    assert!(kept.iter().all(|body| !body.contains("s3cret-value")), "{kept:#?}");
+    assert!(kept.iter().any(|body| body.contains(r#""output":"[secret] plain\n""#)), "{kept:#?}");
+}
+
+/// A session whose agent has a terminal with a command that does not end by itself; and that command's processes.
+async fn with_terminal(bench: &Bench) -> (Session, Vec<ProcessIdentity>) {
+    let pids = bench.home.join("pids");
+    let command =
+        format!("(trap '' TERM; sleep 1000) & echo $! $$ > {}.new; mv {0}.new {0}; wait", pids.display());
+    let turn = Script::new().request("terminal/create", create(&command).1).await_file(&pids).end("end_turn");
+    let script = Script::new().initialize(everything()).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/prompt", turn),
+        ("session/close", Script::new().reply(json!({}))),
+    ]);
+    let (session, _) = bench.open(&script).await;
+    prompt_with(&session, PermissionMode::ApproveAll).await;
+    let pids = std::fs::read_to_string(&pids).unwrap();
+    let processes: Vec<_> =
+        pids.split_whitespace().map(|pid| ProcessIdentity::of(pid.parse().unwrap()).unwrap()).collect();
+    assert!(processes.len() == 2 && processes.iter().all(ProcessIdentity::is_alive));
+    (session, processes)
+}
+
+#[tokio::test]
+async fn no_command_outlives_the_session_however_that_ends() {
+    let alive = |processes: &[ProcessIdentity]| processes.iter().filter(|process| process.is_alive()).count();
+
+    let bench = Bench::new();
+    let (session, processes) = with_terminal(&bench).await;
+    session.close().await.unwrap();
+    bench.engine.shutdown().await;
+    assert_eq!(alive(&processes), 0, "closed");
+
+    let bench = Bench::new();
+    let (session, processes) = with_terminal(&bench).await;
+    session.park().await.unwrap();
+    assert_eq!(alive(&processes), 0, "parked");
+
+    let bench = Bench::new();
+    let (session, processes) = with_terminal(&bench).await;
+    kill_agent(&session).await;
+    bench.engine.shutdown().await;
+    assert_eq!(alive(&processes), 0, "its agent died");
+
+    let bench = Bench::new();
+    let (_session, processes) = with_terminal(&bench).await;
+    bench.engine.shutdown().await;
+    assert_eq!(alive(&processes), 0, "its engine stopped");
+}
+
+#[tokio::test]
+async fn an_agent_may_read_before_it_has_a_session_but_not_write() {
+    let bench = Bench::new();
+    let file = bench.home.join("AGENTS.md");
+    std::fs::write(&file, "rules").unwrap();
+    let asking = |(method, mut params): (&str, Value)| {
+        params["sessionId"] = json!("s1");
+        (method.to_owned(), params)
+    };
+    let ((read, read_params), (write, write_params)) = (asking(read(&file)), asking(write(&file, "x")));
+    let script = Script::new()
+        .initialize(json!({}))
+        .expect_as("session/new", "new")
+        .request(&read, read_params)
+        .request(&write, write_params)
+        .reply_to("new", json!({ "sessionId": "s1" }));
+    let (_session, command) = bench.open(&script).await;
+    assert_eq!(answers(&command), [json!({ "content": "rules" }), denied("fs/write_text_file")]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "rules");
+}
+
+#[tokio::test]
+async fn additional_directories_go_to_an_agent_that_takes_them_and_belong_to_the_session() {
+    let (bench, more) = (Bench::new(), TempHome::new());
+    let file = more.join("file");
+    std::fs::write(&file, "more").unwrap();
+    let capabilities = json!({
+        "loadSession": true, "sessionCapabilities": { "resume": {}, "additionalDirectories": {} },
+    });
+    let (method, params) = read(&file);
+    let script = Script::new().initialize(capabilities).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/resume", Script::new().reply(json!({}))),
+        ("session/prompt", Script::new().request(method, params).end("end_turn")),
+    ]);
+    let (agent, command) = bench.agent(&script);
+    let directory = AbsolutePath::from_path(more.path()).unwrap();
+    let new = bench.new_session(agent, Vec::new());
+    let new = NewSession { additional_directories: vec![directory.clone()], ..new };
+    let session = bench.engine.open(new).await.unwrap();
+    prompt(&session, "go").await;
+    session.park().await.unwrap();
+    // Whoever brings it back need not name them again.
+    let (session, _) = bench.engine.restore(session.record_id(), restore()).await.unwrap();
+    prompt(&session, "go").await;
+    let told = json!([more.path()]);
+    let set_up: Vec<_> = received(&command)
+        .into_iter()
+        .filter(|(method, _)| method == "session/new" || method == "session/resume")
+        .map(|(method, params)| (method, params["additionalDirectories"].clone()))
+        .collect();
+    assert_eq!(set_up, [("session/new".to_owned(), told.clone()), ("session/resume".to_owned(), told)]);
+    assert_eq!(answers(&command), [json!({ "content": "more" }), json!({ "content": "more" })]);
+    let record = bench.engine.record(session.record_id()).await.unwrap().unwrap();
+    assert_eq!(record.additional_directories, [directory]);
+}
+
+#[tokio::test]
+async fn an_agent_that_takes_no_additional_directories_is_given_none_and_it_is_said() {
+    let bench = Bench::new();
+    let (agent, command) = bench.agent(&faithful(json!({})));
+    let new =
+        NewSession { additional_directories: vec![bench.cwd()], ..bench.new_session(agent, Vec::new()) };
+    match bench.engine.open(new).await {
+        Err(SessionError::Agent(error @ AgentError::DirectoriesUnsupported { .. })) => {
+            assert_eq!(error.code(), "DIRECTORIES_UNSUPPORTED");
+        }
+        other => panic!("{:?}", other.err()),
+    }
+    assert_eq!(methods(&command), ["initialize"]);
+}
+
+/// Waits until the agent has been told so many answers.
+async fn until_answered(command: &[String], count: usize) {
+    while answers(command).len() < count {
+        tokio::task::yield_now().await;
+    }
+}
+
+#[tokio::test]
+async fn a_request_with_the_id_of_an_open_one_is_refused_and_the_word_on_the_first_counts_for_it_alone() {
+    let bench = Bench::new();
+    let (harmless, harmful) = (bench.home.join("harmless"), bench.home.join("harmful"));
+    let create = |file: &Path| {
+        let params = json!({ "sessionId": "s1", "command": "touch", "args": [file] });
+        json!({ "jsonrpc": "2.0", "id": 7, "method": "terminal/create", "params": params }).to_string()
+    };
+    let turn = Script::new().line(&create(&harmless)).line(&create(&harmful));
+    let turn = turn.expect_as("session/cancel", "c").end("cancelled");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, command) = bench.open(&script).await;
+    let (advisor, mut questions) = mpsc::channel::<Question>(4);
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
+    let ticket = session.prompt_asking(prompt, advisor).await.unwrap();
+    let question = questions.recv().await.unwrap();
+    assert!(question.params().contains("harmless"), "{}", question.params());
+    until_answered(&command, 1).await;
+    question.answer(Advice::Approve);
+    until_answered(&command, 2).await;
+    session.cancel(None).await.unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    let told = answers(&command);
+    let second = json!({ "code": -32600, "message": "a request with this id is still open" });
+    assert_eq!((&told[0], told[1]["terminalId"].is_string()), (&second, true), "{told:?}");
+    session.close().await.unwrap();
+    assert!(!harmful.exists());
+}
+
+#[tokio::test]
+async fn a_cancel_answers_at_once_what_is_being_done_for_the_agent() {
+    let bench = Bench::new();
+    let script = requesting([create("sleep 600"), terminal("terminal/wait_for_exit")]);
+    let (session, command) = bench.open(&script).await;
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll);
+    let ticket = session.prompt(prompt).await.unwrap();
+    while session.waiting().await.unwrap().is_none_or(|waiting| waiting.what != Awaited::Done)
+        || answers(&command).is_empty()
+    {
+        tokio::task::yield_now().await;
+    }
+    session.cancel(None).await.unwrap();
+    assert_eq!(stop_reason(&ticket.over().await.unwrap()), "cancelled");
+    assert_eq!(answers(&command)[1], json!({ "code": -32800, "message": "request cancelled" }));
+}
+
+#[tokio::test]
+async fn an_agent_that_waits_for_its_command_is_not_silent() {
+    let bench = Bench::new();
+    let script = requesting([create("sleep 1"), terminal("terminal/wait_for_exit")]);
+    let (session, _) = bench.open(&script).await;
+    let limits = TurnLimits { silence: Some(Duration::from_millis(100)), ..TurnLimits::default() };
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll).with_limits(limits);
+    let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
+    assert_eq!(stop_reason(&turn), "end_turn");
+}
