@@ -418,7 +418,9 @@ impl CliError {
             Self::Relay(error) => error.hint().map(Into::into),
             Self::NoneLost { .. } => Some("name it by its id; acpx sessions list has those there are".into()),
             Self::SeveralLost { .. } => Some("name one of them by its id".into()),
-            Self::NoPlace(_) => Some("sessions show says how far it goes".into()),
+            Self::NoPlace(_) => {
+                Some("sessions replay --format json tells the number of every event, and of its turn".into())
+            }
             Self::NoHome => Some("set ACPX_HOME or HOME".into()),
             Self::RelativeHome(_) => {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())

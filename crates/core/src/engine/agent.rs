@@ -1,5 +1,6 @@
 //! One running agent of a session: how it comes up, and what is said when it goes.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -103,7 +104,14 @@ pub(super) async fn start(
         Ok(Err(InitializeFailure { error: None, lines })) => {
             let how = exit_words(process.exited_within(EXIT_LAG).await);
             let said = place.censor(&said(&mut process, &peer).await);
-            FailedStart::new(AgentError::ExitedAtOnce { agent: label(agent), how, said }, lines)
+            let is_relay = matches!(program, Cow::Owned(_));
+            let agent = label(agent);
+            let error = if is_relay {
+                AgentError::NotReached { agent, said }
+            } else {
+                AgentError::ExitedAtOnce { agent, how, said }
+            };
+            FailedStart::new(error, lines)
         }
         Err(_) => {
             let said = place.censor(&said(&mut process, &peer).await);

@@ -180,6 +180,20 @@ pub(super) fn unknown(record: &RecordId) -> CallError {
     CallError::UnknownSession(client_session(record))
 }
 
+/// A session that is there, and that the client has not in use.
+pub(super) fn not_loaded(record: &RecordId) -> CallError {
+    let hint = Some("load or resume it first, with session/load or session/resume".to_owned());
+    let fault = FaultMeta { code: "SESSION_NOT_LOADED".to_owned(), hint, ..FaultMeta::default() };
+    let message = format!("the session {record} is not loaded on this connection");
+    let error = rpc_error(RpcError::RESOURCE_NOT_FOUND, message, fault);
+    let session = serde_json::to_string(record).expect("an id is text");
+    let named = error.data.as_deref().and_then(|data| put(data.get(), &["sessionId"], &session));
+    CallError::PassedOn(match named {
+        Some(data) => error.with_data(&data),
+        None => error,
+    })
+}
+
 /// The answer to a prompt whose turn failed.
 pub(super) fn failed(error: &TurnError, turn: TurnMeta) -> CallError {
     let acp = error.acp.as_deref().and_then(raw);
@@ -192,9 +206,9 @@ pub(super) fn failed(error: &TurnError, turn: TurnMeta) -> CallError {
 
 /// The answer to a prompt whose host stopped, or had stopped, while its turn ran.
 pub(super) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
-    let hint = "what was said until then is kept; prompt again to go on".to_owned();
     let code = "INTERRUPTED".to_owned();
-    let fault = FaultMeta { code, hint: Some(hint), turn: Some(meta), ..FaultMeta::default() };
+    let hint = AgentError::hint_of(&code).map(str::to_owned);
+    let fault = FaultMeta { code, hint, turn: Some(meta), ..FaultMeta::default() };
     passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host went away", turn.id), fault)
 }
 
@@ -301,7 +315,7 @@ fn raw(json: &str) -> Option<Box<RawValue>> {
 }
 
 /// The error and what caused it, in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -11,6 +11,7 @@ mod client;
 mod coming_back;
 mod connection;
 mod defaults;
+mod deleting;
 mod door;
 mod elicited;
 mod elsewhere;

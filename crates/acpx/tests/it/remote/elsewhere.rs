@@ -235,3 +235,25 @@ fn what_only_the_agent_understands_is_passed_on_from_elsewhere_where_the_user_al
         }
     }
 }
+
+#[test]
+fn mcp_servers_that_are_programs_are_offered_where_they_are_allowed_and_their_refusal_names_the_flag() {
+    for (flags, allowed) in [(&[][..], false), (&["--allow-stdio-servers"][..], true)] {
+        let place = Place::new();
+        let served = Served::new(&place, flags);
+        let mut second = Socket::silent(&served, None).unwrap();
+        let info = json!({ "name": "test", "version": "1" });
+        let answer =
+            second.call("initialize", json!({ "protocolVersion": 2, "info": info, "capabilities": {} }));
+        let mcp = &answer["result"]["capabilities"]["session"]["mcp"];
+        assert_eq!((mcp["stdio"].is_object(), mcp.is_object()), (allowed, true), "{answer}");
+        let server = json!({ "type": "stdio", "name": "s", "command": "/bin/true", "args": [], "env": [] });
+        let new = json!({ "cwd": place.work(), "mcpServers": [server] });
+        let mut first = Socket::new(&served);
+        for answer in [second.call("session/new", new.clone()), first.call("session/new", new)] {
+            let problem = answer["error"]["data"]["problem"].as_str().unwrap_or_default();
+            assert_eq!(problem.contains("--allow-stdio-servers"), !allowed, "{answer}");
+            assert_eq!(answer["result"]["sessionId"].is_string(), allowed, "{answer}");
+        }
+    }
+}
