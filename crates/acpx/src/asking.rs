@@ -1,5 +1,7 @@
 //! A prompt as a command asks it, and what it makes of the answer: one result, whatever happened.
 
+use std::io;
+use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,7 +106,7 @@ impl Asking {
     /// nothing of the kind.
     pub(crate) fn ending(&self, outcome: &Outcome, ids: ResultIds) -> Option<Ending> {
         let (result, stop) = match outcome {
-            Outcome::Queued => return None,
+            Outcome::Queued | Outcome::Unshown(_) => return None,
             Outcome::Answered(answer, stop) => (self.answered(answer, ids)?, *stop),
             Outcome::Failed(refusal, stop) => {
                 let status = match refusal.code() {
@@ -176,9 +178,10 @@ impl PromptResult {
         let Some(error) = &mut self.error else { return };
         match error.code.as_str() {
             "AUTH_REQUIRED" => error.hint = Some(login_hint(agent)),
-            "TIMEOUT" if is_silent => {
+            code @ ("TIMEOUT" | "IDLE_TIMEOUT") if is_silent => {
+                let flag = if code == "TIMEOUT" { "--timeout" } else { "--idle-timeout" };
                 error.hint = Some(format!(
-                    "the agent said nothing at all: it may lack a login, which acpx {agent} auth shows, or need more time, with --timeout"
+                    "the agent said nothing at all: it may lack a login, which acpx {agent} auth shows, or need more time, with {flag}"
                 ));
             }
             _ => {}
@@ -192,10 +195,19 @@ impl PromptResult {
     }
 }
 
+/// How a command ends that has done its work, whether or not it could be shown. A reader who has gone wants to hear
+/// nothing; to anybody else it is an error, with what has become of the work.
+pub(crate) fn done(shown: io::Result<()>, exit: Exit, fate: &'static str) -> Result<ExitCode, CliError> {
+    match shown {
+        Err(source) if source.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Unshown { source, fate }),
+        _ => Ok(exit.into()),
+    }
+}
+
 /// The ids that a host's answer tells of a turn.
 pub(crate) fn told_ids(outcome: &Outcome) -> Option<SessionIdentity> {
     match outcome {
-        Outcome::Queued => None,
+        Outcome::Queued | Outcome::Unshown(_) => None,
         Outcome::Answered(answer, _) => {
             let answer: PromptAnswer = serde_json::from_str(answer).ok()?;
             answer.meta.acpx.ids?.identity()

@@ -5,12 +5,12 @@ use std::borrow::Cow;
 use std::error::Error;
 use std::io;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use acpx_core::engine::{PromptProblem, SessionError};
 use acpx_core::host::{CursorError, HostError, RunError};
-use acpx_core::model::{AgentError, PathProblem, SessionIdentity};
+use acpx_core::model::{AgentError, PathProblem, RecordId, SessionIdentity};
 use acpx_core::store::StoreError;
 use acpx_core::store::import_acpx::ImportError;
 
@@ -60,7 +60,7 @@ pub(crate) enum CliError {
         reason: String,
     },
     /// Nothing is kept under this name here or further up.
-    #[error("there is no session {}of {agent} in {}{}", named(.name.as_deref()), cwd.display(), further_up(.cwd, .searched))]
+    #[error("there is no session {}of {agent} in {}{}", named(.name.as_deref()), cwd.display(), further_up(.cwd, .searched.as_deref()))]
     NoSession {
         /// The agent, as it is named on the command line.
         agent: String,
@@ -68,8 +68,8 @@ pub(crate) enum CliError {
         name: Option<String>,
         /// Where the search began.
         cwd: PathBuf,
-        /// Where it ended.
-        searched: PathBuf,
+        /// The root of the git repository, where it ended; without one it went nowhere else.
+        searched: Option<PathBuf>,
         /// What to do about it.
         remedy: Remedy,
     },
@@ -171,6 +171,15 @@ pub(crate) enum CliError {
     /// Whoever read our output has gone.
     #[error("cannot write to stdout")]
     Output(#[from] io::Error),
+    /// Something was done and could not be shown.
+    #[error("cannot write to stdout")]
+    Unshown {
+        /// Why not.
+        #[source]
+        source: io::Error,
+        /// What has become of it.
+        fate: &'static str,
+    },
     /// The session did something else.
     #[error(transparent)]
     Session(#[from] SessionError),
@@ -206,10 +215,12 @@ pub(crate) enum CliError {
 }
 
 /// What to do where there is no session.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Remedy {
     /// Make one: something was to be said in it.
     Create,
+    /// Go on with this one, which is closed, or make one.
+    GoOn(RecordId),
     /// Look for the right one: one that is there was meant.
     Look,
 }
@@ -371,7 +382,7 @@ impl CliError {
             Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",
             Self::TimedOut(_) => "TIMEOUT",
             Self::Signalled => "SIGNALLED",
-            Self::Output(_) => "OUTPUT_FAILED",
+            Self::Output(_) | Self::Unshown { .. } => "OUTPUT_FAILED",
             Self::Path(_) => "BAD_PATH",
             Self::Runtime(_) | Self::System { .. } => "SYSTEM",
         };
@@ -401,12 +412,15 @@ impl CliError {
             Self::OpenToPages => {
                 Some("make a token with acpx token new, or name the origins one by one".into())
             }
+            Self::Unshown { fate, .. } => Some((*fate).into()),
             Self::Inside { .. } => Some("ask from outside of the agent".into()),
             Self::Address(error) => Some(error.hint().into()),
             Self::Relay(error) => error.hint().map(Into::into),
             Self::NoneLost { .. } => Some("name it by its id; acpx sessions list has those there are".into()),
             Self::SeveralLost { .. } => Some("name one of them by its id".into()),
-            Self::NoPlace(_) => Some("sessions show says how far it goes".into()),
+            Self::NoPlace(_) => {
+                Some("sessions replay --format json tells the number of every event, and of its turn".into())
+            }
             Self::NoHome => Some("set ACPX_HOME or HOME".into()),
             Self::RelativeHome(_) => {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
@@ -418,12 +432,16 @@ impl CliError {
             Self::NoSession { agent, name, remedy: Remedy::Create, .. } => {
                 Some(create_one(agent, name.as_deref()).into())
             }
+            Self::NoSession { agent, name, remedy: Remedy::GoOn(closed), .. } => {
+                let create = create_one(agent, name.as_deref());
+                Some(format!("one is closed; go on with it: acpx {agent} -s {closed} …; or {create}").into())
+            }
             Self::NoQuestion { .. } => hint_here("NO_QUESTION", None).map(Into::into),
             Self::ExecDisabled { .. } => {
                 Some("use a session, or set disableExec to false in the file".into())
             }
             Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
-            Self::Session(error) => error.hint().map(Into::into),
+            Self::Session(error) => error.hint(),
             Self::Store(error) => error.hint().map(Into::into),
             Self::Import(error) => error.hint().map(Into::into),
             Self::NoLogin { known, .. } if known.is_empty() => Some("it offers none".into()),
@@ -534,8 +552,12 @@ fn named(name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| format!("named {name:?} "))
 }
 
-fn further_up(cwd: &std::path::Path, searched: &std::path::Path) -> String {
-    if cwd == searched { String::new() } else { format!(" or above, up to {}", searched.display()) }
+fn further_up(cwd: &Path, searched: Option<&Path>) -> String {
+    match searched {
+        None => "; nothing above it was searched, as it is in no git repository".to_owned(),
+        Some(root) if root == cwd => String::new(),
+        Some(root) => format!(" or above, up to {}", root.display()),
+    }
 }
 
 fn create_one(agent: &str, name: Option<&str>) -> String {

@@ -11,6 +11,8 @@ use crate::error::CliError;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Walk {
     directories: Vec<PathBuf>,
+    /// Whether the last one is the root of a git repository.
+    has_root: bool,
 }
 
 impl Walk {
@@ -21,7 +23,8 @@ impl Walk {
         let start = cwd.canonicalize().map_err(unusable)?;
         let root = start.ancestors().position(|directory| directory.join(".git").exists());
         let count = root.map_or(1, |position| position + 1);
-        Ok(Self { directories: start.ancestors().take(count).map(Path::to_owned).collect() })
+        let directories = start.ancestors().take(count).map(Path::to_owned).collect();
+        Ok(Self { directories, has_root: root.is_some() })
     }
 
     /// Where it begins.
@@ -29,9 +32,9 @@ impl Walk {
         self.directories.first().expect("a walk begins somewhere")
     }
 
-    /// Where it ends.
-    pub(crate) fn end(&self) -> &Path {
-        self.directories.last().expect("a walk begins somewhere")
+    /// The root of the git repository, where it ends.
+    pub(crate) fn root(&self) -> Option<&Path> {
+        self.directories.last().filter(|_| self.has_root).map(PathBuf::as_path)
     }
 
     /// Every directory, nearest first, as the store has them.
@@ -57,15 +60,18 @@ mod tests {
         std::os::unix::fs::symlink(&deep, top.join("link")).unwrap();
         let walk = Walk::from(&top.join("link")).unwrap();
         let expected = [deep, top.join("repository/a"), top.join("repository")];
-        assert_eq!(walk, Walk { directories: expected.to_vec() });
-        assert_eq!((walk.start(), walk.end()), (&*top.join("repository/a/b"), &*top.join("repository")));
+        assert_eq!(walk, Walk { directories: expected.to_vec(), has_root: true });
+        assert_eq!(
+            (walk.start(), walk.root()),
+            (&*top.join("repository/a/b"), Some(&*top.join("repository")))
+        );
     }
 
     #[test]
     fn without_a_git_root_only_the_directory_itself_is_searched() {
         let home = tempfile::tempdir().unwrap();
         let directory = home.path().canonicalize().unwrap();
-        assert_eq!(Walk::from(home.path()).unwrap(), Walk { directories: vec![directory] });
+        assert_eq!(Walk::from(home.path()).unwrap(), Walk { directories: vec![directory], has_root: false });
     }
 
     #[test]

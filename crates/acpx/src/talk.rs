@@ -3,11 +3,16 @@
 //! Everything a host sends is shown in order. A turn that is to stop is cancelled and waited for, so that what
 //! is shown is how it ended; a second signal waits for nothing. Whatever a host is asked, a signal and the time
 //! limit are heard, and a host that says nothing at all is given up.
+//!
+//! A prompt is sent whatever becomes of stdout: what cannot be written is not shown, and its turn goes on in the host.
 
+mod showing;
+
+use std::io;
 use std::time::Duration;
 
-use acpx_core::host::{FromHost, HostClient, HostError, Refusal, WatchedEvent};
-use acpx_core::model::{Direction, Fact, RequestId, Seq, TurnId};
+use acpx_core::host::{FromHost, HostClient, HostError, Refusal};
+use acpx_core::model::Seq;
 use acpx_core::wire::RpcId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -18,9 +23,11 @@ use crate::asking::Asking;
 use crate::cli::Wait;
 use crate::desk::Desk;
 use crate::error::CliError;
-use crate::output::{Console, FollowView, TerminalForm, TurnView};
+use crate::output::{Console, TerminalForm};
 use crate::patience::{Patience, Stop};
 use crate::reach::Reach;
+
+use self::showing::Shown;
 
 /// How long a turn may take to end once it was cancelled. The host ends an agent that does not stop before.
 const FAREWELL: Duration = Duration::from_secs(30);
@@ -50,28 +57,10 @@ pub(crate) struct Talk<'a> {
     burst: usize,
     /// Why the prompt was cancelled, if it was. The next host has to be told so too.
     stopped: Option<Stop>,
+    /// Why nothing can be shown any more, if it cannot.
+    unwritable: Option<io::Error>,
     /// The person who can be asked what the agent asks.
     desk: Option<Desk>,
-}
-
-/// What is shown of a session.
-struct Shown<'a> {
-    what: Showing<'a>,
-    /// The first event that was not seen yet.
-    next: Seq,
-}
-
-/// How much of it.
-enum Showing<'a> {
-    /// One turn.
-    Turn {
-        view: &'a mut TurnView,
-        /// The name of our prompt; by it its turn is known.
-        request: RequestId,
-        turn: Option<TurnId>,
-    },
-    /// Everything.
-    All(&'a mut FollowView),
 }
 
 /// What comes next in a talk.
@@ -80,6 +69,8 @@ enum Heard {
     Stop(Stop),
     /// The time has come.
     Waited,
+    /// From here on nothing can be shown.
+    Unwritable,
 }
 
 /// How an exchange ended without an answer.
@@ -98,6 +89,8 @@ pub(crate) enum Trouble {
 pub(crate) enum Outcome {
     /// It was accepted, and that is all that was wanted.
     Queued,
+    /// It was accepted, and its turn goes on in the host: stdout cannot be written.
+    Unshown(io::Error),
     /// It was answered, after it was cancelled for this reason, if it was.
     Answered(Box<str>, Option<Stop>),
     /// Its turn failed.
@@ -119,8 +112,8 @@ impl From<CliError> for Trouble {
     }
 }
 
-impl From<std::io::Error> for Trouble {
-    fn from(error: std::io::Error) -> Self {
+impl From<io::Error> for Trouble {
+    fn from(error: io::Error) -> Self {
         Self::Failed(error.into())
     }
 }
@@ -133,23 +126,22 @@ impl<'a> Talk<'a> {
         reach: Option<&'a Reach>,
     ) -> Self {
         let silent_at = Instant::now() + SILENCE;
-        Self { console, patience, reach, shown: None, silent_at, burst: 0, stopped: None, desk: None }
+        Self {
+            console,
+            patience,
+            reach,
+            shown: None,
+            silent_at,
+            burst: 0,
+            stopped: None,
+            unwritable: None,
+            desk: None,
+        }
     }
 
     /// The same talk of a command that has a person before it, if it has.
     pub(crate) fn asking_at(self, desk: Option<Desk>) -> Self {
         Self { desk, ..self }
-    }
-
-    /// The same talk about one prompt; `next` is the first event of its record that is to be shown.
-    pub(crate) fn showing(self, view: &'a mut TurnView, request: RequestId, next: Seq) -> Self {
-        let what = Showing::Turn { view, request, turn: None };
-        Self { shown: Some(Shown { what, next }), ..self }
-    }
-
-    /// The same talk about everything that happens in a record, from an event on.
-    pub(crate) fn following(self, view: &'a mut FollowView, next: Seq) -> Self {
-        Self { shown: Some(Shown { what: Showing::All(view), next }), ..self }
     }
 
     /// Shows what is watched until no more will come.
@@ -162,6 +154,7 @@ impl<'a> Talk<'a> {
                 }
                 Heard::Said(_) | Heard::Waited => {}
                 Heard::Stop(stop) => return Err(Trouble::Stopped(stop)),
+                Heard::Unwritable => return self.unwritable.take().map_or(Ok(()), |error| Err(error.into())),
             }
         }
     }
@@ -232,7 +225,7 @@ impl<'a> Talk<'a> {
                 Heard::Said(FromHost::Answer { id, result }) if id == asked => {
                     return result.map_err(|refusal| HostError::Refused(refusal).into());
                 }
-                Heard::Said(_) => {}
+                Heard::Said(_) | Heard::Unwritable => {}
                 Heard::Stop(stop) => return Err(Trouble::Stopped(stop)),
                 Heard::Waited => {
                     self.console.banner(slow);
@@ -275,10 +268,19 @@ impl<'a> Talk<'a> {
         let asked = self.send(client, "session/prompt", &params).await?;
         self.patience.allow(FAREWELL);
         let mut until = None;
+        let mut accepted = false;
         if self.stopped.is_some() {
             until = Some(cancel(client, record).await?);
         }
         loop {
+            // A host in this process ends with us, and the turn with the host.
+            if accepted
+                && self.reach.is_some()
+                && !self.is_stopped()
+                && let Some(error) = self.unwritable.take()
+            {
+                return Ok(Outcome::Unshown(error));
+            }
             let heard = match self.hear(client, until).await {
                 Err(Trouble::Failed(error)) => {
                     give_up(client, record, &asked).await;
@@ -296,12 +298,13 @@ impl<'a> Talk<'a> {
                         Err(refusal) => Err(HostError::Refused(refusal).into()),
                     };
                 }
-                Heard::Said(FromHost::Accepted { request, .. })
-                    if asking.wait == Wait::JustQueue && self.is_ours(&request) =>
-                {
-                    return Ok(Outcome::Queued);
+                Heard::Said(FromHost::Accepted { request, .. }) if self.is_ours(&request) => {
+                    if asking.wait == Wait::JustQueue {
+                        return Ok(Outcome::Queued);
+                    }
+                    accepted = true;
                 }
-                Heard::Said(_) => {}
+                Heard::Said(_) | Heard::Unwritable => {}
                 Heard::Stop(stop) if self.stopped.is_none() => {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
@@ -322,7 +325,9 @@ impl<'a> Talk<'a> {
                 said
             } else {
                 self.burst = 0;
-                self.console.flush()?;
+                if !self.flushed() {
+                    return Ok(Heard::Unwritable);
+                }
                 if let Some(desk) = &mut self.desk {
                     desk.remind();
                 }
@@ -342,14 +347,30 @@ impl<'a> Talk<'a> {
             };
             self.heard_something();
             match said {
-                FromHost::Event(event) => self.show(&event)?,
+                FromHost::Event(event) => {
+                    if let Err(error) = self.show(&event) {
+                        self.give_stdout_up(error);
+                        // What it says to people is not on stdout.
+                        self.show(&event)?;
+                        return Ok(Heard::Unwritable);
+                    }
+                }
                 FromHost::Question { id, params } => {
-                    self.console.flush()?;
+                    let flushed = self.flushed();
                     if let Some(desk) = &mut self.desk {
                         desk.ask(id, &params);
                     }
+                    if !flushed {
+                        return Ok(Heard::Unwritable);
+                    }
                 }
-                FromHost::Elicitation { id, params } => self.elicited(client, id, &params).await?,
+                FromHost::Elicitation { id, params } => {
+                    let flushed = self.flushed();
+                    self.elicited(client, id, &params).await?;
+                    if !flushed {
+                        return Ok(Heard::Unwritable);
+                    }
+                }
                 FromHost::Withdrawn { id } => {
                     if let Some(desk) = &mut self.desk {
                         desk.withdraw(&id);
@@ -362,7 +383,6 @@ impl<'a> Talk<'a> {
 
     /// Puts a question that is no permission to the person; where nobody is, it is declined, and that is said.
     async fn elicited(&mut self, client: &HostClient, id: RpcId, params: &str) -> Result<(), Trouble> {
-        self.console.flush()?;
         if let Some(desk) = &mut self.desk {
             desk.ask_form(id, params);
             return Ok(());
@@ -401,35 +421,6 @@ impl<'a> Talk<'a> {
 
     fn heard_something(&mut self) {
         self.silent_at = Instant::now() + SILENCE;
-    }
-
-    fn is_ours(&self, request: &str) -> bool {
-        let shown = self.shown.as_ref().map(|shown| &shown.what);
-        matches!(shown, Some(Showing::Turn { request: ours, .. }) if ours.as_str() == request)
-    }
-
-    /// Shows what belongs to our turn, and what belongs to none: how the agent was brought back for it.
-    fn show(&mut self, event: &WatchedEvent) -> Result<(), Trouble> {
-        let Some(shown) = &mut self.shown else { return Ok(()) };
-        shown.next = event.seq.next();
-        if let Some(desk) = &mut self.desk {
-            desk.saw(event);
-        }
-        let (view, request, turn) = match &mut shown.what {
-            Showing::All(view) => return Ok(view.event(event, self.console)?),
-            Showing::Turn { view, request, turn } => (view, request, turn),
-        };
-        if event.direction == Direction::Ours
-            && let Some(Fact::TurnStarted { turn: begun, request_id, .. }) =
-                Fact::from_body(event.message.get())
-            && request.as_str() == request_id
-        {
-            *turn = Some(TurnId(begun));
-        }
-        if event.turn.is_none() || event.turn == *turn {
-            view.event(event, self.console)?;
-        }
-        Ok(())
     }
 }
 

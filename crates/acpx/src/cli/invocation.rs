@@ -176,6 +176,7 @@ pub(crate) enum SessionsCommand {
     Replay(ReplayCommand),
     Watch { from: Option<Cursor> },
     Close,
+    Delete,
     Move,
     Migrate(MigrateCommand),
 }
@@ -381,6 +382,7 @@ fn read_sessions(verb: SessionsVerb) -> (SessionsCommand, Shared) {
             (SessionsCommand::Watch { from: args.place.from }, session(args.session, named(args.name)))
         }
         SessionsVerb::Close(args) => (SessionsCommand::Close, session(args.session, named(args.name))),
+        SessionsVerb::Delete(args) => (SessionsCommand::Delete, session(args.session, named(args.name))),
         SessionsVerb::Move(args) => (SessionsCommand::Move, session(args.session, named(args.name))),
         SessionsVerb::Migrate(args) => {
             let migrate = MigrateCommand { directory: args.directory, dry_run: args.dry_run };

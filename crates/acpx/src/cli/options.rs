@@ -131,7 +131,7 @@ pub(crate) struct SessionArgs {
     /// Speak this version of the protocol with the agent, 1 or 2, if it can [default: 1]
     #[arg(long, value_name = "VERSION", value_parser = protocol, help_heading = EVERYWHERE)]
     pub(super) protocol: Option<ProtocolVersion>,
-    /// Have the session work with this model; it stays with the session
+    /// Work with this model; a session that is kept stays with it
     #[arg(long, value_name = "MODEL", help_heading = EVERYWHERE)]
     pub(super) model: Option<String>,
     /// Give the agent the MCP servers of this file instead of those in the configuration

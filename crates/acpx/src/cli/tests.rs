@@ -160,6 +160,7 @@ fn every_verb_is_read_before_and_behind_an_agent() {
         (&["claude", "sessions", "ensure"], named("claude"), "Sessions(Ensure)"),
         (&["sessions", "show"], AgentChoice::Default, "Sessions(Show)"),
         (&["sessions", "close"], AgentChoice::Default, "Sessions(Close)"),
+        (&["demo", "sessions", "delete"], named("demo"), "Sessions(Delete)"),
         (&["sessions", "move"], AgentChoice::Default, "Sessions(Move)"),
         (&["doctor"], AgentChoice::Default, "Doctor"),
         (&["doctor", "claude"], AgentChoice::Named("claude".to_owned()), "Doctor"),
@@ -325,13 +326,14 @@ fn the_flags_of_a_prompt_stand_before_its_first_word_or_anywhere_behind_its_verb
 
 #[test]
 fn the_name_of_a_session_is_a_flag_or_an_argument_and_is_trimmed() {
-    let lines: [&[&str]; 8] = [
+    let lines: [&[&str]; 9] = [
         &["-s", "api", "status"],
         &["claude", "-s", " api ", "cancel"],
         &["--agent", "x", "-s", "api", "hello"],
         &["-sapi", "sessions", "show"],
         &["sessions", "show", "api"],
         &["sessions", "close", "api"],
+        &["sessions", "delete", "api"],
         &["sessions", "new", "--name", "api"],
         &["sessions", "ensure", "--session", "api"],
     ];

@@ -50,7 +50,7 @@ prompt, and everything after it is text. A prompt to the default agent is quoted
 /// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
 /// put the same flags before every verb. Its help does not name them. Those of a turn are of no use either, except
 /// to `exec`.
-const UNUSED: [(&[&str], &[&str]); 18] = [
+const UNUSED: [(&[&str], &[&str]); 19] = [
     (&["doctor"], &["ttl", "model", "add_dir"]),
     (&["serve"], &["timeout", "model", "mcp_config", "add_dir"]),
     (&["acp"], &["timeout", "model", "mcp_config", "add_dir"]),
@@ -68,6 +68,7 @@ const UNUSED: [(&[&str], &[&str]); 18] = [
     (&["sessions", "replay"], READING),
     (&["sessions", "watch"], WITHOUT_AGENT),
     (&["sessions", "close"], WITHOUT_AGENT),
+    (&["sessions", "delete"], WITHOUT_AGENT),
     (&["sessions", "move"], WITHOUT_AGENT),
 ];
 /// What is of no use to a verb that starts no agent.
@@ -87,7 +88,7 @@ const OF_A_TURN: [&str; 6] = [
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
 const SESSIONS_ABOUT: &str =
-    "Make, list, show, follow, move and close sessions; without more words, list them";
+    "Make, list, show, follow, move, close and delete sessions; without more words, list them";
 
 const SESSIONS_HELP: &str = "\
 Without a command the sessions are listed, with those of AGENT alone if one is named:
@@ -120,7 +121,7 @@ const VERBS: [(&str, Build); 19] = [
     ("remote-agent", |command, _| RemoteAgentArgs::augment_args(command).hide(true)),
 ];
 
-const SESSIONS_VERBS: [(&str, Build); 10] = [
+const SESSIONS_VERBS: [(&str, Build); 11] = [
     ("new", |command, _| NewArgs::augment_args(command)),
     ("ensure", |command, _| EnsureArgs::augment_args(command)),
     ("list", |command, _| ListArgs::augment_args(command)),
@@ -129,6 +130,7 @@ const SESSIONS_VERBS: [(&str, Build); 10] = [
     ("replay", |command, _| ReplayArgs::augment_args(command)),
     ("watch", |command, _| WatchArgs::augment_args(command)),
     ("close", |command, _| CloseArgs::augment_args(command)),
+    ("delete", |command, _| DeleteArgs::augment_args(command)),
     ("move", |command, _| MoveArgs::augment_args(command)),
     ("migrate", |command, _| MigrateArgs::augment_args(command)),
 ];
@@ -308,7 +310,7 @@ pub(super) struct SetModeArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 KEY is an option's id, or what it is about: model, mode, thought_level. An option that is on or off is true or
-false. What a session offers stands in the error for what it does not.")]
+false. What a session offers stands in the hint for what it does not.")]
 #[command(override_usage = "acpx [AGENT] set [FLAGS] KEY VALUE")]
 pub(super) struct SetArgs {
     /// The option
@@ -371,6 +373,7 @@ pub(super) enum SessionsVerb {
     Replay(ReplayArgs),
     Watch(WatchArgs),
     Close(CloseArgs),
+    Delete(DeleteArgs),
     Move(MoveArgs),
     Migrate(MigrateArgs),
 }
@@ -509,6 +512,19 @@ fn place(text: &str) -> Result<Cursor, String> {
 #[derive(Debug, Args)]
 #[command(override_usage = "acpx [AGENT] sessions close [FLAGS] [NAME]")]
 pub(super) struct CloseArgs {
+    #[command(flatten)]
+    pub(super) name: NamedArgs,
+    #[command(flatten)]
+    pub(super) session: SessionArgs,
+}
+
+/// Delete a session for good, also from the agent where the agent can; nothing is asked
+#[derive(Debug, Args)]
+#[command(after_help = "\
+NAME may be a session's id, and that of one that is closed. Without it, the open session of this directory is
+deleted. What was said cannot be brought back; `sessions close` keeps it.")]
+#[command(override_usage = "acpx [AGENT] sessions delete [FLAGS] [NAME|ID]")]
+pub(super) struct DeleteArgs {
     #[command(flatten)]
     pub(super) name: NamedArgs,
     #[command(flatten)]

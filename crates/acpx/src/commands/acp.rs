@@ -34,7 +34,7 @@ fn serve(settings: &Settings) -> Result<(), CliError> {
         let stop = async {
             patience.over().await;
         };
-        Ok::<_, CliError>(bridge.run(source, target, stop).await?)
+        Ok::<_, CliError>(bridge.run(source, target, stop, stdio::nobody_reads()).await?)
     });
     // A read of stdin that nobody waits for any more must not keep the process.
     runtime.shutdown_background();

@@ -1,15 +1,18 @@
 //! `acpx exec`: one prompt to an agent that is started for it, and nothing kept. The same host as for sessions,
-//! in this very process, over a store in memory.
+//! in this very process, over a store in memory. When the result has been told, the agent is told to delete its session
+//! too, as far as it can.
 
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::time::Duration;
 
+use acpx_core::engine::Engine;
 use acpx_core::host::meta::{NewMeta, SettingMeta, StartMeta};
 use acpx_core::host::{Host, HostClient, HostError};
-use acpx_core::model::{PermissionPolicy, Seq, Unasked, WakeOptions};
+use acpx_core::model::{PermissionPolicy, RecordId, Seq, Unasked, WakeOptions};
 use acpx_core::store::MemoryStore;
 
-use crate::asking::{Asking, told_ids};
+use crate::asking::{Asking, done, told_ids};
 use crate::cli::{ExecCommand, Options, UsageError, Wait};
 use crate::config::Config;
 use crate::desk::Desk;
@@ -22,6 +25,9 @@ use crate::reach::block_on;
 use crate::settings::Settings;
 use crate::setup::{self, Given, NewParams};
 use crate::talk::{Outcome, Talk, Trouble};
+
+/// How long an agent has to delete its session when all is said.
+const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Runs the one turn.
 pub(super) fn run(
@@ -38,31 +44,48 @@ pub(super) fn run(
     let policy = policy(settings, options)?;
     let asking = Asking::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
-    let host = host(settings)?;
     let mut console = Console::of_program(settings.mode);
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
+        let (host, engine) = host(settings)?;
         let desk = Desk::of_program();
         let asking = asking.interactive(desk.is_some());
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
         let start = start(command, settings, options);
-        let ended = turn(&host, &asking, &given, (settings, start), &mut talk).await;
+        let mut made = None;
+        let ended = turn(&host, &asking, &given, (settings, start), &mut talk, &mut made).await;
+        let unwritable = talk.trouble_with_stdout();
+        let told = tell(ended, &asking, settings, (view, unwritable), &mut console);
+        if let Some(record) = made {
+            // One that does not delete in time keeps its session, and is ended like any other.
+            drop(tokio::time::timeout(FAREWELL, engine.delete(&record)).await);
+        }
         host.shut_down().await;
-        let outcome = ended.map_err(|trouble| match trouble {
-            Trouble::Lost => HostError::Lost.into(),
-            Trouble::Stopped(stop) => stop.into(),
-            Trouble::Failed(error) => error.with_nothing_kept().with_login_of(&settings.typed_agent()),
-        })?;
-        let ids = told_ids(&outcome).map_or_else(ResultIds::default, ResultIds::from);
-        let ending = asking.ending(&outcome, ResultIds { record: None, ..ids });
-        let mut ending =
-            ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
-        ending.result.say_that_nothing_is_kept();
-        ending.result.say_how_to_log_in(&settings.typed_agent(), view.is_silent());
-        view.finish(&ending.result, &mut console)?;
-        Ok(ending.exit.into())
+        told
     })
+}
+
+/// Tells how the turn ended.
+fn tell(
+    ended: Result<Outcome, Trouble>,
+    asking: &Asking,
+    settings: &Settings,
+    (view, unwritable): (TurnView, Option<std::io::Error>),
+    console: &mut Console<'_>,
+) -> Result<ExitCode, CliError> {
+    let outcome = ended.map_err(|trouble| match trouble {
+        Trouble::Lost => HostError::Lost.into(),
+        Trouble::Stopped(stop) => stop.into(),
+        Trouble::Failed(error) => error.with_nothing_kept().with_login_of(&settings.typed_agent()),
+    })?;
+    let ids = told_ids(&outcome).map_or_else(ResultIds::default, ResultIds::from);
+    let ending = asking.ending(&outcome, ResultIds { record: None, ..ids });
+    let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
+    ending.result.say_that_nothing_is_kept();
+    ending.result.say_how_to_log_in(&settings.typed_agent(), view.is_silent());
+    let shown = unwritable.map_or_else(|| view.finish(&ending.result, console), Err);
+    done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
 }
 
 /// What the agent may do. Its questions are known in this process alone, so none of them can wait for an answer from
@@ -76,10 +99,11 @@ fn policy(settings: &Settings, options: &Options) -> Result<PermissionPolicy, Cl
     }
 }
 
-fn host(settings: &Settings) -> Result<Arc<Host>, CliError> {
+fn host(settings: &Settings) -> Result<(Arc<Host>, Engine), CliError> {
     let store = Arc::new(MemoryStore::new());
     let engine = own_engine("exec", settings, store.clone())?;
-    Ok(Host::new(engine, store, Arc::new(|_, _, _| Ok(Vec::new())), env!("CARGO_PKG_VERSION")))
+    let version = env!("CARGO_PKG_VERSION");
+    Ok((Host::new(engine.clone(), store, Arc::new(|_, _, _| Ok(Vec::new())), version), engine))
 }
 
 /// What the agent is started with: the model comes before the options, which may depend on it.
@@ -96,6 +120,7 @@ async fn turn(
     given: &Given,
     (settings, start): (&Settings, StartMeta),
     talk: &mut Talk<'_>,
+    made: &mut Option<RecordId>,
 ) -> Result<Outcome, Trouble> {
     let mut client = HostClient::in_process(host).await?;
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
@@ -105,7 +130,7 @@ async fn turn(
     let answer = talk.ask(&mut client, "session/new", &new, &slow).await?;
     let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
     let (identity, _) = setup::read(&answer).ok_or_else(bad)?;
-    let record = identity.record.as_str();
+    let record = made.insert(identity.record).as_str();
     talk.watch(&client, record).await?;
     talk.prompt(&mut client, record, asking).await
 }

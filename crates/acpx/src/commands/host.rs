@@ -10,6 +10,7 @@ use acpx_core::host::{self, HostClient, HostError, HostLock, HostPlace, HostSetu
 use acpx_core::model::{McpServer, Timestamp};
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::timeout;
 
 use crate::cli::{HostCommand, OutputOptions};
 use crate::config::{Config, McpFile, Surroundings};
@@ -47,6 +48,11 @@ pub(crate) fn run(
     })
 }
 
+/// How long a host may take to say who is connected. One that hangs is stopped all the same.
+const GLANCE: Duration = Duration::from_secs(1);
+const COMING_BACK: &str =
+    "clients were connected to it; those with open sessions, such as editors, start another host at once";
+
 /// What came of a command about the host.
 enum Done {
     Seen(Option<RunningHost>),
@@ -57,7 +63,15 @@ async fn change(command: HostCommand, reach: &Reach, talk: &mut Talk<'_>) -> Res
     match command {
         HostCommand::Status => Ok(Done::Seen(status(reach, talk).await?)),
         HostCommand::Stop => {
+            let clients = match timeout(GLANCE, status(reach, talk)).await {
+                Ok(Ok(Some(running))) => running.clients,
+                Ok(Err(stopped @ Trouble::Stopped(_))) => return Err(stopped),
+                Ok(Ok(None) | Err(_)) | Err(_) => 0,
+            };
             let stopped = stop(&reach.place, talk).await?;
+            if stopped && clients > 0 {
+                talk.console.banner(COMING_BACK);
+            }
             Ok(Done::Changed(if stopped { HostChange::Stopped } else { HostChange::NoneToStop }))
         }
         HostCommand::Restart | HostCommand::Run => {

@@ -1,10 +1,13 @@
 //! What is kept, for commands that only read: the store is opened by the command itself, and nothing is
 //! started. A store that is not there has no sessions.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use acpx_core::host::KeptEvents;
-use acpx_core::model::{Content, Lifecycle, Record, RecordId, Seq, SessionUsage, Timestamp, Update};
+use acpx_core::model::{
+    Content, Lifecycle, Record, RecordId, Seq, SessionName, SessionUsage, Timestamp, Update,
+};
 use acpx_core::store::{ScopeQuery, SqliteStore, Store};
 
 use crate::error::{CliError, Remedy};
@@ -64,6 +67,22 @@ impl Kept {
         Ok(record.filter(|record| !matches!(record.lifecycle, Lifecycle::Deleted { .. })))
     }
 
+    /// The open session that is meant, or else what to do to have one.
+    pub(super) async fn open_one(&self, settings: &Settings) -> Result<Record, CliError> {
+        if let Some(record) = self.meant(settings, Which::Open).await? {
+            return Ok(record);
+        }
+        let closed = self.find(settings, Which::OpenOrClosed).await?;
+        let is_id = |name: &SessionName| uuid::Uuid::try_parse(name.as_str()).is_ok();
+        let remedy = match closed {
+            Some(closed) => Remedy::GoOn(closed.id),
+            // Nobody names a session so.
+            None if settings.session.as_ref().is_some_and(is_id) => Remedy::Look,
+            None => Remedy::Create,
+        };
+        Err(no_session(settings, remedy)?)
+    }
+
     /// The session that is meant; without it the command cannot go on.
     pub(super) async fn need(&self, settings: &Settings) -> Result<(Record, &SqliteStore), CliError> {
         match (self.meant(settings, Which::OpenOrClosed).await?, &self.store) {
@@ -119,7 +138,7 @@ pub(crate) fn no_session(settings: &Settings, remedy: Remedy) -> Result<CliError
         agent: settings.typed_agent(),
         name: settings.session.as_ref().map(ToString::to_string),
         cwd: walk.start().to_owned(),
-        searched: walk.end().to_owned(),
+        searched: walk.root().map(Path::to_owned),
         remedy,
     })
 }

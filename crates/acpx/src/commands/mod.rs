@@ -71,6 +71,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
             sessions::new::ensure(&settings()?, &options, config.get()?)
         }
         Command::Sessions(SessionsCommand::Close) => sessions::close::run(&settings()?),
+        Command::Sessions(SessionsCommand::Delete) => sessions::delete::run(&settings()?),
         Command::Sessions(SessionsCommand::Move) => sessions::moving::run(&settings()?),
         Command::Host(command) => host::run(command, options.output, config),
         Command::Sessions(SessionsCommand::List(list)) => sessions::remote::run(&settings()?, &list),

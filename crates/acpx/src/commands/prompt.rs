@@ -2,7 +2,9 @@
 //!
 //! A host that goes away meanwhile is no reason to give up: what became of the prompt is in the store. One that
 //! was never accepted, or still waits, is asked again under its own name; one that had been sent is not.
+//! Nor is a stdout that cannot be written: the prompt is sent, and its turn goes on without being shown.
 
+use std::io;
 use std::process::ExitCode;
 
 use acpx_core::host::HostError;
@@ -10,12 +12,12 @@ use acpx_core::host::meta::{RestoreMeta, SessionMeta};
 use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
 use acpx_core::store::Store;
 
-use super::kept::{Kept, Which, agent_lives, no_session};
-use crate::asking::{Asking, Ending, told_ids};
+use super::kept::{Kept, agent_lives};
+use crate::asking::{Asking, Ending, done, told_ids};
 use crate::cli::{Options, PromptCommand, Wait};
 use crate::config::McpFile;
 use crate::desk::Desk;
-use crate::error::{CliError, Exit, Remedy};
+use crate::error::{CliError, Exit};
 use crate::output::{self, AgentWord, Console, ResultIds, SessionLabel, TurnView};
 use crate::patience::Patience;
 use crate::prompt_input;
@@ -45,8 +47,7 @@ pub(super) fn run(
         let desk = if asking.wait == Wait::ForAnswer { Desk::of_program() } else { None };
         let asking = asking.interactive(desk.is_some());
         let kept = Kept::open()?;
-        let record = kept.meant(settings, Which::Open).await?;
-        let Some(record) = record else { return Err(no_session(settings, Remedy::Create)?) };
+        let record = kept.open_one(settings).await?;
         drop(kept);
         say_where(&record, settings, &mut console);
         // A session that was found by its id may be with another agent than the one that is meant here.
@@ -66,26 +67,38 @@ pub(super) fn run(
         let mut talk = talk.showing(&mut view, asking.request.clone(), next).asking_at(desk);
         let answered =
             talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
+        let unwritable = talk.trouble_with_stdout();
         let typed = if is_with_it { settings.typed_agent() } else { record.agent.label().to_owned() };
         let about = |error: CliError| error.with_login_of(&typed).about(record.identity());
         match answered.map_err(about)? {
             Answered::Queued => {
-                output::queued(&record.identity(), &asking.request, &mut console)?;
-                Ok(Exit::Success.into())
+                let shown = output::queued(&record.identity(), &asking.request, &mut console);
+                done(shown, Exit::Success, "the prompt is queued all the same")
+            }
+            Answered::Unshown(error) => {
+                if error.kind() == io::ErrorKind::BrokenPipe {
+                    console.banner(
+                        "nobody reads stdout any more; the turn goes on, and sessions watch shows it",
+                    );
+                }
+                done(Err(error), Exit::Success, "the turn goes on all the same; sessions watch shows it")
             }
             Answered::Over(ending) => {
                 let Ending { mut result, exit } = *ending;
                 result.say_how_to_log_in(&typed, view.is_silent());
-                view.finish(&result, &mut console)?;
-                Ok(exit.into())
+                let shown = unwritable.map_or_else(|| view.finish(&result, &mut console), Err);
+                done(shown, exit, "the turn is over; sessions history has what was said")
             }
         }
+        .map_err(about)
     })
 }
 
 /// What came of it.
 enum Answered {
     Queued,
+    /// The turn goes on, and cannot be shown.
+    Unshown(io::Error),
     Over(Box<Ending>),
 }
 
@@ -111,9 +124,11 @@ async fn ask(
         }
         outcome => outcome?,
     };
-    if let Outcome::Queued = outcome {
-        return Ok(Answered::Queued);
-    }
+    let outcome = match outcome {
+        Outcome::Queued => return Ok(Answered::Queued),
+        Outcome::Unshown(error) => return Ok(Answered::Unshown(error)),
+        outcome => outcome,
+    };
     let ids = told_ids(&outcome).unwrap_or_else(|| record.identity());
     let ending = asking.ending(&outcome, ResultIds::from(ids));
     let bad = || HostError::BadAnswer { method: "session/prompt".to_owned() };

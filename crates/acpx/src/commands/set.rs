@@ -8,15 +8,18 @@ use acpx_core::host::meta::{RestoreMeta, SettingMeta, StartMeta};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::kept::{Kept, Which, no_session};
+use super::kept::Kept;
 use crate::cli::SetCommand;
-use crate::error::{CliError, Exit, Remedy};
+use crate::error::{CliError, Exit};
 use crate::output::{self, Chosen, Console};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
 use crate::setup::{self, ResumeParams};
 use crate::talk::Talk;
+
+/// The word for the mode, among the options and beside them.
+const MODE: &str = "mode";
 
 /// What the answer tells of the options.
 #[derive(Deserialize)]
@@ -31,8 +34,7 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
     let reach = Reach::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let record = Kept::open()?.meant(settings, Which::Open).await?;
-        let Some(record) = record else { return Err(no_session(settings, Remedy::Create)?) };
+        let record = Kept::open()?.open_one(settings).await?;
         let is_with_it = record.agent.key() == settings.agent.key();
         let start = settings.start(settings.ttl, None);
         let chosen = SettingMeta { option: command.option.clone(), value: command.value.clone() };
@@ -60,9 +62,25 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
             output::unmet(&meta.unmet_settings, &mut console);
         }
         let resumed = woken.is_some();
-        let (option, value) = (command.option.as_deref(), &*command.value);
+        // Where the mode is no option, it is the mode that was set.
+        let is_option = |word: &&str| *word != MODE || has_mode(&config_options);
+        let (option, value) = (command.option.as_deref().filter(is_option), &*command.value);
         let chosen = Chosen { identity: &identity, option, value, resumed, config_options: &config_options };
         output::chosen(&chosen, &mut console)?;
         Ok(Exit::Success.into())
     })
+}
+
+/// Whether the mode is among these options, by its id or by what it is about.
+fn has_mode(options: &[Box<RawValue>]) -> bool {
+    #[derive(Deserialize)]
+    struct Head {
+        id: Option<String>,
+        category: Option<String>,
+    }
+    let is_mode = |option: &RawValue| {
+        let head = serde_json::from_str::<Head>(option.get()).ok();
+        head.is_some_and(|head| [head.id, head.category].iter().flatten().any(|word| word == MODE))
+    };
+    options.iter().any(|option| is_mode(option))
 }

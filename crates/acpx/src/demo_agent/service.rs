@@ -183,11 +183,11 @@ impl AgentService for DemoAgent {
         Ok(())
     }
 
-    async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
+    async fn delete_session(&self, session: AcpSessionId) -> Result<Meta, CallError> {
         self.log(format_args!("delete {session}"));
         self.live().remove(&session);
         let removed = self.archive.remove(&session);
-        removed.map_err(|error| CallError::NotDeleted { session, source: error.into() })
+        removed.map(|()| Meta::new()).map_err(|error| CallError::NotDeleted { session, source: error.into() })
     }
 
     async fn set_mode(&self, call: SetModeCall, _link: ClientLink) -> Result<String, CallError> {

@@ -28,12 +28,15 @@ fn an_error_is_shown_whole_in_each_format() {
         agent: "claude".to_owned(),
         name: Some("an api".to_owned()),
         cwd: "/w/a".into(),
-        searched: "/w".into(),
+        searched: Some("/w".into()),
         remedy,
     };
     let error = none(Remedy::Create);
     let message = "there is no session named \"an api\" of claude in /w/a or above, up to /w";
     let hint = "create one: acpx claude sessions new --name 'an api'";
+    let closed = RecordId::new("r").unwrap();
+    let go_on = format!("one is closed; go on with it: acpx claude -s r …; or {hint}");
+    assert_eq!(none(Remedy::GoOn(closed)).hint().as_deref(), Some(&*go_on));
     assert_eq!(none(Remedy::Look).hint().as_deref(), Some("acpx sessions list has those there are"));
     let json = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {
         "code": -32002, "message": message, "data": {"acpxCode": "NO_SESSION", "detailCode": "NO_SESSION",

@@ -54,6 +54,11 @@ impl Console<'_> {
         self.out.flush()
     }
 
+    /// Writes no more data: stdout takes none. Words are said as before.
+    pub(crate) fn give_stdout_up(&mut self) {
+        self.out = Box::new(io::sink());
+    }
+
     /// Says something to a person. If nobody listens there is nobody to tell; nobody may listen in strict mode.
     pub(crate) fn say(&mut self, text: &str) {
         if !self.mode.strict {

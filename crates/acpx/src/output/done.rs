@@ -1,4 +1,4 @@
-//! What a command has done to a session: made, found, closed, cancelled or queued something.
+//! What a command has done to a session: made, found, closed, deleted, cancelled or queued something.
 
 use std::io::{self, Write};
 use std::path::Path;
@@ -74,7 +74,7 @@ pub(crate) fn ensured(session: &Ensured<'_>, console: &mut Console<'_>) -> io::R
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Closed<'a> {
+struct Ended<'a> {
     action: &'static str,
     #[serde(flatten)]
     identity: &'a SessionIdentity,
@@ -85,7 +85,17 @@ pub(crate) fn closed(identity: &SessionIdentity, console: &mut Console<'_>) -> i
     match console.mode.format {
         Format::Quiet => {}
         Format::Text => writeln!(console.out, "{}", identity.record)?,
-        Format::Json => json_line(&Closed { action: "session_closed", identity }, &mut *console.out)?,
+        Format::Json => json_line(&Ended { action: "session_closed", identity }, &mut *console.out)?,
+    }
+    console.flush()
+}
+
+/// Writes that a session was deleted.
+pub(crate) fn deleted(identity: &SessionIdentity, console: &mut Console<'_>) -> io::Result<()> {
+    match console.mode.format {
+        Format::Quiet => writeln!(console.out, "{}", identity.record)?,
+        Format::Text => writeln!(console.out, "{}\t(deleted)", identity.record)?,
+        Format::Json => json_line(&Ended { action: "session_deleted", identity }, &mut *console.out)?,
     }
     console.flush()
 }

@@ -1,13 +1,13 @@
 //! What was said in a session, last entries last: each prompt, and after it what the agent thought, said and
 //! used, with the time of its first event.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 
 use acpx_core::acp;
 use acpx_core::model::{
     Content, Conversation, Entry, Event, MessageKind, RecordId, Seq, SessionIdentity, TerminalText,
-    Timestamp, ToolCall, TurnId, Update,
+    Timestamp, ToolCall, Turn, TurnId, Update,
 };
 use serde::Serialize;
 
@@ -60,12 +60,37 @@ pub(crate) struct History {
     conversation: Conversation,
     /// When each tool call was first heard of: the conversation has their events' numbers alone.
     tool_times: HashMap<Seq, Timestamp>,
+    /// Prompts that no agent was sent, and when they were accepted: no event has their words.
+    unsent: HashMap<TurnId, (Timestamp, String)>,
 }
 
 impl History {
     /// The history of a record before its first event.
     pub(crate) fn new(record: RecordId) -> Self {
-        Self { conversation: Conversation::new(record), tool_times: HashMap::new() }
+        Self { conversation: Conversation::new(record), tool_times: HashMap::new(), unsent: HashMap::new() }
+    }
+
+    /// The turns that ended without anything said in them, by the user or by anybody.
+    pub(crate) fn silent_turns(&self) -> Vec<TurnId> {
+        let said = self.conversation.entries().iter().filter_map(|entry| match entry {
+            Entry::Message(message) => message.turn,
+            Entry::Tool(tool) => tool.turn,
+            Entry::Plan { .. } | Entry::TurnEnd { .. } | Entry::Reset { .. } => None,
+        });
+        let said: HashSet<TurnId> = said.collect();
+        let ended = self.conversation.entries().iter().filter_map(|entry| match entry {
+            Entry::TurnEnd { turn, .. } => Some(*turn),
+            _ => None,
+        });
+        ended.filter(|turn| !said.contains(turn)).collect()
+    }
+
+    /// Takes the prompt of a turn that no agent was sent.
+    pub(crate) fn add_unsent(&mut self, turn: &Turn) {
+        let words = acp::prompt_text(&turn.prompt);
+        if !words.trim().is_empty() {
+            self.unsent.insert(turn.id, (turn.queued_at, words));
+        }
     }
 
     /// Takes the next event.
@@ -100,7 +125,12 @@ impl History {
                         gathered.add(Role::Assistant, tool.turn, *at, &text);
                     }
                 }
-                Entry::Plan { .. } | Entry::TurnEnd { .. } | Entry::Reset { .. } => {}
+                Entry::TurnEnd { turn, .. } => {
+                    if let Some((at, words)) = self.unsent.get(turn) {
+                        gathered.add(Role::User, Some(*turn), *at, &format!("[not sent] {words}"));
+                    }
+                }
+                Entry::Plan { .. } | Entry::Reset { .. } => {}
             }
         }
         (gathered.last.into(), gathered.total)

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use acpx_core::model::{AcpSessionId, Record, Timestamp};
+use acpx_core::model::{AcpSessionId, Record, Timestamp, title_of};
 use serde::Serialize;
 
 use super::record::{RecordObject, closed_at, name};
@@ -24,6 +24,9 @@ pub(crate) enum ListRow<'a> {
 pub(crate) struct RemoteSession {
     #[serde(rename = "acpxSessionId")]
     pub(crate) session: AcpSessionId,
+    /// Its agent, as a person reads it.
+    #[serde(skip)]
+    pub(crate) agent: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) cwd: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -79,17 +82,24 @@ fn text(rows: &[ListRow<'_>], out: &mut dyn Write) -> io::Result<()> {
             ListRow::Kept(record) => {
                 let name = name(record).map_or("-", |name| name.as_str());
                 let (id, cwd, at) = (shown_id(record), &record.cwd, record.updated_at);
-                writeln!(out, "{id}\t{name}\t{cwd}\t{at}\t{}", record.agent.label())?;
+                let (agent, title) = (record.agent.label(), in_a_column(record.title.as_deref()));
+                writeln!(out, "{id}\t{name}\t{cwd}\t{at}\t{agent}\t{title}")?;
             }
             ListRow::Remote(session) => {
                 let at = session.updated_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
-                let title = session.title.as_deref().unwrap_or("-").replace(['\n', '\t'], " ");
                 let cwd = session.cwd.as_deref().unwrap_or("-");
-                writeln!(out, "{} [remote]\t{title}\t{cwd}\t{at}", session.session)?;
+                let (agent, title) = (&session.agent, in_a_column(session.title.as_deref()));
+                writeln!(out, "{} [remote]\t-\t{cwd}\t{at}\t{agent}\t{title}", session.session)?;
             }
         }
     }
     Ok(())
+}
+
+/// A title as the last column of a line.
+fn in_a_column(title: Option<&str>) -> String {
+    let line = title.map(|title| title.replace(['\n', '\t'], " "));
+    line.and_then(|line| title_of(&line)).unwrap_or_else(|| "-".to_owned())
 }
 
 fn shown_id(record: &Record) -> String {

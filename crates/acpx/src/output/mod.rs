@@ -36,7 +36,7 @@ pub(crate) use self::auth::{LoginList, LoginWord, logged, login_list};
 pub(crate) use self::banner::{AgentWord, SessionLabel, awake, created, prompting, starting};
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::doctor::{Finding, Level, Verdict, finding, verdict};
-pub(crate) use self::done::{Ensured, HowEnsured, Moved, cancelled, closed, ensured, moved, queued};
+pub(crate) use self::done::{Ensured, HowEnsured, Moved, cancelled, closed, deleted, ensured, moved, queued};
 #[cfg(test)]
 pub(crate) use self::error::{json as error_json, quiet as error_quiet, text as error_text};
 pub(crate) use self::form::{FormReply, TerminalForm};

@@ -137,16 +137,41 @@ impl TerminalQuestion {
     fn input(&self) -> String {
         let Some(input) = self.tool.get("rawInput") else { return String::new() };
         if let Some(command) = command_line(input) {
-            return indented(&format!("$ {}\n", cut(&command, INPUT_CHARS)));
+            // Where it runs, and with what, decides what it does.
+            let place =
+                input.get("cwd").and_then(Value::as_str).map(|cwd| format!("in {}\n", one_line(cwd, WORDS)));
+            let names = variables(input).map(|names| format!("with {}\n", one_line(&names, WORDS)));
+            let line = format!("$ {}\n", cut(&command, INPUT_CHARS));
+            return indented(&[line, place.unwrap_or_default(), names.unwrap_or_default()].concat());
         }
         let has_diff =
             self.tool.get("content").is_some_and(|content| content.to_string().contains("\"diff\""));
         match first_named(input) {
-            Some(named) => format!("  {}\n", one_line(&named, WORDS)),
+            Some(named) => {
+                let more = input.as_object().map_or(0, |members| members.len().saturating_sub(1));
+                let rest = if more == 0 || has_diff {
+                    String::new()
+                } else {
+                    indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS)))
+                };
+                format!("  {}\n{rest}", one_line(&named, WORDS))
+            }
             None if has_diff || input.as_object().is_some_and(Map::is_empty) => String::new(),
             None => indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS))),
         }
     }
+}
+
+/// The names of the variables that a command is given, if it is given any.
+fn variables(input: &Value) -> Option<String> {
+    let names: Vec<&str> = match input.get("env")? {
+        Value::Object(members) => members.keys().map(String::as_str).collect(),
+        Value::Array(items) => {
+            items.iter().filter_map(|item| item.as_str().or_else(|| item.get("name")?.as_str())).collect()
+        }
+        _ => return None,
+    };
+    (!names.is_empty()).then(|| names.join(", "))
 }
 
 fn selected(option: &str) -> Value {

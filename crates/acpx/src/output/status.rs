@@ -83,14 +83,26 @@ impl<'a> Snapshot<'a> {
     }
 
     fn summary(&self) -> &'static str {
-        match (self.standing(), self.sent().is_some()) {
-            (Standing::Running, _) if self.running().is_some() => "the agent works on a turn",
-            (Standing::Running, _) => "the agent is ready",
-            (Standing::Idle | Standing::Dead, true) => {
+        let (was_sent, waits) = (self.sent().is_some(), self.queued().next().is_some());
+        match (self.standing(), was_sent, waits) {
+            (Standing::Running, _, _) if self.running().is_some() => "the agent works on a turn",
+            (Standing::Running, _, _) => "the agent is ready",
+            (Standing::Idle | Standing::Dead, true, false) => {
                 "the turn that ran was interrupted; the next prompt restores the session"
             }
-            (Standing::Idle, false) => "no agent runs; the next prompt starts one",
-            (Standing::Dead, false) => "the agent ended unexpectedly; the next prompt restores the session",
+            (Standing::Idle | Standing::Dead, true, true) => {
+                "the turn that ran was interrupted; the next prompt restores the session and runs what waits first"
+            }
+            (Standing::Idle, false, false) => "no agent runs; the next prompt starts one",
+            (Standing::Idle, false, true) => {
+                "no agent runs; the next prompt starts one and runs what waits first"
+            }
+            (Standing::Dead, false, false) => {
+                "the agent ended unexpectedly; the next prompt restores the session"
+            }
+            (Standing::Dead, false, true) => {
+                "the agent ended unexpectedly; the next prompt restores the session and runs what waits first"
+            }
         }
     }
 
@@ -291,7 +303,10 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "question: {} {}", question.question_id, pending::subject(question))?;
     }
     if let Some(first) = snapshot.queued().next() {
-        writeln!(out, "queued: {}, waiting since {}", snapshot.queued().count(), first.queued_at)?;
+        write!(out, "queued: {}, waiting since {}", snapshot.queued().count(), first.queued_at)?;
+        // Without an agent nobody works on them.
+        let when = if snapshot.agent_lives { "" } else { "; the next prompt runs what waits first" };
+        writeln!(out, "{when}")?;
     }
     if let Some(waiting) = snapshot.waiting {
         writeln!(out, "waitingFor: {}", waiting_words(waiting, snapshot.now))?;

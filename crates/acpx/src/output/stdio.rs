@@ -10,7 +10,7 @@ use std::os::unix::net::UnixStream as StdStream;
 use std::process::Stdio;
 
 use rustix::fs::{FileType, fstat};
-use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::io::{AsyncRead, AsyncWrite, Interest};
 use tokio::net::UnixStream;
 use tokio::net::unix::pipe;
 
@@ -41,6 +41,19 @@ pub(crate) fn target() -> io::Result<Target> {
         Kind::Socket(socket) => Box::new(socket),
         Kind::Other => Box::new(tokio::io::stdout()),
     })
+}
+
+/// Waits until nobody reads stdout any more. Where that cannot be told without writing, it is not told.
+pub(crate) async fn nobody_reads() {
+    if cfg!(target_os = "linux")
+        && let Ok(Kind::Pipe(pipe)) = kind(io::stdout().as_fd())
+        && let Ok(pipe) = pipe::Sender::from_owned_fd(pipe)
+    {
+        // It ends with the pipe's last reader, and with nothing else.
+        drop(pipe.ready(Interest::ERROR).await);
+    } else {
+        std::future::pending::<()>().await;
+    }
 }
 
 /// Our stderr, as the stdout of a program whose output is no data of ours.

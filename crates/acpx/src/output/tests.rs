@@ -75,15 +75,16 @@ fn a_list_is_one_array_and_a_session_that_is_not_kept_has_no_record_id() {
     let (kept, closed) = (record(), bare_record());
     let remote = RemoteSession {
         session: AcpSessionId::new("s9").unwrap(),
+        agent: "claude".to_owned(),
         cwd: Some("/w".to_owned()),
         title: Some("a\tb".to_owned()),
         updated_at: Some(at(1)),
     };
     let rows = [ListRow::Kept(&kept), ListRow::Kept(&closed), ListRow::Remote(remote)];
     let text = "\
-r1\tapi\t/w\t2023-11-14T22:14:20.000Z\tclaude
-r1 [closed]\t-\t/w\t2023-11-14T22:14:20.000Z\t./mine
-s9 [remote]\ta b\t/w\t2023-11-14T22:13:21.000Z
+r1\tapi\t/w\t2023-11-14T22:14:20.000Z\tclaude\tA title
+r1 [closed]\t-\t/w\t2023-11-14T22:14:20.000Z\t./mine\t-
+s9 [remote]\t-\t/w\t2023-11-14T22:13:21.000Z\tclaude\ta b
 ";
     let json = concat!(
         r#"[{"acpxRecordId":"r1","acpxSessionId":"s2","agentName":"claude","agentCommand":"npx -y 'an agent'","#,

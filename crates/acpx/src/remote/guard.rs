@@ -41,9 +41,12 @@ pub(crate) enum Outside {
     /// The name it was asked under is not this machine's.
     #[error("without a token the Host must be localhost or an address")]
     Host,
-    /// Without a token, or with one that does not hold.
+    /// Without a token.
     #[error("a bearer token is needed")]
-    Token,
+    NoToken,
+    /// With one that does not hold, or with what is none.
+    #[error("this token does not hold here: it is unknown, or was revoked")]
+    BadToken,
 }
 
 impl Outside {
@@ -51,7 +54,7 @@ impl Outside {
     pub(crate) fn status(self) -> StatusCode {
         match self {
             Self::Origin | Self::Host => StatusCode::FORBIDDEN,
-            Self::Token => StatusCode::UNAUTHORIZED,
+            Self::NoToken | Self::BadToken => StatusCode::UNAUTHORIZED,
         }
     }
 }
@@ -61,8 +64,8 @@ impl Guard {
     pub(crate) fn look<'a>(&self, uri: &'a Uri, headers: &'a HeaderMap) -> Result<Shown<'a>, Outside> {
         self.look_at_origin(uri, headers)?;
         let host = host_of(uri, headers);
-        match only(headers, &AUTHORIZATION).map_err(|()| Outside::Token)? {
-            Some(value) => bearer(value).map(Shown::Secret).ok_or(Outside::Token),
+        match only(headers, &AUTHORIZATION).map_err(|()| Outside::BadToken)? {
+            Some(value) => bearer(value).map(Shown::Secret).ok_or(Outside::BadToken),
             // A name can be made to lead here by whoever has the name; an address cannot.
             None if self.is_loopback && !host.is_some_and(is_this_machine) => Err(Outside::Host),
             None if !host.is_some_and(is_no_name) => Err(Outside::Host),

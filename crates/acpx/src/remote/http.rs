@@ -98,7 +98,11 @@ async fn admit(server: &Server, shown: Shown<'_>) -> Result<Option<String>, Refu
         Shown::Secret(_) => known,
         Shown::Nothing => server.guard.admits_nothing(known),
     };
-    if is_in { Ok(token) } else { Err(Outside::Token.into()) }
+    match shown {
+        _ if is_in => Ok(token),
+        Shown::Secret(_) => Err(Outside::BadToken.into()),
+        Shown::Nothing => Err(Outside::NoToken.into()),
+    }
 }
 
 async fn post<B>(

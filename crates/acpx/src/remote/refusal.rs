@@ -105,7 +105,7 @@ impl Refusal {
             }
             other => Response::new(Reply::text(other.to_string())),
         };
-        if *self == Self::Outside(Outside::Token) {
+        if matches!(self, Self::Outside(Outside::NoToken | Outside::BadToken)) {
             let scheme = HeaderValue::from_static("Bearer");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, scheme);
         }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use acpx_core::host::meta::{ClientMeta, ElsewhereMeta};
+use acpx_core::model::Timestamp;
 use acpx_core::wire::{self, Incoming, Peer};
 use hyper::rt::{Read, Write};
 use hyper::service::service_fn;
@@ -28,7 +29,7 @@ use super::limits;
 use super::owner::{Ends, Owner};
 use super::patient::Patient;
 use super::refusal::Refusal;
-use super::tokens::Tokens;
+use super::tokens::{self, Tokens};
 use crate::error::with_causes;
 use crate::output;
 use crate::reach::Reach;
@@ -74,6 +75,8 @@ pub(crate) struct Server {
     /// What goes on beside the sockets, and ends with the server.
     tasks: Mutex<JoinSet<()>>,
     http: Mutex<HashMap<String, Arc<HttpConnection>>>,
+    /// When tokens were last used whose use is not written down yet.
+    uses: Mutex<HashMap<String, Timestamp>>,
     /// What the tokens were when they were last looked at.
     known: watch::Sender<Known>,
     stopping: watch::Sender<bool>,
@@ -166,6 +169,7 @@ impl Server {
             room: Arc::new(Semaphore::new(ROOM)),
             tasks: Mutex::default(),
             http: Mutex::default(),
+            uses: Mutex::default(),
             known: watch::Sender::default(),
             stopping: watch::Sender::default(),
         })
@@ -267,7 +271,9 @@ impl Server {
         let stopped = self.stopped();
         self.spawn(async move {
             let (source, target) = tokio::io::split(far);
-            if let Err(error) = bridge.run(source, target, stopped).await {
+            // One that is gone reads nothing.
+            let unheard = std::future::ready(());
+            if let Err(error) = bridge.run(source, target, stopped, unheard).await {
                 output::log(&format!("no host for a client: {}", with_causes(&error)));
             }
         });
@@ -340,6 +346,19 @@ impl Server {
         !matches!(asked, Ok(Ok(false)))
     }
 
+    /// A client that came in by this token has said something.
+    pub(crate) fn note_use(&self, token: &str) {
+        let mut uses = self.uses();
+        match uses.get_mut(token) {
+            Some(last) => *last = tokens::now(),
+            None => drop(uses.insert(token.to_owned(), tokens::now())),
+        }
+    }
+
+    fn uses(&self) -> MutexGuard<'_, HashMap<String, Timestamp>> {
+        self.uses.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The connections over HTTP.
     pub(crate) fn connections(&self) -> MutexGuard<'_, HashMap<String, Arc<HttpConnection>>> {
         self.http.lock().unwrap_or_else(PoisonError::into_inner)
@@ -354,8 +373,8 @@ impl Server {
                 _ = looks.tick() => {}
                 () = &mut stopped => return,
             }
-            let tokens = self.tokens.clone();
-            let listed = tokio::task::spawn_blocking(move || tokens.list()).await;
+            let (tokens, uses) = (self.tokens.clone(), std::mem::take(&mut *self.uses()));
+            let listed = tokio::task::spawn_blocking(move || tokens.list_with(&uses)).await;
             // A file that cannot be read now lets nobody new in, and ends nothing.
             if let Ok(Ok(listed)) = listed {
                 let are_needed = !listed.is_empty();

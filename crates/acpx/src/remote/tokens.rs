@@ -3,6 +3,7 @@
 //! A token is 256 random bits that are shown once. The file `tokens.json` has their hash, so whoever reads it cannot
 //! come in by it. A revoked token stays in the file: once a home has had a token, nobody comes in without one.
 
+use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt;
@@ -17,8 +18,8 @@ use subtle::ConstantTimeEq;
 
 /// What every token begins with, so that it is known for one wherever it turns up.
 const PREFIX: &str = "acpx_";
-/// How old the time of last use may become before it is written again.
-const FRESH: Duration = Duration::from_mins(1);
+/// How far the time of last use that is written down may be behind.
+const FRESH: Duration = Duration::from_secs(10);
 /// The most tokens a home may have, revoked ones included.
 const MOST: usize = 1000;
 /// The most the file may have. As many tokens as there may be have less.
@@ -187,11 +188,16 @@ impl Tokens {
         let found = contents.tokens.iter().rfind(|kept| kept.is(&hash));
         let Some(kept) = found.filter(|kept| kept.revoked_at.is_none()) else { return Ok(None) };
         let id = kept.token_id.clone();
-        if kept.is_stale() {
-            // Whoever comes in comes in, even if that cannot be written down.
-            drop(self.mark_used(&id));
-        }
+        // Whoever comes in comes in, even if that cannot be written down.
+        drop(self.note_uses(&contents, &HashMap::from([(id.clone(), now())])));
         Ok(Some(id))
+    }
+
+    /// Every token there is or was, once these uses of them are written down.
+    pub(crate) fn list_with(&self, uses: &HashMap<String, Timestamp>) -> Result<Vec<Token>, TokenError> {
+        let contents = self.read()?;
+        self.note_uses(&contents, uses)?;
+        Ok(contents.tokens.iter().map(Kept::token).collect())
     }
 
     /// Whether a token that let somebody in still does.
@@ -199,10 +205,15 @@ impl Tokens {
         Ok(self.read()?.tokens.iter().any(|kept| kept.token_id == id && kept.revoked_at.is_none()))
     }
 
-    fn mark_used(&self, id: &str) -> Result<(), TokenError> {
+    /// Writes down when tokens were used, unless what is written is as good.
+    fn note_uses(&self, known: &Contents, uses: &HashMap<String, Timestamp>) -> Result<(), TokenError> {
+        let is_news = |kept: &Kept| uses.get(&kept.token_id).is_some_and(|at| kept.is_behind(*at));
+        if !known.tokens.iter().any(is_news) {
+            return Ok(());
+        }
         self.change(|contents| {
-            if let Some(kept) = contents.tokens.iter_mut().find(|kept| kept.token_id == id) {
-                kept.last_used_at = Some(now().to_string());
+            for kept in contents.tokens.iter_mut().filter(|kept| is_news(kept)) {
+                kept.last_used_at = uses.get(&kept.token_id).map(ToString::to_string);
             }
             Ok(())
         })
@@ -257,9 +268,9 @@ impl Kept {
         self.hash.as_bytes().ct_eq(hash.as_bytes()).into()
     }
 
-    fn is_stale(&self) -> bool {
+    fn is_behind(&self, used: Timestamp) -> bool {
         let last = self.last_used_at.as_deref().and_then(|at| Timestamp::parse(at).ok());
-        last.is_none_or(|last| now().since(last) >= FRESH)
+        last.is_none_or(|last| used.since(last) >= FRESH)
     }
 
     fn token(&self) -> Token {
@@ -284,7 +295,8 @@ fn hex(bytes: &[u8]) -> String {
     digits.filter_map(|digit| char::from_digit(u32::from(digit), 16)).collect()
 }
 
-fn now() -> Timestamp {
+/// What time it is.
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     let millis = i64::try_from(since.as_millis()).unwrap_or_default();
     Timestamp::from_millis(millis).unwrap_or_else(|_| epoch())

@@ -65,8 +65,9 @@ where
 {
     let Joined { peer, mut incoming, admission: _admission } = joined;
     let (mut sink, source) = socket.split();
+    let note_use = || token.into_iter().for_each(|token| server.note_use(token));
     let why = tokio::select! {
-        why = hear(source, &peer, load) => why,
+        why = hear(source, &peer, load, note_use) => why,
         unsaid = frames::say(&mut sink, &mut incoming, load) => match unsaid {
             Unsaid::Over => Why::NoHost,
             Unsaid::Slow => Why::Slow,
@@ -129,7 +130,7 @@ impl Why {
 
 /// Passes on what the client says. What is no message is none to the bridge either, which counts it and says what there
 /// is to say.
-async fn hear<S>(mut source: SplitStream<Socket<S>>, peer: &Peer, load: &Load) -> Why
+async fn hear<S>(mut source: SplitStream<Socket<S>>, peer: &Peer, load: &Load, heard: impl Fn()) -> Why
 where
     S: AsyncRead + AsyncWrite + Unpin,
 {
@@ -141,6 +142,7 @@ where
             Heard::Closed(_) | Heard::Broken(None) => return Why::Gone,
             Heard::Broken(Some(error)) => return Why::of(&error),
         };
+        heard();
         if peer.send(line).await.is_err() {
             return Why::NoHost;
         }
@@ -198,7 +200,7 @@ mod tests {
         let read = tokio::select! {
             read = reading => read,
             unsaid = frames::say(&mut sink, &mut incoming, &load) => panic!("{unsaid:?}"),
-            why = hear(source, &near, &load) => panic!("{why:?}"),
+            why = hear(source, &near, &load, || {}) => panic!("{why:?}"),
         };
         assert_eq!(&read[4..], line.as_bytes());
     }
@@ -253,7 +255,7 @@ mod tests {
                 far.write_all(&[byte]).await.unwrap();
             }
         };
-        let (why, ()) = tokio::join!(hear(source, &host, &load), slow);
+        let (why, ()) = tokio::join!(hear(source, &host, &load, || {}), slow);
         assert_eq!((why, began.elapsed()), (Why::Silent, SILENCE / 2 * 5 + SILENCE));
     }
 
@@ -273,7 +275,7 @@ mod tests {
             let (_sink, source) = socket.split();
             let ((host, _incoming), _other) = memory(Limits::default());
             far.write_all(bytes).await.unwrap();
-            let why = hear(source, &host, &load).await;
+            let why = hear(source, &host, &load, || {}).await;
             assert_eq!(why.words().map(|(code, _)| code), Some(code), "{case}");
         }
     }

@@ -81,7 +81,8 @@ fn a_home_without_a_store_has_no_sessions_and_stays_without_one() {
     assert_eq!(place.acpx(&["sessions"]).out, "No sessions\n");
     let found = place.acpx(&["demo", "-s", "api", "sessions", "show"]);
     let err = format!(
-        "acpx: there is no session named \"api\" of demo in {}\nhint: acpx sessions list has those there are\n",
+        "acpx: there is no session named \"api\" of demo in {}; nothing above it was searched, as it is in no git repository\n\
+         hint: acpx sessions list has those there are\n",
         place.work().display()
     );
     assert_eq!(found, Done { out: String::new(), err, code: Some(4) });

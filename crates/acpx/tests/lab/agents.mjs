@@ -1,55 +1,58 @@
 // The real agents of the lab: how each is started, and how it is told to take the lab's model for its own.
 
-import { mkdirSync, writeFileSync } from "node:fs";
+import { mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
 
 const { platform, arch } = process;
 
 /**
  * Each has its `command`, given where its package is installed, the `environment` that it needs beside the usual, and
- * perhaps `files` of its home, given the model's address. `speaks` are the versions of the protocol it has, and
- * `cancelledAs` is the stop reason of a turn that was cancelled, if it is another one than it should be.
+ * its `login`, which is what makes the model its own: variables, and files of its home. `speaks` are the versions of
+ * the protocol it has. `withoutLogin` is what comes of a prompt without the login, if it is not that one is wanted.
  */
 const AGENTS = {
   "claude-agent-acp": {
     speaks: [1, 2],
     command: (modules) => [process.execPath, join(modules, "@agentclientprotocol/claude-agent-acp/dist/index.js")],
-    environment: (url) => ({
-      ANTHROPIC_BASE_URL: url,
-      ANTHROPIC_API_KEY: "none",
-      DISABLE_AUTOUPDATER: "1",
-      DISABLE_TELEMETRY: "1",
-    }),
+    environment: (url) => ({ ANTHROPIC_BASE_URL: url, DISABLE_AUTOUPDATER: "1", DISABLE_TELEMETRY: "1" }),
+    login: () => ({ environment: { ANTHROPIC_API_KEY: "none" } }),
   },
   "codex-acp": {
     speaks: [1, 2],
     command: (modules) => [process.execPath, join(modules, "@agentclientprotocol/codex-acp/dist/index.js")],
     // In its own first mode it asks its model, and not its user, whether a tool may be used.
-    environment: () => ({ INITIAL_AGENT_MODE: "read-only", LAB_KEY: "none" }),
-    files: (url) => ({ ".codex/config.toml": codex(url) }),
+    environment: () => ({ INITIAL_AGENT_MODE: "read-only" }),
+    login: (url) => ({ environment: { LAB_KEY: "none" }, files: { ".codex/config.toml": codex(url) } }),
   },
   opencode: {
     speaks: [1],
     command: (modules) => [join(modules, `opencode-${platform}-${arch}/bin/opencode`), "acp"],
-    environment: () => ({ OPENCODE_DISABLE_AUTOUPDATE: "1", OPENCODE_DISABLE_MODELS_FETCH: "1" }),
-    files: (url) => ({ ".config/opencode/opencode.json": JSON.stringify(opencode(url)) }),
+    withoutLogin: "IDLE_TIMEOUT",
+    // Without a login it takes a model of its maker's, and keeps quiet where it cannot reach it. The lab lets it reach
+    // nothing that is not here.
+    environment: (url) => ({
+      HTTPS_PROXY: url,
+      OPENCODE_DISABLE_AUTOUPDATE: "1",
+      OPENCODE_DISABLE_MODELS_FETCH: "1",
+    }),
+    login: (url) => ({ files: { ".config/opencode/opencode.json": JSON.stringify(opencode(url)) } }),
   },
   goose: {
     speaks: [1],
-    cancelledAs: "end_turn",
     command: (modules) => [
       join(modules, `@aaif/goose-binary-${platform}-${arch}/bin/goose`),
       "acp",
       "--with-builtin",
       "developer",
     ],
-    environment: (url) => ({
-      GOOSE_DISABLE_KEYRING: "1",
-      GOOSE_MODE: "approve",
-      GOOSE_MODEL: "lab-model",
-      GOOSE_PROVIDER: "openai",
-      OPENAI_API_KEY: "none",
-      OPENAI_HOST: url,
+    environment: () => ({ GOOSE_DISABLE_KEYRING: "1", GOOSE_MODE: "approve" }),
+    login: (url) => ({
+      environment: {
+        GOOSE_MODEL: "lab-model",
+        GOOSE_PROVIDER: "openai",
+        OPENAI_API_KEY: "none",
+        OPENAI_HOST: url,
+      },
     }),
   },
 };
@@ -86,17 +89,21 @@ function opencode(url) {
   };
 }
 
-/** An agent that can be started: its command, and the whole environment of whoever starts it. */
-export function prepared(name, { installed, home, temporary, url }) {
+/** An agent that can be started, with its login or without: its command, and the environment of whoever starts it. */
+export function prepared(name, { installed, home, url, loggedIn = true }) {
   const agent = AGENTS[name];
-  for (const [path, content] of Object.entries(agent.files?.(url) ?? {})) {
+  const temporary = join(home, "tmp");
+  rmSync(home, { recursive: true, force: true });
+  mkdirSync(temporary, { recursive: true });
+  const { environment = {}, files = {} } = loggedIn ? agent.login(url) : {};
+  for (const [path, content] of Object.entries(files)) {
     mkdirSync(dirname(join(home, path)), { recursive: true });
     writeFileSync(join(home, path), content);
   }
   return {
     name,
     speaks: agent.speaks,
-    cancelledAs: agent.cancelledAs ?? "cancelled",
+    withoutLogin: agent.withoutLogin ?? "AUTH_REQUIRED",
     command: agent.command(join(installed, "node_modules")),
     environment: {
       HOME: home,
@@ -106,6 +113,7 @@ export function prepared(name, { installed, home, temporary, url }) {
       TERM: "dumb",
       TMPDIR: temporary,
       ...agent.environment(url),
+      ...environment,
     },
   };
 }

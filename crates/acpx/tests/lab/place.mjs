@@ -30,49 +30,68 @@ export class Place {
     return this.#made(name);
   }
 
+  /** The command line of an acpx that is for this home, whatever the agent. */
+  home(...words) {
+    return [this.#acpx, ...words];
+  }
+
   /** The command line of an acpx that is for this agent. */
   acpx(...words) {
     return [this.#acpx, "--agent", this.#command.map(quoted).join(" "), ...words];
   }
 
+  /** Starts a command: the `lines` of its output so far, and how it has `ended`. */
+  begin(cwd, [program, ...words]) {
+    const stdio = ["ignore", "pipe", "pipe"];
+    const options = { cwd, env: this.#environment, stdio, timeout: PATIENCE_MS, killSignal: "SIGKILL" };
+    const child = spawn(program, words, options);
+    const lines = [];
+    const output = createInterface(child.stdout).on("line", (line) => lines.push(line));
+    const ended = Promise.all([text(child.stderr), once(child, "exit"), once(output, "close")]);
+    return { output, lines, ended: ended.then(([err, [code, signal]]) => ({ code: code ?? signal, err })) };
+  }
+
   /** Runs a command and gives its output; one that fails is an error with all that it said. */
-  async run(cwd, [program, ...words]) {
-    const child = this.#start(cwd, program, words);
-    const [out, err, [code, signal]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "exit")]);
-    if (code !== 0) throw new Error(`exit code ${code ?? signal}: ${out}${err}`);
+  async run(cwd, command) {
+    const { lines, ended } = this.begin(cwd, command);
+    const { code, err } = await ended;
+    const out = lines.map((line) => `${line}\n`).join("");
+    if (code !== 0) throw new Error(`exit code ${code}: ${out}${err}`);
     return out;
   }
 
   /** Runs a command and gives each line of its output as it comes. */
-  async *lines(cwd, [program, ...words]) {
-    const child = this.#start(cwd, program, words);
-    const err = text(child.stderr);
-    const ended = once(child, "exit");
-    yield* createInterface(child.stdout);
-    const [code, signal] = await ended;
-    if (code !== 0) throw new Error(`exit code ${code ?? signal}: ${await err}`);
+  async *lines(cwd, command) {
+    const { output, ended } = this.begin(cwd, command);
+    yield* output;
+    const { code, err } = await ended;
+    if (code !== 0) throw new Error(`exit code ${code}: ${err}`);
+  }
+
+  /** Which processes carry the marks of this record's agent. */
+  marked(record) {
+    const marks = (environment) =>
+      environment.includes(`\0ACPX_RECORD=${record}\0`) && environment.includes("\0ACPX_TAG=");
+    return processes()
+      .filter(({ environment }) => marks(environment))
+      .map(inWords);
   }
 
   /** Ends what still runs here, and says which processes did not end when the host was told to stop. */
   async end() {
-    await this.run(this.#directory, [this.#acpx, "host", "stop"]).catch(() => {});
+    await this.run(this.#directory, this.home("host", "stop")).catch(() => {});
     const left = processes().filter(({ environment }) =>
-      environment.includes(`ACPX_HOME=${this.#environment.ACPX_HOME}\0`),
+      environment.includes(`\0ACPX_HOME=${this.#environment.ACPX_HOME}\0`),
     );
     for (const { pid } of left) process.kill(pid, "SIGKILL");
     rmSync(this.#directory, { recursive: true, force: true, maxRetries: 3 });
-    return left.map(({ pid, command }) => `${pid}: ${command}`);
+    return left.map(inWords);
   }
 
   #made(name) {
     const path = join(this.#directory, name);
     mkdirSync(path, { mode: 0o700 });
     return path;
-  }
-
-  #start(cwd, program, words) {
-    const stdio = ["ignore", "pipe", "pipe"];
-    return spawn(program, words, { cwd, env: this.#environment, stdio, timeout: PATIENCE_MS, killSignal: "SIGKILL" });
   }
 }
 
@@ -81,12 +100,18 @@ function quoted(word) {
   return `'${word.replaceAll("'", `'\\''`)}'`;
 }
 
+function inWords({ pid, command }) {
+  return `${pid}: ${command}`;
+}
+
 /** Every process whose environment can be read; none where the system does not show them. */
 function processes() {
   const pids = readableOr(() => readdirSync("/proc"), []).filter((name) => /^\d+$/.test(name));
   return pids.flatMap((pid) => {
     const read = (file) => readableOr(() => readFileSync(`/proc/${pid}/${file}`, "utf8"), "");
-    return [{ pid: Number(pid), environment: `${read("environ")}\0`, command: read("cmdline").replaceAll("\0", " ") }];
+    return [
+      { pid: Number(pid), environment: `\0${read("environ")}\0`, command: read("cmdline").replaceAll("\0", " ") },
+    ];
   });
 }
 

@@ -3,14 +3,15 @@
 //   node run.mjs --acpx PROGRAM --sdk DIR --agents DIR --homes DIR AGENT…
 //
 // Below --agents each agent is installed in a directory of its name, and below --homes it gets a home that is empty.
+// What went well is `ok`; what is up to the agent alone is told as it was `seen`, and is no failure.
 
-import { mkdirSync, rmSync } from "node:fs";
 import { join, resolve } from "node:path";
 import { parseArgs } from "node:util";
 import { prepared } from "./agents.mjs";
 import { startModel } from "./model/server.mjs";
 import { Place } from "./place.mjs";
-import { editor, shell } from "./ways.mjs";
+import { missingLogin, trials } from "./trials.mjs";
+import { askedEditor, editor, shell } from "./ways.mjs";
 
 const { values, positionals: names } = parseArgs({
   allowPositionals: true,
@@ -24,21 +25,34 @@ const { values, positionals: names } = parseArgs({
 const [acpx, sdk, agents, homes] = [values.acpx, values.sdk, values.agents, values.homes].map((path) => resolve(path));
 
 let failures = 0;
-const row = (...cells) => console.log(cells.map((cell, column) => cell.padEnd([18, 8, 22, 8][column] ?? 0)).join(" "));
+const WIDTHS = [18, 8, 26, 8, 10];
+const row = (...cells) =>
+  console.log(
+    cells
+      .map((cell, column) => cell.padEnd(WIDTHS[column] ?? 0))
+      .join(" ")
+      .trimEnd(),
+  );
+
+/** A row for what a step came to: it went well, or not, or it was up to the agent and is told. */
+function told(agent, way, { step, ms, note = "", seen, error }) {
+  if (error !== undefined) failures += 1;
+  const result = error !== undefined ? "FAILED" : seen !== undefined ? "seen" : "ok";
+  row(agent, way, step, result, `${ms} ms`, error === undefined ? (seen ?? note) : `\n${error.message}\n`);
+}
 
 /** Goes one way to its end or to its first failure, a row for each step. */
 async function go(agent, way, steps) {
   let since = performance.now();
-  const told = (step, result, ...more) => {
-    const now = performance.now();
-    row(agent, way, step, result, `${Math.round(now - since)} ms`, ...more);
-    since = now;
+  const timed = (step) => {
+    const ms = Math.round(performance.now() - since);
+    since = performance.now();
+    told(agent, way, { ms, ...step });
   };
   try {
-    for await (const { step } of steps) told(step, "ok");
+    for await (const step of steps) timed(step);
   } catch (error) {
-    failures += 1;
-    told("-", "FAILED", `\n${error.message}\n`);
+    timed({ step: "-", error });
   }
 }
 
@@ -49,24 +63,24 @@ async function* nothingLeft(place) {
 }
 
 async function attempt(name, url) {
-  const home = join(homes, name);
-  const temporary = join(home, "tmp");
-  rmSync(home, { recursive: true, force: true });
-  mkdirSync(temporary, { recursive: true });
-  const agent = prepared(name, { installed: join(agents, name), home, temporary, url });
+  const installed = join(agents, name);
+  const agent = prepared(name, { installed, home: join(homes, name), url });
   const place = new Place(acpx, agent);
   await go(name, "shell", shell(place));
   for (const spoken of agent.speaks) {
-    for (const client of [1, 2]) {
-      const versions = { client, agent: spoken, cancelledAs: agent.cancelledAs };
-      await go(name, `v${client}-v${spoken}`, editor(place, sdk, versions));
-    }
+    for (const client of [1, 2]) await go(name, `v${client}-v${spoken}`, editor(place, sdk, { client, agent: spoken }));
   }
+  await go(name, "asked", askedEditor(place, sdk));
+  await go(name, "trial", trials(place));
   await go(name, "end", nothingLeft(place));
+  const stranger = prepared(name, { installed, home: join(homes, `${name}-without-login`), url, loggedIn: false });
+  const apart = new Place(acpx, stranger);
+  await go(name, "trial", missingLogin(apart, stranger));
+  await go(name, "end", nothingLeft(apart));
 }
 
 const model = await startModel();
-row("agent", "way", "step", "result", "time");
+row("agent", "way", "step", "result", "time", "what was seen");
 for (const name of names) await attempt(name, model.url);
 await model.close();
 if (failures > 0) {

@@ -6,6 +6,8 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { model as words } from "../npm/words.mjs";
+import { MADE } from "./model/plan.mjs";
+import { contentOf } from "./session.mjs";
 
 /** How often a condition is looked at. */
 const LOOK_AGAIN_MS = 20;
@@ -47,32 +49,31 @@ export async function* shell(place) {
 }
 
 /** As an editor that speaks `client`, with an agent that is spoken to in `agent`. */
-export async function* editor(place, sdk, { client, agent, cancelledAs }) {
-  const cwd = place.work(`editor-${client}-${agent}`);
+export async function* editor(place, sdk, { client, agent }) {
   const flags = agent === 1 ? [] : ["--protocol", String(agent)];
-  const told = [
-    "--sdk",
-    sdk,
-    "--protocol",
-    String(client),
-    "--words",
-    "model",
-    "--cwd",
-    cwd,
-    "--cancelled-as",
-    cancelledAs,
-  ];
+  yield* lived(place, sdk, place.work(`editor-${client}-${agent}`), ["--protocol", String(client)], flags);
+}
+
+/** As an editor that is asked, says no, cancels, and whose host is killed under it. */
+export async function* askedEditor(place, sdk) {
+  const cwd = place.work("editor-asked");
+  for await (const step of lived(place, sdk, cwd, ["--protocol", "1", "--life", "asked"], [])) {
+    assert.equal(contentOf(join(cwd, MADE.file)), undefined, "what was not allowed is not done");
+    if (step.step === "kill -9 of the host") {
+      const host = JSON.parse(await place.run(cwd, place.home("--format", "json", "host", "status")));
+      process.kill(host.pid, "SIGKILL");
+    }
+    yield step;
+  }
+}
+
+async function* lived(place, sdk, cwd, told, flags) {
+  const client = [process.execPath, CLIENT, "--sdk", sdk, "--words", "model", "--cwd", cwd, ...told];
   let failed = "";
   try {
-    for await (const line of place.lines(cwd, [
-      process.execPath,
-      CLIENT,
-      ...told,
-      "--",
-      ...place.acpx(...flags, "acp"),
-    ])) {
-      const { step, after, error, data = "" } = JSON.parse(line);
-      if (error === undefined) yield { step };
+    for await (const line of place.lines(cwd, [...client, "--", ...place.acpx(...flags, "acp")])) {
+      const { step, note, after, error, data = "" } = JSON.parse(line);
+      if (error === undefined) yield { step, note };
       else failed = `after ${after}: ${error}\n${JSON.stringify(data)}\n`;
     }
   } catch (error) {

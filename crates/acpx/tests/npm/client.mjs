@@ -1,15 +1,16 @@
-// The npm SDK as the client of an agent: lives the scenario and prints one line of JSON for each step.
+// The npm SDK as the client of an agent: lives a scenario and prints one line of JSON for each step.
 //
-//   node client.mjs --sdk DIR --protocol 1|2 --words demo|model --cwd DIR [--cancelled-as REASON] -- COMMAND…
+//   node client.mjs --sdk DIR --protocol 1|2 --words demo|model [--life whole|asked] --cwd DIR -- COMMAND…
 //
+// The whole life is lived in either version, that of an editor who is asked in version 1.
 // --sdk is where npm has installed the SDK, --cwd a directory that had no session ever, and COMMAND starts the agent.
-// REASON is the stop reason of an agent that gives another one than it should to a turn that was cancelled.
 // What fails is the last line, with its `error` and the step that it came `after`; then the exit code is 1.
 
 import { createRequire } from "node:module";
 import { resolve } from "node:path";
 import { pathToFileURL } from "node:url";
 import { parseArgs } from "node:util";
+import { asked } from "./asked.mjs";
 import { Link } from "./link.mjs";
 import { scenario } from "./scenario.mjs";
 import * as v1 from "./v1.mjs";
@@ -22,13 +23,14 @@ const { values, positionals: command } = parseArgs({
     sdk: { type: "string" },
     protocol: { type: "string" },
     words: { type: "string" },
+    life: { type: "string", default: "whole" },
     cwd: { type: "string" },
-    "cancelled-as": { type: "string", default: "cancelled" },
   },
 });
 const version = { 1: v1, 2: v2 }[values.protocol];
 const words = allWords[values.words];
-if (!values.sdk || !version || !words || !values.cwd || command.length === 0) {
+const life = { whole: scenario, asked }[values.life];
+if (!values.sdk || !version || !words || !life || !values.cwd || command.length === 0) {
   console.error("client.mjs: see the first lines of the file for what it is to be told");
   process.exit(2);
 }
@@ -52,8 +54,7 @@ const print = (line) => {
 };
 let after = "start";
 try {
-  const cancelledAs = values["cancelled-as"];
-  for await (const step of scenario({ open, version, words, cancelledAs, cwd: values.cwd })) {
+  for await (const step of life({ open, version, words, cwd: values.cwd })) {
     print(step);
     after = step.step;
   }

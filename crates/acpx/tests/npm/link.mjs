@@ -23,8 +23,10 @@ export class Link {
   updates = [];
   /** For each answer of the agent, how many updates came before it. */
   #answers = [];
-  /** What the agent asked permission for. */
+  /** What the agent asked permission for, and what was chosen. */
   asked = [];
+  /** Chooses among the options of a request for permission. */
+  choose = ofKind("allow_once");
 
   /** Starts the agent's `command`. It ends by `leave` or by `kill`. */
   constructor(acp, version, command) {
@@ -47,7 +49,7 @@ export class Link {
     const app = acp
       .client({ name: "acpx-test" })
       .onNotification(session.update, () => void (this.#taken += 1))
-      .onRequest(session.requestPermission, ({ params }) => this.#allow(params));
+      .onRequest(session.requestPermission, ({ params }) => this.#answer(params));
     this.#connection = app.connect({ readable: readable.pipeThrough(tap), writable });
     this.#child.on("error", (error) => this.#connection.close(error));
   }
@@ -73,8 +75,18 @@ export class Link {
   /** Waits for an update that meets the condition, looked for from the place `from` on; gives its place. */
   async until(what, from, condition) {
     const found = () => this.updates.findIndex((update, place) => place >= from && condition(update));
+    await this.#seen(what, () => found() >= 0);
+    return found();
+  }
+
+  /** Waits until permission has been asked for so many times. */
+  async untilAsked(times) {
+    await this.#seen("a request for permission", () => this.asked.length >= times);
+  }
+
+  async #seen(what, condition) {
     const { promise, resolve, reject } = Promise.withResolvers();
-    const look = () => found() >= 0 && resolve();
+    const look = () => condition() && resolve();
     const gone = () => reject(new Error(`the agent has ended before ${what}`));
     this.#looking.add(look);
     this.#connection.signal.addEventListener("abort", gone);
@@ -83,7 +95,6 @@ export class Link {
       this.#looking.delete(look);
       this.#connection.signal.removeEventListener("abort", gone);
     });
-    return found();
   }
 
   /** Waits until the agent has given this answer since the update at `from`. */
@@ -117,10 +128,12 @@ export class Link {
     for (const look of this.#looking) look();
   }
 
-  #allow(request) {
-    const option = request.options.find(({ kind }) => kind === "allow_once");
-    this.asked.push({ request, chosen: option });
-    return { outcome: { outcome: "selected", optionId: option.optionId } };
+  async #answer(request) {
+    const asked = { request };
+    this.asked.push(asked);
+    for (const look of this.#looking) look();
+    asked.chosen = await this.choose(request.options);
+    return { outcome: { outcome: "selected", optionId: asked.chosen.optionId } };
   }
 
   async #ended() {
@@ -130,6 +143,11 @@ export class Link {
       await within("the end of the agent", once(this.#child, "exit"));
     }
   }
+}
+
+/** Chooses the option of this kind. */
+export function ofKind(kind) {
+  return (options) => options.find((option) => option.kind === kind);
 }
 
 /** The promise, or a failure that says what did not come in time. */

@@ -6,10 +6,9 @@ import { answer, conversation } from "./conversation.mjs";
 
 /**
  * Lives the life and yields `{ step, … }` for each part of it. `open` starts the agent and greets it, `version` has the
- * moves of one version, `words` the prompts that this agent understands, `cancelledAs` is the stop reason of a turn
- * that was cancelled, and `cwd` a directory with no sessions.
+ * moves of one version, `words` the prompts that this agent understands, and `cwd` a directory with no sessions.
  */
-export async function* scenario({ open, version, words, cancelledAs, cwd }) {
+export async function* scenario({ open, version, words, cwd }) {
   let { link, agent } = await open();
   yield { step: "initialize", agent };
 
@@ -19,7 +18,7 @@ export async function* scenario({ open, version, words, cancelledAs, cwd }) {
 
   yield { step: "prompt", heard: await life.prompt(link, words.hello) };
   yield { step: "permission", heard: await life.prompt(link, words.permission), asked: asked(link) };
-  yield { step: "cancel", heard: await life.promptAndCancel(link, words.slow, cancelledAs) };
+  yield { step: "cancel", heard: await life.promptAndCancel(link, words.slow) };
 
   await link.kill();
   yield { step: "kill" };
@@ -71,9 +70,9 @@ class Life {
     return this.#keep(say, answers, "end_turn", await this.#version.prompt(link, this.#sessionId, say));
   }
 
-  async promptAndCancel(link, { say, answers }, stopReason) {
+  async promptAndCancel(link, { say, answers }) {
     const turn = await this.#version.promptAndCancel(link, this.#sessionId, say, answers);
-    return this.#keep(say, answers, stopReason, turn);
+    return this.#keep(say, answers, "cancelled", turn);
   }
 
   /** What is replayed is what was said, all of it and nothing else. */

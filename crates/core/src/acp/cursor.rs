@@ -46,8 +46,7 @@ impl Cursor {
             #[serde(rename = "_acpx/turn")]
             Turn { turn: u64 },
         }
-        let read: Option<Wire> = serde_json::from_value(value)
-            .map_err(|_| ParamProblem::new(field, "is no cursor that is known here"))?;
+        let read: Option<Wire> = Option::deserialize(&value).map_err(|_| unread(&value, field))?;
         match read {
             None => Ok(None),
             Some(Wire::Start {}) => Ok(Some(Self::Start)),
@@ -58,6 +57,22 @@ impl Cursor {
             Some(Wire::Turn { turn }) => Ok(Some(Self::Turn(TurnId(turn)))),
         }
     }
+}
+
+/// What is wrong with a cursor that cannot be read: the member that its type needs, or all of it.
+fn unread(value: &Value, field: &str) -> ParamProblem {
+    let member = match value.get("type").and_then(Value::as_str) {
+        Some("_acpx/seq") => "seq",
+        Some("_acpx/message") => "messageId",
+        Some("_acpx/turn") => "turn",
+        _ => return ParamProblem::new(field, "is no cursor that is known here"),
+    };
+    let problem = match (value.get(member), member) {
+        (None, _) => "is missing",
+        (Some(_), "messageId") => "must be a string",
+        (Some(_), _) => "must be a number, from 1 on",
+    };
+    ParamProblem::new(format!("{field}.{member}"), problem)
 }
 
 #[cfg(test)]
@@ -80,11 +95,12 @@ mod tests {
             ("7", "replayFrom"),
             ("{}", "replayFrom"),
             (r#"{"type":"end"}"#, "replayFrom"),
-            (r#"{"type":"_acpx/seq"}"#, "replayFrom"),
-            (r#"{"type":"_acpx/seq","seq":-1}"#, "replayFrom"),
+            (r#"{"type":"_acpx/seq"}"#, "replayFrom.seq"),
+            (r#"{"type":"_acpx/seq","seq":-1}"#, "replayFrom.seq"),
+            (r#"{"type":"_acpx/turn","seq":1}"#, "replayFrom.turn"),
             (r#"{"type":"_acpx/seq","seq":0}"#, "replayFrom.seq"),
             (r#"{"type":"_acpx/turn","turn":0}"#, "replayFrom.turn"),
-            (r#"{"type":"_acpx/message","messageId":null}"#, "replayFrom"),
+            (r#"{"type":"_acpx/message","messageId":null}"#, "replayFrom.messageId"),
         ];
         for (json, field) in refused {
             assert_eq!(Cursor::read(json, "replayFrom").unwrap_err().field, field, "{json}");

@@ -93,10 +93,7 @@ mod tests {
             ("gemini", details("Invalid session identifier")),
             ("qwen", r#"{"code":-32002,"message":"x","data":{"uri":"x"}}"#.to_owned()),
             ("copilot", r#"{"code":-32002,"message":"x","data":{"uri":"x"}}"#.to_owned()),
-            (
-                "pi",
-                r#"{"code":-32602,"message":"Invalid params","data":"Unknown sessionId: x"}"#.to_owned(),
-            ),
+            ("pi", r#"{"code":-32602,"message":"Invalid params","data":"Unknown sessionId: x"}"#.to_owned()),
             ("goose", r#"{"code":-32002,"message":"x","data":"Session not found"}"#.to_owned()),
             (
                 "vibe",

@@ -63,7 +63,7 @@ impl Engine {
             cwd,
             scope: None,
             mcp_servers: Vec::new(),
-            title: row.title,
+            title: None,
             lifecycle: Lifecycle::Deleted { at: now },
             lineage: Lineage::adopted(row.session, now),
             agent_run: None,

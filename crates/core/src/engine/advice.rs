@@ -3,16 +3,20 @@
 //! A question goes to whoever prompted, or asked for that prompt again since; the session goes on meanwhile. One that is
 //! dropped has nobody's answer, and then the turn's policy says what becomes of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::acp::client::{PermissionRequest, ToolRequest};
 use crate::machine::AskId;
 use crate::model::{LineageIndex, ProtocolVersion, Seq, Timestamp, ToolUse};
 use crate::wire::RpcError;
+
+/// How many permissions are remembered until the agent uses them. Agents use each before they ask for the next.
+const GRANTS: usize = 8;
 
 /// A question of the agent, put to the turn's client.
 #[derive(Debug)]
@@ -149,7 +153,14 @@ pub(super) fn put(asked: Asked, advisor: Option<&Advisor>) -> oneshot::Receiver<
         match advisor.try_send(Question { asked, reply }) {
             // A client that has too many questions already gets no more, and what it is not asked it has not allowed.
             Err(TrySendError::Full(question)) => {
-                question.answer(Advice::Reject);
+                let advice = match (question.kind(), question.offer()) {
+                    // It may have the file open, and something that is not saved.
+                    (QuestionKind::File, Some(ClientOffer::Writing)) => Advice::Fail(RpcError::internal(
+                        "the client that may have the file is asked too much",
+                    )),
+                    _ => Advice::Reject,
+                };
+                question.answer(advice);
             }
             // One that is gone leaves the answer to nobody.
             Ok(()) | Err(TrySendError::Closed(_)) => {}
@@ -163,6 +174,8 @@ pub(super) fn put(asked: Asked, advisor: Option<&Advisor>) -> oneshot::Receiver<
 pub(super) struct Consultations {
     open: JoinSet<(AskId, Option<Advice>)>,
     waiting: HashMap<AskId, AbortHandle>,
+    /// What somebody was asked and has approved, and the agent has not yet come back to, oldest first.
+    granted: VecDeque<PermissionRequest>,
 }
 
 impl Consultations {
@@ -193,6 +206,25 @@ impl Consultations {
         if let Some(task) = self.waiting.remove(ask) {
             task.abort();
         }
+    }
+
+    /// Remembers that somebody has approved this. If that is too much, the oldest is asked once more.
+    pub(super) fn grant(&mut self, request: PermissionRequest) {
+        if self.granted.len() == GRANTS {
+            self.granted.pop_front();
+        }
+        self.granted.push_back(request);
+    }
+
+    /// Whether somebody has approved just this. A yes is for one time.
+    pub(super) fn take_grant(&mut self, request: &ToolRequest, cwd: &str) -> bool {
+        let place = self.granted.iter().position(|granted| granted.is_about(request, cwd));
+        place.and_then(|place| self.granted.remove(place)).is_some()
+    }
+
+    /// What was approved in a turn is approved for no other.
+    pub(super) fn end_turn(&mut self) {
+        self.granted.clear();
     }
 
     /// Nobody waits for any answer any more, not even for one that has come: an agent may use the number of a

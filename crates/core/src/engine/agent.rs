@@ -1,5 +1,6 @@
 //! One running agent of a session: how it comes up, and what is said when it goes.
 
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -8,7 +9,6 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
-use crate::machine::AskId;
 use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Profiles,
     Secrets, is_secret_name, token_of_variable,
@@ -19,7 +19,7 @@ use crate::wire::{self, End, Peer};
 use super::answers;
 use super::login;
 use super::place::Place;
-use super::tools::{Done, Files, Tools};
+use super::tools::{Done, Errand, Files, Tools};
 use super::{Settings, Shared};
 
 /// How long a process that closed its output may take to exit before we say so.
@@ -45,7 +45,7 @@ pub(super) enum News {
     /// It says something; `None` when its connection has ended.
     Said(Option<FromAgent>),
     /// Something has come of what it wanted done, or terminals of its have shown something.
-    Done(Option<(AskId, Done)>),
+    Done(Option<(Errand, Done)>),
 }
 
 /// Starts an agent. When this fails, nothing of it is left, or what is left is told. Whatever the agent starts carries
@@ -104,7 +104,14 @@ pub(super) async fn start(
         Ok(Err(InitializeFailure { error: None, lines })) => {
             let how = exit_words(process.exited_within(EXIT_LAG).await);
             let said = place.censor(&said(&mut process, &peer).await);
-            FailedStart::new(AgentError::ExitedAtOnce { agent: label(agent), how, said }, lines)
+            let is_relay = matches!(program, Cow::Owned(_));
+            let agent = label(agent);
+            let error = if is_relay {
+                AgentError::NotReached { agent, said }
+            } else {
+                AgentError::ExitedAtOnce { agent, how, said }
+            };
+            FailedStart::new(error, lines)
         }
         Err(_) => {
             let said = place.censor(&said(&mut process, &peer).await);

@@ -4,7 +4,7 @@
 
 use crate::acp::client::{Escalation, Line, PermissionRequest, is_elicitation_answer};
 use crate::machine::{AskId, Input, Permit};
-use crate::model::{Seq, Timestamp, TurnId};
+use crate::model::{Seq, Timestamp, ToolKind, TurnId};
 use crate::wire::RpcError;
 
 use super::advice::{Advice, Asked, Wanted};
@@ -43,7 +43,8 @@ impl SessionTask {
             Some(Ask::Tool(tool)) => match tool.question() {
                 // What a rule wants asked is asked, whatever a client does for others unasked.
                 Some(question) => {
-                    let offer = tool.offer().filter(|_| !self.machine.is_escalated(&question.tool));
+                    let is_escalated = tool.tool_use().is_some_and(|tool| self.machine.is_escalated(&tool));
+                    let offer = tool.offer().filter(|_| !is_escalated);
                     (permission(question), offer)
                 }
                 None => return,
@@ -76,7 +77,19 @@ impl SessionTask {
             Some(Advice::Cancel) => Permit::Cancelled,
             None => return self.step(Input::Unanswered { ask }),
         };
-        self.step(Input::Advised { ask, permit });
+        let approves = matches!(permit, Permit::Approve | Permit::Choose { approves: true, .. });
+        // What an agent calls reading is little to say yes to, whatever else stands in it.
+        let granted = match self.asks.get(&ask) {
+            Some(Ask::Permission(request)) if approves && request.tool.kind() != ToolKind::Reads => {
+                Some(request.clone())
+            }
+            _ => None,
+        };
+        self.step(Input::Advised { ask: ask.clone(), permit });
+        // An answer that was not taken has granted nothing.
+        if let Some(granted) = granted.filter(|_| !self.asks.contains_key(&ask)) {
+            self.consultations.grant(granted);
+        }
     }
 
     pub(super) fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {

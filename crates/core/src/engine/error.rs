@@ -1,5 +1,6 @@
 //! What a session can answer instead of what it was asked.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::model::{AbsolutePath, AgentError, RecordId, RequestId, SettingError};
@@ -84,18 +85,18 @@ impl SessionError {
     }
 
     /// What a person can do next.
-    pub fn hint(&self) -> Option<&'static str> {
-        match self {
+    pub fn hint(&self) -> Option<Cow<'static, str>> {
+        let hint = match self {
+            Self::Setting(error) => return Some(error.hint().into()),
             Self::Agent(error) => error.hint(),
             Self::Store(error) => error.hint(),
             Self::Directory { .. } => Some("name a directory that exists"),
             Self::RequestExists { .. } => Some("give each prompt a request id of its own"),
             Self::QueueFull(_) | Self::Busy(_) => Some("wait for the running turn, or cancel it"),
             Self::TooLong { .. } => Some("begin a new session"),
-            Self::NoRecord(_) | Self::Prompt(_) | Self::Setting(_) | Self::Closing(_) | Self::ShutDown(_) => {
-                None
-            }
-        }
+            Self::NoRecord(_) | Self::Prompt(_) | Self::Closing(_) | Self::ShutDown(_) => None,
+        };
+        hint.map(Into::into)
     }
 }
 

@@ -157,9 +157,8 @@ impl Follower {
         loop {
             if self.is_behind() {
                 self.read().await?;
-                if !self.ready.is_empty() {
-                    return Ok(true);
-                }
+                // What was kept is there, unless the record has been deleted.
+                return Ok(!self.ready.is_empty());
             }
             let Some((_, reached)) = &mut self.live else { return Ok(false) };
             let Reached { last, over } = *reached.borrow_and_update();

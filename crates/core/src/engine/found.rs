@@ -44,7 +44,9 @@ impl SessionTask {
             let error = AgentError::WorksElsewhere { agent, session, cwd };
             return self.step(Input::SetupImpossible(error));
         }
-        if let Some(title) = title.filter(|title| !title.trim().is_empty()) {
+        // What a fresh session is called says nothing of what came before it.
+        let is_whole = self.machine.lineage().is_none_or(|lineage| lineage.rows().len() == 1);
+        if let Some(title) = title.filter(|title| is_whole && !title.trim().is_empty()) {
             self.keeper.keep_first_title(title);
         }
         self.step(Input::Listed(updated_at));

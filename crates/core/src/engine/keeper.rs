@@ -187,10 +187,6 @@ impl Keeper {
             }
             Effect::SaveSettings(settings) => self.changes.push(Change::Settings(settings)),
             Effect::SaveLifecycle(lifecycle) => {
-                // Opened again by its id, a record leaves the scope to whoever has it meanwhile.
-                if lifecycle == Lifecycle::Open {
-                    self.changes.push(Change::Scope(None));
-                }
                 // What was deleted does not come back, whatever happens to the machine.
                 if lifecycle.is_deleted() {
                     self.durability = Durability::Machine;
@@ -316,7 +312,7 @@ impl Keeper {
                 self.stage = Stage::Kept(writer);
             }
             (None, Stage::Kept(writer)) => match self.heir.take_if(|_| is_given_up(&changes)) {
-                None => writer.append(changes, durability).await?,
+                None => append(writer, changes, durability).await?,
                 Some(Heir { writer: heir, scope }) => {
                     let taken = vec![Change::Scope(Some(scope))];
                     writer.append_with(changes, &heir, taken, Durability::Machine).await?;
@@ -339,6 +335,25 @@ impl Keeper {
 
     pub(super) fn close(&self) {
         self.tail.close();
+    }
+}
+
+/// Appends to a record. Opened again by its id, it has its scope again, unless somebody else has it meanwhile.
+async fn append(
+    writer: &SessionWriter,
+    changes: Vec<Change>,
+    durability: Durability,
+) -> Result<(), StoreError> {
+    let opens = |change: &Change| matches!(change, Change::Lifecycle(Lifecycle::Open));
+    if !changes.iter().any(opens) {
+        return writer.append(changes, durability).await;
+    }
+    match writer.append(changes.clone(), durability).await {
+        Err(StoreError::ScopeTaken { .. }) => {
+            let without = [Change::Scope(None)].into_iter().chain(changes);
+            writer.append(without.collect(), durability).await
+        }
+        done => done,
     }
 }
 

@@ -4,9 +4,10 @@
 //! anything else is asked of the agent. The credential is in the agent's environment, and the request does not have it.
 //!
 //! What a user asks for is done in a process that is started for nothing else: what an agent keeps of it, it keeps for
-//! all its processes. What it asks the user meanwhile is put to whoever logs in. The process is not used for a session afterwards. A session's agent runs in the session's directory, with the
-//! environment of the client that wants it and as a run of its record; a process that was started before there was a
-//! session has none of these. An agent that keeps a login in memory alone has it for no session.
+//! all its processes. What it asks the user meanwhile is put to whoever logs in. The process is not used for a session
+//! afterwards. A session's agent runs in the session's directory, with the environment of the client that wants it and as
+//! a run of its record; a process that was started before there was a session has none of these. An agent that keeps a
+//! login in memory alone has it for no session.
 
 use std::time::Duration;
 
@@ -146,31 +147,31 @@ async fn ask(
                     return Err(Unanswered::TooMuch);
                 }
                 match meaning {
-                Meaning::Answer(Answer::Login(answer)) => return Ok(answer),
-                Meaning::Elicitation(ask, params) => {
-                    let version = connection.version();
-                    // It is about no session, and nothing of it is kept.
-                    let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
-                    let asked = Asked { params, version, seq, lineage, wanted: None, offer: None };
-                    questions.put(ask, asked, advisor);
-                    continue;
-                }
-                // Nobody is at work here who could be permitted anything.
-                Meaning::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
-                Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
-                // A login is about no session, so there is no directory whose files it could have.
-                Meaning::Tool(ask, request, _) => {
-                    connection.refusal(&ask, &RpcError::method_not_found(request.method()))
-                }
-                Meaning::Withdrawn(ask) => {
-                    questions.withdraw(&ask);
-                    connection.elicited(&ask, NOTHING_KEPT, &Permit::Cancelled)
-                }
-                Meaning::Update(_)
-                | Meaning::State(_)
-                | Meaning::Answer(_)
-                | Meaning::Inquired(..)
-                | Meaning::Nothing => continue,
+                    Meaning::Answer(Answer::Login(answer)) => return Ok(answer),
+                    Meaning::Elicitation(ask, params) => {
+                        let version = connection.version();
+                        // It is about no session, and nothing of it is kept.
+                        let (seq, lineage) = (Seq::FIRST, LineageIndex::FIRST);
+                        let asked = Asked { params, version, seq, lineage, wanted: None, offer: None };
+                        questions.put(ask, asked, advisor);
+                        continue;
+                    }
+                    // Nobody is at work here who could be permitted anything.
+                    Meaning::Permission(ask, request) => connection.permit(&ask, &request, &Permit::Reject),
+                    Meaning::Refused(ask, error) => connection.refusal(&ask, &error),
+                    // A login is about no session, so there is no directory whose files it could have.
+                    Meaning::Tool(ask, request, _) => {
+                        connection.refusal(&ask, &RpcError::method_not_found(request.method()))
+                    }
+                    Meaning::Withdrawn(ask) => {
+                        questions.withdraw(&ask);
+                        connection.elicited(&ask, NOTHING_KEPT, &Permit::Cancelled)
+                    }
+                    Meaning::Update(_)
+                    | Meaning::State(_)
+                    | Meaning::Answer(_)
+                    | Meaning::Inquired(..)
+                    | Meaning::Nothing => continue,
                 }
             }
             (ask, advice) = questions.next() => connection.elicited(&ask, NOTHING_KEPT, &elicited(advice)),

@@ -22,6 +22,7 @@ mod agent;
 mod answers;
 mod consulting;
 mod counted;
+mod deleting;
 mod disk;
 mod error;
 mod examining;
@@ -56,6 +57,7 @@ mod waiting;
 
 pub use crate::acp::client::Offered;
 pub use advice::{Advice, ClientOffer, Question, QuestionKind, Wanted};
+pub use deleting::AtAgent;
 pub use error::SessionError;
 pub use examining::{Examination, Trial};
 pub use follow::Follower;
@@ -388,25 +390,6 @@ impl Engine {
     /// What time it is, by the engine's clock.
     pub fn now(&self) -> Timestamp {
         (self.0.shared.settings.clock)()
-    }
-
-    /// Deletes a record: its session is closed as by [`Session::close`], and from then on it is in no list and
-    /// cannot be brought back. One that is unknown or deleted already is done with.
-    pub async fn delete(&self, record: &RecordId) -> Result<(), SessionError> {
-        loop {
-            let deleted = match self.attach(record, &RestoreSession::default()).await {
-                Ok(session) => match session.delete().await {
-                    // It ended before it heard of this; the next one begins anew.
-                    Err(SessionError::ShutDown(_)) => continue,
-                    deleted => deleted,
-                },
-                Err(error) => Err(error),
-            };
-            return match deleted {
-                Err(SessionError::NoRecord(_)) => Ok(()),
-                deleted => deleted,
-            };
-        }
     }
 
     /// A record as it is kept; `None` if it is unknown or deleted.

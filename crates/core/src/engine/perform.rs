@@ -18,6 +18,7 @@ use crate::store::StoreError;
 use super::advice::Advisor;
 use super::agent;
 use super::consulting::Consulting;
+use super::deleting::Deletion;
 use super::history;
 use super::moving::Moving;
 use super::session::{End, TurnEnd};
@@ -66,6 +67,7 @@ impl SessionTask {
                         // One that only waited has had nothing to do with what was dropped.
                         if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
                         {
+                            self.consultations.end_turn();
                             self.keep_news_of(turn, false);
                             self.keep_dropped_lines(now);
                         }
@@ -191,7 +193,7 @@ impl SessionTask {
             None => {}
         }
         if is_end {
-            self.withdraw_tools();
+            self.withdraw_tools(|_| true);
         }
     }
 
@@ -358,7 +360,10 @@ impl SessionTask {
             }
             Answer::Closed(_) => self.step(Input::CloseAnswered),
             Answer::Listed(page) => self.take_page(page.ok()),
-            Answer::Deleted(_) => self.step(Input::DeleteAnswered),
+            Answer::Deleted(answer) => {
+                self.deletion = Deletion::Answered(answer);
+                self.step(Input::DeleteAnswered);
+            }
             // Nobody logs in with the agent of a session.
             Answer::Login(_) | Answer::Other => {}
         }
@@ -409,7 +414,7 @@ impl SessionTask {
                     self.told.fate.seal(End::Deleted);
                 }
                 self.stop_listening();
-                self.waiters.tell_closed();
+                self.waiters.tell_closed(&self.deletion);
             }
         }
         Ok(())

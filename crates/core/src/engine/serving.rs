@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use crate::acp::client::{ExitStatus, Line, PermissionRequest, TerminalRequest, ToolAnswer, ToolRequest};
 use crate::machine::{AskId, Input, Permit};
-use crate::model::{Fact, ProtocolVersion, TurnId};
+use crate::model::{Fact, ProtocolVersion, Replaced, ToolUse, TurnId};
 use crate::tools::{CommandLine, Ended, Exit, Located, News, RECORD_VARIABLE, Shown, Terminal};
 use crate::wire::RpcError;
 
-use super::advice::{self, Asked, ClientOffer};
+use super::advice::{self, ClientOffer};
 use super::task::{Ask, SessionTask};
-use super::tools::{Checked, Done, unusable};
+use super::tools::{Checked, Done, Errand, FileWanted, Sort, unusable};
 
 /// A file or a terminal that an agent wants.
 pub(super) struct ToolAsk {
@@ -23,6 +23,8 @@ pub(super) struct ToolAsk {
     line: Option<Line>,
     /// Where it leads.
     located: Option<Located>,
+    /// What is there, if somebody is asked.
+    old: Option<Replaced>,
     /// The question whether it may be done.
     question: Option<PermissionRequest>,
 }
@@ -31,6 +33,11 @@ impl ToolAsk {
     /// What somebody is asked about it.
     pub(super) fn question(&self) -> Option<&PermissionRequest> {
         self.question.as_ref()
+    }
+
+    /// What a policy decides about.
+    pub(super) fn tool_use(&self) -> Option<ToolUse> {
+        self.request.tool_use()
     }
 
     /// What a client offers that need not be asked.
@@ -62,34 +69,41 @@ impl SessionTask {
             }
             _ => None,
         };
+        let sort = match request {
+            ToolRequest::WaitForExit(_) => Sort::Wait,
+            ToolRequest::Kill(_) | ToolRequest::Release(_) => Sort::End,
+            _ => Sort::Work,
+        };
+        let is_shown = matches!(request, ToolRequest::Write { .. })
+            && request.tool_use().is_some_and(|tool| self.machine.asks_about(&tool));
         let Some(agent) = &mut self.agent else { return };
-        if !agent.tools.has_room() {
+        if !is_poll && !agent.tools.has_room(sort) {
             self.asks.insert(ask.clone(), Ask::Refused(unusable("too many requests at once")));
             return self.step(Input::Request { ask });
         }
         if let Some(path) = &path {
-            agent.tools.check(ask.clone(), path, matches!(request, ToolRequest::Write { .. }));
+            agent.tools.check(Errand { ask: ask.clone(), turn }, path, is_shown);
         }
-        let tool = ToolAsk { request, params, line: kept_later, located: None, question: None };
+        let tool = ToolAsk { request, params, line: kept_later, located: None, old: None, question: None };
         self.asks.insert(ask.clone(), Ask::Tool(Box::new(tool)));
         if path.is_none() {
-            self.step(Input::Tool { ask, tool: None });
+            self.step(Input::Tool { ask, tool: None, granted: false });
         }
     }
 
     /// Takes what has come of a request. `None` means that it is time to keep what terminals show.
-    pub(super) fn take_done(&mut self, done: Option<(AskId, Done)>) {
-        let Some((ask, done)) = done else { return self.keep_news(false) };
+    pub(super) fn take_done(&mut self, done: Option<(Errand, Done)>) {
+        let Some((errand, done)) = done else { return self.keep_news(false) };
         match done {
-            Done::Checked(checked) => self.take_checked(ask, checked),
-            Done::Answered(answer) => self.answer_tool(&ask, answer),
+            Done::Checked(checked) => self.take_checked(errand.ask, checked),
+            Done::Answered(answer) => self.answer_tool(&errand, answer),
             Done::Passed(result) => {
                 if let Some(agent) = &self.agent {
-                    let answer = agent.connection.pass_back(&ask, &result);
-                    self.send(self.now(), self.machine.current_turn(), answer);
+                    let answer = agent.connection.pass_back(&errand.ask, &result);
+                    self.send(self.now(), self.turn_of(&errand), answer);
                 }
             }
-            Done::Started(started) => self.take_started(&ask, *started),
+            Done::Started(started) => self.take_started(&errand, *started),
             Done::Ended(id, answer) => {
                 self.keep_news(false);
                 if answer == ToolAnswer::Done
@@ -97,9 +111,14 @@ impl SessionTask {
                 {
                     agent.tools.forget(&id);
                 }
-                self.answer_tool(&ask, Ok(answer));
+                self.answer_tool(&errand, Ok(answer));
             }
         }
+    }
+
+    /// The turn that the answer to a request belongs to: the one that it came in, unless that is over.
+    fn turn_of(&self, errand: &Errand) -> Option<TurnId> {
+        self.machine.current_turn().filter(|turn| errand.turn == Some(*turn))
     }
 
     fn take_checked(&mut self, ask: AskId, checked: Result<Checked, RpcError>) {
@@ -110,9 +129,11 @@ impl SessionTask {
                 tool.located = located;
                 // The question is about no tool call that the agent has told of.
                 let call = format!("acpx.{}", self.keeper.last());
-                tool.question = session.map(|session| tool.request.question(&session, &call, old.as_deref()));
+                tool.question = session.map(|session| tool.request.question(&session, &call, old.as_ref()));
+                tool.old = old;
+                let granted = self.consultations.take_grant(&tool.request, &self.place.cwd.to_string());
                 let tool = tool.request.tool_use();
-                self.step(Input::Tool { ask, tool });
+                self.step(Input::Tool { ask, tool, granted });
             }
             Err(error) => {
                 self.asks.insert(ask.clone(), Ask::Refused(error));
@@ -123,37 +144,38 @@ impl SessionTask {
 
     /// Does what an agent wants, or says why not.
     pub(super) fn permit_tool(&mut self, turn: Option<TurnId>, ask: &AskId, tool: ToolAsk, permit: &Permit) {
+        let errand = Errand { ask: ask.clone(), turn };
         match permit {
-            Permit::Approve | Permit::Choose { approves: true, .. } => self.do_tool(turn, ask, tool),
-            Permit::Cancelled => self.answer_tool(ask, Err(RpcError::request_cancelled())),
+            Permit::Approve | Permit::Choose { approves: true, .. } => self.do_tool(errand, tool),
+            Permit::Cancelled => self.answer_tool(&errand, Err(RpcError::request_cancelled())),
             Permit::Escalated(rule) => {
                 let words = format!(
                     "Permission denied for {}: the rule {rule:?} has it asked, and nobody can be",
                     tool.request.method()
                 );
-                self.answer_tool(ask, Err(unusable(&words)));
+                self.answer_tool(&errand, Err(unusable(&words)));
             }
             Permit::Reject | Permit::Choose { .. } | Permit::Declined | Permit::Elicited(_) => {
                 let words = format!("Permission denied for {}", tool.request.method());
-                self.answer_tool(ask, Err(unusable(&words)));
+                self.answer_tool(&errand, Err(unusable(&words)));
             }
         }
     }
 
-    fn do_tool(&mut self, turn: Option<TurnId>, ask: &AskId, tool: ToolAsk) {
+    fn do_tool(&mut self, errand: Errand, tool: ToolAsk) {
         match tool.request {
-            ToolRequest::Read { .. } | ToolRequest::Write { .. } => self.serve_file(turn, ask, tool),
-            ToolRequest::Create(request) => self.start_terminal(ask, request, tool.located.as_ref()),
-            ToolRequest::Output(id) => self.show_terminal(ask, &id, tool.line),
-            ToolRequest::WaitForExit(id) => self.wait_for_exit(ask, &id),
-            ToolRequest::Kill(id) => self.end_terminal(ask, &id, false),
-            ToolRequest::Release(id) => self.end_terminal(ask, &id, true),
+            ToolRequest::Read { .. } | ToolRequest::Write { .. } => self.serve_file(errand, tool),
+            ToolRequest::Create(request) => self.start_terminal(errand, request, tool.located.as_ref()),
+            ToolRequest::Output(id) => self.show_terminal(&errand, &id, tool.line),
+            ToolRequest::WaitForExit(id) => self.wait_for_exit(errand, &id),
+            ToolRequest::Kill(id) => self.end_terminal(errand, &id, false),
+            ToolRequest::Release(id) => self.end_terminal(errand, &id, true),
         }
     }
 
     /// A file goes to the turn's client if that has files, which may be open there and not saved.
-    fn serve_file(&mut self, turn: Option<TurnId>, ask: &AskId, tool: ToolAsk) {
-        let asked = Asked {
+    fn serve_file(&mut self, errand: Errand, tool: ToolAsk) {
+        let question = advice::Asked {
             params: tool.params.clone(),
             version: ProtocolVersion::V1,
             seq: self.keeper.last(),
@@ -161,24 +183,25 @@ impl SessionTask {
             wanted: None,
             offer: tool.offer(),
         };
-        let client = advice::put(asked, turn.and_then(|turn| self.waiters.advisor(turn)));
-        if let Some(agent) = &mut self.agent {
-            agent.tools.serve_file(ask.clone(), tool.request, client);
+        let client = advice::put(question, errand.turn.and_then(|turn| self.waiters.advisor(turn)));
+        let ToolAsk { request, located, old: shown, .. } = tool;
+        if let (Some(agent), Some(place)) = (&mut self.agent, located) {
+            agent.tools.serve_file(errand, FileWanted { request, place, shown }, client);
         }
     }
 
-    fn start_terminal(&mut self, ask: &AskId, request: TerminalRequest, place: Option<&Located>) {
+    fn start_terminal(&mut self, errand: Errand, request: TerminalRequest, place: Option<&Located>) {
         let (Some(agent), Some(place)) = (&mut self.agent, place) else { return };
         if !agent.tools.has_room_for_terminal() {
             return self
-                .answer_tool(ask, Err(unusable("too many terminals; release those that are done with")));
+                .answer_tool(&errand, Err(unusable("too many terminals; release those that are done with")));
         }
         let TerminalRequest { command, args, env, output_bytes, .. } = request;
         let line = CommandLine { command, args, env, cwd: place.real_path(), output_bytes };
         let spawner = self.shared.spawner.clone();
         let environment = self.place.environment.clone().with(RECORD_VARIABLE, self.keeper.record().as_str());
         let (grace, changed) = (self.shared.settings.process, Arc::clone(&agent.tools.changed));
-        agent.tools.begin(ask.clone(), async move {
+        agent.tools.begin(errand, Sort::Work, async move {
             match Terminal::start(&spawner, &line, &environment, grace, changed).await {
                 Ok(terminal) => Done::Started(Box::new((line.to_string(), terminal))),
                 Err(error) => Done::Answered(Err(unusable(&error.to_string()))),
@@ -186,19 +209,19 @@ impl SessionTask {
         });
     }
 
-    fn take_started(&mut self, ask: &AskId, (command, terminal): (String, Terminal)) {
+    fn take_started(&mut self, errand: &Errand, (command, terminal): (String, Terminal)) {
         let Some(agent) = &mut self.agent else { return };
         let id: Box<str> = uuid::Uuid::now_v7().to_string().into();
         agent.tools.add(id.clone(), terminal);
         let command = agent.connection.without_secrets(&command);
         let fact = Fact::TerminalStarted { terminal_id: id.to_string(), command };
-        self.keeper.keep_fact_in(self.now(), self.machine.current_turn(), &fact);
-        self.answer_tool(ask, Ok(ToolAnswer::Created(id)));
+        self.keeper.keep_fact_in(self.now(), self.turn_of(errand), &fact);
+        self.answer_tool(errand, Ok(ToolAnswer::Created(id)));
     }
 
     /// Tells the agent what a terminal shows. That is kept already as it came; so that it was told is kept once, when
     /// there will be nothing else to tell.
-    fn show_terminal(&mut self, ask: &AskId, id: &str, line: Option<Line>) {
+    fn show_terminal(&mut self, errand: &Errand, id: &str, line: Option<Line>) {
         self.keep_news(false);
         let (now, turn) = (self.now(), self.machine.current_turn());
         let Some(agent) = &mut self.agent else { return };
@@ -206,12 +229,12 @@ impl SessionTask {
             if let Some(line) = line {
                 self.keeper.keep_line(now, turn, line);
             }
-            return self.answer_tool(ask, Err(no_terminal(id)));
+            return self.answer_tool(errand, Err(no_terminal(id)));
         };
         let Shown { output, is_cut: truncated, exit } = running.terminal.shown();
         let is_kept = exit.is_some() && !std::mem::replace(&mut running.is_told, exit.is_some());
         let exit = exit.as_ref().map(status);
-        let answer = agent.connection.provide(ask, &ToolAnswer::Shown { output, truncated, exit });
+        let answer = agent.connection.provide(&errand.ask, &ToolAnswer::Shown { output, truncated, exit });
         if is_kept {
             if let Some(line) = line {
                 self.keeper.keep_line(now, turn, line);
@@ -222,13 +245,13 @@ impl SessionTask {
         }
     }
 
-    fn wait_for_exit(&mut self, ask: &AskId, id: &str) {
+    fn wait_for_exit(&mut self, errand: Errand, id: &str) {
         let Some(agent) = &mut self.agent else { return };
         let Some(running) = agent.tools.terminal(id) else {
-            return self.answer_tool(ask, Err(no_terminal(id)));
+            return self.answer_tool(&errand, Err(no_terminal(id)));
         };
         let (exited, id) = (running.terminal.exited(), Box::from(id));
-        agent.tools.begin(ask.clone(), async {
+        agent.tools.begin(errand, Sort::Wait, async {
             let exit = exited.await.as_ref().map(status).unwrap_or_default();
             Done::Ended(id, ToolAnswer::Exited(exit))
         });
@@ -236,44 +259,41 @@ impl SessionTask {
 
     /// Ends a terminal's command, and forgets the terminal if that is wanted. One that is forgotten already can be
     /// released as often as an agent likes.
-    fn end_terminal(&mut self, ask: &AskId, id: &str, is_released: bool) {
+    fn end_terminal(&mut self, errand: Errand, id: &str, is_released: bool) {
         let Some(agent) = &mut self.agent else { return };
         let Some(running) = agent.tools.terminal(id) else {
             let answer = if is_released { Ok(ToolAnswer::Done) } else { Err(no_terminal(id)) };
-            return self.answer_tool(ask, answer);
+            return self.answer_tool(&errand, answer);
         };
         let (terminal, grace) = (Arc::clone(&running.terminal), self.shared.settings.process);
         let id = Box::from(id);
-        agent.tools.begin_for_good(ask.clone(), async move {
+        agent.tools.begin(errand, Sort::End, async move {
             let _ended: Ended = terminal.kill(grace).await;
             if is_released { Done::Ended(id, ToolAnswer::Done) } else { Done::Answered(Ok(ToolAnswer::Done)) }
         });
     }
 
     /// Answers a request for a file or a terminal.
-    fn answer_tool(&mut self, ask: &AskId, answer: Result<ToolAnswer, RpcError>) {
+    fn answer_tool(&mut self, errand: &Errand, answer: Result<ToolAnswer, RpcError>) {
         let Some(agent) = &self.agent else { return };
         let answer = match answer {
-            Ok(answer) => agent.connection.provide(ask, &answer),
-            Err(error) => agent.connection.refusal(ask, &error),
+            Ok(answer) => agent.connection.provide(&errand.ask, &answer),
+            Err(error) => agent.connection.refusal(&errand.ask, &error),
         };
-        self.send(self.now(), self.machine.current_turn(), answer);
+        self.send(self.now(), self.turn_of(errand), answer);
     }
 
     /// The agent no longer waits for what it wanted.
     pub(super) fn withdraw_tool(&mut self, ask: &AskId) {
-        if self.agent.as_mut().is_some_and(|agent| agent.tools.withdraw(ask)) {
-            self.asks.remove(ask);
-            self.answer_tool(ask, Err(RpcError::request_cancelled()));
-        }
+        self.withdraw_tools(|open| open == ask);
     }
 
-    /// The turn is being cancelled: whatever the agent waits for is answered at once.
-    pub(super) fn withdraw_tools(&mut self) {
-        let withdrawn = self.agent.as_mut().map(|agent| agent.tools.withdraw_all()).unwrap_or_default();
-        for ask in withdrawn {
-            self.asks.remove(&ask);
-            self.answer_tool(&ask, Err(RpcError::request_cancelled()));
+    /// Answers what the agent waits for and has taken back, or what is cancelled with its turn, at once.
+    pub(super) fn withdraw_tools(&mut self, is_meant: impl Fn(&AskId) -> bool) {
+        let withdrawn = self.agent.as_mut().map(|agent| agent.tools.withdraw(is_meant)).unwrap_or_default();
+        for errand in withdrawn {
+            self.asks.remove(&errand.ask);
+            self.answer_tool(&errand, Err(RpcError::request_cancelled()));
         }
     }
 
@@ -287,8 +307,8 @@ impl SessionTask {
         !self.asks.is_empty() || self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy())
     }
 
-    /// Keeps what terminals have shown since this was last done. Of a command that runs only whole lines are kept, since
-    /// a secret that is kept in two halves is kept; with `all` nothing more will come, and all of it is.
+    /// Keeps what terminals have shown since this was last done: of a command that runs whole lines, and nothing that may
+    /// be the beginning of a secret. With `all` nothing more will come, and all of it is kept.
     pub(super) fn keep_news(&mut self, all: bool) {
         self.keep_news_of(self.machine.current_turn(), all);
     }
@@ -297,28 +317,32 @@ impl SessionTask {
     pub(super) fn keep_news_of(&mut self, turn: Option<TurnId>, all: bool) {
         let now = self.now();
         let Some(agent) = &mut self.agent else { return };
+        let connection = &agent.connection;
         let mut facts = Vec::new();
         for (id, running) in agent.tools.terminals().filter(|(_, running)| !running.is_over) {
             let News { output, exit } = running.terminal.take_news(all);
             let terminal_id = id.to_owned();
+            running.held.push_str(&output);
+            let mut output = connection.take_settled(&mut running.held);
+            // What is held is no secret if nothing more comes, unless there was no room for the rest of it.
+            let is_whole = exit.as_ref().is_none_or(|(_, screen)| screen.is_none());
+            if (all || exit.is_some()) && is_whole {
+                output.push_str(&std::mem::take(&mut running.held));
+            }
             if !output.is_empty() {
                 facts.push(Fact::TerminalOutput { terminal_id: terminal_id.clone(), output });
             }
-            if let Some((exit, output)) = exit {
+            if let Some((exit, screen)) = exit {
                 running.is_over = true;
                 let ExitStatus { code: exit_code, signal } = status(&exit);
+                let output = screen.map(|screen| connection.without_torn_secrets(&screen));
                 facts.push(Fact::TerminalEnded { terminal_id, exit_code, signal, output });
             }
         }
         if !facts.is_empty() {
             self.limits.spoken();
         }
-        for mut fact in facts {
-            if let Fact::TerminalOutput { output, .. } | Fact::TerminalEnded { output: Some(output), .. } =
-                &mut fact
-            {
-                *output = agent.connection.without_secrets(output);
-            }
+        for fact in facts {
             self.keeper.keep_fact_in(now, turn, &fact);
         }
     }

@@ -16,6 +16,7 @@ use crate::model::{
 use crate::store::{SessionWriter, Store, StoreError};
 
 use super::advice::Question;
+use super::deleting::Deletion;
 use super::follow::{Follower, Tail};
 use super::keeper::Heir;
 use super::task::Command;
@@ -342,8 +343,8 @@ impl Session {
         drop(self.commands.try_send(Command::Close(None, reply)));
     }
 
-    /// Closes the session likewise, and takes the record out of every list for good.
-    pub(super) async fn delete(&self) -> Result<(), SessionError> {
+    /// Closes the session likewise, and takes the record out of every list for good. What its agent has said to that.
+    pub(super) async fn delete(&self) -> Result<Deletion, SessionError> {
         let (reply, answer) = oneshot::channel();
         self.ask(Command::Delete(reply), answer).await
     }

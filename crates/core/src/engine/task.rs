@@ -23,6 +23,7 @@ use crate::wire::{RpcError, RpcId};
 
 use super::advice::{Advice, Advisor, Consultations};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId, News};
+use super::deleting::Deletion;
 use super::inquiry::{Inquiry, Unanswered};
 use super::keeper::{Heir, Keeper};
 use super::knowledge::Knowledge;
@@ -33,7 +34,7 @@ use super::perform::Outward;
 use super::place::Place;
 use super::serving::ToolAsk;
 use super::session::{End, Told};
-use super::tools::Done;
+use super::tools::{Done, Errand};
 use super::waiters::{PromptWaiter, Waiters, tell};
 use super::waiting::{Glance, Waiting};
 use super::{Counted, Prompt, RestoreSession, Shared};
@@ -63,7 +64,7 @@ pub(super) enum Command {
     /// With a record that is to have the scope from then on.
     Close(Option<Heir>, oneshot::Sender<()>),
     Writer(oneshot::Sender<Option<SessionWriter>>),
-    Delete(oneshot::Sender<()>),
+    Delete(oneshot::Sender<Deletion>),
     Park(oneshot::Sender<bool>),
     HasServers(Vec<McpServer>, oneshot::Sender<bool>),
     /// What is waited for?
@@ -97,7 +98,7 @@ enum Happening {
     Cleared(Farewell),
     Said(Option<FromAgent>),
     /// Something has come of what the agent wanted done, or terminals have shown something.
-    Done(Option<(AskId, Done)>),
+    Done(Option<(Errand, Done)>),
     Deadline(Deadline),
     /// A client has answered a question of the agent, or nobody has.
     Advised(AskId, Option<Advice>),
@@ -160,6 +161,8 @@ pub(super) struct SessionTask {
     pub(super) pages: usize,
     /// Bytes the agent has sent since the last turn began or ended.
     pub(super) received: u64,
+    /// What the agent has said to the deletion of the session, if that is what happens.
+    pub(super) deletion: Deletion,
     pub(super) over: bool,
 }
 
@@ -211,6 +214,7 @@ impl SessionTask {
             offered: Arc::default(),
             pages: 0,
             received: 0,
+            deletion: Deletion::default(),
             over: false,
         };
         // Whoever gets the session may ask for its ids before the task has had its first turn.
@@ -344,7 +348,8 @@ impl SessionTask {
             }
             Command::Writer(reply) => tell(reply, self.keeper.writer()),
             Command::Delete(reply) => {
-                self.waiters.closed.push(reply);
+                self.waiters.deleted.push(reply);
+                self.note_deletion();
                 self.step(Input::Delete);
             }
             Command::Park(reply) => {
@@ -388,6 +393,14 @@ impl SessionTask {
         let is_dead = self.agent.as_ref().is_some_and(|agent| !agent.process.is_running());
         if is_dead && self.machine.current_turn().is_none() {
             self.take_end().await;
+        }
+    }
+
+    /// Who is there to be told that the session is deleted.
+    fn note_deletion(&mut self) {
+        if let (Deletion::NotThere, Some(agent)) = (&self.deletion, &self.agent) {
+            let is_offered = agent.connection.capabilities().sessions.delete;
+            self.deletion = if is_offered { Deletion::Unanswered } else { Deletion::NotOffered };
         }
     }
 

@@ -9,18 +9,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::sync::{Notify, Semaphore, oneshot};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::{self, AbortHandle, JoinSet};
 use tokio::time::Instant;
 
 use crate::acp::client::{ToolAnswer, ToolRequest};
 use crate::machine::AskId;
+use crate::model::{Replaced, TurnId};
 use crate::tools::{Ended, FileError, Grace, Lines, Located, Roots, Terminal};
 use crate::wire::RpcError;
 
 use super::Disk;
 use super::advice::Advice;
 
-/// How many requests of one agent are seen to at once.
+/// How many requests of one agent are seen to at once, of each sort.
 const JOBS: usize = 64;
 /// How many of them are at the disk.
 const FILES: usize = 4;
@@ -29,13 +30,13 @@ const TERMINALS: usize = 64;
 /// How often what terminals show is kept while commands write.
 const NEWS_EVERY: Duration = Duration::from_millis(250);
 /// How much text of a file is read to show what a write would change, in bytes.
-const OLD_TEXT_BYTES: usize = 64 << 10;
+const OLD_TEXT_BYTES: u64 = 64 << 10;
 
 /// The jobs and terminals of one agent.
 pub(super) struct Tools {
-    jobs: JoinSet<(AskId, Done)>,
-    /// The requests that they are for, and what breaks one off. A command that is being ended is ended.
-    open: HashMap<AskId, Option<AbortHandle>>,
+    jobs: JoinSet<Done>,
+    /// Those that are not answered.
+    open: HashMap<task::Id, Job>,
     files: Files,
     terminals: HashMap<Box<str>, Running>,
     /// Hears of whatever happens on a terminal.
@@ -45,9 +46,36 @@ pub(super) struct Tools {
     kept_at: Option<Instant>,
 }
 
+/// A request that is being seen to.
+struct Job {
+    errand: Errand,
+    sort: Sort,
+    abort: AbortHandle,
+}
+
+/// A request of the agent, and the turn that it came in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Errand {
+    pub(super) ask: AskId,
+    pub(super) turn: Option<TurnId>,
+}
+
+/// What a job does. There may be as many of each as there is room for jobs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Sort {
+    /// It uses a file or starts a command.
+    Work,
+    /// It waits for a command to exit.
+    Wait,
+    /// It ends a command, whatever the agent wants meanwhile.
+    End,
+}
+
 /// A terminal and what is kept of it.
 pub(super) struct Running {
     pub(super) terminal: Arc<Terminal>,
+    /// What it has shown that may be the beginning of a secret.
+    pub(super) held: String,
     /// Whether it is kept that its command has ended.
     pub(super) is_over: bool,
     /// Whether it is kept that the agent was told what it shows at the end.
@@ -73,8 +101,17 @@ pub(super) enum Done {
 pub(super) struct Checked {
     /// Where it leads.
     pub(super) located: Option<Located>,
-    /// The text of the file as it is, if it is short.
-    pub(super) old: Option<String>,
+    /// What the file has, if somebody is to be asked about it.
+    pub(super) old: Option<Replaced>,
+}
+
+/// A file that an agent may use.
+pub(super) struct FileWanted {
+    pub(super) request: ToolRequest,
+    /// Where it is.
+    pub(super) place: Located,
+    /// What somebody was shown that is there.
+    pub(super) shown: Option<Replaced>,
 }
 
 /// The files that an agent may have.
@@ -94,33 +131,44 @@ impl Files {
         Self { roots: Arc::new(roots), disk, whose, room: Arc::new(Semaphore::new(FILES)) }
     }
 
-    /// Looks where a path leads. What a write would change is read for whoever is asked about it.
-    async fn check(self, path: String, is_written: bool) -> Result<Checked, RpcError> {
-        self.at(path, move |located| {
-            let old = is_written.then(|| located.read(Lines::default()).ok()).flatten();
-            let old = old.filter(|text| text.len() <= OLD_TEXT_BYTES);
+    /// Looks where a path leads, and with `shown` what a write there would replace.
+    async fn check(self, path: String, shown: bool) -> Result<Checked, RpcError> {
+        let roots = Arc::clone(&self.roots);
+        self.at_disk(move || {
+            let located = roots.locate(&path)?;
+            let old = if shown { Some(located.replaced(OLD_TEXT_BYTES)?) } else { None };
             Ok(Checked { located: Some(located), old })
         })
         .await
     }
 
-    async fn read(self, path: String, lines: Lines) -> Result<ToolAnswer, RpcError> {
-        self.at(path, move |located| located.read(lines).map(ToolAnswer::Text)).await
+    async fn read(self, place: Located, lines: Lines) -> Result<ToolAnswer, RpcError> {
+        self.at_disk(move || place.read(lines).map(ToolAnswer::Text)).await
     }
 
-    async fn write(self, path: String, content: String) -> Result<ToolAnswer, RpcError> {
-        self.at(path, move |located| located.write(&content).map(|()| ToolAnswer::Done)).await
-    }
-
-    /// Does something at a place that is inside. Whoever waits too long for a disk is told so.
-    async fn at<T: Send + 'static>(
+    /// Writes a file, unless it has something else than somebody was shown.
+    async fn write(
         self,
-        path: String,
-        work: impl FnOnce(Located) -> Result<T, FileError> + Send + 'static,
+        place: Located,
+        content: String,
+        shown: Option<Replaced>,
+    ) -> Result<ToolAnswer, RpcError> {
+        self.at_disk(move || {
+            if shown.is_some_and(|shown| place.replaced(OLD_TEXT_BYTES).ok() != Some(shown)) {
+                return Err(place.changed());
+            }
+            place.write(&content).map(|()| ToolAnswer::Done)
+        })
+        .await
+    }
+
+    /// Does something with files. Whoever waits too long for a disk is told so.
+    async fn at_disk<T: Send + 'static>(
+        self,
+        work: impl FnOnce() -> Result<T, FileError> + Send + 'static,
     ) -> Result<T, RpcError> {
         let room = self.room.acquire().await;
-        let roots = Arc::clone(&self.roots);
-        let done = self.disk.ask(&self.whose, move || roots.locate(&path).and_then(work)).await;
+        let done = self.disk.ask(&self.whose, work).await;
         drop(room);
         match done {
             Ok(done) => done.map_err(|error| refusal(&error)),
@@ -142,9 +190,9 @@ impl Tools {
         }
     }
 
-    /// Whether more can be seen to.
-    pub(super) fn has_room(&self) -> bool {
-        self.jobs.len() < JOBS
+    /// Whether more of this sort can be seen to.
+    pub(super) fn has_room(&self, sort: Sort) -> bool {
+        self.open.values().filter(|job| job.sort == sort).count() < JOBS
     }
 
     /// Whether there can be another terminal.
@@ -153,14 +201,20 @@ impl Tools {
     }
 
     /// The next thing that has come of something. `None` if it is time to keep what terminals show.
-    pub(super) async fn next(&mut self) -> Option<(AskId, Done)> {
+    pub(super) async fn next(&mut self) -> Option<(Errand, Done)> {
         loop {
             let due = self.due;
             tokio::select! {
-                Some(done) = self.jobs.join_next() => if let Ok((ask, done)) = done {
-                    self.open.remove(&ask);
-                    return Some((ask, done));
-                },
+                Some(joined) = self.jobs.join_next_with_id() => {
+                    let (id, done) = match joined {
+                        Ok(done) => done,
+                        Err(error) => (error.id(), Done::Answered(Err(unusable("it could not be done")))),
+                    };
+                    // One that was broken off is answered already, though it may have come to its end.
+                    if let Some(Job { errand, .. }) = self.open.remove(&id) {
+                        return Some((errand, done));
+                    }
+                }
                 () = self.changed.notified(), if due.is_none() => {
                     let now = Instant::now();
                     let next = self.kept_at.map_or(now, |kept| kept + NEWS_EVERY);
@@ -176,21 +230,19 @@ impl Tools {
     }
 
     /// Begins a job.
-    pub(super) fn begin(&mut self, ask: AskId, work: impl Future<Output = Done> + Send + 'static) {
-        let name = ask.clone();
-        let job = self.jobs.spawn(async move { (ask, work.await) });
-        self.open.insert(name, Some(job));
-    }
-
-    /// Begins a job that comes to its end whatever the agent wants.
-    pub(super) fn begin_for_good(&mut self, ask: AskId, work: impl Future<Output = Done> + Send + 'static) {
-        self.open.insert(ask.clone(), None);
-        self.jobs.spawn(async move { (ask, work.await) });
+    pub(super) fn begin(
+        &mut self,
+        errand: Errand,
+        sort: Sort,
+        work: impl Future<Output = Done> + Send + 'static,
+    ) {
+        let abort = self.jobs.spawn(work);
+        self.open.insert(abort.id(), Job { errand, sort, abort });
     }
 
     /// Whether a request is being seen to.
     pub(super) fn is_open(&self, ask: &AskId) -> bool {
-        self.open.contains_key(ask)
+        self.open.values().any(|job| job.errand.ask == *ask)
     }
 
     /// Whether any is.
@@ -198,50 +250,54 @@ impl Tools {
         !self.open.is_empty()
     }
 
-    /// Looks whether what a request wants is inside the session's directories.
-    pub(super) fn check(&mut self, ask: AskId, path: &str, is_written: bool) {
-        let check = self.files.clone().check(path.to_owned(), is_written);
-        self.begin(ask, async { Done::Checked(check.await) });
+    /// Looks whether what a request wants is inside the session's directories, and with `shown` what it would replace.
+    pub(super) fn check(&mut self, errand: Errand, path: &str, shown: bool) {
+        let check = self.files.clone().check(path.to_owned(), shown);
+        self.begin(errand, Sort::Work, async { Done::Checked(check.await) });
     }
 
     /// Reads or writes a file: by the client that has been asked to, or else here.
-    pub(super) fn serve_file(&mut self, ask: AskId, request: ToolRequest, client: oneshot::Receiver<Advice>) {
+    pub(super) fn serve_file(
+        &mut self,
+        errand: Errand,
+        wanted: FileWanted,
+        client: oneshot::Receiver<Advice>,
+    ) {
         let files = self.files.clone();
-        self.begin(ask, async move {
+        self.begin(errand, Sort::Work, async move {
             match client.await {
                 Ok(Advice::Say(result)) => return Done::Passed(result),
                 Ok(Advice::Fail(error)) => return Done::Answered(Err(error)),
                 // Nobody has it open.
                 Ok(Advice::Choose(_) | Advice::Approve | Advice::Reject | Advice::Cancel) | Err(_) => {}
             }
+            let FileWanted { request, place, shown } = wanted;
             Done::Answered(match request {
-                ToolRequest::Read { path, line, limit } => {
-                    files.read(path, Lines { first: line, count: limit }).await
+                ToolRequest::Read { line, limit, .. } => {
+                    files.read(place, Lines { first: line, count: limit }).await
                 }
-                ToolRequest::Write { path, content } => files.write(path, content).await,
+                ToolRequest::Write { content, .. } => files.write(place, content, shown).await,
                 other => Err(RpcError::method_not_found(other.method())),
             })
         });
     }
 
-    /// Breaks a job off; whether there was one that can be.
-    pub(super) fn withdraw(&mut self, ask: &AskId) -> bool {
-        let Some(job) = self.open.get_mut(ask).and_then(Option::take) else { return false };
-        job.abort();
-        self.open.remove(ask);
-        true
-    }
-
-    /// Breaks off all that can be; what they were for.
-    pub(super) fn withdraw_all(&mut self) -> Vec<AskId> {
-        let asked: Vec<AskId> = self.open.keys().cloned().collect();
-        asked.into_iter().filter(|ask| self.withdraw(ask)).collect()
+    /// Breaks off what can be of those that are meant; what they were for.
+    pub(super) fn withdraw(&mut self, is_meant: impl Fn(&AskId) -> bool) -> Vec<Errand> {
+        let is_meant = |job: &Job| job.sort != Sort::End && is_meant(&job.errand.ask);
+        let broken_off = self.open.extract_if(|_, job| is_meant(job));
+        broken_off
+            .map(|(_, Job { errand, abort, .. })| {
+                abort.abort();
+                errand
+            })
+            .collect()
     }
 
     /// Takes a terminal in.
     pub(super) fn add(&mut self, id: Box<str>, terminal: Terminal) {
         let terminal = Arc::new(terminal);
-        self.terminals.insert(id, Running { terminal, is_over: false, is_told: false });
+        self.terminals.insert(id, Running { terminal, held: String::new(), is_over: false, is_told: false });
     }
 
     /// A terminal of the agent's.
@@ -329,6 +385,7 @@ mod tests {
             (FileError::Outside { path: path() }, -32602, "path is outside the session's directories: /w/a"),
             (FileError::TooLarge { path: path(), limit: 7 }, -32602, "larger than 7 bytes: /w/a"),
             (FileError::Forbidden { path: path() }, -32603, "EACCES: permission denied, open '/w/a'"),
+            (FileError::Changed { path: path() }, -32603, "changed since it was asked about: /w/a"),
             (FileError::NotAFile { path: path() }, -32603, "not a regular file: /w/a"),
             (FileError::NotText { path: path() }, -32603, "not UTF-8 text: /w/a"),
             (

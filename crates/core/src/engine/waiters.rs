@@ -9,6 +9,7 @@ use crate::machine::{Asleep, Awakening, PassId, Refusal, Unpassed};
 use crate::model::{ClientName, Fact, RequestId, TurnId};
 
 use super::advice::Advisor;
+use super::deleting::Deletion;
 use super::session::TurnEnd;
 
 /// Tells one waiter; one that no longer waits is not an error.
@@ -31,6 +32,7 @@ pub(super) struct Waiters {
     pub(super) awake: Vec<oneshot::Sender<Result<Awakening, Asleep>>>,
     pub(super) parked: Vec<oneshot::Sender<bool>>,
     pub(super) closed: Vec<oneshot::Sender<()>>,
+    pub(super) deleted: Vec<oneshot::Sender<Deletion>>,
     pub(super) prompts: HashMap<RequestId, PromptWaiter>,
     /// Those whose request went to the agent.
     pub(super) passes: HashMap<PassId, oneshot::Sender<Result<Arc<str>, Unpassed>>>,
@@ -63,9 +65,12 @@ impl Waiters {
         }
     }
 
-    pub(super) fn tell_closed(&mut self) {
+    pub(super) fn tell_closed(&mut self, deletion: &Deletion) {
         for waiter in self.closed.drain(..) {
             tell(waiter, ());
+        }
+        for waiter in self.deleted.drain(..) {
+            tell(waiter, deletion.clone());
         }
     }
 

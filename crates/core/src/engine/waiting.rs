@@ -11,6 +11,8 @@ use super::task::{Ask, SessionTask};
 pub struct Waiting {
     /// What it is.
     pub what: Awaited,
+    /// Whether the agent waits itself, for a file or a command that it wants.
+    pub is_served: bool,
     /// What the questions are about that somebody has to answer, if that is it: the first one decides.
     pub question: Option<QuestionKind>,
     /// Since when.
@@ -22,7 +24,7 @@ pub struct Waiting {
 /// What was last seen to be waited for.
 #[derive(Debug, Default)]
 pub(super) struct Glance {
-    what: Option<Awaited>,
+    what: Option<(Awaited, bool)>,
     since: Option<Timestamp>,
     heard: Option<Timestamp>,
 }
@@ -49,21 +51,21 @@ impl SessionTask {
         }
     }
 
-    /// An agent that waits for what it wants done is not waited for.
-    fn awaited(&self) -> Option<Awaited> {
+    /// What is waited for, and whether the agent waits itself for what it wants done.
+    fn awaited(&self) -> Option<(Awaited, bool)> {
         let what = self.machine.awaited()?;
-        let is_agents_turn = match &what {
+        let is_at_work = match &what {
             Awaited::Answer(method) => &**method == "session/prompt",
             Awaited::TurnEnd => true,
             _ => false,
         };
-        let is_busy = self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy());
-        Some(if is_agents_turn && is_busy { Awaited::Done } else { what })
+        let is_served = is_at_work && self.agent.as_ref().is_some_and(|agent| agent.tools.is_busy());
+        Some((what, is_served))
     }
 
     /// What the session waits for at the moment.
     pub(super) fn waiting(&self) -> Option<Waiting> {
-        let what = self.awaited()?;
+        let (what, is_served) = self.awaited()?;
         let asked = if let Awaited::Questions(asked) = &what { asked.first() } else { None };
         let question = asked.and_then(|ask| match self.asks.get(ask) {
             Some(Ask::Permission(_) | Ask::Tool(_)) => Some(QuestionKind::Permission),
@@ -71,6 +73,6 @@ impl SessionTask {
             Some(Ask::Refused(_)) | None => None,
         });
         let since = self.glance.since.unwrap_or_else(|| self.now());
-        Some(Waiting { what, question, since, heard: self.glance.heard })
+        Some(Waiting { what, is_served, question, since, heard: self.glance.heard })
     }
 }

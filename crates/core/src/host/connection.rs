@@ -286,7 +286,8 @@ impl AgentService for Connection {
         if let Some(ways) = offer.login_methods() {
             self.logins.get_or_init(|| ways.into());
         }
-        Ok(offer)
+        let may_start = self.may_start_servers();
+        Ok(if may_start { offer } else { offer.without_telling_program_servers() })
     }
 
     async fn login(&self, call: LoginCall, request: RpcId, link: ClientLink) -> Result<(), CallError> {
@@ -333,6 +334,14 @@ impl AgentService for Connection {
         Ok(self.answer(client, opened, Gate::default(), &link))
     }
 
+    async fn not_active(&self, session: AcpSessionId) -> CallError {
+        let record = record_of(&session);
+        match self.host.engine.record(&record).await {
+            Ok(Some(kept)) if self.knows(&kept) => fault::not_loaded(&record),
+            _ => CallError::UnknownSession(session),
+        }
+    }
+
     async fn load_session(&self, call: RestoreCall, link: ClientLink) -> Result<SessionSetup, CallError> {
         self.bring_back(call, &link, Some(Cursor::Start)).await
     }
@@ -377,19 +386,15 @@ impl AgentService for Connection {
     }
 
     /// The record is gone for everybody: whoever else has it in use finds an unknown session.
-    async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
+    async fn delete_session(&self, session: AcpSessionId) -> Result<Meta, CallError> {
         let record = record_of(&session);
         let kept = self.host.store.record(record.clone()).await.map_err(fault::not_kept)?;
         let Some(kept) = kept else { return self.delete_theirs(&session).await };
         if !self.knows(&kept) {
             // To this client it is not there, and what is not there is deleted.
-            return Ok(());
+            return Ok(Meta::new());
         }
-        let attachment = self.attachments().remove(&record);
-        if let Some(attachment) = attachment {
-            attachment.end().await;
-        }
-        self.host.engine.delete(&record).await.map_err(|error| self.refused(&error))
+        self.delete_ours(&record).await
     }
 
     async fn extension(&self, call: ExtensionCall, link: ClientLink) -> Result<String, CallError> {

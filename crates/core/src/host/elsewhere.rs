@@ -127,14 +127,20 @@ impl Connection {
         self.started_inside || self.elsewhere.get().is_some_and(|elsewhere| elsewhere.confined)
     }
 
+    /// Whether programs are started on this machine as MCP servers for this client.
+    pub(super) fn may_start_servers(&self) -> bool {
+        self.elsewhere.get().is_none_or(|elsewhere| elsewhere.stdio_servers)
+    }
+
     /// An error if one of these servers would be started here for a client that may not have that.
     pub(super) fn may_have(&self, servers: &[McpServer]) -> Result<(), CallError> {
-        if self.elsewhere.get().is_none_or(|elsewhere| elsewhere.stdio_servers) {
+        if self.may_start_servers() {
             return Ok(());
         }
         let is_started = |server: &McpServer| matches!(server.transport, McpTransport::Stdio { .. });
         let Some(index) = servers.iter().position(is_started) else { return Ok(()) };
-        let problem = "a client from elsewhere starts no program on this machine as an MCP server";
+        let problem = "a client from elsewhere starts no program on this machine as an MCP server, \
+                       unless its user serves with --allow-stdio-servers";
         Err(ParamProblem::new(format!("mcpServers[{index}]"), format!("is not allowed: {problem}")).into())
     }
 

@@ -69,7 +69,7 @@ pub enum HostError {
         home: PathBuf,
     },
     /// The connection ended before the answer came.
-    #[error("the host is gone")]
+    #[error("the host went away")]
     Lost,
     /// A host of an older version is at work.
     #[error("a host of acpx {version} is running, which this version cannot talk to")]

@@ -1,6 +1,8 @@
 //! How an error of a session crosses the socket: as a JSON-RPC error whose data carries the stable code and the
 //! hint, so that a client shows the very same error as whoever has the engine in its own process.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
@@ -149,7 +151,7 @@ pub(super) fn refused(error: &SessionError) -> CallError {
         SessionError::Agent(AgentError::NotOffered { .. }) => RpcError::METHOD_NOT_FOUND,
         _ => number_of(acp.as_deref()),
     };
-    let hint = error.hint().map(str::to_owned);
+    let hint = error.hint().map(Cow::into_owned);
     let fault = FaultMeta { code: error.code().to_owned(), hint, acp, ..FaultMeta::default() };
     let field = match error {
         SessionError::Directory { .. } | SessionError::Agent(AgentError::WorksElsewhere { .. }) => "cwd",
@@ -178,6 +180,20 @@ pub(super) fn unknown(record: &RecordId) -> CallError {
     CallError::UnknownSession(client_session(record))
 }
 
+/// A session that is there, and that the client has not in use.
+pub(super) fn not_loaded(record: &RecordId) -> CallError {
+    let hint = Some("load or resume it first, with session/load or session/resume".to_owned());
+    let fault = FaultMeta { code: "SESSION_NOT_LOADED".to_owned(), hint, ..FaultMeta::default() };
+    let message = format!("the session {record} is not loaded on this connection");
+    let error = rpc_error(RpcError::RESOURCE_NOT_FOUND, message, fault);
+    let session = serde_json::to_string(record).expect("an id is text");
+    let named = error.data.as_deref().and_then(|data| put(data.get(), &["sessionId"], &session));
+    CallError::PassedOn(match named {
+        Some(data) => error.with_data(&data),
+        None => error,
+    })
+}
+
 /// The answer to a prompt whose turn failed.
 pub(super) fn failed(error: &TurnError, turn: TurnMeta) -> CallError {
     let acp = error.acp.as_deref().and_then(raw);
@@ -190,10 +206,10 @@ pub(super) fn failed(error: &TurnError, turn: TurnMeta) -> CallError {
 
 /// The answer to a prompt whose host stopped, or had stopped, while its turn ran.
 pub(super) fn interrupted(turn: &Turn, meta: TurnMeta) -> CallError {
-    let hint = "what was said until then is kept; prompt again to go on".to_owned();
     let code = "INTERRUPTED".to_owned();
-    let fault = FaultMeta { code, hint: Some(hint), turn: Some(meta), ..FaultMeta::default() };
-    passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host stopped", turn.id), fault)
+    let hint = AgentError::hint_of(&code).map(str::to_owned);
+    let fault = FaultMeta { code, hint, turn: Some(meta), ..FaultMeta::default() };
+    passed_on(RpcError::INTERNAL, format!("turn {} was interrupted: its host went away", turn.id), fault)
 }
 
 /// A peer that an agent started asks for what only its user may give.
@@ -299,7 +315,7 @@ fn raw(json: &str) -> Option<Box<RawValue>> {
 }
 
 /// The error and what caused it, in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

@@ -64,7 +64,7 @@ impl Left {
         processes.retain(|(group, _)| Some(*group) != last);
         let processes: Vec<_> = processes.into_iter().map(|(_, process)| process).collect();
         let run = run.map(|run| {
-            let how = AgentEnd::Otherwise("its host was killed".to_owned());
+            let how = AgentEnd::Otherwise("its host went away".to_owned());
             Change::AgentRun(AgentRun { ended: Some(AgentExit { at, how }), ..run })
         });
         let fact = (!processes.is_empty()).then(|| {

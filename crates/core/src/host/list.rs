@@ -13,9 +13,8 @@ use tokio::time::timeout;
 
 use crate::acp::agent::{CallError, ListCall, Meta, SessionPage, SessionSummary};
 use crate::acp::client::{ListPage, ListedSession};
-use crate::acp::prompt_text;
 use crate::engine::{NewSession, SessionError};
-use crate::model::{AbsolutePath, AgentError, Record, RecordId, TurnId, title_of};
+use crate::model::{AbsolutePath, AgentError, Record, RecordId};
 use crate::store::RecordFilter;
 use crate::wire::RpcError;
 
@@ -23,6 +22,7 @@ use super::Host;
 use super::connection::{Connection, acpx_meta, client_session, problem};
 use super::fault;
 use super::meta::{IdsMeta, ListMeta, NewMeta};
+use super::title;
 
 /// How many rows a page of ours has.
 const PAGE: usize = 100;
@@ -101,10 +101,7 @@ async fn may_list(host: &Host, agent: Option<NewSession>) -> Result<bool, CallEr
 }
 
 async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
-    let title = match record.title {
-        Some(title) => Some(title),
-        None => first_words(host, &record.id).await?,
-    };
+    let title = title(&*host.store, &record).await.map_err(fault::not_kept)?;
     let row = record.lineage.current();
     let ids = IdsMeta {
         acpx_record_id: record.id.to_string(),
@@ -119,12 +116,6 @@ async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
         meta: acpx_meta(&ids),
         passed_on: None,
     })
-}
-
-/// The first line of the first prompt that has words, cut to a title's length.
-async fn first_words(host: &Host, record: &RecordId) -> Result<Option<String>, CallError> {
-    let first = host.store.turn_numbered(record.clone(), TurnId::FIRST).await.map_err(fault::not_kept)?;
-    Ok(first.and_then(|turn| title_of(&prompt_text(&turn.prompt))))
 }
 
 /// A page of what the agent has and we do not know.

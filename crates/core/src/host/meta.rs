@@ -116,6 +116,14 @@ pub struct ElsewhereMeta {
     pub besides: bool,
 }
 
+/// In the answer to `session/delete`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct DeletedMeta {
+    /// Why the agent may still have the session.
+    pub kept_by_agent: String,
+}
+
 /// In `session/new`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]

@@ -90,7 +90,7 @@ impl Opened {
             memory: MemoryMeta::of(status.memory),
             unmet_settings: status.unmet.iter().map(Into::into).collect(),
             mcp_servers: self.servers,
-            seq: (self.from > Seq::FIRST).then(|| self.from.0 - 1),
+            seq: Some(self.from.0.saturating_sub(1)),
         })
     }
 }

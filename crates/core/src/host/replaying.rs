@@ -58,8 +58,13 @@ struct Pages<'a> {
 #[non_exhaustive]
 pub enum CursorError {
     /// The conversation has no such place.
-    #[error("the conversation has no {0}")]
-    NotThere(String),
+    #[error("the conversation has no {place}{}", last.as_ref().map(|last| format!("; its last one is {last}")).unwrap_or_default())]
+    NotThere {
+        /// The place.
+        place: String,
+        /// The last of its kind, if there is one.
+        last: Option<u64>,
+    },
     /// What is kept cannot be read.
     #[error("what is kept cannot be read")]
     Store(#[from] StoreError),
@@ -76,7 +81,10 @@ impl KeptEvents {
         match cursor {
             Cursor::Start => Ok(Seq::FIRST),
             Cursor::Seq(seq) if *seq <= self.until.next() => Ok(*seq),
-            Cursor::Seq(seq) => Err(CursorError::NotThere(format!("event {seq}"))),
+            Cursor::Seq(seq) => {
+                let last = Some(self.until.0).filter(|last| *last > 0);
+                Err(CursorError::NotThere { place: format!("event {seq}"), last })
+            }
             Cursor::Turn(turn) => self.first_of(*turn).await,
             Cursor::Message(id) => match OwnMessageId::read(&self.record, id) {
                 Some(OwnMessageId::Prompt(turn)) => self.first_of(turn).await,
@@ -120,23 +128,24 @@ impl KeptEvents {
     }
 
     /// Whether a turn has begun: one that was cancelled before that is no part of the conversation.
-    pub(super) async fn has_begun(&self, turn: TurnId) -> Result<bool, StoreError> {
+    pub async fn has_begun(&self, turn: TurnId) -> Result<bool, StoreError> {
         let begun = self.backwards(self.until.next(), |event| started(event).filter(|begun| *begun <= turn));
         Ok(begun.await? == Some(turn))
     }
 
     async fn first_of(&self, turn: TurnId) -> Result<Seq, CursorError> {
         // A turn that never began has no first event; the next one that did stands for it.
-        let mut first = None;
+        let (mut first, mut last) = (None, None);
         self.backwards(self.until.next(), |event| {
             let begun = started(event)?;
+            last.get_or_insert(begun.0);
             if begun >= turn {
                 first = Some(event.seq);
             }
             (begun <= turn).then_some(())
         })
         .await?;
-        first.ok_or_else(|| CursorError::NotThere(format!("turn {turn}")))
+        first.ok_or_else(|| CursorError::NotThere { place: format!("turn {turn}"), last })
     }
 
     async fn first_named(&self, id: &str) -> Result<Seq, CursorError> {
@@ -147,7 +156,7 @@ impl KeptEvents {
                 return Ok(event.seq);
             }
         }
-        Err(CursorError::NotThere(format!("message {id:?}")))
+        Err(CursorError::NotThere { place: format!("message {id:?}"), last: None })
     }
 
     /// Where to begin reading, so that an event is understood: with the turn that was last begun before it.

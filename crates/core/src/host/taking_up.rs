@@ -33,7 +33,7 @@ impl Connection {
         usual: Option<Cursor>,
     ) -> Result<SessionSetup, CallError> {
         let adopted = self.look_for(&call, link.client().protocol).await?;
-        let client = call.session.clone();
+        let (client, created) = (call.session.clone(), adopted.is_some());
         let mut meta: RestoreMeta = self.said(call.meta.as_deref())?;
         self.defaults.complete(&mut meta.start);
         let cursor = match (&call.replay_from, meta.replay_from.take()) {
@@ -46,8 +46,8 @@ impl Connection {
         let record = opened.session.record_id().clone();
         let Some(cursor) = cursor else {
             let how = adopted.or(self.wake(&opened, &meta).await?);
-            self.tell_standing(&opened.session, None, link).await?;
-            return Ok(self.answer(client, Opened { how, ..opened }, Gate::default(), link));
+            self.tell_standing(&record, opened.from, None, link).await?;
+            return Ok(self.answer(client, Opened { created, how, ..opened }, Gate::default(), link));
         };
         let start = self.place_of(&self.kept(&opened.session), (&cursor, field), meta.replay).await?;
         // Until the answer is decided: whatever comes between, the client is then told what it was going to be told.
@@ -60,8 +60,8 @@ impl Connection {
         replayed?.map_err(|source| CallError::NotTold { session: client.clone(), source })?;
         // Whoever goes on after an event it has seen may have missed an end.
         let missed = Some(start).filter(|_| matches!(cursor, Cursor::Seq(_)));
-        self.tell_standing(&opened.session, missed, link).await?;
-        let opened = Opened { how, from, paused, ..opened };
+        self.tell_standing(&record, from, missed, link).await?;
+        let opened = Opened { created, how, from, paused, ..opened };
         Ok(self.answer(client, opened, Gate::default(), link))
     }
 
@@ -70,21 +70,21 @@ impl Connection {
         KeptEvents::new(Arc::clone(&self.host.store), session.record_id().clone(), session.last_seq())
     }
 
-    /// Tells a client of version 2 how the session stands by now, and the last end of work if it missed that.
+    /// Tells a client of version 2 how the session stands before the event that it is told on from, and the last end of
+    /// work if it missed that.
     async fn tell_standing(
         &self,
-        session: &Session,
+        record: &RecordId,
+        from: Seq,
         missed: Option<Seq>,
         link: &ClientLink,
     ) -> Result<(), CallError> {
         if link.client().protocol == ProtocolVersion::V1 {
             return Ok(());
         }
-        let (record, now) = (session.record_id(), session.last_seq().map_or(Seq::FIRST, Seq::next));
-        let state = standing(&self.host.store, record, now).await.map_err(fault::not_kept)?;
-        let client = client_session(record);
-        let told = link.tell(&client, &state.standing(missed)).await;
-        told.map_err(|source| CallError::NotTold { session: client, source })
+        let state = standing(&self.host.store, record, from).await.map_err(fault::not_kept)?;
+        let told = link.pass_on(state.standing_line(record, missed)).await;
+        told.map_err(|source| CallError::NotTold { session: client_session(record), source })
     }
 
     /// Where a client's replay begins.

@@ -25,7 +25,8 @@ use super::attachment::Attachment;
 use super::connection::{Connection, InUse, acpx_meta, problem, record_of};
 use super::fault;
 use super::meta::{
-    AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TermsMeta, TurnMeta, UnmetMeta,
+    AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TermsMeta, TurnMeta,
+    UnmetMeta,
 };
 use super::own_prompts::OwnPrompt;
 use super::questions::Presence;

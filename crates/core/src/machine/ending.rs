@@ -251,8 +251,9 @@ impl SessionMachine {
                 Ends::Closed => Lifecycle::Closed { at: now },
                 Ends::Deleted => Lifecycle::Deleted { at: now },
             };
-            self.do_(Effect::SaveLifecycle(self.lifecycle));
+            // What is deleted takes everything with it that was kept before.
             self.do_(Effect::Fact(Fact::Closed {}));
+            self.do_(Effect::SaveLifecycle(self.lifecycle));
         }
         self.state = State::Closed;
         self.do_(Effect::Closed);

@@ -139,6 +139,8 @@ pub enum Input {
         /// What it wants, for a policy to decide; `None` if it is something with a terminal that it was given: whoever may
         /// begin may go on, and end it.
         tool: Option<ToolUse>,
+        /// Whether somebody has been asked just this in the turn, and has approved.
+        granted: bool,
     },
     /// The agent no longer wants an answer to what it asked.
     Withdrawn {

@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, Fact, FactError, Fallback, Lifecycle, Lineage, OfferedSettings,
+    AcpSessionId, AgentError, Decision, Fact, FactError, Fallback, Lifecycle, Lineage, OfferedSettings,
     PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason, Timestamp, ToolUse,
     Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked, Update, WakeOptions,
 };
@@ -182,7 +182,7 @@ impl SessionMachine {
             Input::Elicitation { ask } => self.elicitation(ask),
             Input::Withdrawn { ask } => self.withdrawn(&ask),
             Input::Permission { ask, tool, has_options } => self.permission(ask, tool, has_options),
-            Input::Tool { ask, tool } => self.tool(ask, tool),
+            Input::Tool { ask, tool, granted } => self.tool(ask, tool, granted),
             Input::Advised { ask, permit } => self.advised(&ask, permit),
             Input::Unanswered { ask } => self.unanswered(&ask),
             Input::Request { ask } => self.request(ask),
@@ -236,6 +236,14 @@ impl SessionMachine {
         }
     }
 
+    /// Whether somebody is to be asked about this, if it is wanted now.
+    pub fn asks_about(&self, tool: &ToolUse) -> bool {
+        match &self.state {
+            State::Prompting(Prompting { turn, .. }) => turn.policy.rule(tool).decision == Decision::Ask,
+            _ => false,
+        }
+    }
+
     /// Whether a rule of the running turn wants this to be asked.
     pub fn is_escalated(&self, tool: &ToolUse) -> bool {
         match &self.state {
@@ -282,7 +290,11 @@ impl SessionMachine {
             match turn.state {
                 TurnState::Queued => self.queue.push_back(turn),
                 TurnState::Dispatched { .. } => {
-                    self.interrupt(now, &mut turn, "its host died while this turn ran; it is not sent again");
+                    self.interrupt(
+                        now,
+                        &mut turn,
+                        "its host went away while this turn ran; it is not sent again",
+                    );
                 }
                 TurnState::Ended { .. } | TurnState::Interrupted { .. } => {}
             }

@@ -9,7 +9,7 @@ use super::state::{Asked, Prompting, State};
 use super::{AskId, Effect, Permit, SessionMachine};
 
 impl SessionMachine {
-    pub(super) fn tool(&mut self, ask: AskId, tool: Option<ToolUse>) {
+    pub(super) fn tool(&mut self, ask: AskId, tool: Option<ToolUse>, granted: bool) {
         if !self.can_be_answered() {
             return;
         }
@@ -25,6 +25,8 @@ impl SessionMachine {
                 Decision::Approve if reads => self.do_(Effect::Permit(ask, Permit::Approve)),
                 Decision::Approve => self.answer(ask, Permit::Approve),
                 Decision::Reject => self.answer(ask, Permit::Reject),
+                // The permission was given, and counted, when the agent asked for it.
+                Decision::Ask if granted => self.do_(Effect::Permit(ask, Permit::Approve)),
                 Decision::Ask => {
                     asked.push(Asked { ask: ask.clone(), tool: Some(tool) });
                     self.do_(Effect::Consult(ask));

@@ -17,8 +17,6 @@ pub enum Awaited {
     TurnEnd,
     /// Somebody has to answer what the agent asks.
     Questions(Vec<AskId>),
-    /// What the agent wants done has to be done: a file, or a command of its that runs.
-    Done,
     /// The agent's process has to go.
     AgentEnd,
 }

@@ -58,6 +58,14 @@ pub enum AgentError {
         /// Its last lines on stderr, or the garbage it printed on stdout.
         said: Vec<String>,
     },
+    /// It is on another machine, and is not reached there.
+    #[error("the agent {agent:?} on another machine cannot be reached{}", last_words(said))]
+    NotReached {
+        /// The agent.
+        agent: String,
+        /// What the process said that was to reach it.
+        said: Vec<String>,
+    },
     /// It speaks a protocol version that we do not.
     #[error("the agent {agent:?} answered protocol version {answered}, and was asked for {asked}")]
     Version {
@@ -259,6 +267,7 @@ impl AgentError {
             Self::NoDirectory { .. } => "BAD_DIRECTORY",
             Self::SlowStart { .. } => "AGENT_START_TIMEOUT",
             Self::ExitedAtOnce { .. } => "AGENT_EXITED_AT_START",
+            Self::NotReached { .. } => "REMOTE_LOST",
             Self::Version { .. } | Self::VersionRefused { .. } => "AGENT_PROTOCOL_VERSION",
             Self::Died { .. } => "AGENT_DIED",
             Self::Flooded { .. } => "AGENT_FLOODED",
@@ -326,6 +335,7 @@ impl AgentError {
             "AGENT_EXITED_AT_START" => {
                 "do what its last words ask for; if it has none, run its command by hand"
             }
+            "REMOTE_LOST" => "do what these words say; the other machine must be there, and let us in",
             "TIMEOUT" => "give the turn more time",
             "IDLE_TIMEOUT" => {
                 "see whether the agent or its model is stalled, or let it be silent for longer; the next prompt goes on"
@@ -342,6 +352,7 @@ impl AgentError {
                 "leave the additional directories out, or begin in one that holds them all"
             }
             "CONTENT_UNSUPPORTED" => "send the content as text, or name it as a link",
+            "INTERRUPTED" => "what was said until then is kept; prompt again to go on",
             "PERMISSION_PROMPT_UNAVAILABLE" => "allow it by the turn's policy, or be there to be asked",
             "BAD_DIRECTORY" => "make the directory again; the session belongs to it",
             _ => return None,

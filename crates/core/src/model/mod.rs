@@ -63,7 +63,7 @@ pub use setting::{
     Choices, OfferedSetting, OfferedSettings, RecordSettings, Setting, SettingError, SettingName,
     SettingValue, UnmetWish,
 };
-pub use terminal::{TerminalText, Terminals};
+pub use terminal::{Replaced, TerminalText, Terminals, command_line};
 pub use time::{InvalidTimestamp, Timestamp};
 pub use title::title_of;
 pub use turn::{PermissionCount, StopReason, Turn, TurnError, TurnLimits, TurnOutcome, TurnState};

@@ -46,7 +46,7 @@ pub struct Record {
     pub scope: Option<Scope>,
     /// Its MCP servers. Their values are never stored.
     pub mcp_servers: Vec<KeptServer>,
-    /// The agent's title for it.
+    /// The agent's title for it; what it is called without one is said where it is listed.
     pub title: Option<String>,
     /// Whether it still takes part.
     pub lifecycle: Lifecycle,

@@ -92,6 +92,40 @@ impl Secrets {
         if found.is_empty() { words.into() } else { replaced(words, found).into() }
     }
 
+    /// How much of a text that goes on may be kept: what may be the beginning of a secret waits for the rest of it.
+    pub fn settled(&self, text: &str) -> usize {
+        let (bytes, mut found) = (text.as_bytes(), Vec::new());
+        let mut end = bytes.len();
+        for secret in self.all().filter(|secret| !secret.is_common()) {
+            secret.find(bytes, &mut found);
+            for form in &secret.forms {
+                let begun =
+                    (1..form.needle().len()).rev().find(|length| bytes.ends_with(&form.needle()[..*length]));
+                end = end.min(bytes.len() - begun.unwrap_or(0));
+            }
+        }
+        // One that is there as a whole is not torn for one that may begin within it.
+        found.sort_by_key(|place| std::cmp::Reverse(place.start));
+        for place in found {
+            if (place.start..place.end).contains(&end) {
+                end = place.start;
+            }
+        }
+        text.floor_char_boundary(end)
+    }
+
+    /// How much of a text whose beginning was cut off may be the end of a secret.
+    pub fn torn(&self, text: &str) -> usize {
+        let forms = self.all().filter(|secret| !secret.is_common()).flat_map(|secret| &secret.forms);
+        let rest = |form: &Finder<'_>| {
+            let needle = form.needle();
+            (1..needle.len())
+                .find(|from| text.as_bytes().starts_with(&needle[*from..]))
+                .map(|from| needle.len() - from)
+        };
+        text.ceil_char_boundary(forms.filter_map(rest).max().unwrap_or(0))
+    }
+
     /// A text that has none of the secrets costs one search for each; only one that may have them is read.
     fn remove(&self, json: &str, is_sought: impl Fn(&Secret) -> bool) -> Option<String> {
         let is_sought = |secret: &&Secret| is_sought(secret) && secret.may_be_in(json);

@@ -10,6 +10,9 @@ use serde::{Deserialize, Serialize};
 const MODEL: &str = "model";
 /// The category of the option that is the mode, where modes are told as an option.
 const MODE: &str = "mode";
+/// How many settings or values an error lists, and how many characters of them.
+const LISTED: usize = 20;
+const LISTED_CHARS: usize = 600;
 /// How many of an agent's models are kept with a record. A list of thousands would be read with every record.
 const KEPT_CHOICES: usize = 256;
 
@@ -89,20 +92,20 @@ pub struct UnmetWish {
     pub reason: Box<str>,
 }
 
-/// Why a setting cannot be what somebody wants. What there is instead is said with it.
+/// Why a setting cannot be what somebody wants. Its hint says what there is instead.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SettingError {
     /// The session has no such setting.
-    #[error("{}", nothing_of(.wanted.as_deref(), .offered))]
+    #[error("{}", nothing_of(.wanted.as_deref()))]
     NotOffered {
         /// The option that is wanted; the mode, if it is none.
         wanted: Option<Box<str>>,
-        /// The options that there are.
+        /// The settings that there are, by the words that choose them.
         offered: Vec<Box<str>>,
     },
     /// The setting cannot have this value.
-    #[error("{setting} cannot be {value:?}: {}", one_of(.offered))]
+    #[error("{setting} cannot be {value:?}")]
     BadValue {
         /// The setting.
         setting: SettingName,
@@ -119,6 +122,18 @@ impl SettingError {
         match self {
             Self::NotOffered { .. } => "SETTING_NOT_OFFERED",
             Self::BadValue { .. } => "SETTING_BAD_VALUE",
+        }
+    }
+
+    /// What can be chosen instead.
+    pub fn hint(&self) -> String {
+        match self {
+            Self::NotOffered { offered, .. } if offered.is_empty() => {
+                "the agent offers nothing to choose in this session; its own configuration may".to_owned()
+            }
+            Self::NotOffered { offered, .. } => format!("the session has {}", listed(offered)),
+            Self::BadValue { offered, .. } if offered.is_empty() => "nothing is offered".to_owned(),
+            Self::BadValue { offered, .. } => format!("it can be {}", listed(offered)),
         }
     }
 }
@@ -243,8 +258,8 @@ impl OfferedSettings {
             Some(word) => self.option(word),
         };
         let Some(found) = found else {
-            let options = self.0.iter().filter_map(|offered| offered.name.option());
-            let offered = options.map(Into::into).collect();
+            let word = |offered: &OfferedSetting| offered.name.option().unwrap_or(MODE).into();
+            let offered = self.0.iter().map(word).collect();
             return Err(SettingError::NotOffered { wanted: option.map(Into::into), offered });
         };
         Ok(Setting { name: found.name.clone(), value: found.value_of(value)? })
@@ -301,19 +316,28 @@ impl RecordSettings {
     }
 }
 
-fn nothing_of(wanted: Option<&str>, offered: &[Box<str>]) -> String {
+fn nothing_of(wanted: Option<&str>) -> String {
     match wanted {
         None => "the agent offers no modes in this session".to_owned(),
-        Some(_) if offered.is_empty() => "the agent offers no options in this session".to_owned(),
-        Some(wanted) => format!("the session has no option {wanted:?}; it has {}", offered.join(", ")),
+        Some(wanted) => format!("the session has no option {wanted:?}"),
     }
 }
 
-fn one_of(offered: &[Box<str>]) -> String {
-    if offered.is_empty() {
-        "nothing is offered".to_owned()
-    } else {
-        format!("it can be {}", offered.join(", "))
+/// The first of them, as far as a person would read.
+fn listed(offered: &[Box<str>]) -> String {
+    let mut left = LISTED_CHARS;
+    let fits = |word: &&str| {
+        let size = word.chars().count();
+        let fits = size <= left;
+        left = left.saturating_sub(size);
+        fits
+    };
+    let words = offered.iter().take(LISTED).map(AsRef::as_ref);
+    let shown: Vec<&str> = words.take_while(fits).collect();
+    match offered.len() - shown.len() {
+        0 => shown.join(", "),
+        more if shown.is_empty() => format!("{more} with names that are too long to list"),
+        more => format!("{}, and {more} more", shown.join(", ")),
     }
 }
 

@@ -19,6 +19,31 @@ pub struct TerminalText {
     pub exit: Option<String>,
 }
 
+/// A command as a person would type it.
+pub fn command_line<'a>(command: &str, args: impl IntoIterator<Item = &'a str>) -> String {
+    let mut line = command.to_owned();
+    for argument in args {
+        let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
+        if !argument.is_empty() && argument.chars().all(is_plain) {
+            line.extend([" ", argument]);
+        } else {
+            line.extend([" '", &argument.replace('\'', r"'\''"), "'"]);
+        }
+    }
+    line
+}
+
+/// What a file has that is to be written.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Replaced {
+    /// There is none.
+    Nothing,
+    /// This text.
+    Text(String),
+    /// So many bytes, which are too many to be shown, or no text.
+    Unshown(u64),
+}
+
 impl Terminals {
     /// Takes the next fact, whatever it is about.
     pub fn take(&mut self, fact: &Fact) {

@@ -77,6 +77,9 @@ pub enum Change {
     AdditionalDirectories(Vec<AbsolutePath>),
     /// Whether the record still takes part. To open it again where another has taken its scope is
     /// [`StoreError::ScopeTaken`]. One that is closed or deleted leaves its scope to others at once.
+    ///
+    /// What was said in a record that is deleted is erased in the same step: its events, its turns, its title, its
+    /// servers and its settings. Its ids and its directory stay, and so does its agent's last process.
     Lifecycle(Lifecycle),
     /// What the record is found by from a shell, or that it no longer is. A scope that another open record of
     /// its directory has is [`StoreError::ScopeTaken`]; a closed record may have it too.

@@ -66,7 +66,7 @@ impl Progress {
     /// Whether more has changed since `before` than that events were added.
     pub(super) fn differs_in_more_than_events(self, before: Self) -> bool {
         let Self { last_seq, event_seen, .. } = before;
-        Self { last_seq, event_seen, ..self } != before
+        self.last_seq < last_seq || Self { last_seq, event_seen, ..self } != before
     }
 
     /// Counts a turn that takes the place of `before`.
@@ -94,11 +94,15 @@ impl Progress {
         Ok(())
     }
 
-    /// Takes note of a change of lifecycle.
+    /// Takes note of a change of lifecycle. Nothing is left of what was said in a record that is deleted.
     pub(super) fn lifecycle(&mut self, lifecycle: Lifecycle) {
         match lifecycle {
-            Lifecycle::Closed { at } | Lifecycle::Deleted { at } => self.touch(at),
             Lifecycle::Open => {}
+            Lifecycle::Closed { at } => self.touch(at),
+            Lifecycle::Deleted { at } => {
+                self.touch(at);
+                *self = Self { last_seq: None, last_turn: None, answered_turns: 0, ..*self };
+            }
         }
     }
 

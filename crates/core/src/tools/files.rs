@@ -12,7 +12,7 @@ use cap_std::ambient_authority;
 use cap_std::fs::{Dir, File, OpenOptions, OpenOptionsExt};
 use rustix::fs::OFlags;
 
-use crate::model::AbsolutePath;
+use crate::model::{AbsolutePath, Replaced};
 
 /// How much text is read or written at once, in bytes.
 const MAX_TEXT_BYTES: usize = 10 << 20;
@@ -76,6 +76,12 @@ pub enum FileError {
     /// It is a directory, a pipe, a device or the like.
     #[error("not a regular file: {}", path.display())]
     NotAFile {
+        /// The path as it was asked for.
+        path: PathBuf,
+    },
+    /// It is not what somebody was shown who was asked about it.
+    #[error("changed since it was asked about: {}", path.display())]
+    Changed {
         /// The path as it was asked for.
         path: PathBuf,
     },
@@ -143,6 +149,23 @@ impl Located {
         String::from_utf8(bytes).map_err(|_| FileError::NotText { path: self.asked.clone() })
     }
 
+    /// What a write would replace; of a longer text, or of what is none, only how long it is.
+    pub fn replaced(&self, limit: u64) -> Result<Replaced, FileError> {
+        let length = match self.open_file().and_then(|file| file.metadata()) {
+            Ok(facts) => facts.len(),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Replaced::Nothing),
+            Err(error) => return Err(self.failed(error)),
+        };
+        if length > limit {
+            return Ok(Replaced::Unshown(length));
+        }
+        match self.read(Lines::default()) {
+            Ok(text) => Ok(Replaced::Text(text)),
+            Err(FileError::NotText { .. }) => Ok(Replaced::Unshown(length)),
+            Err(error) => Err(error),
+        }
+    }
+
     /// Puts this text in the file's place, and makes the directories that lead there. The file keeps its mode.
     pub fn write(&self, text: &str) -> Result<(), FileError> {
         if text.len() > MAX_TEXT_BYTES {
@@ -190,6 +213,11 @@ impl Located {
 
     fn root(&self) -> io::Result<Dir> {
         Dir::open_ambient_dir(&self.root, ambient_authority())
+    }
+
+    /// Says that it has changed.
+    pub fn changed(&self) -> FileError {
+        FileError::Changed { path: self.asked.clone() }
     }
 
     fn too_large(&self, limit: usize) -> FileError {

@@ -32,26 +32,23 @@ impl Screen {
 
     /// Takes what was written next.
     pub(super) fn write(&mut self, bytes: &[u8]) {
-        let mut bytes = match std::mem::take(&mut self.rest) {
+        let bytes = match std::mem::take(&mut self.rest) {
             rest if rest.is_empty() => bytes.to_vec(),
             mut rest => {
                 rest.extend_from_slice(bytes);
                 rest
             }
         };
-        loop {
-            match str::from_utf8(&bytes) {
-                Ok(text) => return self.show(text),
-                Err(error) => {
-                    let (valid, rest) = bytes.split_at(error.valid_up_to());
-                    self.show(str::from_utf8(valid).unwrap_or_default());
-                    let Some(length) = error.error_len() else {
-                        self.rest = rest.to_vec();
-                        return;
-                    };
-                    self.show("\u{fffd}");
-                    bytes = rest.get(length..).unwrap_or_default().to_vec();
-                }
+        let mut chunks = bytes.utf8_chunks().peekable();
+        while let Some(chunk) = chunks.next() {
+            self.show(chunk.valid());
+            let invalid = chunk.invalid();
+            // Only at the end can a character be there in part.
+            let is_part = matches!(str::from_utf8(invalid), Err(error) if error.error_len().is_none());
+            if is_part && chunks.peek().is_none() {
+                self.rest = invalid.to_vec();
+            } else if !invalid.is_empty() {
+                self.show("\u{fffd}");
             }
         }
     }

@@ -17,6 +17,8 @@ use tokio::time::timeout;
 
 use super::ending::{self, Ended, Exit, Grace, Phase};
 use super::environment::Environment;
+use crate::model::command_line;
+
 use super::leader::Leader;
 use super::marks::RECORD_VARIABLE;
 use super::screen::Screen;
@@ -287,16 +289,7 @@ impl std::fmt::Debug for CommandLine {
 impl std::fmt::Display for CommandLine {
     /// The line as a person would type it.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(&self.command)?;
-        for argument in &self.args {
-            let is_plain = |c: char| c.is_alphanumeric() || "-_./:=,@%+".contains(c);
-            if !argument.is_empty() && argument.chars().all(is_plain) {
-                write!(f, " {argument}")?;
-            } else {
-                write!(f, " '{}'", argument.replace('\'', r"'\''"))?;
-            }
-        }
-        Ok(())
+        f.write_str(&command_line(&self.command, self.args.iter().map(String::as_str)))
     }
 }
 

@@ -4,7 +4,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::engine::{Engine, NewSession, Prompt, RestoreSession, Session, SessionError, Settings};
+use acpx_core::engine::{
+    AtAgent, Engine, NewSession, Prompt, RestoreSession, Session, SessionError, Settings,
+};
 use acpx_core::host::{FromHost, Host, HostClient, HostError};
 use acpx_core::model::{
     AbsolutePath, AgentKey, AgentSpec, HostId, Lifecycle, Record, RecordId, Scope, Seq, TurnId, TurnOutcome,
@@ -16,6 +18,9 @@ use acpx_testkit::{Script, TempHome, received_lines, scripted_agent_command, sta
 use serde_json::{Value, json};
 
 use crate::store_contract::samples;
+
+/// How long an agent has that is started to delete a session.
+const LIMIT: Duration = Duration::from_secs(20);
 
 /// An engine, and a host over it, in a home of their own.
 struct Bench {
@@ -57,6 +62,11 @@ impl Bench {
         (self.engine.open(new).await.expect("the session opens"), command)
     }
 
+    /// What an agent is started with that does not run.
+    fn given() -> RestoreSession {
+        RestoreSession { environment: std::env::vars_os().collect(), ..RestoreSession::default() }
+    }
+
     async fn kept(&self, record: &RecordId) -> Record {
         self.store.record(record.clone()).await.unwrap().expect("the id is taken")
     }
@@ -72,6 +82,7 @@ impl Bench {
         assert!(kept.lifecycle.is_deleted(), "{kept:?}");
         assert!(kept.agent_run.is_none_or(|run| run.ended.is_some()));
         assert_eq!(self.store.open_turns(record.clone()).await.unwrap(), []);
+        assert_eq!(samples::all_events(&*self.store, record, 100).await.unwrap(), []);
         assert!(!self.listed().await.contains(record));
         assert_eq!(self.engine.record(record).await.unwrap(), None);
         let attached = self.engine.attach(record, &RestoreSession::default()).await;
@@ -228,7 +239,91 @@ async fn what_is_parked_closed_or_left_by_another_host_is_deleted_without_an_age
 }
 
 #[tokio::test]
-async fn the_prompts_that_a_dead_host_left_waiting_are_cancelled_with_their_record() {
+async fn an_agent_that_does_not_run_is_started_to_delete_its_session() {
+    for left in ["parked", "closed", "left"] {
+        let bench = Bench::new();
+        let (session, command) = bench.open(&obliging(&json!({"delete": {}}))).await;
+        let engine = match left {
+            "parked" => session.park().await.map(|()| bench.engine.clone()).unwrap(),
+            "closed" => session.close().await.map(|()| bench.engine.clone()).unwrap(),
+            _ => {
+                bench.engine.shutdown().await;
+                Bench::engine_over(&bench.store, Duration::from_secs(20))
+            }
+        };
+        let at_agent = engine.delete_everywhere(session.record_id(), Bench::given(), LIMIT).await.unwrap();
+        assert!(matches!(at_agent, AtAgent::Deleted), "{left}: {at_agent:?}");
+        // The second process is told nothing else.
+        assert_eq!(
+            (told(&command), starts_of(&command)),
+            (vec!["initialize".to_owned(), "session/delete".to_owned()], 2),
+            "{left}"
+        );
+        Bench { engine, ..bench }.is_gone(session.record_id()).await;
+    }
+}
+
+#[tokio::test]
+async fn it_is_said_why_an_agent_still_has_a_session_that_is_deleted() {
+    let both = json!({"close": {}, "delete": {}});
+    let start = || Script::new().initialize(json!({ "sessionCapabilities": both })).session_new("s1");
+    let closed = || ("session/close", Script::new().reply(json!({})));
+    let no = Script::new().reply_error(json!({"code": -32603, "message": "no"}));
+    let unending = Script::new().initialize(json!({ "sessionCapabilities": both })).serve([
+        ("session/new", Script::new().reply(json!({"sessionId": "s1"}))),
+        ("session/delete", Script::new().hang()),
+    ]);
+    let cases = [
+        ("NOT_OFFERED", obliging(&json!({})), false),
+        ("NOT_OFFERED", obliging(&json!({})), true),
+        ("AGENT_REFUSED", start().serve([closed(), ("session/delete", no)]), false),
+        ("AGENT_UNRESPONSIVE", start().serve([closed(), ("session/delete", Script::new().hang())]), false),
+        // One that is started for it and goes away, and one that never answers.
+        ("AGENT_DIED", start().serve([closed()]), true),
+        ("AGENT_UNRESPONSIVE", unending, true),
+    ];
+    for (code, script, parked) in cases {
+        let bench = Bench::with(Duration::from_millis(200));
+        let (session, _) = bench.open(&script).await;
+        if parked {
+            session.park().await.unwrap();
+        }
+        let limit = Duration::from_millis(500);
+        match bench.engine.delete_everywhere(session.record_id(), Bench::given(), limit).await.unwrap() {
+            AtAgent::Kept(why) => assert_eq!(why.code(), code, "{why:?}"),
+            AtAgent::Deleted => panic!("{code}"),
+        }
+        bench.is_gone(session.record_id()).await;
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_deletes_a_closed_session_has_its_agent_delete_it_or_is_told_why_not() {
+    let cases = [
+        (json!({"close": {}, "delete": {}}), None),
+        (json!({"close": {}}), Some("the agent \"scripted\" does not offer session/delete")),
+    ];
+    for (capabilities, why) in cases {
+        let bench = Bench::new();
+        let (_, command) = bench.agent(&obliging(&capabilities));
+        let mut client = bench.client().await;
+        let made = ask(&mut client, "session/new", &bench.new_params(&command)).await;
+        let of_session = json!({ "sessionId": made["sessionId"] });
+        ask(&mut client, "_acpx/close", &of_session).await;
+        let answer = ask(&mut client, "session/delete", &of_session).await;
+        match why {
+            None => assert_eq!(answer, json!({})),
+            Some(why) => assert_eq!(answer, json!({ "_meta": { "acpx": { "keptByAgent": why } } })),
+        }
+        let asked = told(&command).iter().any(|method| method == "session/delete");
+        assert_eq!(asked, why.is_none());
+        bench.is_gone(&RecordId::new(made["sessionId"].as_str().unwrap()).unwrap()).await;
+        bench.host.shut_down().await;
+    }
+}
+
+#[tokio::test]
+async fn the_prompts_that_a_dead_host_left_waiting_go_with_their_record() {
     let bench = Bench::new();
     let (session, command) = bench.open(&obliging(&json!({}))).await;
     let record = session.record_id().clone();
@@ -239,15 +334,9 @@ async fn the_prompts_that_a_dead_host_left_waiting_are_cancelled_with_their_reco
     bench.store.append(lease, changes, Durability::Process).await.unwrap();
     let next = Bench::engine_over(&bench.store, Duration::from_secs(20));
     next.delete(&record).await.unwrap();
-    let turn = async |number| {
-        let turn = bench.store.turn_numbered(record.clone(), TurnId(number)).await.unwrap().unwrap();
-        match turn.state {
-            TurnState::Interrupted { .. } => "interrupted".to_owned(),
-            TurnState::Ended { outcome: TurnOutcome::Stopped(reason), .. } => reason.as_str().to_owned(),
-            other => panic!("{other:?}"),
-        }
-    };
-    assert_eq!([turn(1).await, turn(2).await], ["interrupted", "cancelled"]);
+    for number in [1, 2] {
+        assert_eq!(bench.store.turn_numbered(record.clone(), TurnId(number)).await.unwrap(), None);
+    }
     assert_eq!(starts_of(&command), 1);
     Bench { engine: next, ..bench }.is_gone(&record).await;
 }

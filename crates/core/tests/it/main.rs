@@ -18,6 +18,7 @@ mod sdk_agent;
 mod sdk_agent_v2;
 mod store_contract;
 mod store_crash;
+mod store_erasing;
 mod store_sqlite;
 mod wire;
 mod workspace;

@@ -28,6 +28,7 @@ use self::deleting::{
     a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone,
     no_shell_finds_a_deleted_record_and_its_scope_is_free_at_once,
     the_process_of_a_deleted_record_is_still_told_of,
+    what_was_said_in_a_deleted_record_is_erased_and_nothing_else,
 };
 use self::scopes::{
     a_record_hands_its_scope_over_in_one_step_or_not_at_all,
@@ -100,6 +101,7 @@ promises! {
     a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone,
     no_shell_finds_a_deleted_record_and_its_scope_is_free_at_once,
     the_process_of_a_deleted_record_is_still_told_of,
+    what_was_said_in_a_deleted_record_is_erased_and_nothing_else,
     the_last_answer_of_an_agent_stands_for_its_build_alone,
 }
 

@@ -111,7 +111,7 @@ fn the_file_says_what_it_is() {
     let file = Connection::open(&path).unwrap();
     let pragma = |name| file.pragma_query_value(None, name, |row| row.get::<_, Value>(0)).unwrap();
     let found = ["application_id", "user_version", "page_size", "auto_vacuum", "journal_mode"].map(pragma);
-    let expected = [0x6163_7078, 7, 4096, 2].map(Value::Integer);
+    let expected = [0x6163_7078, 8, 4096, 2].map(Value::Integer);
     assert_eq!(found[..4], expected);
     assert_eq!(found[4], Value::Text("wal".to_owned()));
 }
@@ -371,7 +371,7 @@ async fn a_newer_file_is_read_and_not_written() {
     let before = fs::read(&path).unwrap();
     let refused = SqliteStore::open(&path, Access::ReadWrite).unwrap_err();
     let said =
-        format!("the store {} was written by a newer acpx (format 9, this one writes 7)", path.display());
+        format!("the store {} was written by a newer acpx (format 9, this one writes 8)", path.display());
     assert_eq!(refused.to_string(), said);
     assert!(fs::read(&path).unwrap() == before, "the file has changed");
     let store = SqliteStore::open(&path, Access::ReadOnly).unwrap();

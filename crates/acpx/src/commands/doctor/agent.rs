@@ -77,10 +77,7 @@ fn program(settings: &Settings, report: &mut Report) -> Result<bool, CliError> {
 }
 
 /// What the agent does when it is started; why it could not be, inside.
-async fn examine(
-    settings: &Settings,
-    servers: &McpFile,
-) -> Result<Result<Examination, CliError>, CliError> {
+async fn examine(settings: &Settings, servers: &McpFile) -> Result<Result<Examination, CliError>, CliError> {
     let scratch = tempfile::tempdir()
         .map_err(|source| CliError::System { doing: "make a directory for the agent".to_owned(), source })?;
     let cwd = AbsolutePath::from_path(scratch.path())?;

@@ -123,7 +123,7 @@ async fn last_error(kept: &Kept, record: &Record, report: &mut Report) -> Result
         }
         Some((turn, TurnState::Interrupted { .. })) => report.say(&Finding::warn(
             "last turn",
-            format!("turn {turn} was interrupted: its host was killed or stopped"),
+            format!("turn {turn} was interrupted: its host went away"),
             "it is not sent again by itself; prompt again to go on",
         )),
         Some((turn, _)) => report.say(&Finding::ok("last turn", format!("turn {turn} did not fail"))),

@@ -30,6 +30,11 @@ pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, 
                 said.apply(event);
             }
         }
+        for turn in said.silent_turns() {
+            if let Some(turn) = store.turn_numbered(record.id.clone(), turn).await? {
+                said.add_unsent(&turn);
+            }
+        }
         let mut console = Console::of_program(settings.mode);
         Ok(history(&record.identity(), &said, limit.get(), &mut console)?)
     })?;

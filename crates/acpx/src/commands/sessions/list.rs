@@ -4,6 +4,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use acpx_core::host::title;
 use acpx_core::model::{AbsolutePath, Record};
 use acpx_core::store::{RecordFilter, Store, real_path_or_written};
 
@@ -30,11 +31,16 @@ pub(crate) fn run(
     Ok(Exit::Success.into())
 }
 
+/// The records that are kept, each with what it is called.
 pub(super) async fn all(filter: &RecordFilter) -> Result<Vec<Record>, CliError> {
     let kept = Kept::open()?;
     let Some(store) = kept.store() else { return Ok(Vec::new()) };
     // All of them at once: one that changes between two pages would be in neither.
-    Ok(store.records(filter.clone(), None, usize::MAX).await?)
+    let mut records = store.records(filter.clone(), None, usize::MAX).await?;
+    for record in &mut records {
+        record.title = title(store, record).await?;
+    }
+    Ok(records)
 }
 
 /// The directory with its links followed. One that is gone is looked for by its name: its sessions may be kept.

@@ -1,6 +1,7 @@
 //! `acpx sessions …`: one file for each of its verbs.
 
 pub(super) mod close;
+pub(super) mod delete;
 pub(super) mod history;
 pub(super) mod list;
 pub(super) mod migrate;

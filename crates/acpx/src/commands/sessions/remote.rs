@@ -30,7 +30,7 @@ pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode
         let page = page.map_err(|error| error.with_login_of(&settings.typed_agent()))?;
         let (sessions, next) =
             page.ok_or_else(|| CliError::NoRemoteList { agent: settings.typed_agent() })?;
-        let rows: Vec<ListRow<'_>> = sessions.iter().map(|session| row(session, &kept)).collect();
+        let rows: Vec<ListRow<'_>> = sessions.iter().map(|session| row(session, &kept, settings)).collect();
         list(&rows, next.as_deref(), &mut console)?;
         Ok(Exit::Success.into())
     })
@@ -50,11 +50,12 @@ async fn ask(
 }
 
 /// A session that we hold is shown as ours.
-fn row<'a>(session: &ListedSession, kept: &'a [Record]) -> ListRow<'a> {
+fn row<'a>(session: &ListedSession, kept: &'a [Record], settings: &Settings) -> ListRow<'a> {
     match kept.iter().find(|record| record.lineage.current().session == session.session) {
         Some(record) => ListRow::Kept(record),
         None => ListRow::Remote(RemoteSession {
             session: session.session.clone(),
+            agent: settings.agent.label().to_owned(),
             cwd: session.cwd.clone(),
             title: session.title.clone(),
             updated_at: session.updated_at,

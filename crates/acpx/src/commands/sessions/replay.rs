@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use acpx_core::acp::Cursor;
+use acpx_core::acp::{Cursor, prompt_text};
 use acpx_core::host::{KeptEvents, WatchedEvent};
 use acpx_core::model::{Record, Seq};
 use acpx_core::store::Store;
@@ -49,6 +49,13 @@ async fn show(
         // What comes while this is shown is for those who watch.
         let is_meant = |seq: Seq| Some(seq) <= record.last_seq;
         for event in page.iter().filter(|event| is_meant(event.seq)).filter_map(WatchedEvent::of) {
+            if let Some(turn) = view.ends_unbegun(&event)
+                && !events.has_begun(turn).await?
+                && let Some(turn) = store.turn_numbered(record.id.clone(), turn).await?
+            {
+                // It was cancelled, or had failed, before any agent was sent it.
+                view.unsent(&prompt_text(&turn.prompt), &mut console)?;
+            }
             view.event(&event, &mut console)?;
         }
     }

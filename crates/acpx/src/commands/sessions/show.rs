@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use acpx_core::host::title;
+
 use crate::commands::kept::Kept;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, show};
@@ -12,7 +14,8 @@ use crate::settings::Settings;
 pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     block_on(async {
         let kept = Kept::open()?;
-        let (record, _) = kept.need(settings).await?;
+        let (mut record, store) = kept.need(settings).await?;
+        record.title = title(store, &record).await?;
         let last_prompt = kept.last_prompt(&record).await?;
         Ok(show(&record, last_prompt, &mut Console::of_program(settings.mode))?)
     })?;

@@ -74,7 +74,8 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
     assert!(text.contains("queued: 1, waiting since ") && !text.contains("turn: "), "{text}");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((json["queued"].as_u64(), json.get("turn")), (Some(1), None));
-    let summary = "the turn that ran was interrupted; the next prompt restores the session";
+    let summary =
+        "the turn that ran was interrupted; the next prompt restores the session and runs what waits first";
     assert_eq!(json["summary"].as_str(), Some(summary));
 }
 

@@ -6,7 +6,7 @@
 use std::io::{self, Write};
 
 use acpx_core::acp;
-use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity};
+use acpx_core::model::{AcpSessionId, AgentSessionId, Direction, Fact, SessionIdentity, TurnId};
 use acpx_core::wire::Message;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -22,6 +22,8 @@ use crate::output::{Console, WatchedEvent, json_line};
 pub(crate) struct FollowView {
     session: SessionIdentity,
     view: View,
+    /// The turn that began last.
+    begun: Option<TurnId>,
 }
 
 #[derive(Debug)]
@@ -60,7 +62,7 @@ impl FollowView {
             Format::Json => View::Json,
             Format::Quiet => View::Quiet(Quiet::default()),
         };
-        Self { session, view }
+        Self { session, view, begun: None }
     }
 
     /// Shows the next event. Whoever calls this flushes the console when nothing more is waiting.
@@ -75,10 +77,32 @@ impl FollowView {
             self.session.session = session;
             self.session.agent_session = agent_session_id.as_deref().and_then(AgentSessionId::from_agent);
         }
+        if let Some(Fact::TurnStarted { turn, .. }) = &fact {
+            self.begun = Some(TurnId(*turn));
+        }
         match &mut self.view {
             View::Json => json_line(&EventLine::new(&self.session, event), &mut *console.out),
             View::Text(view) => text(view, event, fact.as_ref(), console),
             View::Quiet(view) => view.event(event, fact.as_ref(), &mut *console.out),
+        }
+    }
+
+    /// The turn that ends with an event and was not seen to begin, where its prompt would be shown.
+    pub(crate) fn ends_unbegun(&self, event: &WatchedEvent) -> Option<TurnId> {
+        let is_shown = matches!(self.view, View::Text(_)) && event.direction == Direction::Ours;
+        match Fact::from_body(event.message.get()) {
+            Some(Fact::TurnEnded { turn, .. }) if is_shown && self.begun != Some(TurnId(turn)) => {
+                Some(TurnId(turn))
+            }
+            _ => None,
+        }
+    }
+
+    /// Shows the prompt of a turn that no agent was sent.
+    pub(crate) fn unsent(&mut self, words: &str, console: &mut Console<'_>) -> io::Result<()> {
+        match &mut self.view {
+            View::Text(view) if !words.trim().is_empty() => view.prompt(words, &mut *console.out),
+            View::Text(_) | View::Json | View::Quiet(_) => Ok(()),
         }
     }
 

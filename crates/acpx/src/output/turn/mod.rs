@@ -27,8 +27,9 @@ use super::settings::not_restored;
 use super::{Console, WatchedEvent, json_line};
 use crate::cli::Format;
 
-/// What a line has in it that reports something.
+/// What a line has in it that reports something, and what one has that tells the agent to stop.
 const UPDATE: &str = "session/update";
+const CANCEL: &str = "session/cancel";
 
 /// Shows one turn.
 #[derive(Debug)]
@@ -36,8 +37,16 @@ pub(crate) struct TurnView {
     /// The session it is in, as it stands; an `exec` has none to begin with.
     session: Option<SessionIdentity>,
     view: View,
-    /// Whether the agent has reported anything.
-    is_silent: bool,
+    heard: Heard,
+}
+
+/// What the agent has been heard of.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Heard {
+    Nothing,
+    /// Nothing before it was told to stop. What it reports then, its usage for instance, is no work on the prompt.
+    NothingInTime,
+    Something,
 }
 
 #[derive(Debug)]
@@ -55,12 +64,12 @@ impl TurnView {
             Format::Json => View::Json,
             Format::Quiet => View::Quiet(QuietView::default()),
         };
-        Self { session, view, is_silent: true }
+        Self { session, view, heard: Heard::Nothing }
     }
 
-    /// Whether the agent has not reported anything yet.
+    /// Whether the agent has not reported anything in the time it had.
     pub(crate) fn is_silent(&self) -> bool {
-        self.is_silent
+        self.heard != Heard::Something
     }
 
     /// Shows the next event. Whoever calls this flushes the console when nothing more is waiting.
@@ -68,7 +77,11 @@ impl TurnView {
         if event.direction == Direction::Ours {
             return self.fact(event, console);
         }
-        self.is_silent &= event.direction == Direction::ToAgent || !event.message.get().contains(UPDATE);
+        self.heard = match (self.heard, event.direction, event.message.get()) {
+            (Heard::Nothing, Direction::FromAgent, line) if line.contains(UPDATE) => Heard::Something,
+            (Heard::Nothing, Direction::ToAgent, line) if line.contains(CANCEL) => Heard::NothingInTime,
+            (heard, ..) => heard,
+        };
         match &mut self.view {
             View::Text(view) => view.message(event, &mut *console.out),
             View::Json => {

@@ -112,7 +112,7 @@ impl ResultError {
     }
 
     fn interrupted(turn: &Turn) -> Self {
-        let message = format!("turn {} was interrupted: its host stopped", turn.id);
+        let message = format!("turn {} was interrupted: its host went away", turn.id);
         let hint = "what was said until then is kept; prompt again to go on";
         Self::new("INTERRUPTED", message, Some(hint), None)
     }
@@ -170,10 +170,12 @@ impl PromptResult {
     }
 
     /// Says why a turn that was answered ends with an exit code of its own: the agent was allowed nothing of what
-    /// it asked for. Only this turn counts; permissions of an earlier one are its own.
+    /// it asked for. Only this turn counts; permissions of an earlier one are its own. There are agents that stop as
+    /// if they were cancelled when they are refused something.
     pub(crate) fn explained(mut self) -> Self {
         let PermissionCount { approved, rejected } = self.permissions;
-        if self.status == TurnStatus::Completed && self.error.is_none() && rejected > 0 && approved == 0 {
+        let is_answered = matches!(self.status, TurnStatus::Completed | TurnStatus::Cancelled);
+        if is_answered && self.error.is_none() && rejected > 0 && approved == 0 {
             self.error = Some(ResultError::denied());
         }
         self
@@ -182,7 +184,7 @@ impl PromptResult {
     /// How the command ends.
     pub(crate) fn exit(&self) -> Exit {
         match (self.status, &self.error) {
-            (TurnStatus::Cancelled, _) | (TurnStatus::Completed, None) => Exit::Success,
+            (TurnStatus::Cancelled | TurnStatus::Completed, None) => Exit::Success,
             (TurnStatus::Failed | TurnStatus::Interrupted, None) => Exit::Failure,
             (_, Some(error)) => ErrorClass::of(&error.code).exit(),
         }

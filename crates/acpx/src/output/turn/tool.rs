@@ -134,8 +134,9 @@ pub(in crate::output) fn command_line(input: &Value) -> Option<String> {
         Some(Value::Array(words)) => words.iter().filter_map(Value::as_str).map(str::to_owned).collect(),
         _ => Vec::new(),
     };
-    let command = words("command");
-    (!command.is_empty()).then(|| [command, words("args")].concat().join(" "))
+    let line = [words("command"), words("args")].concat();
+    let (command, args) = line.split_first().filter(|_| input.get("command").is_some())?;
+    Some(acpx_core::model::command_line(command, args.iter().map(String::as_str)))
 }
 
 /// The first thing an input names.

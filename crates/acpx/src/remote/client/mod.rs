@@ -85,6 +85,8 @@ pub(crate) enum RelayError {
         status: StatusCode,
         /// What it said about it.
         words: String,
+        /// Whether it was shown a token.
+        with_token: bool,
     },
     /// What it speaks is not understood.
     #[error("{address} does not speak as it should: {problem}")]
@@ -108,6 +110,9 @@ impl RelayError {
     /// What a person can do next.
     pub(crate) fn hint(&self) -> Option<&'static str> {
         match self {
+            Self::Refused { status: StatusCode::UNAUTHORIZED, with_token: true, .. } => {
+                Some("the token is of another machine, or was revoked: acpx token list says so there")
+            }
             Self::Refused { status: StatusCode::UNAUTHORIZED, .. } => {
                 Some("set ACPX_REMOTE_TOKEN to a token of that machine: acpx token new makes one there")
             }
@@ -214,7 +219,8 @@ impl Relay {
     }
 
     fn refused_with(&self, status: StatusCode, words: &str) -> RelayError {
-        RelayError::Refused { address: self.place(), status, words: self.hide(words) }
+        let with_token = self.token.is_some();
+        RelayError::Refused { address: self.place(), status, words: self.hide(words), with_token }
     }
 
     /// What the other side says, without the token, should it say that.

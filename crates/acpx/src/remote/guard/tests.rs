@@ -67,10 +67,10 @@ fn a_token_is_read_under_whatever_name_and_is_no_way_around_the_origin() {
     assert_eq!(OPEN.look(&uri, &shown), Ok(Shown::Secret("acpx_x")));
     for value in ["Basic acpx_x", "acpx_x", ""] {
         let shown = headers(&[("host", "localhost"), ("authorization", value)]);
-        assert_eq!(OPEN.look(&uri, &shown), Err(Outside::Token), "{value}");
+        assert_eq!(OPEN.look(&uri, &shown), Err(Outside::BadToken), "{value}");
     }
     let twice = headers(&[("authorization", "Bearer a"), ("authorization", "Bearer b")]);
-    assert_eq!(OPEN.look(&uri, &twice), Err(Outside::Token));
+    assert_eq!(OPEN.look(&uri, &twice), Err(Outside::BadToken));
     let page = [("host", "localhost"), ("authorization", "Bearer a"), ("origin", "http://evil.example")];
     assert_eq!(OPEN.look(&uri, &headers(&page)), Err(Outside::Origin));
 }

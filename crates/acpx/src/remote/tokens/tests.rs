@@ -64,6 +64,19 @@ fn the_last_use_is_written_down_and_not_at_every_use() {
 }
 
 #[test]
+fn a_use_that_is_told_later_is_written_down_with_its_own_time_unless_a_later_one_is() {
+    let (_home, tokens) = tokens();
+    let (_, token) = tokens.make(None).unwrap();
+    let at = |millis| Timestamp::from_millis(millis).unwrap();
+    let fresh = i64::try_from(FRESH.as_millis()).unwrap();
+    for (used, expected) in [(5, 5), (4 + fresh, 5), (5 + fresh, 5 + fresh), (7, 5 + fresh)] {
+        let uses = HashMap::from([(token.id.clone(), at(used)), ("unknown".to_owned(), at(1))]);
+        tokens.list_with(&uses).unwrap();
+        assert_eq!(tokens.list().unwrap()[0].last_used_at, Some(at(expected)));
+    }
+}
+
+#[test]
 fn what_is_wrong_is_said() {
     let (home, tokens) = tokens();
     assert_eq!(tokens.revoke("x").unwrap_err().to_string(), "there is no token \"x\"");

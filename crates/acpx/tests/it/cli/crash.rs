@@ -40,6 +40,30 @@ fn begun() -> (Place, String) {
 }
 
 #[test]
+fn a_prompt_that_waited_when_its_host_died_is_told_to_wait_and_leaves_its_words_when_it_is_cancelled() {
+    let (place, _) = begun();
+    let mut running = place.start(&["demo", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    place.ok(&["demo", "--no-wait", "later"]);
+    // Whoever asked would ask the next host.
+    running.signal(Signal::KILL);
+    running.done();
+    kill_hard(place.host_pid());
+    let status = place.until("the agent is dead", |status| status.get("pid").is_none());
+    let summary =
+        "the turn that ran was interrupted; the next prompt restores the session and runs what waits first";
+    assert_eq!((&status["summary"], &status["queued"]), (&json!(summary), &json!(1)));
+    let text = place.ok(&["demo", "status"]);
+    assert!(text.contains("; the next prompt runs what waits first\n"), "{text}");
+    assert_eq!(place.ok(&["demo", "cancel"]), "cancel requested\n");
+    place.until("nothing waits", |status| status["queued"] == 0);
+    let history = place.ok(&["--format", "quiet", "demo", "sessions", "history"]);
+    assert_eq!(history, "wait\nWaiting until cancelled.\n[not sent] later\n");
+    let replay = place.ok(&["demo", "sessions", "replay"]);
+    assert!(replay.ends_with("\n[user] later\n\n[done] cancelled\n"), "{replay}");
+}
+
+#[test]
 #[cfg_attr(not(target_os = "linux"), ignore = "processes are found by what Linux shows of them")]
 fn killed_in_mid_turn_again_and_again_no_acknowledged_turn_is_lost_and_no_process_is_left() {
     let (place, record) = begun();

@@ -127,7 +127,8 @@ fn an_agent_is_looked_over_with_the_credentials_that_a_session_would_have() {
     place.configure(&json!({"agents": {"scripted": {"argv": argv}}, "authPolicy": "fail"}).to_string());
     let done = place.acpx(&["--format", "json", "scripted", "doctor"]);
     let (found, _) = findings(&done);
-    let words = "the agent \"scripted\" offers logins, and there is no credential for any of them: key (API key)";
+    let words =
+        "the agent \"scripted\" offers logins, and there is no credential for any of them: key (API key)";
     assert_eq!((level(&found, "login"), detail(&found, "login")), ("fail", words), "{done:?}");
 }
 

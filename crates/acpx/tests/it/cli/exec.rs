@@ -1,5 +1,6 @@
 //! One prompt to an agent that is started for it: nothing is kept, and nothing is left.
 
+use acpx_testkit::{Script, received_lines};
 use rustix::process::Signal;
 use serde_json::{Value, json};
 
@@ -29,6 +30,36 @@ fn exec_is_shown_in_three_formats_and_keeps_neither_record_nor_process() {
     assert_eq!(result.get("acpxRecordId"), None, "{result}");
     assert!(result["acpxSessionId"].is_string() && result["requestId"].is_string(), "{result}");
     assert!(is_untouched(&place));
+}
+
+/// What an agent was told after its prompt.
+fn told_last(capabilities: &Value) -> Vec<String> {
+    let place = Place::new();
+    let reply = || Script::new().reply(json!({}));
+    let script = Script::new().initialize(json!({ "sessionCapabilities": capabilities })).serve([
+        ("session/new", Script::new().reply(json!({"sessionId": "s1"}))),
+        ("session/prompt", Script::new().say("hello").end("end_turn")),
+        ("session/close", reply()),
+        ("session/delete", reply()),
+    ]);
+    let argv = place.scripted(&script);
+    let done = place.acpx(&["--format", "quiet", "scripted", "exec", "hi"]);
+    assert_eq!(done, Done { out: "hello\n".to_owned(), err: String::new(), code: Some(0) });
+    let method = |line: String| serde_json::from_str::<Value>(&line).unwrap()["method"].clone();
+    let methods = received_lines(&argv).into_iter().map(method).skip(3);
+    methods.map(|method| method.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn exec_leaves_its_agent_no_session_as_far_as_the_agent_can_delete() {
+    assert_eq!(told_last(&json!({"close": {}, "delete": {}})), ["session/close", "session/delete"]);
+    assert_eq!(told_last(&json!({"close": {}})), ["session/close"]);
+    assert_eq!(told_last(&json!({})), [""; 0]);
+    let place = Place::new();
+    let done = place.acpx(&["--format", "quiet", "demo", "exec", "hi"]);
+    assert_eq!((done.out.as_str(), done.code), ("You said: hi\n", Some(0)));
+    let left = place.acpx(&["--format", "json", "demo", "sessions", "list", "--remote"]);
+    assert_eq!(left.json(), json!([]), "{left:?}");
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::thread::JoinHandle;
 use serde_json::{Value, json};
 
 use crate::acpx::{Done, Place, text};
+use crate::editor::Editor;
 
 /// More than any system gives out.
 const NOBODY: u32 = 1 << 30;
@@ -165,6 +166,20 @@ fn a_host_is_shown_stopped_and_restarted() {
     assert_eq!(place.ok(&["--format", "quiet", "host", "status"]), "running\n");
     assert_eq!(place.ok(&["host", "stop"]), "host stopped\n");
     assert_eq!(place.processes(), [0; 0], "a host that was stopped is gone");
+}
+
+#[test]
+fn a_host_that_is_stopped_under_an_editor_is_said_to_be_followed_by_another() {
+    let place = Place::new();
+    let mut editor = Editor::new(&place);
+    editor.open(&place);
+    let done = place.acpx(&["host", "stop"]);
+    let said = "[acpx] clients were connected to it; those with open sessions, such as editors, start another host at once\n";
+    assert_eq!(done, Done { out: "host stopped\n".to_owned(), err: said.to_owned(), code: Some(0) });
+    // It is so.
+    editor.call("session/list", json!({}));
+    assert_eq!(place.json(&["host", "status"])["status"], "running");
+    editor.leave();
 }
 
 #[test]

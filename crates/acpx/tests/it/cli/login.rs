@@ -170,15 +170,20 @@ fn a_login_that_is_missing_in_other_words_is_told_in_those_words() {
 
 #[test]
 fn an_agent_that_says_nothing_at_all_may_lack_a_login_and_that_is_said() {
-    let script = offering(|script| {
-        script.session_new("s1").prompt(|turn| turn.expect("session/cancel").end("cancelled"))
-    });
+    // What it reports when it is told to stop is no work on the prompt.
+    let usage = json!({ "sessionUpdate": "usage_update", "used": 0, "size": 200_000 });
+    let turn = |turn: Script| turn.expect("session/cancel").update(usage.clone()).end("end_turn");
+    let script = offering(|script| script.session_new("s1").prompt(turn).prompt(turn));
     let (place, _) = place(&script, &json!({}));
     place.ok(&["scripted", "sessions", "new"]);
-    let silent = place.acpx(&["--timeout", "1", "scripted", "go"]);
-    let hint = "hint: the agent said nothing at all: it may lack a login, which acpx scripted auth shows, or need more time, with --timeout\n";
-    assert!(silent.out.ends_with(hint), "{silent:?}");
-    assert_eq!(silent.code, Some(3));
+    for flag in ["--timeout", "--idle-timeout"] {
+        let silent = place.acpx(&[flag, "1", "scripted", "go"]);
+        let hint = format!(
+            "hint: the agent said nothing at all: it may lack a login, which acpx scripted auth shows, or need more time, with {flag}\n"
+        );
+        assert!(silent.out.ends_with(&hint), "{silent:?}");
+        assert_eq!(silent.code, Some(3));
+    }
 }
 
 #[test]

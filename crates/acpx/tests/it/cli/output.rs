@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::acpx::{Done, Place};
+use crate::acpx::{Done, Place, text};
 
 #[test]
 fn canonical_names_are_written_by_every_command_and_every_line_is_json() {
@@ -16,7 +16,7 @@ fn canonical_names_are_written_by_every_command_and_every_line_is_json() {
         assert!(!done.lines().is_empty(), "{line:?}");
         done
     };
-    let table: [(&[&str], i32); 25] = [
+    let table: [(&[&str], i32); 28] = [
         (&["demo", "status"], 0),
         (&["demo", "hello"], 4),
         (&["demo", "cancel"], 0),
@@ -39,6 +39,9 @@ fn canonical_names_are_written_by_every_command_and_every_line_is_json() {
         (&["demo", "sessions", "new"], 0),
         (&["demo", "sessions", "close"], 0),
         (&["demo", "sessions", "close"], 4),
+        (&["demo", "sessions", "delete"], 4),
+        (&["demo", "sessions", "new", "-s", "x"], 0),
+        (&["demo", "sessions", "delete", "x"], 0),
         (&["sessions", "migrate"], 1),
         (&["host", "status"], 0),
         (&["host", "stop"], 0),
@@ -122,22 +125,72 @@ fn a_reader_that_goes_away_ends_a_command_quietly() {
     assert_eq!((done.out.as_str(), done.err.as_str()), ("[client] initialize (running)\n", ""));
 }
 
-#[test]
-fn a_reader_that_goes_away_ends_the_turn_too() {
-    let place = Place::new();
-    place.ok(&["demo", "sessions", "new"]);
+/// Runs a prompt into a pipe that is read by `head`; what both wrote, with the exit code of the prompt at the end.
+fn into_head(place: &Place, arguments: &str, head: &str) -> String {
     let program = env!("CARGO_BIN_EXE_acpx");
     let mut shell = std::process::Command::new("sh");
-    let prompt = format!("{program} --format json --json-strict demo 'chunks 20000 wait'");
-    shell.args(["-c", &format!("{{ {prompt}; echo $? >&2; }} | head -1")]);
+    let code = text(place.beside("code"));
+    let line = format!("{{ {program} {arguments} 2>&1; echo $? > {code}; }} | {head}; cat {code}");
+    shell.args(["-c", &line]);
     let command = place.command(&[]);
     shell.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?)))).current_dir(place.work());
-    let done = Done::of(&mut shell);
-    assert_eq!(done.err, "0\n");
-    assert_eq!(done.json()["method"], "session/prompt");
-    let status = place.json(&["demo", "status"]);
-    assert_eq!((&status["status"], status.get("turn")), (&json!("alive"), None), "{status}");
-    assert!(place.ok(&["demo", "recall"]).contains("1. chunks 20000 wait\n"), "and the session goes on");
+    Done::of(&mut shell).out
+}
+
+/// Whether no turn runs and none waits.
+fn is_over(status: &Value) -> bool {
+    status.get("turn").is_none() && status["queued"] == 0
+}
+
+#[test]
+fn a_prompt_whose_reader_goes_away_is_sent_and_its_turn_goes_on() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    let cases = [
+        ("demo 'one'", "head -1"),
+        ("--format json --json-strict demo 'two'", "head -1"),
+        ("--format json --json-strict demo 'three'", "true"),
+        ("demo 'chunks 20000'", "head -3"),
+    ];
+    for (arguments, head) in cases {
+        // The agent's start is written before the prompt is sent.
+        place.ok(&["host", "stop"]);
+        let out = into_head(&place, arguments, head);
+        assert_eq!(out.lines().last(), Some("0"), "{arguments}: {out}");
+        place.until("the turn is over", is_over);
+    }
+    let recalled = place.ok(&["--format", "quiet", "demo", "recall"]);
+    assert!(recalled.ends_with("1. one\n2. two\n3. three\n4. chunks 20000\n"), "{recalled}");
+    let turns = place.json_lines(&["demo", "sessions", "replay"]);
+    let ended = turns.iter().filter(|line| line["message"]["fact"] == "turn_ended");
+    let reasons: Vec<&Value> = ended.map(|line| &line["message"]["stopReason"]).collect();
+    assert_eq!(reasons, [&json!("end_turn"); 5]);
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_prompt_that_cannot_be_shown_is_sent_and_it_is_said_what_became_of_it() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    let goes_on = "the turn goes on all the same; sessions watch shows it";
+    let cases: [(&[&str], &str); 4] = [
+        (&["demo", "one"], goes_on),
+        (&["--format", "json", "demo", "two"], goes_on),
+        (&["demo", "prompt", "--no-wait", "three"], "the prompt is queued all the same"),
+        (&["demo", "exec", "four"], "the turn is over all the same, and nothing of it is kept"),
+    ];
+    for (line, fate) in cases {
+        place.ok(&["host", "stop"]);
+        let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+        let done = Done::of(place.command(line).stdout(full));
+        let said =
+            format!("acpx: cannot write to stdout: No space left on device (os error 28)\nhint: {fate}\n");
+        assert!(done.err.ends_with(&said), "{line:?}: {}", done.err);
+        assert_eq!(done.code, Some(1), "{line:?}");
+        place.until("the turn is over", is_over);
+    }
+    let recalled = place.ok(&["--format", "quiet", "demo", "recall"]);
+    assert!(recalled.ends_with("1. one\n2. two\n3. three\n"), "{recalled}");
 }
 
 #[cfg(target_os = "linux")]

@@ -116,7 +116,8 @@ fn a_prompt_without_a_session_ends_with_4_and_says_how_to_make_one() {
     let place = Place::new();
     let done = place.acpx(&["demo", "hello"]);
     let err = format!(
-        "acpx: there is no session of demo in {}\nhint: create one: acpx demo sessions new\n",
+        "acpx: there is no session of demo in {}; nothing above it was searched, as it is in no git repository\n\
+         hint: create one: acpx demo sessions new\n",
         place.work().display()
     );
     assert_eq!(done, Done { out: String::new(), err, code: Some(4) });

@@ -134,6 +134,51 @@ fn two_who_make_a_session_at_once_leave_one() {
 }
 
 #[test]
+fn a_closed_session_that_is_gone_on_with_has_its_name_again_unless_another_has_it() {
+    let place = Place::new();
+    let first = id(&place.json(&["demo", "sessions", "new", "-s", "api"]));
+    place.ok(&["demo", "sessions", "close", "api"]);
+    let (code, hint, exit) = place.acpx(&["--format", "json", "demo", "-s", "api", "hello"]).failure();
+    assert_eq!((code.as_str(), exit), ("NO_SESSION", Some(4)));
+    let create = "create one: acpx demo sessions new --name api";
+    assert_eq!(hint, format!("one is closed; go on with it: acpx demo -s {first} …; or {create}"));
+    place.ok(&["demo", "-s", &first, "hello"]);
+    assert_eq!(id(&place.json(&["demo", "-s", "api", "status"])), first);
+    let second = place.json(&["demo", "sessions", "new", "-s", "api"]);
+    assert_eq!(second["replacedRecordId"], first.as_str());
+    // The name is taken: what is gone on with by its id is found by its id.
+    place.ok(&["demo", "-s", &first, "hello"]);
+    assert_eq!(id(&place.json(&["demo", "-s", "api", "status"])), id(&second));
+    let shown = place.json(&["sessions", "show", &first]);
+    assert_eq!((&shown["closed"], shown.get("name")), (&json!(false), None));
+}
+
+#[test]
+fn an_id_that_is_unknown_is_not_offered_as_a_name() {
+    let place = Place::new();
+    let unknown = "01a1e405-d0db-7598-beaa-ca4387eff252";
+    let done = place.acpx(&["--format", "json", "demo", "-s", unknown, "hello"]);
+    let hint = "acpx sessions list has those there are".to_owned();
+    assert_eq!(done.failure(), ("NO_SESSION".to_owned(), hint, Some(4)));
+}
+
+#[test]
+fn where_nothing_is_found_it_is_said_where_was_looked() {
+    let place = Place::new();
+    let (plain, root) = (place.work().join("plain"), place.work().join("repository"));
+    std::fs::create_dir_all(root.join("below")).unwrap();
+    std::fs::create_dir_all(root.join(".git")).unwrap();
+    std::fs::create_dir(&plain).unwrap();
+    let above = "; nothing above it was searched, as it is in no git repository";
+    let up_to = format!(" or above, up to {}", root.display());
+    for (directory, more) in [(plain, above), (root.join("below"), &up_to), (root, "")] {
+        let done = place.acpx_in(&directory, &["demo", "hello"]);
+        let said = format!("acpx: there is no session of demo in {}{more}\n", directory.display());
+        assert!(done.err.starts_with(&said), "{}", done.err);
+    }
+}
+
+#[test]
 fn a_session_is_found_by_its_id_wherever_it_is_and_even_when_it_is_closed() {
     let place = Place::new();
     let elsewhere = place.beside("elsewhere");

@@ -1,6 +1,7 @@
 //! `acpx acp` as an editor meets it: the built program on its stdin and stdout, over the demo agent.
 
 mod bad_input;
+mod ending;
 mod offered;
 mod sdk;
 mod sdk_v2;

@@ -39,7 +39,7 @@ fn a_host_that_is_killed_in_mid_turn_ends_the_prompt_clearly_and_the_next_one_wo
     let error = &answer["error"];
     assert_eq!(
         (&error["message"], &error["data"]["acpx"]["code"]),
-        (&json!("turn 2 was interrupted: its host stopped"), &json!("INTERRUPTED")),
+        (&json!("turn 2 was interrupted: its host went away"), &json!("INTERRUPTED")),
         "{answer}"
     );
     assert!(error["data"]["acpx"]["hint"].is_string(), "{answer}");

@@ -76,3 +76,35 @@ fn an_agent_elsewhere_is_configured_with_its_token_in_a_file_and_the_token_is_no
         assert!(!bytes.windows(secret.len()).any(|window| window == secret));
     }
 }
+
+#[test]
+fn an_agent_that_is_not_reached_is_said_to_be_lost_and_not_to_have_ended() {
+    let (far, near) = (Place::new(), Place::new());
+    let served = Served::new(&far, &[]);
+    far.ok(&["token", "new"]);
+    let failure = |url: &str, token: Option<&str>| {
+        let mut command = near.command(&["--format", "json", "--agent", url, "sessions", "new"]);
+        if let Some(token) = token {
+            command.env("ACPX_REMOTE_TOKEN", token);
+        }
+        let error = crate::acpx::Done::of(&mut command).json()["error"].clone();
+        assert_eq!(error["data"]["detailCode"], "REMOTE_LOST", "{error}");
+        let hint = "do what these words say; the other machine must be there, and let us in";
+        assert_eq!(error["data"]["hint"], hint, "{error}");
+        error["message"].as_str().unwrap().to_owned()
+    };
+    for url in [&served.websocket, &served.url] {
+        let missing = failure(url, None);
+        assert!(missing.contains("a bearer token is needed"), "{missing}");
+        assert!(missing.contains("set ACPX_REMOTE_TOKEN"), "{missing}");
+        let wrong = failure(url, Some("acpx_wrong"));
+        assert!(wrong.contains("this token does not hold here"), "{wrong}");
+        assert!(wrong.contains("was revoked") && !wrong.contains("ACPX_REMOTE_TOKEN"), "{wrong}");
+    }
+    let (websocket, url) = (served.websocket.clone(), served.url.clone());
+    served.kill();
+    for url in [&websocket, &url] {
+        let nobody = failure(url, None);
+        assert!(nobody.contains("cannot reach") && nobody.contains("acpx serve runs there"), "{nobody}");
+    }
+}

@@ -279,3 +279,25 @@ fn the_directories_of_a_session_are_its_makers_to_change() {
     let taken = maker.call("session/resume", wider);
     assert!(taken["result"].is_object(), "{taken}");
 }
+
+#[test]
+fn mcp_servers_that_are_programs_are_offered_where_they_are_allowed_and_their_refusal_names_the_flag() {
+    for (flags, allowed) in [(&[][..], false), (&["--allow-stdio-servers"][..], true)] {
+        let place = Place::new();
+        let served = Served::new(&place, flags);
+        let mut second = Socket::silent(&served, None).unwrap();
+        let info = json!({ "name": "test", "version": "1" });
+        let answer =
+            second.call("initialize", json!({ "protocolVersion": 2, "info": info, "capabilities": {} }));
+        let mcp = &answer["result"]["capabilities"]["session"]["mcp"];
+        assert_eq!((mcp["stdio"].is_object(), mcp.is_object()), (allowed, true), "{answer}");
+        let server = json!({ "type": "stdio", "name": "s", "command": "/bin/true", "args": [], "env": [] });
+        let new = json!({ "cwd": place.work(), "mcpServers": [server] });
+        let mut first = Socket::new(&served);
+        for answer in [second.call("session/new", new.clone()), first.call("session/new", new)] {
+            let problem = answer["error"]["data"]["problem"].as_str().unwrap_or_default();
+            assert_eq!(problem.contains("--allow-stdio-servers"), !allowed, "{answer}");
+            assert_eq!(answer["result"]["sessionId"].is_string(), allowed, "{answer}");
+        }
+    }
+}

@@ -7,7 +7,7 @@ use tokio_tungstenite::tungstenite::{self, client::IntoClientRequest};
 
 use super::http::Poster;
 use super::{Served, Socket, head};
-use crate::acpx::Place;
+use crate::acpx::{Place, eventually};
 
 /// Makes a token; its secret and its id.
 fn make(place: &Place, name: &str) -> (String, String) {
@@ -75,6 +75,25 @@ fn a_token_is_shown_once_and_listed_without_its_secret() {
     assert!(!place.ok(&["token", "list"]).contains(secret.trim()));
     let done = place.acpx(&["--format", "json", "token", "revoke", "no"]);
     assert_eq!(done.failure(), ("NO_TOKEN".into(), "acpx token list has the ids".into(), Some(1)));
+}
+
+#[test]
+fn what_is_said_on_a_websocket_is_a_use_of_its_token() {
+    let place = Place::new();
+    let (secret, _) = make(&place, "laptop");
+    let served = Served::new(&place, &[]);
+    let mut socket = Socket::with_token(&served, Some(&secret));
+    // As if it had been open for long.
+    let file = place.acpx_home().join("tokens.json");
+    let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+    let long_ago = json!("2020-01-01T00:00:00.000Z");
+    kept["tokens"][0]["lastUsedAt"] = long_ago.clone();
+    std::fs::write(&file, kept.to_string()).unwrap();
+    socket.open(&place);
+    eventually("the use is listed", || {
+        let used = place.json(&["token", "list"])["tokens"][0]["lastUsedAt"].clone();
+        used.is_string() && used != long_ago
+    });
 }
 
 #[test]

@@ -5,12 +5,12 @@ export const path = "/v1/messages";
 
 /** What the request says. */
 export function read({ messages = [], tools = [] }) {
-  const users = messages.filter(({ role }) => role === "user").map(({ content }) => blocksOf(content));
-  // A result counts as long as it is the last thing said.
-  const results = (users.at(-1) ?? []).filter(({ type }) => type === "tool_result");
+  const users = messages.filter(({ role }) => role === "user").flatMap(({ content }) => blocksOf(content));
   return {
-    texts: users.flat().flatMap(({ type, text }) => (type === "text" ? [text] : [])),
-    result: results.length > 0 ? results.map(({ content }) => textOf(content)).join("") : undefined,
+    said: users.flatMap(({ type, text, content }) => {
+      if (type === "tool_result") return [{ result: textOf(content) }];
+      return type === "text" ? [{ text }] : [];
+    }),
     tools: tools.map(({ name, input_schema: parameters }) => ({ name, parameters })),
   };
 }

@@ -5,12 +5,11 @@ export const path = "/v1/chat/completions";
 
 /** What the request says. */
 export function read({ messages = [], tools = [] }) {
-  const users = messages.filter(({ role }) => role === "user");
-  const last = messages.at(-1);
   return {
-    texts: users.flatMap(({ content }) => textsOf(content)),
-    // A result counts as long as it is the last thing said.
-    result: last?.role === "tool" ? textsOf(last.content).join("") : undefined,
+    said: messages.flatMap(({ role, content }) => {
+      if (role === "tool") return [{ result: textsOf(content).join("") }];
+      return role === "user" ? textsOf(content).map((text) => ({ text })) : [];
+    }),
     tools: tools.flatMap(({ function: tool }) => (tool === undefined ? [] : [tool])),
   };
 }

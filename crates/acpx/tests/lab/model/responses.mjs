@@ -5,13 +5,12 @@ export const path = "/v1/responses";
 
 /** What the request says. */
 export function read({ input = [], tools = [] }) {
-  const items = typeof input === "string" ? [{ type: "message", role: "user", content: input }] : input;
-  const users = items.filter(({ type = "message", role }) => type === "message" && role === "user");
-  const last = items.at(-1);
+  const items = typeof input === "string" ? [{ role: "user", content: input }] : input;
   return {
-    texts: users.flatMap(({ content }) => textsOf(content)),
-    // A result counts as long as it is the last thing said.
-    result: last?.type?.endsWith("_call_output") ? textsOf(last.output).join("") : undefined,
+    said: items.flatMap(({ type = "message", role, content, output }) => {
+      if (type.endsWith("_call_output")) return [{ result: textsOf(output).join("") }];
+      return type === "message" && role === "user" ? textsOf(content).map((text) => ({ text })) : [];
+    }),
     // Tools may come in groups.
     tools: tools.flatMap((tool) => tool.tools ?? [tool]).filter(({ name }) => name !== undefined),
   };

@@ -109,6 +109,7 @@ pub struct Offer {
     meta: Meta,
     latest: ProtocolVersion,
     tells_states: bool,
+    tells_program_servers: bool,
     passed_on: PassedOn,
 }
 
@@ -137,6 +138,7 @@ impl Offer {
             meta: Meta::new(),
             latest: ProtocolVersion::V1,
             tells_states: false,
+            tells_program_servers: true,
             passed_on: PassedOn::default(),
         }
     }
@@ -163,6 +165,14 @@ impl Offer {
     #[must_use]
     pub fn tells_states(mut self) -> Self {
         self.tells_states = true;
+        self
+    }
+
+    /// The same offer by a service that refuses MCP servers that are programs, each with its reason: none are offered to
+    /// a client of version 2, and a request that names one reaches the service all the same.
+    #[must_use]
+    pub fn without_telling_program_servers(mut self) -> Self {
+        self.tells_program_servers = false;
         self
     }
 

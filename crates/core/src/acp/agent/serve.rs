@@ -24,6 +24,7 @@ use super::service::AgentService;
 use super::sessions::Sessions;
 use super::turn::{CancelCause, CancelSignal};
 use super::worker::{Worker, caught};
+use crate::model::AcpSessionId;
 use crate::model::ProtocolVersion;
 use crate::wire::{Inbound, Incoming, Malformed, Message, Peer, RpcId};
 
@@ -249,17 +250,17 @@ impl<S: AgentService> Server<S> {
                 let place = worker.order.beside(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.set_option(id, call, place));
             }
-            Call::SetOption(call) => self.refuse(id, CallError::UnknownSession(call.session)),
+            Call::SetOption(call) => self.refuse_inactive(id, call.session),
             Call::SetMode(call) if worker.sessions.is_active(&call.session) => {
                 let place = worker.order.beside(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.set_mode(id, call, place));
             }
-            Call::SetMode(call) => self.refuse(id, CallError::UnknownSession(call.session)),
+            Call::SetMode(call) => self.refuse_inactive(id, call.session),
             Call::Stop(call) if worker.sessions.is_active(&call.session) => {
                 let place = worker.order.beside(&call.session);
                 self.spawn(under_way(Withdrawal::No), worker.stop(id, call, place));
             }
-            Call::Stop(call) => self.refuse(id, CallError::UnknownSession(call.session)),
+            Call::Stop(call) => self.refuse_inactive(id, call.session),
             Call::Close(session) => {
                 let leave = worker.leave(session);
                 self.spawn(under_way(Withdrawal::No), worker.close_session(id, leave));
@@ -275,7 +276,7 @@ impl<S: AgentService> Server<S> {
         let worker = self.worker.clone();
         let service_queues = self.offer.as_ref().is_some_and(Offer::service_tells_states);
         match worker.sessions.begin_turn(&call.session, service_queues) {
-            Ok(mut turn) => {
+            Some(mut turn) => {
                 let waited_for = turn.insertion.take();
                 let (session, blocks) = (call.session.clone(), call.blocks.clone());
                 let insertion = Arc::new(Insertion::new(id.clone(), session, blocks, waited_for));
@@ -283,8 +284,12 @@ impl<S: AgentService> Server<S> {
                 let under_way = UnderWay { request: id.clone(), withdrawal };
                 self.spawn(under_way, worker.turn(id, call, turn, insertion));
             }
-            Err(error) => self.refuse(id, error),
+            None => self.refuse_inactive(id, call.session),
         }
+    }
+
+    fn refuse_inactive(&mut self, id: RpcId, session: AcpSessionId) {
+        self.tasks.spawn(self.worker.clone().refuse_inactive(id, session));
     }
 
     fn refuse(&mut self, id: RpcId, error: CallError) {

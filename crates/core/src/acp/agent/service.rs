@@ -70,6 +70,11 @@ pub trait AgentService: Send + Sync + 'static {
         link: TurnLink,
     ) -> impl Future<Output = Result<PromptAnswer, CallError>> + Send;
 
+    /// Why nothing can be asked of a session that is not active on this connection.
+    fn not_active(&self, session: AcpSessionId) -> impl Future<Output = CallError> + Send {
+        ready(CallError::UnknownSession(session))
+    }
+
     /// Brings a session back and replays it: every update is sent through `link` before this returns.
     fn load_session(
         &self,
@@ -129,10 +134,11 @@ pub trait AgentService: Send + Sync + 'static {
         ready(Ok(()))
     }
 
-    /// Takes a session, active or not, out of the list for good. An unknown one is gone already.
-    fn delete_session(&self, session: AcpSessionId) -> impl Future<Output = Result<(), CallError>> + Send {
+    /// Takes a session, active or not, out of the list for good. An unknown one is gone already. What it returns is the
+    /// `_meta` of the answer.
+    fn delete_session(&self, session: AcpSessionId) -> impl Future<Output = Result<Meta, CallError>> + Send {
         drop(session);
-        ready(Ok(()))
+        ready(Ok(Meta::new()))
     }
 
     /// Answers a method of the service's own with a JSON object. What it is called with is for it to check.

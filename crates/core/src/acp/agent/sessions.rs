@@ -9,7 +9,6 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::ended::{End, Ended};
-use super::error::CallError;
 use super::turn::{CancelCause, CancelSignal, Cancellation};
 use crate::model::AcpSessionId;
 
@@ -59,15 +58,11 @@ impl Sessions {
         Some(turns.into_iter().map(stop).collect())
     }
 
-    /// Begins a turn if the session is active. It waits for the turn before it, or only until that one's prompt is
+    /// Begins a turn if the session is active; `None` if it is not. It waits for the turn before it, or only until that one's prompt is
     /// queued if the service queues prompts itself.
-    pub(super) fn begin_turn(
-        &self,
-        session: &AcpSessionId,
-        service_queues: bool,
-    ) -> Result<RunningTurn, CallError> {
+    pub(super) fn begin_turn(&self, session: &AcpSessionId, service_queues: bool) -> Option<RunningTurn> {
         let mut active = self.active();
-        let turns = active.get_mut(session).ok_or_else(|| CallError::UnknownSession(session.clone()))?;
+        let turns = active.get_mut(session)?;
         turns.retain(|turn| !turn.ended.is_over());
         let last = turns.last().map(|turn| if service_queues { &turn.inserted } else { &turn.ended });
         let before = last.cloned().unwrap_or(Ended::already());
@@ -76,7 +71,7 @@ impl Sessions {
         let (insertion, inserted) = Ended::later();
         let (end, ended) = Ended::later();
         turns.push(Slot { signal: Arc::clone(&signal), inserted, ended });
-        Ok(RunningTurn { cancellation, signal, before, insertion: Some(insertion), _end: end })
+        Some(RunningTurn { cancellation, signal, before, insertion: Some(insertion), _end: end })
     }
 
     /// Whether a prompt of the session is inserted and its turn has not ended.

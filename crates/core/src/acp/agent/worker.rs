@@ -23,7 +23,7 @@ use super::order::{Order, Place};
 use super::params::ParamProblem;
 use super::service::AgentService;
 use super::sessions::Sessions;
-use super::setup::SessionSetup;
+use super::setup::{Meta, SessionSetup};
 use super::states;
 use crate::acp::translate::MODE_OPTION;
 use crate::model::{AcpSessionId, ProtocolVersion};
@@ -226,7 +226,7 @@ impl<S: AgentService> Worker<S> {
         let delete = async { self.service.delete_session(leave.session.clone()).await };
         let result = caught("session/delete", delete).await;
         self.link.speech().forget(&leave.session);
-        self.answer(id, gone(result)).await;
+        self.answer(id, deleted(result)).await;
         drop(leave.place);
     }
 
@@ -250,6 +250,11 @@ impl<S: AgentService> Worker<S> {
     }
 
     pub(super) async fn refuse(self, id: RpcId, error: CallError) {
+        self.answer(id, Err(error)).await;
+    }
+
+    pub(super) async fn refuse_inactive(self, id: RpcId, session: AcpSessionId) {
+        let error = self.service.not_active(session).await;
         self.answer(id, Err(error)).await;
     }
 
@@ -315,6 +320,13 @@ async fn unless_withdrawn<T>(
         biased;
         result = work => result,
         Ok(()) = withdrawn => Err(CallError::PassedOn(RpcError::request_cancelled())),
+    }
+}
+
+fn deleted(result: Result<Meta, CallError>) -> Result<String, CallError> {
+    match result {
+        Ok(meta) if !meta.is_empty() => Ok(serde_json::json!({ "_meta": meta }).to_string()),
+        result => gone(result.map(drop)),
     }
 }
 

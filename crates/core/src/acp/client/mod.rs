@@ -26,6 +26,7 @@ use super::{AgentInfo, Capabilities};
 mod answer;
 mod call;
 mod elicitation;
+mod granted;
 mod inquiry;
 mod offered;
 mod pass;
@@ -338,7 +339,7 @@ impl AgentConnection {
 
     /// The line that tells the agent why it does not get what it asks for.
     pub fn refusal(&self, ask: &AskId, error: &RpcError) -> Outgoing {
-        Outgoing::response(&self.peer, encode::error_response(&rpc_id(ask), error))
+        self.said_by_client(encode::error_response(&rpc_id(ask), error))
     }
 }
 

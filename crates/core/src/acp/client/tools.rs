@@ -10,7 +10,7 @@ use serde::de::DeserializeOwned;
 use serde_json::json;
 
 use crate::machine::AskId;
-use crate::model::{AcpSessionId, ToolUse};
+use crate::model::{AcpSessionId, Replaced, ToolUse, command_line};
 use crate::wire::{RpcError, encode};
 
 use super::call::json as to_json;
@@ -146,7 +146,12 @@ impl ToolRequest {
             Self::Create(_) => "execute",
             Self::Output(_) | Self::WaitForExit(_) | Self::Kill(_) | Self::Release(_) => return None,
         };
-        Some(ToolUse { said_kind: Some(kind.into()), title: Some(self.title().into()), name: None })
+        let (title, name) = match self {
+            // A rule names a command as it is typed, or its program.
+            Self::Create(request) => (request.line(), request.program()),
+            _ => (self.title(), None),
+        };
+        Some(ToolUse { said_kind: Some(kind.into()), title: Some(title.into()), name: name.map(Into::into) })
     }
 
     /// What it wants, in words.
@@ -154,10 +159,7 @@ impl ToolRequest {
         match self {
             Self::Read { path, .. } => format!("Read {path}"),
             Self::Write { path, .. } => format!("Write {path}"),
-            Self::Create(TerminalRequest { command, args, .. }) => {
-                let line = std::iter::once(command).chain(args).map(String::as_str).collect::<Vec<_>>();
-                format!("Run {}", line.join(" "))
-            }
+            Self::Create(request) => format!("Run {}", request.line()),
             Self::Output(_) | Self::WaitForExit(_) | Self::Kill(_) | Self::Release(_) => {
                 self.method().to_owned()
             }
@@ -166,23 +168,42 @@ impl ToolRequest {
 
     /// The question whether it may be done, for somebody to answer; `call` is a tool call's id, and `old` the text
     /// that is to be replaced.
-    pub fn question(&self, session: &AcpSessionId, call: &str, old: Option<&str>) -> PermissionRequest {
+    pub fn question(&self, session: &AcpSessionId, call: &str, old: Option<&Replaced>) -> PermissionRequest {
         let fields =
             acp::ToolCallUpdateFields::new().status(acp::ToolCallStatus::Pending).title(self.title());
         let fields = match self {
             Self::Write { path, content } => {
-                let is_short = content.len() + old.map_or(0, str::len) <= SHOWN_BYTES;
-                let diff = acp::Diff::new(path, content).old_text(old.map(str::to_owned));
-                let diff = is_short.then(|| vec![acp::ToolCallContent::Diff(diff)]);
+                let (old, hidden) = match old {
+                    Some(Replaced::Text(old)) => (Some(old.clone()), None),
+                    Some(Replaced::Unshown(bytes)) => (None, Some(*bytes)),
+                    Some(Replaced::Nothing) | None => (None, None),
+                };
+                let is_short = content.len() + old.as_ref().map_or(0, String::len) <= SHOWN_BYTES;
+                let shown = is_short && hidden.is_none();
+                let diff = acp::Diff::new(path, content).old_text(old);
+                let diff = shown.then(|| vec![acp::ToolCallContent::Diff(diff)]);
+                // Whoever is asked and not shown all of it is told so.
+                let unshown = match (shown, hidden) {
+                    (true, _) => String::new(),
+                    (false, None) => format!(" ({} bytes, too long to show)", content.len()),
+                    (false, Some(old)) => {
+                        format!(" ({} bytes, in the place of {old} that cannot be shown)", content.len())
+                    }
+                };
                 fields
+                    .title(self.title() + &unshown)
                     .kind(acp::ToolKind::Edit)
                     .locations(vec![acp::ToolCallLocation::new(path)])
                     .content(diff)
                     .raw_input(json!({ "path": path }))
             }
-            Self::Create(TerminalRequest { command, args, cwd, .. }) => fields
-                .kind(acp::ToolKind::Execute)
-                .raw_input(json!({ "command": command, "args": args, "cwd": cwd })),
+            Self::Create(TerminalRequest { command, args, cwd, env, .. }) => {
+                // The values may be secrets.
+                let names: Vec<&str> = env.iter().map(|(name, _)| name.as_str()).collect();
+                fields
+                    .kind(acp::ToolKind::Execute)
+                    .raw_input(json!({ "command": command, "args": args, "cwd": cwd, "env": names }))
+            }
             Self::Read { path, .. } => {
                 fields.kind(acp::ToolKind::Read).locations(vec![acp::ToolCallLocation::new(path)])
             }
@@ -202,6 +223,16 @@ impl ToolRequest {
 }
 
 impl TerminalRequest {
+    /// The command as a person would type it.
+    fn line(&self) -> String {
+        command_line(&self.command, self.args.iter().map(String::as_str))
+    }
+
+    /// The name of the program. A line for a shell begins with it.
+    fn program(&self) -> Option<&str> {
+        self.command.split_whitespace().next()?.rsplit('/').next().filter(|name| !name.is_empty())
+    }
+
     fn of(request: acp::CreateTerminalRequest) -> Result<Self, RpcError> {
         let acp::CreateTerminalRequest { command, args, env, cwd, output_byte_limit, .. } = request;
         let env: Vec<_> = env.into_iter().map(|variable| (variable.name, variable.value)).collect();
@@ -220,8 +251,22 @@ impl TerminalRequest {
 }
 
 impl AgentConnection {
-    /// The line that answers a request for a file or a terminal.
+    /// The line that answers a request for a file or a terminal. Of a screen whose beginning is cut off it keeps nothing
+    /// that may be the end of a secret.
     pub fn provide(&self, ask: &AskId, answer: &ToolAnswer) -> Outgoing {
+        let told = self.answer_line(ask, answer);
+        match answer {
+            ToolAnswer::Shown { output, truncated: true, exit } => {
+                let output = output.get(self.secrets.torn(output)..).unwrap_or_default().to_owned();
+                let shown = ToolAnswer::Shown { output, truncated: true, exit: exit.clone() };
+                let kept = self.answer_line(ask, &shown);
+                Outgoing { kept: Some(kept.kept.unwrap_or(kept.line)), ..told }
+            }
+            _ => told,
+        }
+    }
+
+    fn answer_line(&self, ask: &AskId, answer: &ToolAnswer) -> Outgoing {
         let exited = |ExitStatus { code, signal }: &ExitStatus| {
             acp::TerminalExitStatus::new().exit_code(*code).signal(signal.clone())
         };
@@ -246,6 +291,17 @@ impl AgentConnection {
     /// Words as they may be kept.
     pub fn without_secrets(&self, words: &str) -> String {
         self.secrets.remove_from_words(words).into_owned()
+    }
+
+    /// Words whose beginning was cut off, as they may be kept.
+    pub fn without_torn_secrets(&self, words: &str) -> String {
+        self.without_secrets(words.get(self.secrets.torn(words)..).unwrap_or_default())
+    }
+
+    /// Takes from words that go on what may be kept of them by now.
+    pub fn take_settled(&self, words: &mut String) -> String {
+        let rest = words.split_off(self.secrets.settled(words));
+        self.without_secrets(&std::mem::replace(words, rest))
     }
 }
 
@@ -311,7 +367,7 @@ mod tests {
     fn a_question_shows_what_would_be_done_and_offers_yes_and_no() {
         let session = AcpSessionId::new("s").unwrap();
         let write = ToolRequest::Write { path: "/w/a".into(), content: "new".into() };
-        let question = write.question(&session, "c1", Some("old"));
+        let question = write.question(&session, "c1", Some(&Replaced::Text("old".into())));
         let expected = json!({
             "sessionId": "s",
             "toolCall": {
@@ -326,8 +382,34 @@ mod tests {
         });
         assert_eq!(serde_json::from_str::<serde_json::Value>(question.params()).unwrap(), expected);
         let long = ToolRequest::Write { path: "/w/a".into(), content: "x".repeat(SHOWN_BYTES + 1) };
-        let params: serde_json::Value =
-            serde_json::from_str(long.question(&session, "c1", None).params()).unwrap();
-        assert_eq!(params["toolCall"]["content"], serde_json::Value::Null);
+        let asked = |request: &ToolRequest, old: Option<&Replaced>| {
+            let question = request.question(&session, "c1", old);
+            let params: serde_json::Value = serde_json::from_str(question.params()).unwrap();
+            (params["toolCall"]["title"].as_str().unwrap().to_owned(), params["toolCall"]["content"].clone())
+        };
+        let nothing = serde_json::Value::Null;
+        let title = "Write /w/a (65537 bytes, too long to show)".to_owned();
+        assert_eq!(asked(&long, None), (title, nothing.clone()));
+        let title = "Write /w/a (3 bytes, in the place of 7 that cannot be shown)".to_owned();
+        assert_eq!(asked(&write, Some(&Replaced::Unshown(7))), (title, nothing));
+    }
+
+    #[test]
+    fn a_rule_knows_a_command_by_its_line_and_by_its_program() {
+        let create = |command: &str, args: &[&str]| {
+            let args = args.iter().map(|arg| (*arg).to_owned()).collect();
+            let request = TerminalRequest {
+                command: command.into(),
+                args,
+                env: Vec::new(),
+                cwd: None,
+                output_bytes: None,
+            };
+            let tool = ToolRequest::Create(request).tool_use().unwrap();
+            (tool.kind_name().to_owned(), tool.title.unwrap(), tool.name.unwrap())
+        };
+        assert_eq!(create("npm", &["test"]), ("execute".into(), "npm test".into(), "npm".into()));
+        assert_eq!(create("/bin/rm", &["a b"]), ("execute".into(), "/bin/rm 'a b'".into(), "rm".into()));
+        assert_eq!(create("rm -rf x", &[]), ("execute".into(), "rm -rf x".into(), "rm".into()));
     }
 }

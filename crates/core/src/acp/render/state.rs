@@ -10,9 +10,12 @@ use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::line::{Kind, UpdateLine};
+use super::outgoing::{Beside, notification};
 use crate::acp::translate::{idle_update, requires_action_update, running_update};
 use crate::acp::{StateUpdate, state_update};
-use crate::model::{Direction, Event, EventKind, Fact, FactError, ProtocolVersion, Seq};
+use crate::model::{
+    AgentError, Direction, Event, EventKind, Fact, FactError, ProtocolVersion, RecordId, Seq, Timestamp,
+};
 use crate::wire::RpcError;
 use crate::wire::encode::json_string;
 use crate::wire::splice::{Step, locate};
@@ -37,6 +40,8 @@ pub(crate) struct SessionState {
     questions: Vec<Box<str>>,
     /// The update that told the last end of work, and its event.
     ended: Option<(Seq, Box<str>)>,
+    /// The last event, and when it was kept.
+    heard: Option<(Seq, Timestamp)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -72,6 +77,7 @@ impl SessionState {
     pub(crate) fn take(&mut self, event: &Event) -> Option<Box<str>> {
         let is_first = ProtocolVersion::from_number(event.protocol) == Some(ProtocolVersion::V1);
         self.repeats = false;
+        self.heard = Some((event.seq, event.at));
         match (event.direction, event.kind) {
             (Direction::Ours, _) => self.fact(event),
             (Direction::FromAgent, EventKind::Update) => {
@@ -119,9 +125,15 @@ impl SessionState {
         })
     }
 
+    /// The line that tells how the session stands, and by which event: whoever has it goes on with the next.
+    pub(crate) fn standing_line(&self, record: &RecordId, missed: Option<Seq>) -> String {
+        let beside = self.heard.map(|(seq, at)| Beside::of(seq, at)).unwrap_or_default();
+        notification(&json_string(record.as_str()), &self.standing(missed), &beside)
+    }
+
     /// The update that tells how the session stands. Of the last end of work it tells to those who missed it: it has
     /// been since the event they name. Whoever was there for it has heard it.
-    pub(crate) fn standing(&self, missed: Option<Seq>) -> Box<str> {
+    pub(super) fn standing(&self, missed: Option<Seq>) -> Box<str> {
         let told = match (self.now, &self.ended) {
             (Stand::Idle, Some((at, told))) if missed.is_some_and(|missed| *at >= missed) => {
                 return told.clone();
@@ -257,6 +269,9 @@ fn stopped(reason: &str, answer: Option<&Answer>) -> Box<str> {
 /// The update that ends a turn which failed: the error as a client of version 1 gets it for an answer.
 fn failed(error: &FactError, answer: Option<&Answer>) -> Box<str> {
     let mut acpx = json!({ "code": error.code });
+    if let Some(hint) = AgentError::hint_of(&error.code) {
+        acpx["hint"] = hint.into();
+    }
     let mut code = RpcError::INTERNAL;
     if let Some(Answer::Error(raw)) = answer {
         code = RpcError::read(raw).code;

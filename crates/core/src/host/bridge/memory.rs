@@ -62,12 +62,19 @@ struct Asked {
     replays: bool,
     /// Where the client was when it asked for that.
     told_before: Option<u64>,
-    /// The name of a prompt.
-    name: Option<String>,
-    /// Whether the bridge gave it that.
-    is_named_here: bool,
+    /// Of a prompt.
+    named: Option<Named>,
     is_cancelled: bool,
     hosts: u32,
+}
+
+/// A prompt by its name.
+struct Named {
+    name: String,
+    /// Whether the bridge gave it that.
+    is_named_here: bool,
+    /// Whether the host has kept it, so that it is run whoever waits for it.
+    is_accepted: bool,
 }
 
 /// A request of the bridge's own.
@@ -181,6 +188,11 @@ impl Memory {
         !self.own.is_empty()
     }
 
+    /// Whether something was asked whose answer needs no turn, or a prompt that is not kept yet.
+    pub(super) fn owes(&self) -> bool {
+        self.open.values().any(|asked| !asked.named.as_ref().is_some_and(|prompt| prompt.is_accepted))
+    }
+
     /// A session that no host knows any more.
     pub(super) fn forget_session(&mut self, session: &str) {
         self.told.remove(session);
@@ -222,6 +234,7 @@ impl Memory {
         let line = sent.line().to_string();
         if self.open.len() < KEPT_REQUESTS && !self.open.contains_key(id) {
             let name = if method == "session/prompt" { edits::request_id_of(&sent) } else { None };
+            let named = name.map(|name| Named { name, is_named_here, is_accepted: false });
             let room = self.most_bytes.saturating_sub(self.kept_bytes);
             let request = Some(sent).filter(|sent| sent.line().len() <= room);
             self.kept_bytes += request.as_ref().map_or(0, |request| request.line().len());
@@ -229,7 +242,7 @@ impl Memory {
             let replays = edits::replays(method, message);
             // It is told anew, from the beginning that it wishes for.
             let told_before = session.as_ref().filter(|_| replays).and_then(|it| self.told.remove(it));
-            let (order, method, is_cancelled, hosts) = (self.asked, method.into(), false, 1);
+            let (order, method, hosts) = (self.asked, method.into(), 1);
             self.asked += 1;
             let asked = Asked {
                 order,
@@ -238,9 +251,8 @@ impl Memory {
                 session,
                 replays,
                 told_before,
-                name,
-                is_named_here,
-                is_cancelled,
+                named,
+                is_cancelled: false,
                 hosts,
             };
             self.open.insert(id.clone(), asked);
@@ -282,7 +294,7 @@ impl Memory {
                 None => as_it_is(),
             },
             // A name that its client does not know tells it nothing.
-            turns::ACCEPTED if self.is_named_here(message) => Pass::Nothing,
+            turns::ACCEPTED if self.accepted_one_named_here(message) => Pass::Nothing,
             _ => as_it_is(),
         }
     }
@@ -322,16 +334,23 @@ impl Memory {
         withdrawn.map_or(Pass::Nothing, |(known, _)| Pass::ToClient(edits::withdrawal(&known)))
     }
 
-    fn is_named_here(&self, message: &Message) -> bool {
+    /// Notes that a prompt was accepted; whether it has its name from here.
+    fn accepted_one_named_here(&mut self, message: &Message) -> bool {
         let accepted = message.params().and_then(turns::read_accepted);
         let Some(super::super::FromHost::Accepted { request, .. }) = accepted else { return false };
-        self.open.values().any(|asked| asked.is_named_here && asked.name.as_ref() == Some(&request))
+        let mut prompts = self.open.values_mut().filter_map(|asked| asked.named.as_mut());
+        prompts.find(|prompt| prompt.name == request).is_some_and(|prompt| {
+            prompt.is_accepted = true;
+            prompt.is_named_here
+        })
     }
 
     /// Whether the client waits for the answer to a prompt of this name.
     fn has_asked(&self, session: &str, name: &str) -> bool {
-        let is_meant =
-            |asked: &Asked| asked.name.as_deref() == Some(name) && asked.session.as_deref() == Some(session);
+        let is_meant = |asked: &Asked| {
+            let is_named = asked.named.as_ref().is_some_and(|prompt| prompt.name == name);
+            is_named && asked.session.as_deref() == Some(session)
+        };
         self.open.values().any(is_meant)
     }
 

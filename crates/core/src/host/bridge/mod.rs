@@ -3,7 +3,7 @@
 //! Lines pass byte for byte in both directions, but for the few changes in [`edits`]. When the host goes away the
 //! client's connection stays: another host is reached, greeted and given the sessions again, the client is told what
 //! it missed, and what it had asked is asked again. What a host was asked twice it was asked under one name, so that
-//! nothing is done twice.
+//! nothing is done twice. A client that says no more is still told the answers to what it has asked.
 
 mod client_end;
 mod edits;
@@ -15,6 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::Notify;
 
 use crate::wire::{self, GarbageReport, Inbound, Incoming, Message, Peer, RpcId, WireError};
 
@@ -29,6 +30,9 @@ use memory::{Memory, Pass};
 
 /// How long the last lines may take to be written when the client or the host goes.
 const FAREWELL: Duration = Duration::from_secs(2);
+
+/// How long a client that says no more is told the answers to what it has asked. An agent may have to start for them.
+const LAST_ANSWERS: Duration = Duration::from_mins(1);
 
 /// How many hosts are tried in a row.
 const TRIES: usize = 5;
@@ -83,13 +87,15 @@ impl Bridge {
         Self { launcher, place, client: Said::AtTheDoor(client) }
     }
 
-    /// Passes lines until the client is gone, or until `stop`. A turn that runs goes on. The error is that there was
-    /// no host to begin with: then the client was told nothing.
+    /// Passes lines until the client is gone, or until `stop`. A turn that runs goes on. A client that has only ended
+    /// what it says is told the answers that need no turn, unless it is `unheard`: nobody reads the target any more.
+    /// The error is that there was no host to begin with: then the client was told nothing.
     pub async fn run<R, W>(
         &self,
         source: R,
         target: W,
         stop: impl Future<Output = ()>,
+        unheard: impl Future<Output = ()>,
     ) -> Result<Bridged, HostError>
     where
         R: AsyncRead + Unpin + Send + 'static,
@@ -101,8 +107,8 @@ impl Bridge {
             () = &mut stop => return Ok(Bridged { garbage: GarbageReport::default() }),
         };
         let mut client = ClientEnd::new(wire::connect(source, target, limits()));
-        let joined = Joined { bridge: self, memory: Mutex::new(self.memory()) };
-        joined.see_through(&mut client, first, stop).await;
+        let joined = Joined { bridge: self, memory: Mutex::new(self.memory()), told: Notify::new() };
+        joined.see_through(&mut client, first, stop, pin!(unheard)).await;
         drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);
         Ok(Bridged { garbage: client.peer.garbage() })
     }
@@ -142,21 +148,24 @@ struct Joined<'a> {
     bridge: &'a Bridge,
     /// Both directions write to it, and neither waits for the other.
     memory: Mutex<Memory>,
+    /// The client was told something.
+    told: Notify,
 }
 
 impl Joined<'_> {
     /// Passes lines, through one host after another.
-    async fn see_through<S: Future<Output = ()>>(
+    async fn see_through<S: Future<Output = ()>, U: Future<Output = ()>>(
         &self,
         client: &mut ClientEnd,
         first: HostEnd,
         mut stop: Pin<&mut S>,
+        mut unheard: Pin<&mut U>,
     ) {
         let mut host = Some(first);
         loop {
             let stopped = if let Some(mut host) = host.take() {
                 let stopped = tokio::select! {
-                    stopped = self.pass(client, &mut host) => stopped,
+                    stopped = self.pass(client, &mut host, unheard.as_mut()) => stopped,
                     () = &mut stop => Stopped::ClientGone,
                 };
                 host.leave().await;
@@ -184,7 +193,12 @@ impl Joined<'_> {
     }
 
     /// Passes lines between the two until one of them is gone.
-    async fn pass(&self, client: &mut ClientEnd, host: &mut HostEnd) -> Stopped {
+    async fn pass<U: Future<Output = ()>>(
+        &self,
+        client: &mut ClientEnd,
+        host: &mut HostEnd,
+        unheard: Pin<&mut U>,
+    ) -> Stopped {
         let to_client = client.peer.clone();
         let HostEnd { peer: to_host, incoming } = host;
         let up = async {
@@ -193,6 +207,11 @@ impl Joined<'_> {
                     return Stopped::ClientGone;
                 }
             }
+            tokio::select! {
+                () = self.owed() => {}
+                () = unheard => {}
+                () = tokio::time::sleep(LAST_ANSWERS) => {}
+            }
             Stopped::ClientGone
         };
         let down = async {
@@ -200,12 +219,20 @@ impl Joined<'_> {
                 if self.pass_down(&into_message(inbound), &to_client).await.is_err() {
                     return Stopped::ClientGone;
                 }
+                self.told.notify_one();
             }
             Stopped::HostGone
         };
         tokio::select! {
             stopped = up => stopped,
             stopped = down => stopped,
+        }
+    }
+
+    /// Waits until the client has been told all that it can be told without a turn.
+    async fn owed(&self) {
+        while self.memory().owes() {
+            self.told.notified().await;
         }
     }
 

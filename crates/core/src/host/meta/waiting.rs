@@ -35,15 +35,15 @@ pub struct WaitingMeta {
 
 impl From<Waiting> for WaitingMeta {
     fn from(waiting: Waiting) -> Self {
-        let Waiting { what, question, since, heard } = waiting;
+        let Waiting { what, is_served, question, since, heard } = waiting;
         let (what, method) = match what {
+            _ if is_served => ("command", None),
             Awaited::AgentStart => ("agent-start", None),
             Awaited::LoadTime => ("load-time", None),
             Awaited::Answer(method) => ("answer", Some(method.into_string())),
             Awaited::TurnEnd => ("turn-end", None),
             Awaited::Questions(_) if question == Some(QuestionKind::Elicitation) => ("elicitation", None),
             Awaited::Questions(_) => ("permission", None),
-            Awaited::Done => ("command", None),
             Awaited::AgentEnd => ("agent-end", None),
         };
         let (since, last_line_at) = (since.to_string(), heard.map(|heard| heard.to_string()));

@@ -233,3 +233,41 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn what_may_be_the_beginning_of_a_secret_waits_for_the_rest() {
+    let secrets = Secrets::new(["hunter2secret", "zwei\nlines of it"]);
+    let taken = |text: &str| text.get(..secrets.settled(text)).unwrap().to_owned();
+    assert_eq!(taken("password: hunter2"), "password: ");
+    assert_eq!(taken("password: hunter3"), "password: hunter3");
+    assert_eq!(taken("password: hunter2secret"), "password: hunter2secret");
+    assert_eq!(taken("a\nzwei\n"), "a\n");
+    assert_eq!(taken("a\nzwei\nothers"), "a\nzwei\nothers");
+    // One that is whole is not torn for another that may begin within it.
+    let twice = Secrets::new(["abcabc"]);
+    assert_eq!(twice.settled("xabcabc"), 1);
+    assert_eq!([secrets.torn("r2secret, and more"), secrets.torn("hunter"), secrets.torn("")], [8, 0, 0]);
+}
+
+proptest! {
+    #[test]
+    fn a_secret_that_comes_in_pieces_is_never_kept(
+        before in "[a-c]{0,6}", after in "[a-c]{0,6}", cuts in prop::collection::vec(0..24_usize, 0..6),
+    ) {
+        let secret = "abacabab";
+        let secrets = Secrets::new([secret]);
+        let text = format!("{before}{secret}{after}");
+        let mut cuts: Vec<usize> = cuts.into_iter().filter(|cut| *cut < text.len()).collect();
+        cuts.extend([0, text.len()]);
+        cuts.sort_unstable();
+        let (mut held, mut kept) = (String::new(), String::new());
+        for piece in cuts.windows(2) {
+            held.push_str(&text[piece[0]..piece[1]]);
+            let rest = held.split_off(secrets.settled(&held));
+            kept.push_str(&secrets.remove_from_words(&std::mem::replace(&mut held, rest)));
+        }
+        kept.push_str(&secrets.remove_from_words(&held));
+        prop_assert!(kept.contains("[secret]"), "{kept}");
+        prop_assert!(!kept.replace("[secret]", "|").contains(secret), "{kept}");
+    }
+}

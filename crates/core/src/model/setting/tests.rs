@@ -45,24 +45,46 @@ fn what_cannot_be_chosen_says_what_can() {
     let offered = OfferedSettings(vec![option("model", Some("model"), "m1", &["m1", "m2"]), flag("web")]);
     let said = |option, value: &str| {
         let error = offered.choose(option, value).unwrap_err();
-        (error.code(), error.to_string())
+        (error.code(), format!("{error}; {}", error.hint()))
     };
+    let (missing, bad) = ("SETTING_NOT_OFFERED", "SETTING_BAD_VALUE");
     let cases = [
-        (None, "plan", "SETTING_NOT_OFFERED", "the agent offers no modes in this session"),
-        (
-            Some("effort"),
-            "x",
-            "SETTING_NOT_OFFERED",
-            r#"the session has no option "effort"; it has model, web"#,
-        ),
-        (Some("model"), "m3", "SETTING_BAD_VALUE", r#"the option model cannot be "m3": it can be m1, m2"#),
-        (Some("web"), "on", "SETTING_BAD_VALUE", r#"the option web cannot be "on": it can be true, false"#),
+        (None, "plan", missing, "the agent offers no modes in this session; the session has model, web"),
+        (Some("effort"), "x", missing, r#"the session has no option "effort"; the session has model, web"#),
+        (Some("model"), "m3", bad, r#"the option model cannot be "m3"; it can be m1, m2"#),
+        (Some("web"), "on", bad, r#"the option web cannot be "on"; it can be true, false"#),
     ];
     for (option, value, code, message) in cases {
         assert_eq!(said(option, value), (code, message.to_owned()));
     }
     let nothing = OfferedSettings::default().choose(Some("model"), "m1").unwrap_err();
-    assert_eq!(nothing.to_string(), "the agent offers no options in this session");
+    assert_eq!(
+        nothing.hint(),
+        "the agent offers nothing to choose in this session; its own configuration may"
+    );
+    let modes = OfferedSetting {
+        name: SettingName::Mode,
+        category: None,
+        value: None,
+        choices: Choices::Of(vec!["ask".into(), "code".into()]),
+    };
+    let modes_alone = OfferedSettings(vec![modes]);
+    assert_eq!(modes_alone.choose(Some("model"), "m1").unwrap_err().hint(), "the session has mode");
+    assert_eq!(modes_alone.choose(None, "x").unwrap_err().hint(), "it can be ask, code");
+}
+
+#[test]
+fn what_can_be_chosen_is_listed_as_far_as_a_person_would_read() {
+    let hint = |offered: &[&str]| {
+        let settings = OfferedSettings(vec![option("model", Some("model"), "m", offered)]);
+        settings.choose(Some("model"), "none").unwrap_err().hint()
+    };
+    assert_eq!(hint(&["m"; LISTED]), format!("it can be {}", ["m"; LISTED].join(", ")));
+    let many = format!("it can be {}, and 5 more", ["m"; LISTED].join(", "));
+    assert_eq!(hint(&["m"; LISTED + 5]), many);
+    let long = "m".repeat(LISTED_CHARS);
+    assert_eq!(hint(&[&long, "n"]), format!("it can be {long}, and 1 more"));
+    assert_eq!(hint(&[&format!("{long}m")]), "it can be 1 with names that are too long to list");
 }
 
 #[test]

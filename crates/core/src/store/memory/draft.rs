@@ -1,9 +1,9 @@
 //! What an append will make of a record in memory: checked whole before any of it is written.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Kept, Records};
-use crate::model::{AgentSpec, Event, Lifecycle, Record, RequestId, Turn, TurnId};
+use crate::model::{AgentSpec, Event, Lifecycle, Record, RecordSettings, RequestId, Turn, TurnId};
 use crate::store::progress::Progress;
 use crate::store::{Change, StoreError};
 
@@ -13,6 +13,8 @@ pub(super) struct Draft {
     progress: Progress,
     events: Vec<Event>,
     turns: BTreeMap<TurnId, Turn>,
+    /// Nothing that was kept before is left.
+    erases: bool,
 }
 
 impl Draft {
@@ -21,7 +23,7 @@ impl Draft {
         let record = kept.record.clone();
         let Record { last_seq, last_turn, answered_turns, updated_at, .. } = record;
         let progress = Progress::resume(last_seq, last_turn, answered_turns, updated_at);
-        let mut draft = Self { record, progress, events: Vec::new(), turns: BTreeMap::new() };
+        let mut draft = Self { record, progress, events: Vec::new(), turns: BTreeMap::new(), erases: false };
         for change in changes {
             draft.take(others, kept, change)?;
         }
@@ -39,7 +41,8 @@ impl Draft {
                     let (record, request) = (self.record.id.clone(), turn.request);
                     return Err(StoreError::RequestExists { record, request });
                 }
-                let before = self.turns.get(&turn.id).or_else(|| kept.turns.get(&turn.id));
+                let as_kept = kept.turns.get(&turn.id).filter(|_| !self.erases);
+                let before = self.turns.get(&turn.id).or(as_kept);
                 self.progress.turn(before, &turn);
                 self.turns.insert(turn.id, turn);
             }
@@ -55,6 +58,9 @@ impl Draft {
             Change::Lifecycle(lifecycle) => {
                 self.progress.lifecycle(lifecycle);
                 self.record.lifecycle = lifecycle;
+                if lifecycle.is_deleted() {
+                    self.erase();
+                }
                 refuse_taken_scope(others, &self.record)?;
             }
             Change::Scope(scope) => {
@@ -74,10 +80,21 @@ impl Draft {
         Ok(())
     }
 
+    /// Leaves nothing of what was said.
+    fn erase(&mut self) {
+        self.record.title = None;
+        self.record.mcp_servers = Vec::new();
+        self.record.settings = RecordSettings::default();
+        self.events = Vec::new();
+        self.turns = BTreeMap::new();
+        self.erases = true;
+    }
+
     /// The turn that has a request id, as things will stand.
     fn holder(&self, kept: &Kept, request: &RequestId) -> Option<TurnId> {
         let drafted = self.turns.values().find(|turn| turn.request == *request).map(|turn| turn.id);
-        let as_kept = kept.requests.get(request).filter(|turn| !self.turns.contains_key(turn));
+        let as_kept =
+            kept.requests.get(request).filter(|turn| !self.erases && !self.turns.contains_key(turn));
         drafted.or(as_kept.copied())
     }
 
@@ -88,6 +105,11 @@ impl Draft {
         self.record.answered_turns = self.progress.answered_turns;
         self.record.updated_at = self.progress.updated_at;
         kept.record = self.record;
+        if self.erases {
+            kept.events = Vec::new();
+            kept.turns = BTreeMap::new();
+            kept.requests = HashMap::new();
+        }
         kept.events.extend(self.events);
         for id in self.turns.keys() {
             // A turn may come back under another request id: the one it had is free again.

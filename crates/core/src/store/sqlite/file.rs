@@ -73,6 +73,8 @@ impl<'a> Opening<'a> {
         })?;
         connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false)?;
         connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+        // What is deleted, or written anew in another place, is not left behind in the file.
+        connection.pragma_update(None, "secure_delete", true)?;
         // On macOS a plain fsync does not reach the medium. Elsewhere these change nothing.
         connection.pragma_update(None, "fullfsync", true)?;
         connection.pragma_update(None, "checkpoint_fullfsync", true)?;

@@ -8,6 +8,7 @@ mod body;
 mod cells;
 mod check;
 mod desk;
+mod erase;
 mod fault;
 mod file;
 mod filesystem;

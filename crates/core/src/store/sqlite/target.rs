@@ -5,6 +5,7 @@ use rusqlite::{CachedStatement, Connection, OptionalExtension, params, params_fr
 
 use super::body;
 use super::cells::{self, Cells};
+use super::erase;
 use super::fault::Fault;
 use super::rows::{
     self, DISPATCHED_AT, EVENT, LINEAGE, RECORD, RecordKey, RecordRow, STANDING, Standing, StateColumns, TURN,
@@ -95,6 +96,16 @@ impl Target<'_> {
             scope::refuse_taken(self.connection, self.id, place.scope.as_ref(), &place.real_cwd)?;
         }
         self.standing.progress.lifecycle(lifecycle);
+        if lifecycle.is_deleted() {
+            erase::erase(self.connection, self.standing.key)?;
+            self.standing.open_turns = 0;
+            let servers = rows::servers_text(&[]);
+            self.replace(&[
+                ("title", ValueRef::Null),
+                ("mcp_servers", servers.as_str().into()),
+                ("settings", ValueRef::Null),
+            ])?;
+        }
         self.replace(&rows::lifecycle_values(lifecycle))
     }
 

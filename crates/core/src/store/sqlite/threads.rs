@@ -47,6 +47,8 @@ pub(super) struct Writer {
     durability: Option<Durability>,
     /// How many pages the log has.
     log: Arc<AtomicU32>,
+    /// The log may still have what was erased from the file.
+    has_traces: bool,
     /// What this connection has left in the file, and the state of the file that this holds for.
     heads: Heads,
     state: Option<i64>,
@@ -70,6 +72,7 @@ impl Writer {
             busy_timeout: opening.options.busy_timeout,
             durability: None,
             log,
+            has_traces: false,
             heads: Heads::default(),
             state: None,
         })
@@ -87,9 +90,23 @@ impl Writer {
 
     /// Copies the log into the file. If this fails the log still has everything, and the next commit says what is
     /// wrong.
-    pub(super) fn empty_log(&self) {
-        drop(self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
+    pub(super) fn empty_log(&mut self) {
+        if self.has_traces {
+            self.cut_log();
+        } else {
+            drop(self.connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())));
+        }
         self.log.store(0, Ordering::Relaxed);
+    }
+
+    /// Copies the log into the file and leaves nothing in it. It waits for nobody: while somebody reads from the log it
+    /// stays, and is tried again when there is nothing else to do.
+    fn cut_log(&mut self) {
+        if self.connection.busy_timeout(Duration::ZERO).is_ok() {
+            let cut = self.connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0));
+            self.has_traces = cut != Ok(0_i64);
+        }
+        drop(self.connection.busy_timeout(self.busy_timeout));
     }
 
     /// Writes alone and without waiting for anybody; `None` if that cannot be, and then nothing is written.
@@ -110,11 +127,17 @@ impl Writer {
     /// Writes a group in one transaction; an answer for each. If one of them may have spoilt it for the others,
     /// each gets a transaction of its own.
     pub(super) fn commit(&mut self, group: &[Write]) -> Vec<Answer> {
-        match self.try_commit(group) {
+        let answers = match self.try_commit(group) {
             Ok(answers) => answers,
             Err(Failure::Someones(_)) if group.len() > 1 => self.commit_one_by_one(group),
             Err(failure) => group.iter().map(|_| Err(failure.to_error(self))).collect(),
+        };
+        // Whoever is told that something was erased may look for it.
+        if group.iter().zip(&answers).any(|(write, answer)| write.erases() && answer.is_ok()) {
+            self.has_traces = true;
+            self.empty_log();
         }
+        answers
     }
 
     fn commit_one_by_one(&mut self, group: &[Write]) -> Vec<Answer> {

@@ -58,6 +58,18 @@ impl Write {
         changes.len() <= QUICK_CHANGES && total.is_some_and(|total| total <= QUICK_BYTES)
     }
 
+    /// Whether it erases what was said in a record.
+    pub(super) fn erases(&self) -> bool {
+        let erases = |changes: &[Change]| {
+            changes.iter().any(|change| matches!(change, Change::Lifecycle(Lifecycle::Deleted { .. })))
+        };
+        match self {
+            Self::Append { changes, .. } => erases(changes),
+            Self::AppendBoth { appends, .. } => appends.iter().any(|append| erases(&append.changes)),
+            _ => false,
+        }
+    }
+
     /// Does what is asked, or fails; the caller takes back what a failed one has done.
     pub(super) fn perform(&self, connection: &Connection, heads: &mut Heads) -> Result<Option<Lease>, Fault> {
         match self {

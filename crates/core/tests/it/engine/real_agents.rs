@@ -247,7 +247,8 @@ async fn a_rejection_that_ends_the_turn_as_cancelled_is_a_rejection_and_the_sess
 }
 
 #[tokio::test]
-async fn an_agent_that_never_answers_for_want_of_a_login_is_ended_by_its_turns_limit_and_can_be_asked_again() {
+async fn an_agent_that_never_answers_for_want_of_a_login_is_ended_by_its_turns_limit_and_can_be_asked_again()
+{
     for name in ["opencode", "kilocode"] {
         let bench = Bench::new();
         let silent = Script::new().initialize(json!({})).session_new("s1").prompt(Script::hang);

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use acpx_core::engine::{Advice, ClientOffer, Question, QuestionKind};
-use acpx_core::machine::Awaited;
 use acpx_core::model::{PermissionCount, PermissionMode, ProcessIdentity, TurnLimits};
 use tokio::sync::mpsc;
 
@@ -450,7 +449,7 @@ async fn a_cancel_answers_at_once_what_is_being_done_for_the_agent() {
     let (session, command) = bench.open(&script).await;
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll);
     let ticket = session.prompt(prompt).await.unwrap();
-    while session.waiting().await.unwrap().is_none_or(|waiting| waiting.what != Awaited::Done)
+    while session.waiting().await.unwrap().is_none_or(|waiting| !waiting.is_served)
         || answers(&command).is_empty()
     {
         tokio::task::yield_now().await;
@@ -469,4 +468,79 @@ async fn an_agent_that_waits_for_its_command_is_not_silent() {
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll).with_limits(limits);
     let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
     assert_eq!(stop_reason(&turn), "end_turn");
+}
+
+#[tokio::test]
+async fn a_secret_that_a_command_shows_in_pieces_or_an_error_repeats_is_not_kept() {
+    let bench = Bench::new();
+    let (go, poll) = (bench.home.join("go"), terminal("terminal/output"));
+    let waiting =
+        format!("printf 'it is hunter2'; until test -e {}; do sleep 0.02; done; echo secret", go.display());
+    let turn = Script::new()
+        .request("terminal/create", create(&waiting).1)
+        .repeat(50, |turn| turn.request(poll.0, poll.1.clone()))
+        .touch(&go)
+        .request("terminal/wait_for_exit", terminal("terminal/wait_for_exit").1)
+        .request("terminal/output", poll.1)
+        .request("fs/read_text_file", read(&bench.home.join("hunter2secret")).1)
+        .end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (agent, command) = bench.agent(&script);
+    let environment = environment().with("API_KEY", "hunter2secret");
+    let new = NewSession { environment, ..bench.new_session(agent, Vec::new()) };
+    let session = bench.engine.open(new).await.unwrap();
+    prompt_with(&session, PermissionMode::ApproveAll).await;
+    let told = answers(&command);
+    assert_eq!(told[52]["output"], "it is hunter2secret\n");
+    assert!(told[53]["message"].as_str().unwrap().contains("hunter2secret"));
+    let events = bench.events(session.record_id()).await;
+    let shown: Vec<_> =
+        events.iter().filter(|event| event.body.contains("it is ")).map(|event| &event.body).collect();
+    assert!(shown.iter().any(|body| body.contains("it is [secret]")), "{shown:?}");
+    let kept =
+        events.iter().find(|event| event.body.contains("hunter2") && !event.body.contains("sleep 0.02"));
+    assert_eq!(kept, None);
+}
+
+#[tokio::test]
+async fn however_many_waits_there_are_a_command_can_be_killed() {
+    let bench = Bench::new();
+    let wait = terminal("terminal/wait_for_exit").1;
+    let line = |id: usize| {
+        json!({ "jsonrpc": "2.0", "id": id, "method": "terminal/wait_for_exit", "params": wait }).to_string()
+    };
+    let turn = Script::new().request("terminal/create", create("sleep 600").1);
+    let turn = (0..70).fold(turn, |turn, id| turn.line(&line(id)));
+    let turn = turn.request("terminal/kill", terminal("terminal/kill").1).end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, command) = bench.open(&script).await;
+    prompt_with(&session, PermissionMode::ApproveAll).await;
+    until_answered(&command, 72).await;
+    let told = answers(&command);
+    let words = "too many requests at once";
+    let refused = json!({ "code": -32603, "message": words, "data": { "details": words } });
+    assert_eq!(told.iter().filter(|answer| **answer == refused).count(), 6);
+    assert_eq!(told.iter().filter(|answer| answer["signal"].is_string()).count(), 64);
+}
+
+#[tokio::test]
+async fn a_file_that_has_changed_since_somebody_was_asked_about_it_is_not_written() {
+    let bench = Bench::new();
+    let file = bench.home.join("file");
+    std::fs::write(&file, "old").unwrap();
+    let (session, command) = bench.open(&requesting([write(&file, "new")])).await;
+    let (advisor, mut questions) = mpsc::channel::<Question>(4);
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
+    let ticket = session.prompt_asking(prompt, advisor).await.unwrap();
+    let question = questions.recv().await.unwrap();
+    std::fs::write(&file, "mine").unwrap();
+    question.answer(Advice::Approve);
+    drop(questions);
+    ticket.over().await.unwrap();
+    let words = format!("changed since it was asked about: {}", file.display());
+    assert_eq!(
+        answers(&command),
+        [json!({ "code": -32603, "message": words, "data": { "details": words } })]
+    );
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
 }

@@ -4,7 +4,7 @@ use acpx_core::model::LineageReason;
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
-use super::{Bench, prompt_params};
+use super::{Bench, kept_by_agent, prompt_params};
 use crate::engine::{methods, received};
 
 fn capabilities() -> Value {
@@ -186,7 +186,7 @@ async fn an_adopted_session_has_the_title_of_the_agents_list_or_else_its_first_w
     let mut editor = bench.editor(&argv).await;
     let answer = editor.call("session/load", bench.load_params("theirs")).await.unwrap();
     let how = &answer["_meta"]["acpx"];
-    assert_eq!((&how["created"], &how["awakening"]["by"]), (&json!(false), &json!("session/load")));
+    assert_eq!((&how["created"], &how["awakening"]["by"]), (&json!(true), &json!("session/load")));
     assert_eq!(bench.record("theirs").await.title.as_deref(), Some("Theirs"));
 
     let replay = Script::new().user_said("first").user_said(" words").say("yes").user_said("more");
@@ -272,7 +272,7 @@ async fn a_session_that_only_the_agent_has_is_deleted_there_or_never_seen_again(
     let capabilities = json!({ "loadSession": true, "sessionCapabilities": { "list": {} } });
     let unable = Script::new().initialize(capabilities).serve([("session/list", list)]);
     let mut editor = bench.editor(&bench.agent(&unable)).await;
-    assert_eq!(editor.call("session/delete", theirs).await, Ok(json!({})));
+    assert_eq!(editor.call("session/delete", theirs).await, Ok(kept_by_agent()));
     let page = editor.call("session/list", json!({ "cursor": "theirs" })).await.unwrap();
     assert_eq!(ids(&page), Vec::<&str>::new());
     let error = editor.call("session/load", bench.load_params("theirs")).await.unwrap_err();

@@ -15,8 +15,9 @@ const ROUNDS: usize = 10;
 /// How many hosts are killed, and with how many sessions each.
 const KILLS: usize = 4;
 const KILLED: usize = 5;
-/// How much a host may grow that has closed eighty sessions, for its allocator's sake.
-const GROWTH: u64 = 8 << 20;
+/// How much a host may grow that has closed eighty sessions: the store's cache fills while there are few records, and
+/// after some 1,300 sessions nothing grows.
+const GROWTH: u64 = 3 << 20;
 
 impl Bench {
     /// An agent that leaves a daemon.
@@ -103,6 +104,7 @@ async fn a_hundred_sessions_leave_no_process_and_their_host_does_not_grow() {
         files <= first.0 && threads <= first.1
     })
     .await;
+    println!("files, threads, bytes after 8 sessions: {first:?}, after 80: {last:?}");
     assert!(last.2 <= first.2 + GROWTH, "{first:?} {last:?}");
 
     for _ in 0..KILLS {
@@ -118,7 +120,7 @@ async fn a_hundred_sessions_leave_no_process_and_their_host_does_not_grow() {
         assert_eq!(bench.tagged(), 0);
         for record in records {
             let run = bench.record(&record).await.agent_run.unwrap();
-            assert_eq!(run.ended.unwrap().how.words(), "its host was killed");
+            assert_eq!(run.ended.unwrap().how.words(), "its host went away");
         }
     }
 }

@@ -72,7 +72,7 @@ async fn the_next_host_leaves_no_process_of_a_killed_one_and_says_how_its_agents
     assert!(processes.iter().all(|process| !process.is_alive()), "{processes:?}");
     let run = bench.record(&record).await.agent_run.unwrap();
     assert_eq!(run.process, processes[2]);
-    assert_eq!(run.ended.unwrap().how.words(), "its host was killed");
+    assert_eq!(run.ended.unwrap().how.words(), "its host went away");
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use acpx_testkit::Script;
 use serde_json::{Value, json};
 
 use super::editor::Editor;
-use super::{Bench, eventually, prompt_params};
+use super::{Bench, eventually, kept_by_agent, prompt_params};
 use crate::engine::{everything, faithful, received};
 
 async fn open(bench: &Bench, argv: &[String]) -> (Editor, String) {
@@ -89,6 +89,26 @@ async fn one_who_closes_has_its_own_turn_cancelled_and_nobody_elses() {
 }
 
 #[tokio::test]
+async fn whoever_asks_something_of_a_session_that_it_has_not_loaded_is_told_to_load_it_first() {
+    let bench = Bench::new();
+    let argv = bench.agent(&faithful(everything()));
+    let (_one, record) = open(&bench, &argv).await;
+    for version in [1, 2] {
+        let mut two = bench.speaking(version, 1, &argv).await;
+        let refused = two.call("session/prompt", prompt_params(&record, "x", json!({}))).await.unwrap_err();
+        let hint = "load or resume it first, with session/load or session/resume";
+        let acpx = json!({ "code": "SESSION_NOT_LOADED", "hint": hint });
+        let message = format!("the session {record} is not loaded on this connection");
+        let data = json!({ "sessionId": record, "acpx": acpx });
+        assert_eq!(refused, json!({ "code": -32002, "message": message, "data": data }));
+        // Of one that is not there nothing more is said.
+        let unknown = two.call("session/prompt", prompt_params("no", "x", json!({}))).await.unwrap_err();
+        let data = json!({ "sessionId": "no" });
+        assert_eq!(unknown, json!({ "code": -32002, "message": "Resource not found", "data": data }));
+    }
+}
+
+#[tokio::test]
 async fn a_deleted_session_is_gone_for_everybody() {
     let bench = Bench::new();
     let argv = bench.agent(&faithful(everything()));
@@ -96,7 +116,7 @@ async fn a_deleted_session_is_gone_for_everybody() {
     let mut two = bench.editor(&argv).await;
     two.call("session/resume", bench.load_params(&record)).await.unwrap();
     let delete = json!({ "sessionId": record });
-    assert_eq!(one.call("session/delete", delete.clone()).await, Ok(json!({})));
+    assert_eq!(one.call("session/delete", delete.clone()).await, Ok(kept_by_agent()));
     assert_eq!(one.call("session/delete", delete).await, Ok(json!({})));
     for (method, params) in [
         ("session/prompt", prompt_params(&record, "x", json!({}))),
@@ -166,7 +186,7 @@ async fn one_whose_session_another_deletes_hears_its_turn_to_the_end_and_nothing
             two.call("session/delete", json!({ "sessionId": record })).await
         };
         let (lived, deleted) = tokio::join!(turn, delete);
-        assert_eq!((lived, deleted), ((json!("cancelled"), true), Ok(json!({}))), "version {version}");
+        assert_eq!((lived, deleted), ((json!("cancelled"), true), Ok(kept_by_agent())), "version {version}");
         let asked = one.ask("_acpx/host/status", json!({})).await;
         assert_eq!(one.answer(asked).await.1, Vec::<Value>::new());
     }

@@ -165,6 +165,12 @@ fn environment() -> Vec<(String, String)> {
     std::env::vars().collect()
 }
 
+/// The answer to a `session/delete` whose agent cannot delete.
+fn kept_by_agent() -> Value {
+    let why = "the agent \"scripted\" does not offer session/delete";
+    json!({ "_meta": { "acpx": { "keptByAgent": why } } })
+}
+
 /// The params of `session/prompt`, with what stands under `_meta.acpx`.
 fn prompt_params(record: &str, text: &str, acpx: Value) -> Value {
     let prompt = json!([{ "type": "text", "text": text }]);

@@ -78,17 +78,18 @@ async fn a_session_that_cannot_be_set_as_wanted_is_not_made_and_one_that_is_ther
     let wanted = json!([{"option": "model", "value": "m3"}]);
     let params = with_settings(shell(bench.new_params(&argv)), wanted);
     let refused = refusal(&mut client, "session/new", &params).await;
-    let said = (refused.number, refused.code(), refused.to_string());
-    let message = r#"the option engine cannot be "m3": it can be m1, m2"#;
-    assert_eq!(said, (-32602, "SETTING_BAD_VALUE", message.to_owned()));
+    let said = (refused.number, refused.code(), refused.to_string(), refused.hint());
+    let message = r#"the option engine cannot be "m3""#.to_owned();
+    assert_eq!(said, (-32602, "SETTING_BAD_VALUE", message, Some("it can be m1, m2")));
     let record = bench.record(there["sessionId"].as_str().unwrap()).await;
     assert_eq!(record.lifecycle, acpx_core::model::Lifecycle::Open);
 
     let mut unknown = bench.resume_params(record.id.as_str());
     unknown = with_settings(unknown, json!([{"option": "effort", "value": "high"}]));
     let refused = refusal(&mut client, "session/resume", &unknown).await;
-    let message = r#"the session has no option "effort"; it has engine"#;
-    assert_eq!((refused.code(), refused.to_string()), ("SETTING_NOT_OFFERED", message.to_owned()));
+    let message = r#"the session has no option "effort""#.to_owned();
+    let said = (refused.code(), refused.to_string(), refused.hint());
+    assert_eq!(said, ("SETTING_NOT_OFFERED", message, Some("the session has mode, engine")));
 }
 
 #[tokio::test]

@@ -59,7 +59,7 @@ async fn a_new_session_takes_the_place_of_the_one_in_its_scope_and_of_no_other()
     assert_eq!((&meta["created"], meta.get("replacedRecordId")), (&json!(true), None));
     let (second, meta) = make(&mut client, &bench.shell_params(&argv, json!({}))).await;
     let expected = json!({
-        "acpxRecordId": second, "acpxSessionId": "s3", "created": true, "replacedRecordId": first,
+        "acpxRecordId": second, "acpxSessionId": "s3", "created": true, "replacedRecordId": first, "seq": 0,
     });
     assert_eq!(meta, expected);
     let mut open = bench.open_records().await;

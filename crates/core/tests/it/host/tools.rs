@@ -190,6 +190,62 @@ async fn an_editor_is_asked_about_what_it_does_not_offer_to_do_itself() {
     assert!(told[3]["terminalId"].is_string(), "{told:?}");
 }
 
+/// A permission for a tool with this input, to be allowed as `yes` or rejected as `no`.
+fn permission(kind: &str, input: &Value) -> Value {
+    let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
+    json!({
+        "sessionId": "{sessionId}",
+        "toolCall": { "toolCallId": "t1", "title": "a tool", "kind": kind, "rawInput": input },
+        "options": [option("yes", "allow_once"), option("no", "reject_once")],
+    })
+}
+
+#[tokio::test]
+async fn what_was_approved_word_for_word_is_not_asked_again_and_anything_else_is() {
+    let bench = Bench::new();
+    let file = bench.home.join("file");
+    let command = |line: &str| json!({ "sessionId": "{sessionId}", "command": line });
+    let ask = "session/request_permission";
+    let turn = Script::new()
+        .request(ask, permission("other", &json!({ "command": "true" })))
+        .request("terminal/create", command("true"))
+        // A yes is for one time,
+        .request("terminal/create", command("true"))
+        .request(ask, permission("edit", &json!({ "path": file, "content": "text" })))
+        .request("fs/write_text_file", content(&file, "text"))
+        // a no is no yes,
+        .request(ask, permission("other", &json!({ "command": "false" })))
+        .request("terminal/create", command("false"))
+        // and reading is little to say yes to.
+        .request(ask, permission("read", &json!({ "command": "id" })))
+        .request("terminal/create", command("id"));
+    let argv = bench.agent(&doing(turn));
+    let mut editor = offering(&bench, &argv, json!({})).await;
+    let record = editor.open(&bench).await;
+    let id = editor.ask("session/prompt", prompt_params(&record, "go", json!({}))).await;
+    let expected = [
+        ("a tool", "yes"),
+        ("Run true", "reject"),
+        ("a tool", "yes"),
+        ("a tool", "no"),
+        ("Run false", "reject"),
+        ("a tool", "yes"),
+        ("Run id", "reject"),
+    ];
+    for (title, option) in expected {
+        let question = editor.until(|line| line["method"] == ask).await;
+        assert_eq!(question["params"]["toolCall"]["title"], title);
+        editor.choose(&question["id"], option).await;
+    }
+    let (answer, _) = editor.answer(id).await;
+    let numbers = answer.unwrap()["_meta"]["acpx"].clone();
+    assert_eq!([&numbers["approved"], &numbers["rejected"]], [&json!(3), &json!(4)]);
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), "text");
+    let told = answers(&argv);
+    assert!(told[1]["terminalId"].is_string(), "{told:?}");
+    assert_eq!(told[2]["message"], "Permission denied for terminal/create");
+}
+
 /// An agent that runs a command in a tool call, and tells of that as most do.
 fn running() -> Script {
     let terminal = json!([{ "type": "terminal", "terminalId": "{terminalId}" }]);

@@ -295,6 +295,7 @@ async fn everything_comes_back_in_order_though_the_agent_can_restore_nothing_and
         (json!({ "type": "end" }), "replayFrom"),
         (json!({}), "replayFrom.type"),
         (json!(7), "replayFrom"),
+        (json!({ "type": "_acpx/seq" }), "replayFrom.seq"),
         (json!({ "type": "_acpx/seq", "seq": 0 }), "replayFrom.seq"),
         (json!({ "type": "_acpx/seq", "seq": 9999 }), "replayFrom"),
     ] {
@@ -307,6 +308,40 @@ async fn everything_comes_back_in_order_though_the_agent_can_restore_nothing_and
     let (answer, silent) = editor.answer(id).await;
     answer.unwrap();
     assert_eq!(silent.iter().map(|line| &line["params"]["update"]).collect::<Vec<_>>(), [&state("idle")]);
+}
+
+#[tokio::test]
+async fn how_a_session_stands_is_told_with_its_event_and_a_failure_with_what_to_do_next() {
+    let bench = Bench::new();
+    let argv = bench.agent(&agent(Script::new().say("a").hang()));
+    let mut editor = bench.speaking(2, 1, &argv).await;
+    let made =
+        editor.call("session/new", json!({ "cwd": bench.home.path(), "mcpServers": [] })).await.unwrap();
+    // Nothing was told yet, so whoever comes back goes on with the first event.
+    assert_eq!(made["_meta"]["acpx"]["seq"], 0, "{made}");
+    let record = made["sessionId"].as_str().unwrap().to_owned();
+    editor.ask("session/prompt", prompt_params(&record, "one", json!({}))).await;
+    editor.until(|line| line["params"]["update"]["sessionUpdate"] == "agent_message_chunk").await;
+    drop(editor);
+    bench.kill_host().await;
+
+    let mut editor = bench.speaking(2, 1, &argv).await;
+    let cursors = [json!({ "type": "_acpx/seq", "seq": 1 }), json!({ "type": "start" }), json!(null)];
+    for (index, cursor) in cursors.into_iter().enumerate() {
+        let mut params = bench.load_params(&record);
+        params["replayFrom"] = cursor;
+        params["_meta"] = json!({ "acpx": { "later": true } });
+        let id = editor.ask("session/resume", params).await;
+        let (answer, lines) = editor.answer(id).await;
+        let stands = &lines.last().unwrap()["params"];
+        assert_eq!(stands["update"]["state"], "idle", "{stands}");
+        assert_eq!(stands["_meta"]["acpx"]["seq"], answer.unwrap()["_meta"]["acpx"]["seq"], "{stands}");
+        if index == 0 {
+            let fault = &stands["update"]["error"]["data"]["acpx"];
+            let hint = "what was said until then is kept; prompt again to go on";
+            assert_eq!(fault, &json!({ "code": "INTERRUPTED", "hint": hint }));
+        }
+    }
 }
 
 #[tokio::test]

@@ -185,7 +185,7 @@ async fn a_client_from_elsewhere_is_brought_to_no_host_that_cannot_know_that_it_
             serde_json::from_str::<Value>(&answer).unwrap()
         };
         tokio::select! {
-            ended = bridge.run(source, target, std::future::pending()) => {
+            ended = bridge.run(source, target, std::future::pending(), std::future::ready(())) => {
                 assert_eq!(ended.as_ref().err().map(HostError::code), expected);
             }
             answer = speaking => {

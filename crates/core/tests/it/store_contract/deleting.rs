@@ -1,9 +1,15 @@
 //! What every store promises of deleted records: nobody finds them, and what must still be known of them is.
 
-use acpx_core::model::{AgentKey, AgentRun, Lifecycle, ProcessIdentity, Record, SessionName};
+use std::sync::Arc;
+
+use acpx_core::model::{
+    AgentKey, AgentRun, Lifecycle, ProcessIdentity, Record, RecordSettings, SessionName, Turn, TurnId,
+};
 use acpx_core::store::{Change, Durability, Lease, RecordFilter, ScopeQuery};
 
-use super::samples::{all_events, at, event, events, host, id, record};
+use super::samples::{
+    all_events, at, dispatched, event, events, host, id, record, request, settings_of, stopped, turn,
+};
 use super::scopes::{path, scoped};
 use super::{AnyStore, create, kept, said};
 
@@ -13,6 +19,12 @@ async fn set(store: &AnyStore, lease: &Lease, lifecycle: Lifecycle) {
 
 fn deleted(time: i64) -> Lifecycle {
     Lifecycle::Deleted { at: at(time) }
+}
+
+/// What is left of a record that was deleted.
+fn erased(record: Record, time: i64) -> Record {
+    let (settings, mcp_servers) = (RecordSettings::default(), Vec::new());
+    Record { lifecycle: deleted(time), title: None, settings, mcp_servers, ..record }
 }
 
 /// The ids of all records that a filter lists, in pages of two.
@@ -55,7 +67,7 @@ pub(super) async fn a_deleted_record_is_in_no_list_and_is_read_by_its_id_alone(s
     for filter in filters {
         assert_eq!(listed(&store, filter).await, ["r3", "r1"]);
     }
-    let expected = Record { lifecycle: deleted(50), updated_at: at(50), ..record("r4", 4) };
+    let expected = Record { updated_at: at(50), ..erased(record("r4", 4), 50) };
     assert_eq!(kept(&store, "r4").await, expected);
     assert_eq!(kept(&store, "born so").await, Record { lifecycle: deleted(9), ..record("born so", 9) });
     // Its id is taken, and its writer may end what it has begun.
@@ -82,7 +94,7 @@ pub(super) async fn no_shell_finds_a_deleted_record_and_its_scope_is_free_at_onc
     set(&store, &third, deleted(30)).await;
     set(&store, &first, deleted(40)).await;
     assert_eq!(found(&store).await, None);
-    let expected = Record { lifecycle: deleted(40), updated_at: at(40), ..scoped("first", "/a", "") };
+    let expected = Record { updated_at: at(40), ..erased(scoped("first", "/a", ""), 40) };
     assert_eq!(kept(&store, "first").await, expected);
     set(&store, &second, Lifecycle::Open).await;
     assert_eq!(found(&store).await.as_deref(), Some("second"));
@@ -97,7 +109,41 @@ pub(super) async fn the_process_of_a_deleted_record_is_still_told_of(store: AnyS
     let lease = create(&store, Record { agent_run: Some(run.clone()), ..record("r", 5) }).await;
     set(&store, &lease, deleted(50)).await;
     assert_eq!(store.running().await.unwrap(), [(id("r"), run.clone())]);
-    let expected =
-        Record { agent_run: Some(run), lifecycle: deleted(50), updated_at: at(50), ..record("r", 5) };
+    let expected = Record { agent_run: Some(run), updated_at: at(50), ..erased(record("r", 5), 50) };
     assert_eq!(kept(&store, "r").await, expected);
+}
+
+pub(super) async fn what_was_said_in_a_deleted_record_is_erased_and_nothing_else(store: AnyStore) {
+    let long: Arc<str> = "long ".repeat(20_000).into();
+    let said = |prompt: &Arc<str>| {
+        let spoken = Turn { prompt: prompt.clone(), ..turn(1, "q1", stopped("end_turn")) };
+        vec![
+            Change::Event(event(1, "short")),
+            Change::Event(event(2, long.clone())),
+            Change::Turn(spoken),
+            Change::Turn(turn(2, "q2", dispatched())),
+            Change::Title(Some("secret".to_owned())),
+            Change::Settings(settings_of("secret")),
+        ]
+    };
+    let prompt: Arc<str> = "prompt ".repeat(20_000).into();
+    let gone = store.create(record("gone", 5), said(&prompt), host("h")).await.unwrap();
+    store.create(record("stays", 5), said(&prompt), host("h")).await.unwrap();
+    let stays = kept(&store, "stays").await;
+    // The time of the last event, so that nothing else moves.
+    let deletion = vec![Change::Event(event(3, "bye")), Change::Lifecycle(deleted(1003))];
+    store.append(gone.clone(), deletion, Durability::Process).await.unwrap();
+    let expected = Record { updated_at: at(1003), ..erased(record("gone", 5), 1003) };
+    assert_eq!(kept(&store, "gone").await, expected);
+    assert_eq!(all_events(&*store, &id("gone"), 9).await.unwrap(), []);
+    assert_eq!(store.open_turns(id("gone")).await.unwrap(), []);
+    for (number, name) in [(1, "q1"), (2, "q2")] {
+        assert_eq!(store.turn(id("gone"), request(name)).await.unwrap(), None);
+        assert_eq!(store.turn_numbered(id("gone"), TurnId(number)).await.unwrap(), None);
+    }
+    // What another record says in the same words is there as before.
+    assert_eq!(kept(&store, "stays").await, stays);
+    assert_eq!(all_events(&*store, &id("stays"), 9).await.unwrap(), [event(1, "short"), event(2, long)]);
+    let spoken = store.turn_numbered(id("stays"), TurnId(1)).await.unwrap().unwrap();
+    assert_eq!(spoken.prompt, prompt);
 }

@@ -8,7 +8,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::{Feature, Offer};
 use crate::acp::agent::setup::{Meta, to_json};
 use crate::model::ProtocolVersion;
-use crate::wire::splice::put;
+use crate::wire::splice::{put, without};
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -113,9 +113,14 @@ impl Offer {
                     has(Feature::EmbeddedContext).then(v2::PromptEmbeddedContextCapabilities::new),
                 )
         };
+        let tells_stdio = has(Feature::McpStdio) && self.tells_program_servers;
+        let mcp_passed_on = self.passed_on.mcp.as_deref().map(|mcp| match without(mcp, &["stdio"]) {
+            Some(others) if !self.tells_program_servers => others,
+            _ => mcp.to_owned(),
+        });
         let mcp = || {
             v2::McpCapabilities::new()
-                .stdio(has(Feature::McpStdio).then(v2::McpStdioCapabilities::new))
+                .stdio(tells_stdio.then(v2::McpStdioCapabilities::new))
                 .http(has(Feature::McpHttp).then(v2::McpHttpCapabilities::new))
         };
         let rest = v2::SessionCapabilities::new()
@@ -130,7 +135,7 @@ impl Offer {
             capabilities: CapabilitiesV2 {
                 session: SessionV2 {
                     prompt: passed_on(self.passed_on.prompt.as_deref(), prompt),
-                    mcp: passed_on(self.passed_on.mcp.as_deref(), mcp),
+                    mcp: passed_on(mcp_passed_on.as_deref(), mcp),
                     rest,
                 },
             },

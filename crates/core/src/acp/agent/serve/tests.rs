@@ -105,7 +105,7 @@ impl AgentService for Toy {
         }
     }
 
-    async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
+    async fn delete_session(&self, session: AcpSessionId) -> Result<Meta, CallError> {
         Err(CallError::UnknownSession(session))
     }
 

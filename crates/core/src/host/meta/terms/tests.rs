@@ -32,9 +32,7 @@ fn a_turn_that_is_to_deny_all_has_no_rules_of_its_connection() {
 #[test]
 fn nobody_goes_beyond_the_terms_that_are_set_for_them() {
     let rules = json!({ "autoApprove": ["edit"], "autoDeny": ["fetch"] });
-    let own = |policy: &str| {
-        json!({ "policy": policy, "toolPolicy": rules, "unasked": "wait", "timeoutMs": 9, "idleTimeoutMs": 2 })
-    };
+    let own = |policy: &str| json!({ "policy": policy, "toolPolicy": rules, "unasked": "wait", "timeoutMs": 9, "idleTimeoutMs": 2 });
     let cases = [
         (json!({}), "approve-all", own("approve-all")),
         (

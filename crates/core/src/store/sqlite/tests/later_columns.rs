@@ -291,4 +291,6 @@ fn no_lookup_goes_through_all_records() {
         plan(&read::select_page_by_making(&[read::NOT_DELETED, read::MADE_BEFORE])),
         ["SEARCH records USING INTEGER PRIMARY KEY (rowid<?)"]
     );
+    let passes_all_by = |statement| plan(statement).into_iter().any(|step| step.starts_with("SCAN"));
+    assert_eq!([erase::BLOBS, erase::DELETE_BLOB].map(passes_all_by), [false; 2]);
 }

@@ -56,9 +56,9 @@ impl AgentService for Ledger {
         Ok(())
     }
 
-    async fn delete_session(&self, session: AcpSessionId) -> Result<(), CallError> {
+    async fn delete_session(&self, session: AcpSessionId) -> Result<Meta, CallError> {
         self.write(format!("delete {session}"));
-        Ok(())
+        Ok(Meta::new())
     }
 
     async fn set_mode(&self, call: SetModeCall, _: ClientLink) -> Result<String, CallError> {

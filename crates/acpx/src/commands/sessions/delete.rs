@@ -1,0 +1,52 @@
+//! `acpx sessions delete`: takes a session away for good, from every list and from the agent where the agent can.
+//!
+//! What nobody named is deleted only while it is open: said twice, the command takes no second session with it.
+
+use std::process::ExitCode;
+
+use acpx_core::host::meta::RestoreMeta;
+use serde::de::IgnoredAny;
+use serde_json::json;
+
+use super::super::kept::{Kept, Which, no_session};
+use crate::error::{CliError, Exit, Remedy};
+use crate::output::{self, Console};
+use crate::patience::Patience;
+use crate::reach::{Reach, block_on};
+use crate::settings::Settings;
+use crate::setup::ResumeParams;
+use crate::talk::{Talk, Trouble};
+
+/// Deletes the session that is meant.
+pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
+    let reach = Reach::of_environment()?;
+    let mut console = Console::of_program(settings.mode);
+    block_on(async {
+        let which = if settings.session.is_some() { Which::OpenOrClosed } else { Which::Open };
+        let record = Kept::open()?.meant(settings, which).await?;
+        let Some(record) = record else { return Err(no_session(settings, Remedy::Look)?) };
+        let params = json!({ "sessionId": record.id });
+        // An agent that has to be started to delete it gets the environment of this command.
+        let is_with_it = record.agent.key() == settings.agent.key();
+        let meta = RestoreMeta {
+            agent: is_with_it.then(|| (&settings.agent).into()),
+            later: true,
+            start: settings.start(settings.ttl, None),
+            ..RestoreMeta::default()
+        };
+        let resume = ResumeParams::new(&record, settings, None, meta);
+        let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
+        let asked = talk.persist(async |talk| {
+            let mut client = talk.host(&reach).await?;
+            match talk.call::<IgnoredAny>(&mut client, "session/resume", &resume).await {
+                // What can no longer be taken up, its directory being gone for instance, can still be deleted.
+                Ok(_) | Err(Trouble::Failed(_)) => {}
+                Err(trouble) => return Err(trouble),
+            }
+            talk.call::<IgnoredAny>(&mut client, "session/delete", &params).await
+        });
+        asked.await.map_err(|error| error.about(record.identity()))?;
+        output::deleted(&record.identity(), &mut console)?;
+        Ok(Exit::Success.into())
+    })
+}

@@ -1,0 +1,88 @@
+//! What a talk shows of a session: one turn or everything, for as long as stdout can be written. What cannot be shown is
+//! no reason to stop; it is remembered why, and told when the work is done.
+
+use std::io;
+
+use acpx_core::host::WatchedEvent;
+use acpx_core::model::{Direction, Fact, RequestId, Seq, TurnId};
+
+use super::Talk;
+use crate::output::{FollowView, TurnView};
+
+/// What is shown of a session.
+pub(super) struct Shown<'a> {
+    what: Showing<'a>,
+    /// The first event that was not seen yet.
+    pub(super) next: Seq,
+}
+
+/// How much of it.
+enum Showing<'a> {
+    /// One turn.
+    Turn {
+        view: &'a mut TurnView,
+        /// The name of our prompt; by it its turn is known.
+        request: RequestId,
+        turn: Option<TurnId>,
+    },
+    /// Everything.
+    All(&'a mut FollowView),
+}
+
+impl<'a> Talk<'a> {
+    /// The same talk about one prompt; `next` is the first event of its record that is to be shown.
+    pub(crate) fn showing(self, view: &'a mut TurnView, request: RequestId, next: Seq) -> Self {
+        let what = Showing::Turn { view, request, turn: None };
+        Self { shown: Some(Shown { what, next }), ..self }
+    }
+
+    /// The same talk about everything that happens in a record, from an event on.
+    pub(crate) fn following(self, view: &'a mut FollowView, next: Seq) -> Self {
+        Self { shown: Some(Shown { what: Showing::All(view), next }), ..self }
+    }
+
+    /// Shows what has been written; false if that is no longer possible.
+    pub(super) fn flushed(&mut self) -> bool {
+        self.console.flush().map_err(|error| self.give_stdout_up(error)).is_ok()
+    }
+
+    /// Shows nothing more on stdout.
+    pub(super) fn give_stdout_up(&mut self, error: io::Error) {
+        self.console.give_stdout_up();
+        self.unwritable = Some(error);
+    }
+
+    /// Why stdout could not be written, if it could not.
+    pub(crate) fn trouble_with_stdout(&mut self) -> Option<io::Error> {
+        self.unwritable.take()
+    }
+
+    pub(super) fn is_ours(&self, request: &str) -> bool {
+        let shown = self.shown.as_ref().map(|shown| &shown.what);
+        matches!(shown, Some(Showing::Turn { request: ours, .. }) if ours.as_str() == request)
+    }
+
+    /// Shows what belongs to our turn, and what belongs to none: how the agent was brought back for it.
+    pub(super) fn show(&mut self, event: &WatchedEvent) -> io::Result<()> {
+        let Some(shown) = &mut self.shown else { return Ok(()) };
+        shown.next = event.seq.next();
+        if let Some(desk) = &mut self.desk {
+            desk.saw(event);
+        }
+        let (view, request, turn) = match &mut shown.what {
+            Showing::All(view) => return view.event(event, self.console),
+            Showing::Turn { view, request, turn } => (view, request, turn),
+        };
+        if event.direction == Direction::Ours
+            && let Some(Fact::TurnStarted { turn: begun, request_id, .. }) =
+                Fact::from_body(event.message.get())
+            && request.as_str() == request_id
+        {
+            *turn = Some(TurnId(begun));
+        }
+        if event.turn.is_none() || event.turn == *turn {
+            view.event(event, self.console)?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,66 @@
+//! `sessions delete`: which session it takes, what it says, and that the session is gone for everybody.
+
+use serde_json::{Value, json};
+
+use crate::acpx::{Done, Place};
+
+fn id(made: &Value) -> &str {
+    made["acpxRecordId"].as_str().unwrap()
+}
+
+#[test]
+fn a_session_is_deleted_by_its_name_by_its_id_and_by_its_directory() {
+    let place = Place::new();
+    let named = place.json(&["demo", "sessions", "new", "-s", "api"]);
+    let closed = place.json(&["demo", "sessions", "new", "-s", "old"]);
+    place.ok(&["demo", "sessions", "close", "old"]);
+    let here = place.json(&["demo", "sessions", "new"]);
+    assert_eq!(place.ok(&["demo", "sessions", "delete", "api"]), format!("{}\t(deleted)\n", id(&named)));
+    let quiet = place.ok(&["--format", "quiet", "sessions", "delete", id(&closed)]);
+    assert_eq!(quiet, format!("{}\n", id(&closed)));
+    let said = place.json(&["demo", "sessions", "delete"]);
+    let expected = json!({
+        "action": "session_deleted",
+        "acpxRecordId": here["acpxRecordId"],
+        "acpxSessionId": here["acpxSessionId"],
+    });
+    assert_eq!(said, expected);
+    assert_eq!(place.json(&["sessions", "list"]), json!([]));
+    let remote = place.json(&["demo", "sessions", "list", "--remote"]);
+    let left: Vec<&Value> = remote.as_array().unwrap().iter().map(|row| &row["acpxSessionId"]).collect();
+    assert!(!left.contains(&&named["acpxSessionId"]) && !left.contains(&&here["acpxSessionId"]), "{remote}");
+}
+
+#[test]
+fn what_is_deleted_is_not_found_by_any_command() {
+    let place = Place::new();
+    let made = place.json(&["demo", "sessions", "new", "-s", "api"]);
+    place.ok(&["demo", "-s", "api", "hello"]);
+    place.ok(&["demo", "sessions", "delete", "api"]);
+    let commands: [&[&str]; 5] = [
+        &["demo", "sessions", "show"],
+        &["demo", "sessions", "history"],
+        &["demo", "sessions", "replay"],
+        &["demo", "sessions", "delete"],
+        &["demo", "prompt", "again"],
+    ];
+    for command in commands {
+        for name in ["api", id(&made)] {
+            let done = place.acpx(&[&["--format", "json"], command, &["-s", name]].concat());
+            let (code, _, exit) = done.failure();
+            assert_eq!((code.as_str(), exit), ("NO_SESSION", Some(4)), "{command:?} {name}");
+        }
+    }
+}
+
+#[test]
+fn said_twice_without_a_name_it_takes_no_closed_session_with_it() {
+    let place = Place::new();
+    let first = place.json(&["demo", "sessions", "new"]);
+    place.ok(&["demo", "sessions", "new"]);
+    place.ok(&["demo", "sessions", "delete"]);
+    let Done { code, .. } = place.acpx(&["demo", "sessions", "delete"]);
+    assert_eq!(code, Some(4));
+    let listed = place.json(&["sessions", "list"]);
+    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["acpxRecordId"]), (1, &first["acpxRecordId"]));
+}

@@ -1,0 +1,50 @@
+//! What a session is called: the same in every list and in every face, whatever became of its agent.
+
+use serde_json::{Value, json};
+
+use crate::acpx::Place;
+use crate::editor::Editor;
+
+/// What the only session of `demo` is called, by everybody who says it.
+fn titles(place: &Place) -> Vec<Value> {
+    let listed = Editor::new(place).call("session/list", json!({}));
+    let record = place.json(&["demo", "sessions", "show"]);
+    let text = place.ok(&["demo", "sessions", "list"]);
+    let column = text.lines().next().and_then(|line| line.split('\t').next_back()).unwrap();
+    let shown = place.ok(&["demo", "sessions", "show"]);
+    let line = shown.lines().find_map(|line| line.strip_prefix("title: ")).unwrap();
+    vec![
+        listed["result"]["sessions"][0]["title"].clone(),
+        record["title"].clone(),
+        place.json(&["demo", "sessions", "list"])[0]["title"].clone(),
+        json!(column),
+        json!(line),
+    ]
+}
+
+#[test]
+fn a_session_is_called_the_same_everywhere_and_by_the_same_words_after_its_agent_was_lost() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    place.ok(&["demo", "first words\nand more"]);
+    assert_eq!(titles(&place), vec!["first words"; 5]);
+    // The agent forgets everything, and then comes back with the session it has begun since.
+    place.ok(&["host", "stop"]);
+    std::fs::remove_dir_all(place.acpx_home().join("demo")).unwrap();
+    place.ok(&["demo", "other words"]);
+    place.ok(&["host", "stop"]);
+    place.ok(&["demo", "last words"]);
+    assert_eq!(titles(&place), vec!["first words"; 5]);
+}
+
+#[test]
+fn a_session_that_an_editor_began_is_told_from_others_by_its_title() {
+    let place = Place::new();
+    let mut editor = Editor::new(&place);
+    let session = editor.open(&place);
+    editor.prompt(&session, "mend the roof");
+    editor.leave();
+    let listed = place.ok(&["demo", "sessions", "list"]);
+    let columns: Vec<&str> = listed.trim_end().split('\t').collect();
+    assert_eq!((columns[0], columns[1], columns[4], columns[5]), (&*session, "-", "demo", "mend the roof"));
+}

@@ -1,0 +1,86 @@
+//! Sessions that a client deletes: records of ours, and sessions that only its agent has.
+//!
+//! A record is deleted here whatever its agent says to that. Where the agent may still have the session, the answer says
+//! why.
+
+use std::error::Error;
+use std::time::Duration;
+
+use tokio::time::timeout;
+
+use crate::acp::agent::{CallError, Meta};
+use crate::engine::{AtAgent, NewSession, RestoreSession, SessionError};
+use crate::model::{AcpSessionId, AgentError, RecordId};
+
+use super::connection::{Connection, acpx_meta};
+use super::fault;
+use super::meta::{DeletedMeta, StartMeta};
+
+/// How long an agent may take to start and to delete a session.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl Connection {
+    /// Deletes a record, and has its agent delete the session. Whoever else has it in use finds an unknown one.
+    pub(super) async fn delete_ours(&self, record: &RecordId) -> Result<Meta, CallError> {
+        let attachment = self.attachments().remove(record);
+        let given = attachment.as_ref().map(|attachment| attachment.given.clone());
+        let given = given.unwrap_or_else(|| self.given_to_everybody());
+        if let Some(attachment) = attachment {
+            attachment.end().await;
+        }
+        match self.host.engine.delete_everywhere(record, given, PATIENCE).await {
+            Ok(AtAgent::Deleted) => Ok(Meta::new()),
+            Ok(AtAgent::Kept(why)) => Ok(kept_by_agent(&why)),
+            Err(error) => Err(self.refused(&error)),
+        }
+    }
+
+    /// What an agent is started with for a client that does not have its session in use.
+    fn given_to_everybody(&self) -> RestoreSession {
+        let mut start = StartMeta::default();
+        self.defaults.complete(&mut start);
+        let environment = start.take_environment();
+        RestoreSession { agent: self.defaults.agent(None), environment, ..RestoreSession::default() }
+    }
+
+    /// Deletes a session that only the connection's agent has. An agent that cannot delete keeps it, and it is
+    /// remembered here that nobody wants it.
+    pub(super) async fn delete_theirs(&self, session: &AcpSessionId) -> Result<Meta, CallError> {
+        let client = self.defaults.client();
+        let Some(agent) = self.agent_alone(&client)? else { return Ok(Meta::new()) };
+        let owners = self.host.store.owners(agent.agent.key(), vec![session.clone()]).await;
+        if !owners.map_err(fault::not_kept)?.is_empty() {
+            // It is a session of ours by another name, and is deleted by ours.
+            return Ok(Meta::new());
+        }
+        let label = agent.agent.label().to_owned();
+        let deleted = timeout(PATIENCE, self.delete_with(agent, session)).await;
+        deleted.unwrap_or_else(|_| {
+            let method = "session/delete".to_owned();
+            Err(self.refused(&AgentError::Unresponsive { agent: label, method }.into()))
+        })
+    }
+
+    async fn delete_with(&self, agent: NewSession, session: &AcpSessionId) -> Result<Meta, CallError> {
+        let refused = |error: SessionError| self.refused(&error);
+        let known = self.host.engine.known_capabilities(agent.clone()).await.map_err(refused)?;
+        if known.as_ref().is_none_or(|known| known.sessions.delete)
+            && self.host.engine.delete_remote(agent.clone(), session).await.map_err(refused)?
+        {
+            return Ok(Meta::new());
+        }
+        if known.is_some_and(|known| !known.sessions.list) {
+            return Ok(Meta::new());
+        }
+        let row = self.host.engine.remote_session(&agent, session).await.map_err(refused)?;
+        let Some(row) = row else { return Ok(Meta::new()) };
+        let (label, method) = (agent.agent.label().to_owned(), "session/delete".to_owned());
+        self.host.engine.disown(agent, row).await.map_err(refused)?;
+        Ok(kept_by_agent(&AgentError::NotOffered { agent: label, method }))
+    }
+}
+
+/// The `_meta` of an answer that says why an agent may still have a session.
+fn kept_by_agent(why: &dyn Error) -> Meta {
+    acpx_meta(&DeletedMeta { kept_by_agent: fault::with_causes(why) })
+}

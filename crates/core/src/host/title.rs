@@ -1,0 +1,18 @@
+//! What a conversation is called, wherever it is listed or shown: the title that its agent gave it, or else the first
+//! line of its first prompt. Nobody else decides it, so a session is called the same in an editor and in a shell.
+
+use crate::acp::prompt_text;
+use crate::model::{Record, TurnId, title_of};
+use crate::store::{Store, StoreError};
+
+/// The title of a record, if anything was said in it or its agent has given it one.
+pub async fn title(store: &dyn Store, record: &Record) -> Result<Option<String>, StoreError> {
+    if let Some(given) = record.title.as_ref().filter(|title| !title.trim().is_empty()) {
+        return Ok(Some(given.clone()));
+    }
+    if record.last_turn.is_none() {
+        return Ok(None);
+    }
+    let first = store.turn_numbered(record.id.clone(), TurnId::FIRST).await?;
+    Ok(first.and_then(|turn| title_of(&prompt_text(&turn.prompt))))
+}
