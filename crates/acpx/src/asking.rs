@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::host::meta::{PolicyMeta, PromptMeta, TurnMeta, UnaskedMeta};
+use acpx_core::host::meta::{PromptMeta, TermsMeta, TurnMeta};
 use acpx_core::model::{
     PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, TurnError, TurnLimits,
     WakeOptions,
@@ -80,7 +80,7 @@ impl Asking {
         let blocks = RawValue::from_string(blocks.to_string())
             .map_err(|_| acpx_core::engine::PromptProblem::NoBlocks)?;
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-        let limits = TurnLimits { whole: settings.timeout, silence: settings.idle_timeout };
+        let limits = settings.limits();
         Ok(Self { blocks, request, policy: policy.clone(), interactive: false, wake, limits, wait })
     }
 
@@ -91,16 +91,14 @@ impl Asking {
 
     /// The params that ask it, when so much of the time is left.
     pub(crate) fn params<'a>(&'a self, record: &'a str, left: Option<Duration>) -> PromptParams<'a> {
+        let limits = TurnLimits { whole: left, ..self.limits };
+        let PermissionPolicy { mode, ref tools, unasked } = self.policy;
         let meta = PromptMeta {
             request_id: Some(self.request.to_string()),
-            policy: PolicyMeta::of(self.policy.mode),
-            tool_policy: self.policy.tools.as_ref().map(|tools| tools.to_value()),
-            unasked: UnaskedMeta::of(self.policy.unasked),
+            terms: TermsMeta::of(Some(mode), tools.as_deref(), unasked, limits),
             interactive: Some(self.interactive),
             wishes: self.wake.into(),
-            ..PromptMeta::default()
         };
-        let meta = meta.with_limits(TurnLimits { whole: left, ..self.limits });
         PromptParams { session_id: record, prompt: &self.blocks, meta: Under { acpx: meta } }
     }
 

@@ -13,6 +13,7 @@ mod desk;
 mod error;
 mod home;
 mod output;
+mod own_engine;
 mod patience;
 mod prompt_input;
 mod reach;

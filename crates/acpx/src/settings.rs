@@ -4,12 +4,14 @@
 use std::cell::OnceCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::engine::NewSession;
-use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta};
+use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta, TermsMeta};
 use acpx_core::model::{
     AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, SessionName, ToolPolicy,
+    TurnLimits,
 };
 
 use crate::agents::{self, UnknownAgent};
@@ -63,6 +65,8 @@ pub(crate) struct Settings {
     pub(crate) session: Option<SessionName>,
     /// What the agent may do.
     pub(crate) policy: PermissionPolicy,
+    /// The mode of that, if it was typed or configured. An editor that was told none is asked everything.
+    pub(crate) said_mode: Option<PermissionMode>,
     /// How long to wait for the agent.
     pub(crate) timeout: Option<Duration>,
     /// How long the agent may say nothing in a turn.
@@ -73,6 +77,8 @@ pub(crate) struct Settings {
     pub(crate) login: LoginPolicy,
     /// The credentials of the configuration.
     pub(crate) credentials: Credentials,
+    /// Programs that are not ended with an agent that has started them.
+    pub(crate) keep_programs: Arc<[String]>,
 }
 
 impl Settings {
@@ -92,11 +98,13 @@ impl Settings {
             cwd,
             session: options.session.clone(),
             policy,
+            said_mode: options.mode.or(config.mode),
             timeout: options.timeout.or(config.timeout),
             idle_timeout: options.idle_timeout.or(config.idle_timeout),
             ttl: (!ttl.is_zero()).then_some(ttl),
             login: options.login.or(config.login).unwrap_or_default(),
             credentials: config.credentials.clone(),
+            keep_programs: config.keep_programs.clone().into(),
         })
     }
 
@@ -121,7 +129,21 @@ impl Settings {
 
     /// What a bridge says of whoever it joins to the host.
     pub(crate) fn client(&self) -> ClientMeta {
+        let PermissionPolicy { ref tools, unasked, .. } = self.policy;
+        let terms = TermsMeta::of(self.said_mode, tools.as_deref(), unasked, self.limits());
         ClientMeta::bridged(&self.agent, self.environment(), self.ttl, self.login, &self.cwd)
+            .with_terms(terms)
+    }
+
+    /// How long a turn may take, and how long its agent may be silent.
+    pub(crate) fn limits(&self) -> TurnLimits {
+        TurnLimits { whole: self.timeout, silence: self.idle_timeout }
+    }
+
+    /// Whether anything but reading is approved that nobody was asked.
+    pub(crate) fn approves_unasked(&self) -> bool {
+        let PermissionPolicy { mode, ref tools, .. } = self.policy;
+        mode == PermissionMode::ApproveAll || tools.as_ref().is_some_and(|tools| tools.approves())
     }
 
     /// The agent as it stands on a command line.

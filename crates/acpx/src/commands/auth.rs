@@ -6,8 +6,8 @@ use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 
 use acpx_core::acp::{Capabilities, login_ways};
-use acpx_core::engine::{Advice, Engine, Question, Settings as EngineSettings};
-use acpx_core::model::{HostId, LoginHow, LoginWay};
+use acpx_core::engine::{Advice, Engine, Question};
+use acpx_core::model::{LoginHow, LoginWay};
 use acpx_core::store::MemoryStore;
 use acpx_core::wire::RpcId;
 use rustix::process::{Pid, Signal, kill_process};
@@ -17,8 +17,9 @@ use crate::cli::{AuthCommand, Format};
 use crate::desk::Desk;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, LoginList, LoginWord, TerminalForm, logged, login_list, stdio};
+use crate::own_engine::own_engine;
 use crate::patience::{Patience, Stop};
-use crate::reach::{Reach, block_on, relay};
+use crate::reach::block_on;
 use crate::settings::Settings;
 
 /// How many questions of a login may wait.
@@ -26,11 +27,10 @@ const QUESTIONS: usize = 4;
 
 /// Does what was asked.
 pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode, CliError> {
-    let tag = Reach::of_environment()?.tag();
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let mut patience = Patience::new(settings.timeout)?;
-        let engine = engine(tag);
+        let engine = own_engine("auth", settings, Arc::new(MemoryStore::new()))?;
         if let AuthCommand::LogOut = command {
             patience.during(engine.log_out(settings.new_session())).await??;
             logged(&settings.agent, &LoginWord::Out, &mut console)?;
@@ -68,12 +68,6 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
         logged(&settings.agent, &word, &mut console)?;
         Ok(word.exit().into())
     })
-}
-
-fn engine(tag: Option<String>) -> Engine {
-    let id = HostId::new("auth").expect("the name is not empty");
-    let settings = EngineSettings { tag, relay: relay(), ..EngineSettings::default() };
-    Engine::new(Arc::new(MemoryStore::new()), id, settings)
 }
 
 /// Has the agent log in. Whoever has enough of it ends the agent, and with it the login.

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use acpx_core::engine::{Engine, Settings as EngineSettings};
+use acpx_core::engine::Engine;
 use acpx_core::host::meta::{NewMeta, SettingMeta, StartMeta};
 use acpx_core::host::{Host, HostClient, HostError};
-use acpx_core::model::{HostId, PermissionPolicy, RecordId, Seq, Unasked, WakeOptions};
+use acpx_core::model::{PermissionPolicy, RecordId, Seq, Unasked, WakeOptions};
 use acpx_core::store::MemoryStore;
 
 use crate::asking::{Asking, done, told_ids};
@@ -18,9 +18,10 @@ use crate::config::Config;
 use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::{self, Console, ResultIds, TurnView};
+use crate::own_engine::own_engine;
 use crate::patience::Patience;
 use crate::prompt_input;
-use crate::reach::{Reach, block_on, relay};
+use crate::reach::block_on;
 use crate::settings::Settings;
 use crate::setup::{self, Given, NewParams};
 use crate::talk::{Outcome, Talk, Trouble};
@@ -43,11 +44,10 @@ pub(super) fn run(
     let policy = policy(settings, options)?;
     let asking = Asking::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
-    let tag = Reach::of_environment()?.tag();
     let mut console = Console::of_program(settings.mode);
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
-        let (host, engine) = host(tag, config);
+        let (host, engine) = host(settings)?;
         let desk = Desk::of_program();
         let asking = asking.interactive(desk.is_some());
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
@@ -99,14 +99,11 @@ fn policy(settings: &Settings, options: &Options) -> Result<PermissionPolicy, Cl
     }
 }
 
-fn host(tag: Option<String>, config: &Config) -> (Arc<Host>, Engine) {
+fn host(settings: &Settings) -> Result<(Arc<Host>, Engine), CliError> {
     let store = Arc::new(MemoryStore::new());
-    let id = HostId::new("exec").expect("the name is not empty");
-    let keep_programs = config.keep_programs.clone().into();
-    let settings = EngineSettings { tag, keep_programs, relay: relay(), ..EngineSettings::default() };
-    let engine = Engine::new(store.clone(), id, settings);
+    let engine = own_engine("exec", settings, store.clone())?;
     let version = env!("CARGO_PKG_VERSION");
-    (Host::new(engine.clone(), store, Arc::new(|_, _, _| Ok(Vec::new())), version), engine)
+    Ok((Host::new(engine.clone(), store, Arc::new(|_, _, _| Ok(Vec::new())), version), engine))
 }
 
 /// What the agent is started with: the model comes before the options, which may depend on it.

@@ -65,6 +65,11 @@ pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode
             let whom = if is_loopback { "every program on this machine" } else { "everybody" };
             console.banner(&format!("there are no tokens, so {whom} can connect; acpx token new makes one"));
         }
+        if settings.approves_unasked() && !allowance.approve_all {
+            console.banner(
+                "what is approved unasked here is not for clients elsewhere; --allow-approve-all lets it be",
+            );
+        }
         let server = Server::new(reach, home, client, guard, allowance);
         let stop = async {
             patience.over().await;

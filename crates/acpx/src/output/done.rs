@@ -109,28 +109,38 @@ pub(crate) struct Moved<'a> {
     pub(crate) from: &'a Path,
     /// The one from now on.
     pub(crate) to: &'a Path,
+    /// Additional directories that were not inside of the one before.
+    pub(crate) staying: &'a [String],
 }
 
 #[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
 struct MovedObject<'a> {
     action: &'static str,
     #[serde(flatten)]
     identity: &'a SessionIdentity,
     from: &'a Path,
     cwd: &'a Path,
+    #[serde(skip_serializing_if = "<[_]>::is_empty")]
+    staying_directories: &'a [String],
 }
 
 /// Writes that a session was moved.
 pub(crate) fn moved(moved: &Moved<'_>, console: &mut Console<'_>) -> io::Result<()> {
-    let Moved { identity, from, to: cwd } = *moved;
+    let Moved { identity, from, to: cwd, staying } = *moved;
     match console.mode.format {
         Format::Quiet => {}
         Format::Text => {
             let (from, to) = (from.display(), cwd.display());
             writeln!(console.out, "{}\t(moved from {from} to {to})", identity.record)?;
+            for directory in staying {
+                console.say(&format!("the session still has {directory}, which is not in the old directory"));
+            }
         }
         Format::Json => {
-            json_line(&MovedObject { action: "session_moved", identity, from, cwd }, &mut *console.out)?;
+            let object =
+                MovedObject { action: "session_moved", identity, from, cwd, staying_directories: staying };
+            json_line(&object, &mut *console.out)?;
         }
     }
     console.flush()

@@ -91,15 +91,20 @@ mod tests {
             ("codex", details("no rollout found for thread id x")),
             ("gemini", details("No previous sessions found for this project.")),
             ("gemini", details("Invalid session identifier")),
-            ("opencode", r#"{"code":-32603,"message":"OpenCode service failure"}"#.to_owned()),
-            ("kilocode", r#"{"code":-32603,"message":"OpenCode service failure"}"#.to_owned()),
             ("qwen", r#"{"code":-32002,"message":"x","data":{"uri":"x"}}"#.to_owned()),
             ("copilot", r#"{"code":-32002,"message":"x","data":{"uri":"x"}}"#.to_owned()),
-            ("pi", r#"{"code":-32602,"message":"Invalid params"}"#.to_owned()),
+            ("pi", r#"{"code":-32602,"message":"Invalid params","data":"Unknown sessionId: x"}"#.to_owned()),
             ("goose", r#"{"code":-32002,"message":"x","data":"Session not found"}"#.to_owned()),
-            ("vibe", r#"{"code":-32602,"message":"Invalid params"}"#.to_owned()),
+            (
+                "vibe",
+                r#"{"code":-32602,"message":"Invalid params","data":{"session":"Not found"}}"#.to_owned(),
+            ),
             ("fast-agent", r#"{"code":-32002,"message":"Session not found: x"}"#.to_owned()),
-            ("kimi", r#"{"code":-32602,"message":"Invalid params"}"#.to_owned()),
+            (
+                "kimi",
+                r#"{"code":-32602,"message":"Invalid params","data":{"session_id":"Session not found"}}"#
+                    .to_owned(),
+            ),
             ("cline", r#"{"code":-32002,"message":"x","data":{"uri":"x"}}"#.to_owned()),
             ("openclaw", not_found.to_owned()),
         ];
@@ -107,10 +112,34 @@ mod tests {
             assert_eq!(meant(agent, &error, true), Reading::Lost, "{agent}: {error}");
         }
         // What only one agent means by it is not taken so of another.
-        for error in
-            [r#"{"code":-32602,"message":"x"}"#, r#"{"code":-32603,"message":"OpenCode service failure"}"#]
-        {
-            assert_eq!(meant("any", error, true), Reading::Broken, "{error}");
+        let error = r#"{"code":-32602,"message":"x","data":{"session":"Not found"}}"#;
+        assert_eq!(meant("any", error, true), Reading::Broken, "{error}");
+    }
+
+    #[test]
+    fn a_wrong_parameter_or_a_passing_failure_is_no_lost_session_whoever_says_it() {
+        let wrong = r#"{"code":-32602,"message":"Invalid params","data":{"mcpServers":"wrong"}}"#;
+        let cases = [
+            ("pi", wrong),
+            ("vibe", wrong),
+            ("kimi", wrong),
+            ("opencode", r#"{"code":-32603,"message":"OpenCode service failure"}"#),
+            ("kilocode", r#"{"code":-32603,"message":"OpenCode service failure"}"#),
+        ];
+        for (agent, error) in cases {
+            assert_eq!(meant(agent, error, true), Reading::Broken, "{agent}: {error}");
+        }
+    }
+
+    #[test]
+    fn a_missing_login_and_a_session_in_use_are_heard_before_an_agents_own_word_for_lost() {
+        let cases = [
+            ("authentication required, session not found", Reading::LoginNeeded),
+            ("session already open, the other was not found", Reading::BusyElsewhere),
+        ];
+        for (words, reading) in cases {
+            let error = format!(r#"{{"code":-32602,"message":"{words}"}}"#);
+            assert_eq!(meant("vibe", &error, true), reading, "{error}");
         }
     }
 

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use crate::acp::client::{Answer, Known, Meaning, Outgoing, SessionPlace};
 use crate::acp::{AgentInfo, Capabilities};
 use crate::machine::Permit;
-use crate::model::{AcpSessionId, AgentError, AgentProfile, Profiles, ProtocolVersion};
+use crate::model::{AcpSessionId, AgentError, AgentProfile, McpServer, Profiles, ProtocolVersion};
 use crate::tools::Ended;
 use crate::wire::RpcError;
 
@@ -33,8 +33,11 @@ pub struct Examination {
     pub known_as: Option<String>,
     /// From the start of its process to its answer to `initialize`.
     pub started_in: Duration,
-    /// What came of `session/new`.
+    /// What came of `session/new`, without any MCP server.
     pub trial: Trial,
+    /// What came of it with each of the MCP servers alone, by their names. None is tried where there is no session
+    /// without them, nor after one that the agent has not answered for.
+    pub servers: Vec<(String, Trial)>,
     /// What came of its end.
     pub ended: Ended,
     /// How long its end took.
@@ -70,20 +73,15 @@ impl Engine {
         let answer = connection.answer().clone();
         let known_as = Profiles::built_in().name_of(&place.agent, info.name.as_deref()).map(str::to_owned);
         let limit = place.agent.patience(&profile);
-        let unresponsive = || {
-            let agent = place.agent.label().to_owned();
-            Trial::Refused(AgentError::Unresponsive { agent, method: "session/new".to_owned() })
-        };
-        let tried = tokio::time::timeout(limit, try_session(&mut agent, &place)).await;
+        let tried = try_all(&mut agent, &place, limit).await;
         let begun = Instant::now();
-        let (trial, ended) = match tried {
-            Ok(Some(trial)) => (trial, agent.end(shared.settings.process).await.ended),
-            Ok(None) => {
-                let (error, leftover) = agent.gone(&place, &shared.settings).await;
-                (Trial::Refused(error), leftover.task.await.map_or(Ended::Left, |farewell| farewell.ended))
-            }
-            Err(_) => (unresponsive(), agent.end(shared.settings.process).await.ended),
+        let (error, ended) = if tried.is_gone() {
+            let (error, leftover) = agent.gone(&place, &shared.settings).await;
+            (Some(error), leftover.task.await.map_or(Ended::Left, |farewell| farewell.ended))
+        } else {
+            (None, agent.end(shared.settings.process).await.ended)
         };
+        let (trial, servers) = tried.with(&place, error);
         let ended_in = begun.elapsed();
         Ok(Examination {
             info,
@@ -94,16 +92,72 @@ impl Engine {
             known_as,
             started_in,
             trial,
+            servers,
             ended,
             ended_in,
         })
     }
 }
 
+/// What was tried; a trial that is `None` was the end of the agent, and the last.
+struct Tried {
+    plain: Option<Trial>,
+    servers: Vec<(String, Option<Trial>)>,
+}
+
+impl Tried {
+    fn is_gone(&self) -> bool {
+        self.plain.is_none() || self.servers.iter().any(|(_, trial)| trial.is_none())
+    }
+
+    /// The trials, now that it is known how the agent went, if it did.
+    fn with(self, place: &Place, error: Option<AgentError>) -> (Trial, Vec<(String, Trial)>) {
+        let error = error.unwrap_or_else(|| unresponsive(place));
+        let known = |trial: Option<Trial>| trial.unwrap_or_else(|| Trial::Refused(error.clone()));
+        let servers = self.servers.into_iter().map(|(name, trial)| (name, known(trial)));
+        (known(self.plain), servers.collect())
+    }
+}
+
+fn unresponsive(place: &Place) -> AgentError {
+    AgentError::Unresponsive { agent: place.agent.label().to_owned(), method: "session/new".to_owned() }
+}
+
+/// Tries a session without servers, and then one with each.
+async fn try_all(agent: &mut LiveAgent, place: &Place, limit: Duration) -> Tried {
+    let plain = try_in_time(agent, place, &[], limit).await;
+    let mut servers = Vec::new();
+    if matches!(plain, Some(Trial::Made { .. })) {
+        for server in &place.mcp_servers.list {
+            let trial = try_in_time(agent, place, std::slice::from_ref(server), limit).await;
+            let is_last = match &trial {
+                None => true,
+                Some(Trial::Refused(error)) => *error == unresponsive(place),
+                Some(Trial::Made { .. }) => false,
+            };
+            servers.push((server.name.clone(), trial));
+            if is_last {
+                break;
+            }
+        }
+    }
+    Tried { plain, servers }
+}
+
+async fn try_in_time(
+    agent: &mut LiveAgent,
+    place: &Place,
+    servers: &[McpServer],
+    limit: Duration,
+) -> Option<Trial> {
+    let tried = tokio::time::timeout(limit, try_session(agent, place, servers)).await;
+    tried.unwrap_or_else(|_| Some(Trial::Refused(unresponsive(place))))
+}
+
 /// Makes a session and takes it back; `None` if the agent went away meanwhile.
-async fn try_session(agent: &mut LiveAgent, place: &Place) -> Option<Trial> {
+async fn try_session(agent: &mut LiveAgent, place: &Place, servers: &[McpServer]) -> Option<Trial> {
     let session =
-        SessionPlace { cwd: &place.cwd, additional_directories: &[], mcp_servers: &[], besides: None };
+        SessionPlace { cwd: &place.cwd, additional_directories: &[], mcp_servers: servers, besides: None };
     let request = match agent.connection.new_session(session) {
         Ok(request) => request,
         Err(error) => return Some(Trial::Refused(error)),

@@ -3,6 +3,8 @@
 //! An agent cannot be told of it while it runs, so it is ended first; nothing of what it does may be lost by that, so a
 //! record with work is not moved. Between the end of the agent and the move nobody else may start one: the move is
 //! refused if somebody has.
+//!
+//! Additional directories inside of the project have moved with it. Those outside of it stay, which is told.
 
 use tokio::sync::oneshot;
 
@@ -17,7 +19,7 @@ use super::{Session, SessionError};
 pub(super) struct Moving {
     cwd: AbsolutePath,
     real_cwd: AbsolutePath,
-    reply: oneshot::Sender<Result<(), Immovable>>,
+    reply: oneshot::Sender<Result<Vec<AbsolutePath>, Immovable>>,
 }
 
 /// Why a record stays where it is.
@@ -29,13 +31,18 @@ enum Immovable {
 
 impl Session {
     /// Has the record work in another directory, whose real path is given beside it. Its agent is ended; one that has
-    /// work is [`SessionError::Busy`].
-    pub async fn move_to(&self, cwd: AbsolutePath, real_cwd: AbsolutePath) -> Result<(), SessionError> {
+    /// work is [`SessionError::Busy`]. The answer is the additional directories that are not inside of the old one, and
+    /// stay what they are.
+    pub async fn move_to(
+        &self,
+        cwd: AbsolutePath,
+        real_cwd: AbsolutePath,
+    ) -> Result<Vec<AbsolutePath>, SessionError> {
         self.park().await?;
         let (reply, answer) = oneshot::channel();
         let moving = Box::new(Moving { cwd, real_cwd, reply });
         match self.ask(Command::Move(moving), answer).await? {
-            Ok(()) => Ok(()),
+            Ok(staying) => Ok(staying),
             Err(Immovable::Busy) => Err(SessionError::Busy(self.record_id().clone())),
             Err(Immovable::Store(error)) => Err(error.into()),
         }
@@ -56,11 +63,30 @@ impl SessionTask {
             Ok(()) => {
                 let fact = Fact::Moved { from: self.place.cwd.to_string(), to: cwd.to_string() };
                 self.keeper.keep_fact(self.now(), &fact);
+                let old = std::mem::replace(&mut self.place.cwd, cwd);
+                let staying = self.move_directories(&old);
                 self.keeper.commit().await?;
-                self.place.cwd = cwd;
-                tell(reply, Ok(()));
+                tell(reply, Ok(staying));
             }
         }
         Ok(())
+    }
+
+    /// Has the additional directories inside of the old directory be those inside of the new one; the others.
+    fn move_directories(&mut self, old: &AbsolutePath) -> Vec<AbsolutePath> {
+        let new = &self.place.cwd;
+        let moved = |directory: &AbsolutePath| {
+            let rest = directory.as_path().strip_prefix(old.as_path()).ok()?;
+            AbsolutePath::from_path(&new.as_path().join(rest)).ok()
+        };
+        let known = &self.place.additional_directories;
+        let staying = known.iter().filter(|directory| moved(directory).is_none()).cloned().collect();
+        let after: Vec<_> =
+            known.iter().map(|directory| moved(directory).unwrap_or_else(|| directory.clone())).collect();
+        if after != *known {
+            self.keeper.keep_additional_directories(&after);
+            self.place.additional_directories = after;
+        }
+        staying
     }
 }

@@ -4,7 +4,7 @@
 //! the protocol is in [`super::meta`]; a client that says nothing there is an ordinary ACP client, and is asked
 //! whatever its agent asks.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -46,6 +46,8 @@ pub(super) struct Connection {
     pub(super) elsewhere: OnceLock<ElsewhereMeta>,
     pub(super) defaults: Defaults,
     attached: Mutex<HashMap<RecordId, Attachment>>,
+    /// The records that this client has made.
+    made: Mutex<HashSet<RecordId>>,
     elicited: Elicited,
     /// The ways to log in that the client was offered: a list of JSON.
     logins: OnceLock<Box<str>>,
@@ -88,9 +90,9 @@ impl Connection {
     pub(super) fn new(host: Arc<Host>, started_inside: bool) -> Self {
         let number = host.next_connection();
         let (elsewhere, defaults) = (OnceLock::new(), Defaults::default());
-        let (attached, elicited) = (Mutex::default(), Elicited::default());
+        let (attached, made, elicited) = (Mutex::default(), Mutex::default(), Elicited::default());
         let logins = OnceLock::new();
-        Self { host, number, started_inside, elsewhere, defaults, attached, elicited, logins }
+        Self { host, number, started_inside, elsewhere, defaults, attached, made, elicited, logins }
     }
 
     /// The session of a record that this client has in use, as it is about to be asked for something. A record that was
@@ -145,6 +147,11 @@ impl Connection {
         self.attached.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Whether this client has made a record.
+    pub(super) fn has_made(&self, record: &RecordId) -> bool {
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).contains(record)
+    }
+
     async fn open(&self, call: NewCall, link: &ClientLink) -> Result<Opened, CallError> {
         let mut meta: NewMeta = self.said(call.meta.as_deref())?;
         self.may_have(&call.mcp_servers)?;
@@ -169,6 +176,8 @@ impl Connection {
             Some(shell) => self.host.open_in_shell(new, shell, settings).await?,
         };
         room.filled_by(opened.session.record_id());
+        let record = opened.session.record_id().clone();
+        self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(record);
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);
         let with_seq = meta.start.with_seq;

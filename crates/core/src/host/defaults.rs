@@ -7,7 +7,7 @@ use crate::acp::agent::{CallError, ClientFacts};
 use crate::model::{AbsolutePath, AgentSpec};
 
 use super::connection::read_meta;
-use super::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta};
+use super::meta::{AgentMeta, ClientMeta, GreetingMeta, StartMeta, TermsMeta};
 
 /// The defaults of one connection.
 #[derive(Default)]
@@ -65,5 +65,10 @@ impl Defaults {
         start.idle_ms = start.idle_ms.or(client.idle_ms);
         start.login = start.login.or(client.login);
         start.with_seq |= client.seq;
+    }
+
+    /// The terms of a turn: what its prompt does not say, the connection does.
+    pub(super) fn terms(&self, own: TermsMeta) -> TermsMeta {
+        own.or(&self.client().terms)
     }
 }

@@ -4,8 +4,8 @@
 //! client says can be read as a part of it, and nothing can take it back. From then on what the client says of its own
 //! is read by the same code as everybody's, and here it is cut down to what a client from elsewhere may say. It uses the
 //! agent that is served and the records of that agent, gives it no environment, starts no program on this machine as an
-//! MCP server, lets nothing be approved unseen, and says nothing to the agent that is not understood here, unless the
-//! user of the server has said otherwise.
+//! MCP server, lets nothing be approved unseen, goes beyond no terms that are set for its turns, and says nothing to the
+//! agent that is not understood here, unless the user of the server has said otherwise.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,12 +15,12 @@ use serde::de::DeserializeOwned;
 use crate::acp::Besides;
 use crate::acp::agent::{CallError, ExtensionCall, ParamProblem};
 use crate::engine::Session;
-use crate::model::{McpServer, McpTransport, ProtocolVersion, Record, RecordId, ToolPolicy};
+use crate::model::{AbsolutePath, McpServer, McpTransport, ProtocolVersion, Record, RecordId};
 
 use super::Host;
 use super::connection::{Connection, read_meta};
 use super::fault;
-use super::meta::{ElsewhereMeta, NewMeta, PolicyMeta, PromptMeta, RestoreMeta, StartMeta};
+use super::meta::{ElsewhereMeta, NewMeta, PromptMeta, RestoreMeta, StartMeta};
 use super::methods;
 
 /// How a server says that a client is from elsewhere.
@@ -61,14 +61,10 @@ impl Said for StartMeta {
 
 impl Said for PromptMeta {
     fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
-        let is_allowed = |policy: &PolicyMeta| *policy != PolicyMeta::ApproveAll || elsewhere.approve_all;
-        self.policy = self.policy.filter(is_allowed);
-        if !elsewhere.approve_all
-            && let Some(rules) = &mut self.tool_policy
-            && let Ok(read) = ToolPolicy::of(rules)
-        {
-            *rules = read.without_approvals().to_value();
+        if !elsewhere.approve_all {
+            self.terms.leave_out_approvals();
         }
+        self.terms.keep_within(&elsewhere.client.terms);
     }
 }
 
@@ -87,7 +83,10 @@ impl Connection {
         if call.method != ELSEWHERE {
             return Err(CallError::NotInitialized(call.method));
         }
-        let said: ElsewhereMeta = methods::read(&call)?;
+        let mut said: ElsewhereMeta = methods::read(&call)?;
+        if !said.approve_all {
+            said.client.terms.leave_out_approvals();
+        }
         self.defaults.settle(said.client.clone());
         let is_first = self.elsewhere.set(said).is_ok();
         if is_first { Ok("{}".to_owned()) } else { Err(CallError::UnknownMethod(call.method)) }
@@ -143,6 +142,23 @@ impl Connection {
         let problem = "a client from elsewhere starts no program on this machine as an MCP server, \
                        unless its user serves with --allow-stdio-servers";
         Err(ParamProblem::new(format!("mcpServers[{index}]"), format!("is not allowed: {problem}")).into())
+    }
+
+    /// An error if a record would have other additional directories by this client, and those are not its to give: they
+    /// are kept, and hold in the turns of others. A client from elsewhere has a say in sessions that it has made itself.
+    pub(super) async fn may_have_directories(
+        &self,
+        record: &RecordId,
+        wanted: &[AbsolutePath],
+    ) -> Result<(), CallError> {
+        let is_its_own = self.elsewhere.get().is_none() || self.has_made(record);
+        if is_its_own && !self.is_confined() {
+            return Ok(());
+        }
+        let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
+        let is_so = kept.is_some_and(|kept| kept.additional_directories == wanted);
+        let problem = "is not allowed: the directories of this session are not this client's to change";
+        if is_so { Ok(()) } else { Err(ParamProblem::new("additionalDirectories", problem).into()) }
     }
 
     /// Whether a record is one that this client can know of.

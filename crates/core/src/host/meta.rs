@@ -11,8 +11,10 @@ use serde::{Deserialize, Serialize};
 use crate::model::{AgentProfile, ProtocolVersion, SettingValue, Verdict};
 
 mod conversions;
+mod terms;
 mod waiting;
 
+pub use terms::{PolicyMeta, TermsMeta, UnaskedMeta};
 pub use waiting::{WaitingAnswer, WaitingMeta};
 
 /// The versions of the protocol between our clients and a host, oldest and newest that are understood. The second has
@@ -82,6 +84,9 @@ pub struct ClientMeta {
     /// Whether every update is to tell the number of its event.
     #[serde(skip_serializing_if = "is_false")]
     pub seq: bool,
+    /// What turns allow their agent, and how long they may take.
+    #[serde(flatten)]
+    pub terms: TermsMeta,
 }
 
 /// The params of `_acpx/elsewhere`: what a server says of a client that it let in from elsewhere, before the client
@@ -239,51 +244,27 @@ pub struct PromptMeta {
     /// answer is that of the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request_id: Option<String>,
-    /// What the agent may do meanwhile; absent, the client is asked.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub policy: Option<PolicyMeta>,
-    /// Rules for single tools, which come before that.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub tool_policy: Option<serde_json::Value>,
-    /// What becomes of a question where nobody can be asked; absent, the answer is no.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub unasked: Option<UnaskedMeta>,
     /// Whether the client has a person before it who can be asked; absent, it has unless it says a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interactive: Option<bool>,
-    /// How long the turn may take, from the acceptance of the prompt on.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub timeout_ms: Option<u64>,
-    /// How long the agent may say nothing in it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub idle_timeout_ms: Option<u64>,
+    /// What the turn allows its agent, and how long it may take.
+    #[serde(flatten)]
+    pub terms: TermsMeta,
     /// How the session is to be brought back, should that be needed by then.
     #[serde(flatten)]
     pub wishes: WishMeta,
 }
 
-/// What becomes of a question that nobody can be asked.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum UnaskedMeta {
-    /// The answer is no.
-    Deny,
-    /// The turn fails.
-    Fail,
-    /// It stays open.
-    Wait,
-}
-
-/// A permission policy.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum PolicyMeta {
-    /// Everything is approved.
-    ApproveAll,
-    /// Reading and searching are approved, the rest is asked.
-    ApproveReads,
-    /// Everything is rejected.
-    DenyAll,
+/// The answer to `_acpx/move`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MovedMeta {
+    /// The record's ids.
+    #[serde(flatten)]
+    pub ids: IdsMeta,
+    /// Its additional directories that were not inside of the old one, and stay what they are.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub staying_directories: Vec<String>,
 }
 
 /// What to do where an agent offers logins and no credential is known.

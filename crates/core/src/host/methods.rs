@@ -11,7 +11,7 @@ use crate::model::{AbsolutePath, RecordId, Seq};
 use super::attachment::{Gated, How};
 use super::connection::{Connection, problem};
 use super::fault;
-use super::meta::{IdsMeta, PROTOCOL, WaitingAnswer, WaitingMeta};
+use super::meta::{IdsMeta, MovedMeta, PROTOCOL, WaitingAnswer, WaitingMeta};
 use super::pending::PendingParams;
 
 #[derive(Deserialize)]
@@ -109,8 +109,10 @@ impl Connection {
         let real_cwd = self.host.engine.real_directory(&cwd).await.map_err(|error| self.refused(&error))?;
         let session = self.session(&to.session_id).await?;
         let identity = session.identity().ok_or_else(|| fault::unknown(session.record_id()))?;
-        session.move_to(cwd, real_cwd).await.map_err(|error| self.refused(&error))?;
-        Ok(serde_json::to_string(&IdsMeta::from(identity)).expect("ids are text"))
+        let staying = session.move_to(cwd, real_cwd).await.map_err(|error| self.refused(&error))?;
+        let staying = staying.iter().map(ToString::to_string).collect();
+        let moved = MovedMeta { ids: identity.into(), staying_directories: staying };
+        Ok(serde_json::to_string(&moved).expect("ids and paths are text"))
     }
 
     /// What the record's session waits for. One that has no session waits for nothing, and is given none.

@@ -348,7 +348,14 @@ impl Asking {
     fn put(&mut self, to_ask: Vec<Somebody>, is_own: bool, listed: Option<&Listed>) {
         // Whoever has closed the session hears no more of it.
         let is_left = |known: &ConnectionId| to_ask.iter().all(|client| client.connection != *known);
-        self.put_to.iter().filter(|(known, _)| is_left(known)).for_each(|(_, task)| task.abort());
+        // Should it come back, it is asked again.
+        self.put_to.retain(|known, task| {
+            let is_left = is_left(known);
+            if is_left {
+                task.abort();
+            }
+            !is_left
+        });
         let can_be_asked = |client: &Somebody| {
             self.spared != Some(client.connection) && self.asked.can_be_put_to(&client.link)
         };

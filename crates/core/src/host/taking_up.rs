@@ -149,6 +149,9 @@ impl Connection {
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
         // Whoever names none leaves those that the session has.
         let directories = Some(call.additional_directories).filter(|directories| !directories.is_empty());
+        if let Some(directories) = &directories {
+            self.may_have_directories(&record, directories).await?;
+        }
         let restore = RestoreSession { besides, additional_directories: directories, ..restore };
         let session = self.host.engine.attach(&record, &restore).await;
         let opened = Opened::known(session.map_err(|error| self.refused(&error))?, restore);

@@ -25,7 +25,8 @@ use super::attachment::Attachment;
 use super::connection::{Connection, InUse, acpx_meta, problem, record_of};
 use super::fault;
 use super::meta::{
-    AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TurnMeta, UnmetMeta,
+    AwakeningMeta, FallbackMeta, InsertedMeta, MemoryMeta, PolicyMeta, PromptMeta, TermsMeta, TurnMeta,
+    UnmetMeta,
 };
 use super::own_prompts::OwnPrompt;
 use super::questions::Presence;
@@ -72,7 +73,7 @@ impl Connection {
         }
         let presence = Presence::default();
         // Whoever says what is allowed need not be asked about the rest, and what an agent started never is.
-        let can_be_asked = meta.interactive.unwrap_or(meta.policy.is_none()) && !self.is_confined();
+        let can_be_asked = meta.interactive.unwrap_or(meta.terms.policy.is_none()) && !self.is_confined();
         let client = presence.of(self.somebody(&record, link), can_be_asked);
         let advisor = self.host.advisor(&record, Some(client));
         let waiting = Waiting { session: &session, link, own: own.as_deref(), cancellation };
@@ -117,24 +118,21 @@ impl Connection {
         answer(end, &session, link.client().protocol).map_err(|error| self.with_logins(error))
     }
 
-    /// What a prompt allows its agent. A program that an agent started allows nothing of its own.
-    fn policy_of(&self, meta: &PromptMeta) -> Result<PermissionPolicy, CallError> {
-        let mode = match meta.policy {
-            Some(PolicyMeta::ApproveAll) if self.is_confined() => {
-                return Err(fault::not_allowed("approve everything"));
-            }
-            Some(policy) => policy.into(),
-            None if self.is_confined() => PermissionMode::default(),
-            None => PermissionMode::Ask,
-        };
-        let tools = match &meta.tool_policy {
-            None => None,
-            Some(_) if self.is_confined() => return Err(fault::not_allowed("make rules for tools")),
-            Some(rules) => Some(Arc::new(
-                ToolPolicy::of(rules).map_err(|error| problem("_meta.acpx.toolPolicy", error.to_string()))?,
-            )),
-        };
-        Ok(PermissionPolicy { mode, tools, unasked: meta.unasked.map(Into::into).unwrap_or_default() })
+    /// The terms of a prompt's turn. A program that an agent started allows nothing of its own.
+    fn terms_of(&self, own: &TermsMeta) -> Result<TermsMeta, CallError> {
+        if !self.is_confined() {
+            return Ok(self.defaults.terms(own.clone()));
+        }
+        if own.policy == Some(PolicyMeta::ApproveAll) {
+            return Err(fault::not_allowed("approve everything"));
+        }
+        if own.tool_policy.is_some() {
+            return Err(fault::not_allowed("make rules for tools"));
+        }
+        let mut terms = self.defaults.terms(own.clone());
+        terms.leave_out_approvals();
+        terms.policy = terms.policy.or(PolicyMeta::of(PermissionMode::default()));
+        Ok(terms)
     }
 
     fn prompt_of(&self, call: &PromptCall, meta: &PromptMeta) -> Result<Prompt, CallError> {
@@ -145,10 +143,11 @@ impl Connection {
                 "is \"reset\", which only session/resume and session/load do",
             ));
         }
+        let terms = self.terms_of(&meta.terms)?;
         let prompt = Prompt::blocks(format!("[{}]", call.blocks.join(",")))
             .map_err(|error| fault::refused(&error.into()))?
-            .with_policy(self.policy_of(meta)?)
-            .with_limits(meta.limits());
+            .with_policy(policy(&terms)?)
+            .with_limits(terms.limits());
         match &meta.request_id {
             None => Ok(prompt),
             Some(request) => {
@@ -158,6 +157,17 @@ impl Connection {
             }
         }
     }
+}
+
+/// What a turn with these terms allows its agent.
+fn policy(terms: &TermsMeta) -> Result<PermissionPolicy, CallError> {
+    let read = |rules| ToolPolicy::of(rules).map(Arc::new);
+    let tools = terms.tool_policy.as_ref().map(read).transpose();
+    Ok(PermissionPolicy {
+        mode: terms.policy.map_or(PermissionMode::Ask, Into::into),
+        tools: tools.map_err(|error| problem("_meta.acpx.toolPolicy", error.to_string()))?,
+        unasked: terms.unasked.map(Into::into).unwrap_or_default(),
+    })
 }
 
 /// A client that waits for a turn.

@@ -210,6 +210,12 @@ impl SessionMachine {
         self.end_process_for(Some(how), if self.queue.is_empty() { Then::Park } else { Then::Wake });
     }
 
+    /// The agent lacks a login, and is logged in where it is started: the next prompt starts it with the credentials
+    /// there are by then.
+    pub(super) fn end_without_login(&mut self) {
+        self.end_process(if self.queue.is_empty() { Then::Park } else { Then::Wake });
+    }
+
     fn start_if_needed(&mut self) {
         if !(self.queue.is_empty() && self.waiting.is_empty()) {
             self.start_for_queue();

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Decision, Fact, LateStep, MessageKind, StopReason, Timestamp, ToolKind, ToolUse, TurnId,
-    TurnOutcome, TurnState, Unasked, Update,
+    AgentError, Decision, Fact, LateStep, MessageKind, Reading, StopReason, Timestamp, ToolKind, ToolUse,
+    TurnId, TurnOutcome, TurnState, Unasked, Update,
 };
 
 use super::state::{Asked, Live, Prompting, Settling, State, Stopping};
@@ -40,6 +40,7 @@ impl SessionMachine {
                 let Prompting { live, mut turn, stopping, asked, held, .. } = prompting;
                 self.release(held);
                 self.take_back(asked);
+                let wants_login = answer.as_ref().is_err_and(|error| error.reading() == Reading::LoginNeeded);
                 let said = match answer {
                     Ok(Stopped { reason, usage }) => {
                         turn.usage = usage;
@@ -48,6 +49,9 @@ impl SessionMachine {
                     Err(error) => TurnOutcome::Failed((&error).into()),
                 };
                 self.end_turn(now, turn, stopping.map_or(said, Stopping::outcome));
+                if wants_login {
+                    return self.end_without_login();
+                }
                 self.state = State::Idle(live);
                 self.dispatch_next(now);
             }

@@ -36,15 +36,18 @@ fn died() -> AgentError {
 }
 
 fn refused(reading: Reading) -> Input {
-    let error = AgentError::Refused {
+    Input::SetupRefused { reading, error: refusal(reading) }
+}
+
+fn refusal(reading: Reading) -> AgentError {
+    AgentError::Refused {
         agent: "a".into(),
         method: "m".into(),
         code: -1,
         message: "no".into(),
         acp: Arc::from("{}"),
         reading,
-    };
-    Input::SetupRefused { reading, error }
+    }
 }
 
 fn prompt(request: &str) -> Input {

@@ -19,6 +19,7 @@ use tokio::time::timeout;
 
 use super::ending::Grace;
 use super::leader::{Leader, Streams};
+use super::marks::HOST_VARIABLE;
 use super::parent_death::die_with_this_thread;
 use super::tag::Tag;
 
@@ -97,6 +98,8 @@ impl Spawner {
         if let Some(tag) = &self.0.tag {
             command.env(Tag::VARIABLE, tag.to_string());
         }
+        // What is started here is no host, whatever the environment says that somebody gave it.
+        command.env_remove(HOST_VARIABLE);
         let start = move || {
             // Even to look for a directory can hang. The system's own error would not say what is missing.
             if command.get_current_dir().is_some_and(|cwd| !cwd.is_dir()) {

@@ -20,6 +20,7 @@ use super::environment::Environment;
 use crate::model::command_line;
 
 use super::leader::Leader;
+use super::marks::RECORD_VARIABLE;
 use super::screen::Screen;
 use super::spawner::{Spawner, StartError};
 
@@ -138,7 +139,9 @@ impl Terminal {
         changed: &Arc<Notify>,
     ) -> Result<Self, StartError> {
         let (output, input) = io::pipe()?;
-        let given = line.env.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        // Which record a command belongs to is not the agent's to say.
+        let given = line.env.iter().filter(|(name, _)| name != RECORD_VARIABLE);
+        let given = given.map(|(name, value)| (name.as_str(), value.as_str()));
         command
             .env_clear()
             .envs(environment.variables().iter().map(|(name, value)| (name, value)))

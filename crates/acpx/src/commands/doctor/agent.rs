@@ -6,18 +6,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::acp::Capabilities;
-use acpx_core::engine::{Engine, Examination, NewSession, Settings as EngineSettings, Trial};
-use acpx_core::model::{AbsolutePath, AgentError, AgentProfile, HostId, LoadWait, ProtocolVersion, Reading};
+use acpx_core::engine::{Examination, NewSession, SessionError, Trial};
+use acpx_core::model::{
+    AbsolutePath, AgentError, AgentProfile, LoadWait, McpServer, McpTransport, ProtocolVersion, Reading,
+};
 use acpx_core::store::MemoryStore;
 use acpx_core::tools::Ended;
-use serde_json::Value;
 
-use super::{PATIENCE, Report};
-use crate::config::{McpFile, Surroundings, find_program};
-use crate::error::CliError;
+use super::{Report, patient_session};
+use crate::config::{ConfigError, McpFile, Surroundings, find_program};
+use crate::error::{CliError, login_hint};
 use crate::output::Finding;
+use crate::own_engine::own_engine;
 use crate::patience::Patience;
-use crate::reach::{Reach, for_agents, relay};
 use crate::settings::Settings;
 
 /// Looks at the agent; what it said, if it could be started.
@@ -30,8 +31,12 @@ pub(super) async fn look(
         return Ok(None);
     }
     report.progress(&format!("starting the agent {}", settings.agent.label()));
-    let seen = match examine(settings).await? {
+    let seen = match examine(settings, servers).await? {
         Ok(seen) => seen,
+        Err(CliError::Session(SessionError::Agent(error))) if error.reading() == Reading::LoginNeeded => {
+            login_missing(settings, &error, report)?;
+            return Ok(None);
+        }
         Err(error) => {
             report.fail("start", &error.with_nothing_kept())?;
             return Ok(None);
@@ -40,7 +45,7 @@ pub(super) async fn look(
     start(&seen, report)?;
     report.say(&Finding::ok("can", abilities(&seen.capabilities, &seen.trial)))?;
     report.say(&Finding::ok("known as", behaviour(seen.known_as.as_deref(), &seen.profile)))?;
-    login(&seen, report)?;
+    login(settings, &seen, report)?;
     end(&seen, report)?;
     for name in servers.names() {
         server(settings, &seen, servers, name, report)?;
@@ -72,16 +77,15 @@ fn program(settings: &Settings, report: &mut Report) -> Result<bool, CliError> {
 }
 
 /// What the agent does when it is started; why it could not be, inside.
-async fn examine(settings: &Settings) -> Result<Result<Examination, CliError>, CliError> {
+async fn examine(settings: &Settings, servers: &McpFile) -> Result<Result<Examination, CliError>, CliError> {
     let scratch = tempfile::tempdir()
         .map_err(|source| CliError::System { doing: "make a directory for the agent".to_owned(), source })?;
     let cwd = AbsolutePath::from_path(scratch.path())?;
-    let tag = Reach::of_environment()?.tag();
-    let host = HostId::new("doctor").expect("the name is not empty");
-    let engine_settings = EngineSettings { tag, relay: relay(), ..EngineSettings::default() };
-    let engine = Engine::new(Arc::new(MemoryStore::new()), host, engine_settings);
-    let agent = settings.agent.clone().with_start_timeout(settings.timeout.unwrap_or(PATIENCE));
-    let with = NewSession::new(agent, cwd, for_agents().into_iter().collect());
+    let engine = own_engine("doctor", settings, Arc::new(MemoryStore::new()))?;
+    // Those that cannot be had are told by themselves.
+    let list = servers.names().filter_map(|name| had(settings, servers, name)?.ok()).flatten();
+    let mcp_servers = list.collect::<Vec<_>>().into();
+    let with = NewSession { cwd, mcp_servers, ..patient_session(settings) };
     let mut patience = Patience::new(None)?;
     let seen = patience.during(engine.examine(with)).await?;
     Ok(seen.map_err(CliError::from))
@@ -144,7 +148,7 @@ fn behaviour(known_as: Option<&str>, profile: &AgentProfile) -> String {
     if says.is_empty() { name.to_owned() } else { format!("{name}: {}", says.join("; ")) }
 }
 
-fn login(seen: &Examination, report: &mut Report) -> Result<(), CliError> {
+fn login(settings: &Settings, seen: &Examination, report: &mut Report) -> Result<(), CliError> {
     let error = match &seen.trial {
         Trial::Made { within, .. } => {
             let words = format!(
@@ -159,22 +163,12 @@ fn login(seen: &Examination, report: &mut Report) -> Result<(), CliError> {
         let hint = error.hint().map(str::to_owned);
         return report.say(&Finding::fail("session", error.to_string(), hint));
     }
-    let ways = ways(&seen.answer);
-    let ways = if ways.is_empty() { "it names no way to".to_owned() } else { ways.join(", ") };
-    let hint = "log in with the agent's own program, or set the variables that it wants".to_owned();
-    report.say(&Finding::fail("login", format!("{error}; ways to log in: {ways}"), Some(hint)))
+    login_missing(settings, error, report)
 }
 
-/// The ways to log in that an agent offers.
-fn ways(answer: &str) -> Vec<String> {
-    let answer: Value = serde_json::from_str(answer).unwrap_or_default();
-    let ways = answer["authMethods"].as_array().into_iter().flatten();
-    let text = |way: &Value, name: &str| way.get(name).and_then(Value::as_str).map(str::to_owned);
-    ways.filter_map(|way| {
-        let id = text(way, "id")?;
-        Some(text(way, "name").filter(|name| *name != id).map_or(id.clone(), |name| format!("{name} ({id})")))
-    })
-    .collect()
+/// That the agent wants a login. The error names the ways there are.
+fn login_missing(settings: &Settings, error: &AgentError, report: &mut Report) -> Result<(), CliError> {
+    report.say(&Finding::fail("login", error.to_string(), Some(login_hint(&settings.typed_agent()))))
 }
 
 fn end(seen: &Examination, report: &mut Report) -> Result<(), CliError> {
@@ -188,7 +182,14 @@ fn end(seen: &Examination, report: &mut Report) -> Result<(), CliError> {
     }
 }
 
-/// Whether the agent can have a server of the configuration.
+/// A server of the configuration as an agent is given it, if there is such a one.
+fn had(settings: &Settings, servers: &McpFile, name: &str) -> Option<Result<Vec<McpServer>, ConfigError>> {
+    let path = env::var_os("PATH");
+    let around = Surroundings { cwd: settings.cwd.as_path(), path: path.as_deref() };
+    servers.only(name).map(|only| only.servers(around))
+}
+
+/// Whether the agent can have a server of the configuration, and what came of it.
 fn server(
     settings: &Settings,
     seen: &Examination,
@@ -196,28 +197,36 @@ fn server(
     name: &str,
     report: &mut Report,
 ) -> Result<(), CliError> {
-    let path = env::var_os("PATH");
-    let around = Surroundings { cwd: settings.cwd.as_path(), path: path.as_deref() };
-    let Some(only) = servers.only(name) else { return Ok(()) };
-    match only.servers(around) {
-        Err(error) => report.fail("MCP server", &error.into()),
-        Ok(list) => {
-            let problem = list.iter().find_map(|server| refused(&seen.capabilities, server));
-            match problem {
-                None => report.say(&Finding::ok("MCP server", format!("{name} can be given to the agent"))),
-                Some(capability) => report.say(&Finding::fail(
-                    "MCP server",
-                    format!("{name} cannot be given to the agent: it does not advertise {capability}"),
-                    Some("leave the server out, or use a stdio one".to_owned()),
-                )),
-            }
+    let list = match had(settings, servers, name) {
+        None => return Ok(()),
+        Some(Err(error)) => return report.fail("MCP server", &error.into()),
+        Some(Ok(list)) => list,
+    };
+    if let Some(capability) = list.iter().find_map(|server| refused(&seen.capabilities, server)) {
+        return report.say(&Finding::fail(
+            "MCP server",
+            format!("{name} cannot be given to the agent: it does not advertise {capability}"),
+            Some("leave the server out, or use a stdio one".to_owned()),
+        ));
+    }
+    match seen.servers.iter().find(|(known, _)| known == name) {
+        Some((_, Trial::Made { .. })) => {
+            report.say(&Finding::ok("MCP server", format!("{name}: the agent makes a session with it")))
         }
+        Some((_, Trial::Refused(error))) => report.say(&Finding::fail(
+            "MCP server",
+            format!("{name}: without it the agent makes a session, with it not: {error}"),
+            Some("see whether the server works by itself, or leave it out".to_owned()),
+        )),
+        None => report.say(&Finding::ok(
+            "MCP server",
+            format!("{name} can be given to the agent, which was not asked to take it"),
+        )),
     }
 }
 
 /// The capability that an agent lacks for a server.
-fn refused(can: &Capabilities, server: &acpx_core::model::McpServer) -> Option<&'static str> {
-    use acpx_core::model::McpTransport;
+fn refused(can: &Capabilities, server: &McpServer) -> Option<&'static str> {
     match server.transport {
         McpTransport::Stdio { .. } => (!can.mcp_stdio).then_some("MCP servers that it starts"),
         McpTransport::Http { .. } => (!can.mcp_http).then_some("mcpCapabilities.http"),
@@ -228,15 +237,6 @@ fn refused(can: &Capabilities, server: &acpx_core::model::McpServer) -> Option<&
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_ways_to_log_in_are_told_by_name_and_id_and_what_is_none_is_left_out() {
-        let answer = r#"{"authMethods":[{"id":"key","name":"API key"},{"id":"browser","name":"browser"},{"name":"x"},7]}"#;
-        assert_eq!(ways(answer), ["API key (key)", "browser"]);
-        for nothing in ["", "{}", r#"{"authMethods":null}"#] {
-            assert_eq!(ways(nothing), Vec::<String>::new(), "{nothing}");
-        }
-    }
 
     #[test]
     fn what_an_agent_can_and_cannot_do_is_told_in_words() {

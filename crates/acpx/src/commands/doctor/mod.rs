@@ -12,6 +12,8 @@ use std::borrow::Cow;
 use std::process::ExitCode;
 use std::time::Duration;
 
+use acpx_core::engine::NewSession;
+
 use crate::cli::{AgentChoice, Options};
 use crate::config::Config;
 use crate::error::{CliError, Exit};
@@ -46,6 +48,13 @@ pub(super) fn run(options: &Options, config: &LazyConfig) -> Result<ExitCode, Cl
     };
     let exit = if verdict.worst() == Level::Fail { Exit::Failure } else { Exit::Success };
     Ok(exit.into())
+}
+
+/// What the agent is started with: all that a session would start it with, and more patience.
+fn patient_session(settings: &Settings) -> NewSession {
+    let session = settings.new_session();
+    let agent = session.agent.clone().with_start_timeout(settings.timeout.unwrap_or(PATIENCE));
+    NewSession { agent, ..session }
 }
 
 /// What was found so far, already said.

@@ -4,17 +4,17 @@
 use std::env;
 use std::sync::Arc;
 
-use acpx_core::engine::{Engine, Examination, NewSession, Settings as EngineSettings};
-use acpx_core::model::{AgentError, HostId, KeptServer, LineageReason, Record, TurnOutcome, TurnState};
+use acpx_core::engine::Examination;
+use acpx_core::model::{AgentError, KeptServer, LineageReason, Record, TurnOutcome, TurnState};
 use acpx_core::store::{MemoryStore, Store, real_path};
 
 use super::super::kept::{Kept, Which, agent_lives, no_session};
-use super::{PATIENCE, Report};
+use super::{Report, patient_session};
 use crate::config::{McpFile, Surroundings};
 use crate::error::{CliError, Remedy};
 use crate::output::Finding;
+use crate::own_engine::own_engine;
 use crate::patience::Patience;
-use crate::reach::{Reach, for_agents, relay};
 use crate::settings::Settings;
 
 /// Looks at the session that is meant. One that was named has to be there.
@@ -169,12 +169,8 @@ async fn restorable(
 
 /// Whether the agent has the session in its own list; why it could not be asked, inside.
 async fn listed(settings: &Settings, record: &Record) -> Result<Result<bool, CliError>, CliError> {
-    let tag = Reach::of_environment()?.tag();
-    let host = HostId::new("doctor").expect("the name is not empty");
-    let engine_settings = EngineSettings { tag, relay: relay(), ..EngineSettings::default() };
-    let engine = Engine::new(Arc::new(MemoryStore::new()), host, engine_settings);
-    let agent = settings.agent.clone().with_start_timeout(settings.timeout.unwrap_or(PATIENCE));
-    let with = NewSession::new(agent, settings.cwd.clone(), for_agents().into_iter().collect());
+    let engine = own_engine("doctor", settings, Arc::new(MemoryStore::new()))?;
+    let with = patient_session(settings);
     let session = &record.lineage.current().session;
     let found = Patience::new(None)?.during(engine.remote_session(&with, session)).await?;
     Ok(found.map(|row| row.is_some()).map_err(CliError::from))

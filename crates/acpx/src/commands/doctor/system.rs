@@ -161,8 +161,8 @@ fn cleanup(report: &mut Report) -> Result<(), CliError> {
         ));
     }
     if Path::new("/proc/self/stat").exists() {
-        let words = "complete: process groups, orphans by the child subreaper, and what a killed host left by its tag \
-                     in /proc; no cgroup is needed";
+        let words = "process groups, orphans by the child subreaper, and what a killed host left by its tag in /proc; \
+                     one kind stays: a daemon that has cleared its environment, if its host is killed";
         return report.say(&Finding::ok("cleanup", words));
     }
     report.say(&Finding::warn(

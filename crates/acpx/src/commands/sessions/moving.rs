@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::meta::IdsMeta;
+use acpx_core::host::meta::MovedMeta;
 use acpx_core::model::{Lifecycle, Record};
 use acpx_core::store::{RecordFilter, Store};
 use serde_json::json;
@@ -25,11 +25,13 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
         let asked = talk.persist(async |talk| {
             let mut client = talk.host(&reach).await?;
-            talk.call::<IdsMeta>(&mut client, "_acpx/move", &params).await
+            talk.call::<MovedMeta>(&mut client, "_acpx/move", &params).await
         });
-        let ids = asked.await.map_err(|error| error.about(record.identity()))?;
+        let MovedMeta { ids, staying_directories } =
+            asked.await.map_err(|error| error.about(record.identity()))?;
         let identity = ids.identity().unwrap_or_else(|| record.identity());
-        let moved = Moved { identity: &identity, from: record.cwd.as_path(), to: settings.cwd.as_path() };
+        let (from, to) = (record.cwd.as_path(), settings.cwd.as_path());
+        let moved = Moved { identity: &identity, from, to, staying: &staying_directories };
         output::moved(&moved, &mut console)?;
         Ok(Exit::Success.into())
     })

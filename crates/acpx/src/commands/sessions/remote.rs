@@ -4,29 +4,28 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use acpx_core::acp::client::ListedSession;
-use acpx_core::engine::{Engine, Settings as EngineSettings};
-use acpx_core::model::{AbsolutePath, HostId, Record};
+use acpx_core::model::{AbsolutePath, Record};
 use acpx_core::store::{MemoryStore, RecordFilter};
 
 use super::list::{all, real};
 use crate::cli::ListCommand;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, ListRow, RemoteSession, list};
+use crate::own_engine::own_engine;
 use crate::patience::Patience;
-use crate::reach::{Reach, block_on, relay};
+use crate::reach::block_on;
 use crate::settings::Settings;
 
 /// Asks the agent. One that does not list its sessions is an error: what is kept is another question.
 pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode, CliError> {
     let directory =
         command.filter_cwd.as_deref().map(|path| real(settings.cwd.as_path(), path)).transpose()?;
-    let tag = Reach::of_environment()?.tag();
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
         let kept = all(&filter).await?;
         let mut patience = Patience::new(settings.timeout)?;
-        let asked = ask(settings, tag, directory.as_ref(), command.cursor.as_deref());
+        let asked = ask(settings, directory.as_ref(), command.cursor.as_deref());
         let page = patience.during(asked).await?;
         let page = page.map_err(|error| error.with_login_of(&settings.typed_agent()))?;
         let (sessions, next) =
@@ -41,13 +40,10 @@ type Page = (Vec<ListedSession>, Option<String>);
 
 async fn ask(
     settings: &Settings,
-    tag: Option<String>,
     directory: Option<&AbsolutePath>,
     cursor: Option<&str>,
 ) -> Result<Option<Page>, CliError> {
-    let id = HostId::new("list").expect("the name is not empty");
-    let engine_settings = EngineSettings { tag, relay: relay(), ..EngineSettings::default() };
-    let engine = Engine::new(Arc::new(MemoryStore::new()), id, engine_settings);
+    let engine = own_engine("list", settings, Arc::new(MemoryStore::new()))?;
     let with = settings.new_session();
     let page = engine.remote_sessions(with, directory, cursor).await?;
     Ok(page.map(|page| (page.sessions, page.next)))

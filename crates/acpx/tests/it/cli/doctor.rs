@@ -100,13 +100,80 @@ fn an_agent_that_wants_a_login_or_is_not_there_fails_with_what_to_do() {
     let done = place.acpx(&["--format", "json", "scripted", "doctor"]);
     let (found, _) = findings(&done);
     assert_eq!((done.code, level(&found, "login")), (Some(1), "fail"), "{done:?}");
-    assert!(detail(&found, "login").ends_with("ways to log in: API key (key)"), "{found:?}");
+    let words = "the agent \"scripted\" refused session/new: Authentication required; it offers key (API key) (-32000)";
+    assert_eq!(detail(&found, "login"), words);
+    assert!(done.out.contains("acpx scripted auth shows how to log in"), "{done:?}");
 
     let missing = place.acpx(&["--format", "json", "--agent", "./nowhere --acp", "doctor"]);
     let (found, _) = findings(&missing);
     assert_eq!((missing.code, level(&found, "program")), (Some(1), "fail"), "{missing:?}");
     let unknown = place.acpx(&["--format", "json", "doctor", "nobody"]);
     assert_eq!(unknown.failure().0, "AGENT_UNKNOWN", "{unknown:?}");
+}
+
+#[test]
+fn an_agent_is_looked_over_with_the_credentials_that_a_session_would_have() {
+    let ways = json!([{"id": "key", "name": "API key"}]);
+    let answer = json!({"protocolVersion": 1, "authMethods": ways});
+    let script = Script::new().expect("initialize").reply(answer).expect("authenticate").reply(json!({}));
+    let place = Place::new();
+    let argv = place.scripted(&script.session_new("s1"));
+    let config = json!({"agents": {"scripted": {"argv": argv}}, "auth": {"key": "s3cret-cr3dential"}});
+    place.configure(&config.to_string());
+    let done = place.acpx(&["--format", "json", "scripted", "doctor"]);
+    let (found, status) = findings(&done);
+    assert_eq!((done.code, status.as_str(), level(&found, "session")), (Some(0), "ok", "ok"), "{done:?}");
+
+    place.configure(&json!({"agents": {"scripted": {"argv": argv}}, "authPolicy": "fail"}).to_string());
+    let done = place.acpx(&["--format", "json", "scripted", "doctor"]);
+    let (found, _) = findings(&done);
+    let words =
+        "the agent \"scripted\" offers logins, and there is no credential for any of them: key (API key)";
+    assert_eq!((level(&found, "login"), detail(&found, "login")), ("fail", words), "{done:?}");
+}
+
+#[test]
+fn the_ways_to_log_in_of_an_agent_of_version_2_are_told() {
+    let ways = json!([{"methodId": "key", "name": "API key", "type": "agent"}]);
+    let info = json!({"name": "a", "version": "1"});
+    let answer = json!({"protocolVersion": 2, "info": info, "capabilities": {}, "authMethods": ways});
+    let refusal = json!({"code": -32000, "message": "Authentication required"});
+    let place = Place::new();
+    place.scripted(&Script::new().expect("initialize").reply(answer).refuse("session/new", refusal));
+    let done = place.acpx(&["--format", "json", "--protocol", "2", "scripted", "doctor"]);
+    let (found, _) = findings(&done);
+    assert!(detail(&found, "login").contains("it offers key (API key)"), "{done:?}");
+}
+
+#[test]
+fn a_server_with_which_the_agent_makes_no_session_is_told_by_its_name() {
+    let refusal = json!({"code": -32602, "message": "the server did not start"});
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .refuse("session/new", refusal)
+        .session_new("s3");
+    let place = Place::new();
+    let argv = place.scripted(&script);
+    let server = |name: &str| json!({"name": name, "command": "true", "args": [], "env": []});
+    let config = json!({
+        "agents": {"scripted": {"argv": argv}}, "mcpServers": [server("broken"), server("fine")],
+    });
+    place.configure(&config.to_string());
+    let done = place.acpx(&["--format", "json", "scripted", "doctor"]);
+    let (found, _) = findings(&done);
+    let servers = found.iter().filter(|(_, check, _)| check == "MCP server");
+    let told: Vec<_> = servers.map(|(level, _, words)| (level.as_str(), words.as_str())).collect();
+    let words = "broken: without it the agent makes a session, with it not: \
+                 the agent \"scripted\" refused session/new: the server did not start (-32602)";
+    assert_eq!(told, [("fail", words), ("ok", "fine: the agent makes a session with it")], "{done:?}");
+    let asked = received_lines(&argv).into_iter().filter(|line| line.contains("session/new"));
+    let names = asked.map(|line| {
+        let asked: Value = serde_json::from_str(&line).unwrap();
+        asked["params"]["mcpServers"][0]["name"].clone()
+    });
+    assert_eq!(names.collect::<Vec<_>>(), [Value::Null, json!("broken"), json!("fine")]);
+    assert_eq!(done.code, Some(1));
 }
 
 #[test]

@@ -15,6 +15,11 @@ const HINT: &str =
 
 /// An agent that offers logins, and does the rest.
 fn offering(rest: impl FnOnce(Script) -> Script) -> Script {
+    rest(offers(Script::new()))
+}
+
+/// The same, and begins to.
+fn offers(script: Script) -> Script {
     let methods = json!([
         { "id": "oauth", "name": "Account", "description": "With a browser" },
         { "id": "api-key", "name": "API key" },
@@ -22,7 +27,7 @@ fn offering(rest: impl FnOnce(Script) -> Script) -> Script {
     ]);
     let capabilities = json!({ "auth": { "logout": {} } });
     let answer = json!({ "protocolVersion": 1, "agentCapabilities": capabilities, "authMethods": methods });
-    rest(Script::new().expect("initialize").reply(answer))
+    script.expect("initialize").reply(answer)
 }
 
 /// One that is logged in with first, and then gives the credential away.
@@ -132,13 +137,12 @@ fn a_login_that_is_missing_when_a_session_is_made_is_said_with_the_ways_there_ar
 }
 
 #[test]
-fn a_login_that_is_missing_when_something_is_said_ends_that_turn_alone() {
+fn a_login_that_is_missing_when_something_is_said_is_made_up_for_by_the_next_prompt() {
     let refusal = json!({ "code": -32000, "message": "Authentication required" });
-    let script = offering(|script| {
-        let script = script.session_new("s1").refuse("session/prompt", refusal);
-        script.prompt(|turn| turn.say("hi").end("end_turn"))
-    });
-    let (place, _) = place(&script, &json!({}));
+    let script = offering(|script| script.session_new("s1").refuse("session/prompt", refusal));
+    let script = offers(script.next_start()).expect("authenticate").reply(json!({})).session_new("s2");
+    let script = script.prompt(|turn| turn.say("hi").end("end_turn"));
+    let (place, agent) = place(&script, &json!({}));
     place.ok(&["scripted", "sessions", "new"]);
     let refused = place.acpx(&["scripted", "go"]);
     let words = format!(
@@ -146,7 +150,10 @@ fn a_login_that_is_missing_when_something_is_said_ends_that_turn_alone() {
     );
     assert!(refused.out.ends_with(&format!("[error] AUTH_REQUIRED: {words}\n{HINT}")), "{refused:?}");
     assert_eq!(refused.code, Some(1));
-    assert_eq!(place.ok(&["--format", "quiet", "scripted", "again"]), "hi\n");
+    let again = ["--format", "quiet", "scripted", "again"];
+    let done = Done::of(place.command(&again).env("ACPX_AUTH_API_KEY", SECRET));
+    assert_eq!((done.out.as_str(), done.code), ("hi\n", Some(0)), "{done:?}");
+    assert_eq!(methods(&agent)[3..], ["initialize", "authenticate", "session/new", "session/prompt"]);
 }
 
 #[test]

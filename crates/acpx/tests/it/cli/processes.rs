@@ -7,7 +7,7 @@ use acpx_testkit::{Script, TempHome, scripted_agent_command};
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
 
-use crate::acpx::{Place, eventually};
+use crate::acpx::{Done, Place, eventually};
 
 /// An agent that does something in a shell before it is one.
 fn shell_agent(shell: &str, home: &TempHome) -> Vec<String> {
@@ -67,6 +67,36 @@ fn a_daemon_goes_with_its_agent_and_is_named_unless_the_user_keeps_its_program()
         if keep {
             end(daemon);
         }
+    }
+}
+
+#[test]
+fn a_client_that_says_it_is_a_host_keeps_no_daemon_by_that() {
+    let (place, home) = (Place::new(), TempHome::new());
+    let file = place.beside("daemon");
+    let shell = format!("(setsid sleep 600 >/dev/null 2>&1 & echo $! >'{}')", file.display());
+    let argv = shell_agent(&shell, &home);
+    place.configure(&json!({ "agents": { "shelly": { "argv": argv } } }).to_string());
+    let made = Done::of(place.command(&["shelly", "sessions", "new"]).env("ACPX_HOST", "1"));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let daemon = pid_in(&file);
+    place.ok(&["shelly", "sessions", "close"]);
+    assert!(!is_alive(daemon));
+}
+
+#[test]
+fn a_program_that_is_kept_is_kept_by_commands_that_hold_the_agent_themselves_too() {
+    for command in [&["auth"][..], &["doctor"], &["exec", "hello"]] {
+        let (place, home) = (Place::new(), TempHome::new());
+        let file = place.beside("daemon");
+        let shell = format!("(setsid sleep 600 >/dev/null 2>&1 & echo $! >'{}')", file.display());
+        let argv = shell_agent(&shell, &home);
+        let config = json!({ "agents": { "shelly": { "argv": argv } }, "keepPrograms": ["sleep"] });
+        place.configure(&config.to_string());
+        place.ok(&[&["shelly"], command].concat());
+        let daemon = pid_in(&file);
+        assert!(is_alive(daemon), "{command:?}");
+        end(daemon);
     }
 }
 

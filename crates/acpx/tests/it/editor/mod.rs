@@ -7,6 +7,7 @@ mod sdk;
 mod sdk_v2;
 mod survival;
 mod talking;
+mod terms;
 mod version_2;
 
 use std::io::{BufRead, BufReader, Write};

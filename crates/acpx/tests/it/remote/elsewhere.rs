@@ -237,6 +237,50 @@ fn what_only_the_agent_understands_is_passed_on_from_elsewhere_where_the_user_al
 }
 
 #[test]
+fn what_is_typed_for_a_server_holds_for_its_clients_whatever_they_ask_for() {
+    let place = Place::new();
+    let served = Served::new(&place, &["--deny-all"]);
+    let mut socket = Socket::new(&served);
+    let session = socket.open(&place);
+    for meta in [json!({}), json!({ "policy": "approve-reads", "toolPolicy": { "escalate": ["*"] } })] {
+        let id = socket.ask_prompt(&session, "permission", meta);
+        let (before, answer) = socket.hear_answer(&id);
+        assert!(before.iter().all(|message| message["method"] == "session/update"), "{before:?}");
+        assert_eq!(answer["result"]["_meta"]["acpx"]["rejected"], 1, "{answer}");
+    }
+
+    // What approves is for this machine alone, unless that is said too.
+    let approving = Served::new(&place, &["--approve-all"]);
+    let mut socket = Socket::new(&approving);
+    let session = socket.open(&place);
+    socket.ask_prompt(&session, "permission", json!({}));
+    while socket.hear().unwrap()["method"] != "session/request_permission" {}
+}
+
+#[test]
+fn the_directories_of_a_session_are_its_makers_to_change() {
+    let place = Place::new();
+    let capabilities = json!({ "sessionCapabilities": { "additionalDirectories": {}, "resume": {} } });
+    let script = Script::new().initialize(capabilities).serve([
+        ("session/new", Script::new().reply(json!({ "sessionId": "s1" }))),
+        ("session/resume", Script::new().reply(json!({}))),
+    ]);
+    place.scripted(&script);
+    let served = Served::agent(&place, "scripted", &[]);
+    let mut maker = Socket::new(&served);
+    let session = maker.open(&place);
+    let wider = json!({
+        "sessionId": session, "cwd": place.work(), "mcpServers": [], "additionalDirectories": [place.work()],
+    });
+    let mut other = Socket::new(&served);
+    let refused = other.call("session/resume", wider.clone());
+    let problem = (&refused["error"]["code"], &refused["error"]["data"]["field"]);
+    assert_eq!(problem, (&json!(-32602), &json!("additionalDirectories")), "{refused}");
+    let taken = maker.call("session/resume", wider);
+    assert!(taken["result"].is_object(), "{taken}");
+}
+
+#[test]
 fn mcp_servers_that_are_programs_are_offered_where_they_are_allowed_and_their_refusal_names_the_flag() {
     for (flags, allowed) in [(&[][..], false), (&["--allow-stdio-servers"][..], true)] {
         let place = Place::new();

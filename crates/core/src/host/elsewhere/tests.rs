@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 use serde_json::json;
 
-use super::super::meta::{AgentMeta, ClientMeta, ShellMeta};
+use super::super::meta::{AgentMeta, ClientMeta, PolicyMeta, ShellMeta, TermsMeta};
 use super::super::passed::{KNOWN, only_known};
 use super::*;
 
@@ -27,7 +27,7 @@ fn is_harmless(meta: &str) -> bool {
     heard::<NewMeta>(meta).is_none_or(|new| {
         (&new.agent, &new.shell) == (&None::<AgentMeta>, &None::<ShellMeta>) && is_plain(&new.start)
     }) && heard::<RestoreMeta>(meta).is_none_or(|restore| restore.agent.is_none() && is_plain(&restore.start))
-        && heard::<PromptMeta>(meta).is_none_or(|prompt| prompt.policy != Some(PolicyMeta::ApproveAll))
+        && heard::<PromptMeta>(meta).is_none_or(|prompt| prompt.terms.policy != Some(PolicyMeta::ApproveAll))
 }
 
 #[test]
@@ -45,8 +45,9 @@ fn what_only_a_client_here_may_say_is_left_out_and_the_rest_is_heard() {
         heard::<PromptMeta>(&meta.to_string()).unwrap()
     };
     let named = PromptMeta { request_id: Some("r".to_owned()), ..PromptMeta::default() };
+    let denying = TermsMeta { policy: Some(PolicyMeta::DenyAll), ..TermsMeta::default() };
     assert_eq!(policy("approve-all"), named);
-    assert_eq!(policy("deny-all"), PromptMeta { policy: Some(PolicyMeta::DenyAll), ..named });
+    assert_eq!(policy("deny-all"), PromptMeta { terms: denying, ..named });
 }
 
 #[test]

@@ -8,14 +8,13 @@ use std::time::Duration;
 use crate::machine::Awakening;
 use crate::model::{
     AbsolutePath, AcpSessionId, AgentProfile, AgentSessionId, AgentSpec, Fallback, LoginPolicy, Memory,
-    PermissionMode, ProfileError, ProtocolVersion, RecordId, SessionIdentity, Setting, TurnLimits, Unasked,
-    WakeOptions,
+    ProfileError, ProtocolVersion, RecordId, SessionIdentity, Setting, WakeOptions,
 };
 use crate::tools::Environment;
 
 use super::{
-    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, LoginMeta, MemoryMeta, OsText, PolicyMeta,
-    ProfileMeta, PromptMeta, ProtocolMeta, StartMeta, UnaskedMeta, UnmetMeta, WishMeta,
+    AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, LoginMeta, MemoryMeta, OsText, ProfileMeta,
+    ProtocolMeta, StartMeta, TermsMeta, UnmetMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -56,7 +55,14 @@ impl ClientMeta {
             login: LoginMeta::of(login),
             cwd: Some(cwd.as_str().to_owned()),
             seq: true,
+            terms: TermsMeta::default(),
         }
+    }
+
+    /// The same with these terms for turns that say none of their own.
+    #[must_use]
+    pub fn with_terms(self, terms: TermsMeta) -> Self {
+        Self { terms, ..self }
     }
 }
 
@@ -82,21 +88,6 @@ impl StartMeta {
     pub(in crate::host) fn take_environment(&mut self) -> Environment {
         let variables = std::mem::take(&mut self.environment);
         variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
-    }
-}
-
-impl PromptMeta {
-    /// How long the turn may take.
-    pub(in crate::host) fn limits(&self) -> TurnLimits {
-        let limit = |millis: Option<u64>| millis.map(Duration::from_millis);
-        TurnLimits { whole: limit(self.timeout_ms), silence: limit(self.idle_timeout_ms) }
-    }
-
-    /// The same with these limits.
-    #[must_use]
-    pub fn with_limits(self, limits: TurnLimits) -> Self {
-        let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX);
-        Self { timeout_ms: limits.whole.map(millis), idle_timeout_ms: limits.silence.map(millis), ..self }
     }
 }
 
@@ -158,49 +149,6 @@ impl LoginMeta {
         match policy {
             LoginPolicy::Skip => None,
             LoginPolicy::Fail => Some(Self::Fail),
-        }
-    }
-}
-
-impl From<PolicyMeta> for PermissionMode {
-    fn from(policy: PolicyMeta) -> Self {
-        match policy {
-            PolicyMeta::ApproveAll => Self::ApproveAll,
-            PolicyMeta::ApproveReads => Self::ApproveReads,
-            PolicyMeta::DenyAll => Self::DenyAll,
-        }
-    }
-}
-
-impl PolicyMeta {
-    /// The mode as a client says it; `None` for the one that is meant by saying nothing.
-    pub fn of(mode: PermissionMode) -> Option<Self> {
-        match mode {
-            PermissionMode::ApproveAll => Some(Self::ApproveAll),
-            PermissionMode::ApproveReads => Some(Self::ApproveReads),
-            PermissionMode::DenyAll => Some(Self::DenyAll),
-            PermissionMode::Ask => None,
-        }
-    }
-}
-
-impl From<UnaskedMeta> for Unasked {
-    fn from(unasked: UnaskedMeta) -> Self {
-        match unasked {
-            UnaskedMeta::Deny => Self::Deny,
-            UnaskedMeta::Fail => Self::Fail,
-            UnaskedMeta::Wait => Self::Wait,
-        }
-    }
-}
-
-impl UnaskedMeta {
-    /// The rule as a client says it; `None` for the one that is meant by saying nothing.
-    pub fn of(unasked: Unasked) -> Option<Self> {
-        match unasked {
-            Unasked::Deny => None,
-            Unasked::Fail => Some(Self::Fail),
-            Unasked::Wait => Some(Self::Wait),
         }
     }
 }

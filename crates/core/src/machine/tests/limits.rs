@@ -89,3 +89,21 @@ fn an_agent_that_does_not_stop_is_ended_for_it_and_the_next_prompt_goes_to_anoth
     assert!(effects.contains(&Effect::EndAgent(Some(how))) && calls(&effects).is_empty(), "{effects:?}");
     assert_eq!(feed(&mut machine, [Input::AgentEnded]), [Effect::Parked(true), Effect::StartAgent]);
 }
+
+#[test]
+fn an_agent_that_wants_a_login_in_a_turn_is_ended_and_the_next_prompt_goes_to_another() {
+    let wants_login = || Input::PromptAnswered(Err(refusal(Reading::LoginNeeded)));
+    let mut machine = live(ALL);
+    feed(&mut machine, [prompt("p")]);
+    let effects = feed(&mut machine, [wants_login()]);
+    assert_eq!(effects[effects.len() - 2..], [Effect::Disarm, Effect::EndAgent(None)]);
+    feed(&mut machine, [Input::AgentEnded]);
+    assert!(feed(&mut machine, [prompt("q")]).contains(&Effect::StartAgent));
+
+    let mut queued = live(ALL);
+    feed(&mut queued, [prompt("p"), prompt("q")]);
+    let effects = feed(&mut queued, [wants_login()]);
+    assert!(effects.contains(&Effect::EndAgent(None)));
+    assert_eq!(calls(&effects), [] as [&Call; 0]);
+    assert!(feed(&mut queued, [Input::AgentEnded]).contains(&Effect::StartAgent));
+}

@@ -129,6 +129,7 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
         ("prompt answered", Input::PromptAnswered(Ok(StopReason::new("end_turn").into()))),
         ("prompt inserted", Input::PromptInserted),
         ("prompt failed", Input::PromptAnswered(Err(died()))),
+        ("prompt failed: login needed", Input::PromptAnswered(Err(refusal(Reading::LoginNeeded)))),
         ("close answered", Input::CloseAnswered),
         ("delete answered", Input::DeleteAnswered),
         ("agent text", chunk(MessageKind::Agent, "text")),

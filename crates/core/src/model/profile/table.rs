@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use serde_json::Value;
 
 use super::{AgentProfile, command, parse};
-use crate::model::AgentSpec;
+use crate::model::{AgentSpec, Reading};
 
 static BUILT_IN: LazyLock<Profiles> = LazyLock::new(|| {
     let table = serde_json::from_str(include_str!("agents.json")).unwrap_or_default();
@@ -66,8 +66,10 @@ impl Profiles {
     /// command line, by its name, or by what it calls itself in its answer to `initialize`, in this order: a name can
     /// be given to anything.
     pub fn of(&self, agent: &AgentSpec, info: Option<&str>) -> AgentProfile {
-        let known =
+        let mut known =
             self.known(agent, info).map_or_else(|| self.any.clone(), |known| known.profile.over(&self.any));
+        // What holds for any agent is not lost by a row of one: a session that is taken for lost is given up.
+        known.errors.sort_by_key(|row| !matches!(row.reading, Reading::LoginNeeded | Reading::BusyElsewhere));
         match &agent.profile {
             Some(said) => said.over(&known),
             None => known,

@@ -76,9 +76,15 @@ fn what_a_user_says_comes_before_what_is_known_and_that_before_what_holds_for_an
     let vibe = AgentSpec::new("vibe-acp", [""; 0]);
     let of = |agent: &AgentSpec| Profiles::built_in().of(agent, None);
     let known = of(&vibe);
-    assert_eq!((known.ignores_terminate, known.reading(-32602, "x")), (Some(true), Reading::Lost));
+    assert_eq!(
+        (known.ignores_terminate, known.reading(-32602, "session not found")),
+        (Some(true), Reading::Lost)
+    );
     let said = of(&vibe.with_profile(Some(Arc::new(said))));
-    assert_eq!((said.ignores_terminate, said.reading(-32602, "x")), (Some(false), Reading::Broken));
+    assert_eq!(
+        (said.ignores_terminate, said.reading(-32602, "session not found")),
+        (Some(false), Reading::Broken)
+    );
     assert_eq!(
         (said.needs_prompt_before_load, said.reading(-32000, "x")),
         (Some(true), Reading::LoginNeeded)

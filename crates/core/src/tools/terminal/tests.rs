@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::model::ProcessIdentity;
+use crate::tools::Tag;
 
 const GRACE: Grace = Grace { eof: Duration::ZERO, term: Duration::from_millis(300) };
 
@@ -43,6 +44,19 @@ async fn a_command_has_its_directory_its_variables_and_no_input_and_all_it_says_
     let other = CommandLine { env: vec![("GREETING".into(), "bye".into())], ..with };
     assert_eq!(run(&other).await, said("/\nbye\nerr\n", "exit code 3"));
     assert_eq!(run(&line("sh", &["-c", "kill -9 $$"])).await, said("", "signal 9"));
+}
+
+#[tokio::test]
+async fn an_agent_gives_a_command_no_variable_by_which_processes_are_known() {
+    let marks = [RECORD_VARIABLE, "ACPX_TAG", "ACPX_HOST"];
+    let env = marks.map(|name| (name.to_owned(), "theirs".to_owned())).to_vec();
+    let with = CommandLine { env, ..line("sh", &["-c", "echo $ACPX_RECORD ${ACPX_HOST-none} $ACPX_TAG"]) };
+    let tag: Tag = "home:boot:3:1:2".parse().unwrap();
+    let environment = environment().with(RECORD_VARIABLE, "ours").with("ACPX_HOST", "1");
+    let spawner = Spawner::new(Some(tag));
+    let terminal = Terminal::start(&spawner, &with, &environment, GRACE, Arc::default()).await.unwrap();
+    terminal.exited().await.unwrap();
+    assert_eq!(terminal.shown().output, "ours none home:boot:3:1:2\n");
 }
 
 #[tokio::test]

@@ -41,6 +41,28 @@ async fn a_moved_record_is_restored_in_its_new_directory() {
 }
 
 #[tokio::test]
+async fn additional_directories_inside_the_project_move_with_it_and_the_others_are_told() {
+    let bench = Bench::new();
+    let elsewhere = TempHome::new();
+    let (inside, outside) =
+        (directory(&bench, "inside").0, AbsolutePath::from_path(elsewhere.path()).unwrap());
+    let capabilities = json!({"loadSession": true, "sessionCapabilities": {"additionalDirectories": {}}});
+    let (agent, command) = bench.agent(&faithful(capabilities));
+    let additional_directories = vec![inside, outside.clone()];
+    let new = NewSession { additional_directories, ..bench.new_session(agent, Vec::new()) };
+    let session = bench.engine.open(new).await.unwrap();
+    prompt(&session, "one").await;
+    let (cwd, real) = directory(&bench, "new");
+    assert_eq!(session.move_to(cwd.clone(), real).await.unwrap(), [outside.clone()]);
+    let moved = AbsolutePath::from_path(&cwd.as_path().join("inside")).unwrap();
+    let kept = bench.store.record(session.record_id().clone()).await.unwrap().unwrap();
+    assert_eq!(kept.additional_directories, [moved.clone(), outside.clone()]);
+    session.wake(restore()).await.unwrap();
+    let (_, params) = received(&command).into_iter().find(|(method, _)| method == "session/load").unwrap();
+    assert_eq!(params["additionalDirectories"], json!([moved, outside]));
+}
+
+#[tokio::test]
 async fn an_agent_that_refuses_another_directory_goes_on_in_a_fresh_session_openly() {
     // Three agents were seen to refuse it, each in its own way.
     let refusals = [

@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use acpx_core::machine::Rung;
-use acpx_core::model::{AgentProfile, LineageReason, Timestamp, Verdict};
+use acpx_core::model::{AgentProfile, LineageReason, PermissionMode, Timestamp, TurnLimits, Verdict};
 
 use super::*;
 
@@ -225,6 +225,42 @@ async fn a_tool_call_is_one_however_it_is_introduced_and_whatever_its_replay_cal
     };
     let calls: Vec<String> = conversation.entries().iter().filter_map(call).collect();
     assert_eq!(calls, ["1:unintroduced", "1:twice", "1:bare"]);
+}
+
+#[tokio::test]
+async fn a_rejection_that_ends_the_turn_as_cancelled_is_a_rejection_and_the_session_goes_on() {
+    // The only way to reject that both agents for Codex offer is to abort the turn.
+    for name in ["codex", "zed-codex"] {
+        let bench = Bench::new();
+        let script = Script::new()
+            .initialize(json!({}))
+            .session_new("s1")
+            .prompt(|turn| turn.ask_permission("t1").end("cancelled"))
+            .prompt(|turn| turn.say("still here").end("end_turn"));
+        let (session, command) = open_as(&bench, name, &script).await;
+        let denied = Prompt::text("edit").unwrap().with_policy(PermissionMode::DenyAll.into());
+        let turn = session.prompt(denied).await.unwrap().over().await.unwrap();
+        assert_eq!((stop_reason(&turn), turn.permissions.rejected), ("cancelled", 1), "{name}");
+        assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn", "{name}");
+        assert!(!methods(&command).iter().any(|method| method == "session/cancel"), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_never_answers_for_want_of_a_login_is_ended_by_its_turns_limit_and_can_be_asked_again()
+{
+    for name in ["opencode", "kilocode"] {
+        let bench = Bench::new();
+        let silent = Script::new().initialize(json!({})).session_new("s1").prompt(Script::hang);
+        let script = silent.next_start().initialize(json!({})).session_new("s2");
+        let script = script.prompt(|turn| turn.say("logged in").end("end_turn"));
+        let (session, _) = open_as(&bench, name, &script).await;
+        let limits = TurnLimits { silence: Some(Duration::from_millis(50)), ..TurnLimits::default() };
+        let asked = Prompt::text("one").unwrap().with_limits(limits);
+        let turn = session.prompt(asked).await.unwrap().over().await.unwrap();
+        assert_eq!(failure(&turn).0, "IDLE_TIMEOUT", "{name}");
+        assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn", "{name}");
+    }
 }
 
 #[tokio::test]

@@ -124,6 +124,28 @@ async fn a_question_that_waits_is_put_to_whoever_comes_and_to_nobody_before() {
 }
 
 #[tokio::test]
+async fn whoever_closes_a_session_and_comes_back_is_asked_again() {
+    let bench = Bench::new();
+    let argv = bench.agent(&asking());
+    let mut one = bench.client().await;
+    let record = bench.open(&mut one, &argv).await;
+    let mut two = bench.editor(&argv).await;
+    two.call("session/resume", bench.load_params(&record)).await.unwrap();
+    let waits = prompt_params(&record, "edit", json!({ "policy": "approve-reads", "unasked": "wait" }));
+    one.ask("session/prompt", &waits).await.unwrap();
+    two.question().await;
+    two.call("session/close", json!({ "sessionId": record })).await.unwrap();
+    let mut open = json!(null);
+    while open["questions"][0]["asked"] != json!([]) {
+        open = two.call("_acpx/pending", json!({})).await.unwrap();
+    }
+    two.ask("session/resume", bench.load_params(&record)).await;
+    let question = two.question().await;
+    two.choose(&question, "yes").await;
+    eventually("the agent has its answer", || answers(&argv) == ["yes"]).await;
+}
+
+#[tokio::test]
 async fn a_question_is_taken_back_from_everybody_when_its_turn_ends() {
     let bench = Bench::new();
     let argv = bench.agent(&asking());

@@ -143,6 +143,8 @@ impl Bench {
         };
         // What a client offers to do itself is no way to allow it.
         let offers = json!({ "fs": { "readTextFile": true, "writeTextFile": true }, "terminal": true });
+        let mut wider = self.resume_params(record);
+        wider["additionalDirectories"] = json!(["/"]);
         let lines = [
             line(0, "initialize", json!({ "protocolVersion": 1, "clientCapabilities": offers })),
             line(1, "session/resume", self.resume_params(record)),
@@ -150,8 +152,11 @@ impl Bench {
             line(3, "session/prompt", prompt_params(record, "x", json!({}))),
             line(4, "session/prompt", prompt_params(record, "x", json!({ "toolPolicy": {} }))),
             line(5, "_acpx/answer", json!({ "questionId": "1", "approve": true })),
+            line(6, "session/resume", wider),
         ];
         let said = speak(target, source, &lines);
+        let refused = said.iter().find(|message| message["id"] == 6).unwrap();
+        assert_eq!(refused["error"]["data"]["field"], "additionalDirectories", "{refused}");
         for id in [2, 4, 5] {
             let refused = said.iter().find(|message| message["id"] == id).unwrap();
             assert_eq!(refused["error"]["data"]["acpx"]["code"], "NOT_ALLOWED", "{refused}");
