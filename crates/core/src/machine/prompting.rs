@@ -3,11 +3,11 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AgentError, Decision, Fact, LateStep, MessageKind, StopReason, Timestamp, ToolKind, ToolUse, TurnId,
-    TurnOutcome, TurnState, Unasked, Update,
+    AgentError, Decision, Fact, LateStep, MessageKind, Reading, StopReason, Timestamp, ToolKind, ToolUse,
+    TurnId, TurnOutcome, TurnState, Unasked, Update,
 };
 
-use super::state::{Asked, Live, Prompting, Settling, State, Stopping};
+use super::state::{Asked, Live, Prompting, Settling, State, Stopping, Then};
 use super::{AskId, Call, Deadline, Effect, Permit, SessionMachine, Stopped};
 
 /// How much may be held back within a turn. A replay that goes on for longer is shown.
@@ -40,6 +40,7 @@ impl SessionMachine {
                 let Prompting { live, mut turn, stopping, asked, held, .. } = prompting;
                 self.release(held);
                 self.take_back(asked);
+                let lacks_login = answer.as_ref().is_err_and(|error| error.reading() == Reading::LoginNeeded);
                 let said = match answer {
                     Ok(Stopped { reason, usage }) => {
                         turn.usage = usage;
@@ -49,6 +50,11 @@ impl SessionMachine {
                 };
                 self.end_turn(now, turn, stopping.map_or(said, Stopping::outcome));
                 self.state = State::Idle(live);
+                if lacks_login {
+                    // It knows what it was started with. One that is started anew has the environment of whoever asks
+                    // next, and finds the login that was made meanwhile.
+                    return self.end_process(if self.queue.is_empty() { Then::Park } else { Then::Wake });
+                }
                 self.dispatch_next(now);
             }
             State::Closing(advertised, Some(mut turn)) => {

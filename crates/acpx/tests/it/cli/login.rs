@@ -132,12 +132,9 @@ fn a_login_that_is_missing_when_a_session_is_made_is_said_with_the_ways_there_ar
 }
 
 #[test]
-fn a_login_that_is_missing_when_something_is_said_ends_that_turn_alone() {
+fn a_login_that_is_missing_when_something_is_said_ends_that_turn_and_the_next_goes_to_an_agent_that_has_it() {
     let refusal = json!({ "code": -32000, "message": "Authentication required" });
-    let script = offering(|script| {
-        let script = script.session_new("s1").refuse("session/prompt", refusal);
-        script.prompt(|turn| turn.say("hi").end("end_turn"))
-    });
+    let script = offering(|script| script.session_new("s1").refuse("session/prompt", refusal));
     let (place, _) = place(&script, &json!({}));
     place.ok(&["scripted", "sessions", "new"]);
     let refused = place.acpx(&["scripted", "go"]);
@@ -146,6 +143,9 @@ fn a_login_that_is_missing_when_something_is_said_ends_that_turn_alone() {
     );
     assert!(refused.out.ends_with(&format!("[error] AUTH_REQUIRED: {words}\n{HINT}")), "{refused:?}");
     assert_eq!(refused.code, Some(1));
+    // An agent knows what it was started with, so one that was started without the login is not asked again.
+    let turn = |turn: Script| turn.say("hi").end("end_turn");
+    place.scripted(&offering(|script| script.session_new("s2").prompt(turn)));
     assert_eq!(place.ok(&["--format", "quiet", "scripted", "again"]), "hi\n");
 }
 

@@ -384,6 +384,26 @@ fn close_without_the_capability_cancels_the_turn_and_ends_the_process_when_that_
 }
 
 #[test]
+fn an_agent_that_lacks_a_login_is_ended_so_that_the_next_prompt_goes_to_one_that_may_have_it() {
+    let lacking = || match refused(Reading::LoginNeeded) {
+        Input::SetupRefused { error, .. } => error,
+        _ => unreachable!("a refusal"),
+    };
+    let failed = TurnOutcome::Failed((&lacking()).into());
+    let mut machine = live(ALL);
+    let effects = feed(&mut machine, [prompt("p"), Input::PromptAnswered(Err(lacking()))]);
+    assert_eq!(ended(&effects), [(2, &failed)]);
+    assert_eq!(effects[effects.len() - 2..], [Effect::Disarm, Effect::EndAgent(None)]);
+    assert_eq!(feed(&mut machine, [Input::AgentEnded, prompt("q")]).last(), Some(&Effect::StartAgent));
+
+    // One that waits is not sent to it either.
+    let mut machine = live(ALL);
+    let effects = feed(&mut machine, [prompt("p"), prompt("q"), Input::PromptAnswered(Err(lacking()))]);
+    assert_eq!((ended(&effects), calls(&effects)), (vec![(2, &failed)], vec![]));
+    assert!(feed(&mut machine, [Input::AgentEnded]).contains(&Effect::StartAgent));
+}
+
+#[test]
 fn a_closed_record_opens_again_when_it_is_restored() {
     let mut machine = kept(1);
     machine.lifecycle = Lifecycle::Closed { at: at(50) };
