@@ -89,21 +89,28 @@ function opencode(url) {
   };
 }
 
-/** An agent that can be started, with its login or without: its command, and the environment of whoever starts it. */
+/**
+ * An agent that can be started, with its login or without: its command, and the environment of whoever starts it.
+ * `logIn` gives it the login, and gives the variables that belong to it.
+ */
 export function prepared(name, { installed, home, url, loggedIn = true }) {
   const agent = AGENTS[name];
   const temporary = join(home, "tmp");
   rmSync(home, { recursive: true, force: true });
   mkdirSync(temporary, { recursive: true });
-  const { environment = {}, files = {} } = loggedIn ? agent.login(url) : {};
-  for (const [path, content] of Object.entries(files)) {
-    mkdirSync(dirname(join(home, path)), { recursive: true });
-    writeFileSync(join(home, path), content);
-  }
+  const logIn = () => {
+    const { environment = {}, files = {} } = agent.login(url);
+    for (const [path, content] of Object.entries(files)) {
+      mkdirSync(dirname(join(home, path)), { recursive: true });
+      writeFileSync(join(home, path), content);
+    }
+    return environment;
+  };
   return {
     name,
     speaks: agent.speaks,
     withoutLogin: agent.withoutLogin ?? "AUTH_REQUIRED",
+    logIn,
     command: agent.command(join(installed, "node_modules")),
     environment: {
       HOME: home,
@@ -113,7 +120,7 @@ export function prepared(name, { installed, home, url, loggedIn = true }) {
       TERM: "dumb",
       TMPDIR: temporary,
       ...agent.environment(url),
-      ...environment,
+      ...(loggedIn ? logIn() : {}),
     },
   };
 }

@@ -25,6 +25,11 @@ export class Place {
     this.#environment = { ...agent.environment, ...own };
   }
 
+  /** Whatever is started here from now on has these variables too. */
+  knows(variables) {
+    Object.assign(this.#environment, variables);
+  }
+
   /** A directory that no session was ever in. */
   work(name) {
     return this.#made(name);

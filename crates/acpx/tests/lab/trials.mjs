@@ -149,7 +149,7 @@ export async function* trials(place) {
 }
 
 /** Tries an agent that has no login: that is said, with the ways there are, or at least nothing waits without end. */
-export async function* missingLogin(place, { withoutLogin }) {
+export async function* missingLogin(place, { withoutLogin, logIn }) {
   yield tried("missing login", async () => {
     const session = new Session(place, place.work("without-login"));
     const making = await session.make();
@@ -160,7 +160,11 @@ export async function* missingLogin(place, { withoutLogin }) {
     const offered = methods.map(({ methodId }) => methodId).join(", ");
     assert.notEqual(offered, "");
     const note = `${error} at ${refused === making ? "sessions new" : "the prompt"}; it offers ${offered}`;
-    return error === "AUTH_REQUIRED" ? { note } : { seen: `does not say that it wants one: ${note}` };
+    if (error !== "AUTH_REQUIRED") return { seen: `does not say that it wants one: ${note}` };
+    place.knows(logIn());
+    if (refused === making) assert.equal((await session.make()).code, 0);
+    await answered(session);
+    return { note: `${note}; with it, the next prompt is answered` };
   });
 }
 

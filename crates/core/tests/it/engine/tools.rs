@@ -462,9 +462,9 @@ async fn a_cancel_answers_at_once_what_is_being_done_for_the_agent() {
 #[tokio::test]
 async fn an_agent_that_waits_for_its_command_is_not_silent() {
     let bench = Bench::new();
-    let script = requesting([create("sleep 1"), terminal("terminal/wait_for_exit")]);
+    let script = requesting([create("sleep 3"), terminal("terminal/wait_for_exit")]);
     let (session, _) = bench.open(&script).await;
-    let limits = TurnLimits { silence: Some(Duration::from_millis(100)), ..TurnLimits::default() };
+    let limits = TurnLimits { silence: Some(Duration::from_secs(2)), ..TurnLimits::default() };
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll).with_limits(limits);
     let turn = session.prompt(prompt).await.unwrap().over().await.unwrap();
     assert_eq!(stop_reason(&turn), "end_turn");
