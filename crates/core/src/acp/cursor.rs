@@ -29,11 +29,11 @@ impl Cursor {
     /// Reads a cursor from the member `field` of a request; `null` is none.
     pub fn read(json: &str, field: &str) -> Result<Option<Self>, ParamProblem> {
         let value = serde_json::from_str(json).map_err(|_| ParamProblem::new(field, "is no JSON"))?;
-        Self::of_value(value, field)
+        Self::of_value(&value, field)
     }
 
     /// The same from a value that is parsed already.
-    pub fn of_value(value: Value, field: &str) -> Result<Option<Self>, ParamProblem> {
+    pub fn of_value(value: &Value, field: &str) -> Result<Option<Self>, ParamProblem> {
         #[derive(Deserialize)]
         #[serde(tag = "type", rename_all_fields = "camelCase")]
         enum Wire {
@@ -46,7 +46,7 @@ impl Cursor {
             #[serde(rename = "_acpx/turn")]
             Turn { turn: u64 },
         }
-        let read: Option<Wire> = Option::deserialize(&value).map_err(|_| unread(&value, field))?;
+        let read: Option<Wire> = Option::deserialize(value).map_err(|_| unread(value, field))?;
         match read {
             None => Ok(None),
             Some(Wire::Start {}) => Ok(Some(Self::Start)),

@@ -104,12 +104,11 @@ pub(super) async fn start(
         Ok(Err(InitializeFailure { error: None, lines })) => {
             let how = exit_words(process.exited_within(EXIT_LAG).await);
             let said = place.censor(&said(&mut process, &peer).await);
-            let is_relay = matches!(program, Cow::Owned(_));
             let agent = label(agent);
-            let error = if is_relay {
-                AgentError::NotReached { agent, said }
-            } else {
-                AgentError::ExitedAtOnce { agent, how, said }
+            // One elsewhere has a program of ours before it, which ends where it is not reached.
+            let error = match program {
+                Cow::Owned(_) => AgentError::NotReached { agent, said },
+                Cow::Borrowed(_) => AgentError::ExitedAtOnce { agent, how, said },
             };
             FailedStart::new(error, lines)
         }

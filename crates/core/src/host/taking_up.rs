@@ -38,7 +38,7 @@ impl Connection {
         self.defaults.complete(&mut meta.start);
         let cursor = match (&call.replay_from, meta.replay_from.take()) {
             (Some(standard), _) => Cursor::read(standard, STANDARD_FIELD)?,
-            (None, Some(wanted)) => Cursor::of_value(wanted, OUR_FIELD)?,
+            (None, Some(wanted)) => Cursor::of_value(&wanted, OUR_FIELD)?,
             (None, None) => usual,
         };
         let field = if call.replay_from.is_some() { STANDARD_FIELD } else { OUR_FIELD };

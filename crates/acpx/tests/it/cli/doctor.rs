@@ -136,7 +136,8 @@ fn an_agent_is_looked_over_with_the_credentials_that_a_session_would_have() {
 fn the_ways_to_log_in_of_an_agent_of_version_2_are_told() {
     let ways = json!([{"methodId": "key", "name": "API key", "type": "agent"}]);
     let info = json!({"name": "a", "version": "1"});
-    let answer = json!({"protocolVersion": 2, "info": info, "capabilities": {}, "authMethods": ways});
+    let answer =
+        json!({"protocolVersion": 2, "info": info, "capabilities": {"session": {}}, "authMethods": ways});
     let refusal = json!({"code": -32000, "message": "Authentication required"});
     let place = Place::new();
     place.scripted(&Script::new().expect("initialize").reply(answer).refuse("session/new", refusal));

@@ -137,8 +137,11 @@ fn a_remote_list_tells_our_records_from_sessions_we_do_not_hold() {
     let ours = place.json(&["demo", "sessions", "new"]);
     place.ok(&["demo", "sessions", "new"]);
     place.ok(&["host", "stop"]);
-    // A session that another program began with the same agent: exec keeps no record, and the agent keeps its.
+    // A session that another program began with the same agent: exec keeps no record, and an agent that cannot delete
+    // its keeps it.
+    place.demo_with(&["--materialise-early", "--no-delete"]);
     let theirs = place.json(&["demo", "exec", "hello"]);
+    place.demo_with(&["--materialise-early"]);
     let rows = place.json(&["demo", "sessions", "list", "--remote"]);
     let row = |session: &Value| {
         let found = rows.as_array().unwrap().iter().find(|row| row["acpxSessionId"] == *session);

@@ -89,7 +89,9 @@ fn a_program_that_is_kept_is_kept_by_commands_that_hold_the_agent_themselves_too
     for command in [&["auth"][..], &["doctor"], &["exec", "hello"]] {
         let (place, home) = (Place::new(), TempHome::new());
         let file = place.beside("daemon");
-        let shell = format!("(setsid sleep 600 >/dev/null 2>&1 & echo $! >'{}')", file.display());
+        // It is kept by its name, so it has to have that before its agent answers.
+        let named = "until [ \"$(cat /proc/$!/comm)\" = sleep ]; do :; done";
+        let shell = format!("(setsid sleep 600 >/dev/null 2>&1 & {named}; echo $! >'{}')", file.display());
         let argv = shell_agent(&shell, &home);
         let config = json!({ "agents": { "shelly": { "argv": argv } }, "keepPrograms": ["sleep"] });
         place.configure(&config.to_string());

@@ -54,8 +54,8 @@ fn an_unknown_or_closed_session_is_named_and_closing_one_is_no_mistake() {
     assert_eq!(editor.call("session/close", json!({ "sessionId": session }))["result"], json!({}));
     for unknown in ["nobody", session.as_str()] {
         let (_, answer) = editor.prompt(unknown, "hello");
-        let expected = json!({ "sessionId": unknown });
-        assert_eq!(error(&answer), (&json!(-32002), &expected), "{answer}");
+        let (code, data) = error(&answer);
+        assert_eq!((code, &data["sessionId"]), (&json!(-32002), &json!(unknown)), "{answer}");
         assert_eq!(editor.call("session/close", json!({ "sessionId": unknown }))["result"], json!({}));
     }
     editor.notify("session/cancel", json!({ "sessionId": session }));

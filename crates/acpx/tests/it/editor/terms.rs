@@ -38,8 +38,8 @@ fn a_policy_before_acp_holds_for_every_turn_that_has_none_of_its_own() {
     let place = Place::new();
     let (none, own) = (json!({}), json!({ "policy": "approve-all" }));
     let rules = r#"{"autoDeny":["execute","edit","other"]}"#;
-    let cases: [(&[&str], &Value, (bool, u64, u64)); 5] = [
-        (&[], &none, (true, 0, 1)),
+    let cases = [
+        (&[][..], &none, (true, 0, 0)),
         (&["--deny-all"], &none, (false, 0, 1)),
         (&["--approve-all"], &none, (false, 1, 0)),
         (&["--permission-policy", rules], &none, (false, 0, 1)),

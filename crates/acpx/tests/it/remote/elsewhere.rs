@@ -291,8 +291,8 @@ fn mcp_servers_that_are_programs_are_offered_where_they_are_allowed_and_their_re
             second.call("initialize", json!({ "protocolVersion": 2, "info": info, "capabilities": {} }));
         let mcp = &answer["result"]["capabilities"]["session"]["mcp"];
         assert_eq!((mcp["stdio"].is_object(), mcp.is_object()), (allowed, true), "{answer}");
-        let server = json!({ "type": "stdio", "name": "s", "command": "/bin/true", "args": [], "env": [] });
-        let new = json!({ "cwd": place.work(), "mcpServers": [server] });
+        let program = json!({ "type": "stdio", "name": "s", "command": "/bin/true", "args": [], "env": [] });
+        let new = json!({ "cwd": place.work(), "mcpServers": [program] });
         let mut first = Socket::new(&served);
         for answer in [second.call("session/new", new.clone()), first.call("session/new", new)] {
             let problem = answer["error"]["data"]["problem"].as_str().unwrap_or_default();

@@ -178,7 +178,11 @@ impl Editor {
 
     fn update(&mut self, params: &Value) {
         let version = self.version;
-        if let Some(seq) = params["_meta"]["acpx"]["seq"].as_u64() {
+        // How a session stands is told with the event it stands by, which may have been told before.
+        let stands = params["update"]["sessionUpdate"] == "state_update"
+            && params["update"].get("stopReason").is_none();
+        if let Some(seq) = params["_meta"]["acpx"]["seq"].as_u64().filter(|seq| !stands || *seq > self.cursor)
+        {
             let last = self.told.last();
             assert!(seq > self.cursor, "editor {version} is told {params} again, after {last:?}");
             self.cursor = seq;

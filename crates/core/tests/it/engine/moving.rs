@@ -53,7 +53,7 @@ async fn additional_directories_inside_the_project_move_with_it_and_the_others_a
     let session = bench.engine.open(new).await.unwrap();
     prompt(&session, "one").await;
     let (cwd, real) = directory(&bench, "new");
-    assert_eq!(session.move_to(cwd.clone(), real).await.unwrap(), [outside.clone()]);
+    assert_eq!(session.move_to(cwd.clone(), real).await.unwrap(), std::slice::from_ref(&outside));
     let moved = AbsolutePath::from_path(&cwd.as_path().join("inside")).unwrap();
     let kept = bench.store.record(session.record_id().clone()).await.unwrap().unwrap();
     assert_eq!(kept.additional_directories, [moved.clone(), outside.clone()]);

@@ -102,7 +102,8 @@ async fn a_turn_that_went_on_without_us_is_kept_when_its_words_come_after_the_lo
     assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn");
     let said = bench.said(&session).await;
     assert_eq!(said.iter().filter(|said| said.contains("tick47")).count(), 1, "{said:?}");
-    assert_eq!(said.last().map(String::as_str), Some("< second"));
+    // It may have come before the prompt was sent or after.
+    assert!(said.last().is_some_and(|said| said.ends_with("second")), "{said:?}");
 }
 
 /// The time by the clock of the test below.
@@ -238,7 +239,7 @@ async fn a_rejection_that_ends_the_turn_as_cancelled_is_a_rejection_and_the_sess
             .prompt(|turn| turn.ask_permission("t1").end("cancelled"))
             .prompt(|turn| turn.say("still here").end("end_turn"));
         let (session, command) = open_as(&bench, name, &script).await;
-        let denied = Prompt::text("edit").unwrap().with_policy(PermissionMode::DenyAll.into());
+        let denied = Prompt::text("edit").unwrap().with_policy(PermissionMode::DenyAll);
         let turn = session.prompt(denied).await.unwrap().over().await.unwrap();
         assert_eq!((stop_reason(&turn), turn.permissions.rejected), ("cancelled", 1), "{name}");
         assert_eq!(stop_reason(&prompt(&session, "two").await), "end_turn", "{name}");
