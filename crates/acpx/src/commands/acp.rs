@@ -43,9 +43,12 @@ fn serve(settings: &Settings) -> Result<(), CliError> {
 }
 
 fn tell(bridged: &Bridged, settings: &Settings) {
-    let garbage = &bridged.garbage;
+    let Bridged { garbage, dropped_lines } = bridged;
+    let mut console = Console::of_program(settings.mode);
+    if *dropped_lines > 0 {
+        console.say(&format!("{dropped_lines} lines of the editor were too long and were not taken"));
+    }
     if garbage.lines > 0 {
-        let mut console = Console::of_program(settings.mode);
         console.detail(&format!("{} lines of the editor were no messages", garbage.lines));
     }
 }
