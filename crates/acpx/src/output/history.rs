@@ -6,8 +6,8 @@ use std::io;
 
 use acpx_core::acp;
 use acpx_core::model::{
-    Content, Conversation, Entry, Event, MessageKind, RecordId, Seq, SessionIdentity, TerminalText,
-    Timestamp, ToolCall, Turn, TurnId, Update,
+    Content, Conversation, Entry, Event, Fact, FactError, MessageKind, RecordId, Seq, SessionIdentity,
+    TerminalText, Timestamp, ToolCall, Turn, TurnId, Update,
 };
 use serde::Serialize;
 
@@ -62,12 +62,15 @@ pub(crate) struct History {
     tool_times: HashMap<Seq, Timestamp>,
     /// Prompts that no agent was sent, and when they were accepted: no event has their words.
     unsent: HashMap<TurnId, (Timestamp, String)>,
+    /// What cut a turn short, and when: what the agent said in it is not all that it would have said.
+    cut: HashMap<TurnId, (Timestamp, String)>,
 }
 
 impl History {
     /// The history of a record before its first event.
     pub(crate) fn new(record: RecordId) -> Self {
-        Self { conversation: Conversation::new(record), tool_times: HashMap::new(), unsent: HashMap::new() }
+        let (tool_times, unsent, cut) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { conversation: Conversation::new(record), tool_times, unsent, cut }
     }
 
     /// The turns that ended without anything said in them, by the user or by anybody.
@@ -93,11 +96,21 @@ impl History {
         }
     }
 
+    /// Takes a turn that was sent by a host that is gone: no event tells its end yet.
+    pub(crate) fn add_interrupted(&mut self, turn: TurnId, at: Timestamp) {
+        self.cut.insert(turn, (at, "interrupted".to_owned()));
+    }
+
     /// Takes the next event.
     pub(crate) fn apply(&mut self, event: &Event) {
         let content = acp::content(event);
         if matches!(content, Content::Update(Update::Tool { .. })) {
             self.tool_times.insert(event.seq, event.at);
+        }
+        if let Content::Fact(Fact::TurnEnded { turn, stop_reason, error }) = &content
+            && let Some(words) = cut_short(stop_reason.as_deref(), error.as_ref())
+        {
+            self.cut.insert(TurnId(*turn), (event.at, words));
         }
         self.conversation.apply(event, content);
     }
@@ -128,12 +141,22 @@ impl History {
                 Entry::TurnEnd { turn, .. } => {
                     if let Some((at, words)) = self.unsent.get(turn) {
                         gathered.add(Role::User, Some(*turn), *at, &format!("[not sent] {words}"));
+                    } else if let Some((at, words)) = self.cut.get(turn) {
+                        gathered.add(Role::Assistant, Some(*turn), *at, &format!("[{words}]"));
                     }
                 }
                 Entry::Plan { .. } | Entry::Reset { .. } => {}
             }
         }
+        for (turn, (at, words)) in self.cut.iter().filter(|(turn, _)| !self.has_ended(**turn)) {
+            gathered.add(Role::Assistant, Some(*turn), *at, &format!("[{words}]"));
+        }
         (gathered.last.into(), gathered.total)
+    }
+
+    fn has_ended(&self, wanted: TurnId) -> bool {
+        let is_it = |entry: &Entry| matches!(entry, Entry::TurnEnd { turn, .. } if *turn == wanted);
+        self.conversation.entries().iter().rev().any(is_it)
     }
 
     /// The terminals that a tool call refers to.
@@ -141,6 +164,16 @@ impl History {
         let content = tool.fields.get("content").and_then(serde_json::Value::as_array);
         let ids = content.into_iter().flatten().filter_map(|item| item.get("terminalId")?.as_str());
         ids.filter_map(|id| self.conversation.terminals().get(id))
+    }
+}
+
+/// What cut a turn short, if anything did.
+fn cut_short(stop_reason: Option<&str>, error: Option<&FactError>) -> Option<String> {
+    match (stop_reason, error) {
+        (Some("cancelled"), _) => Some("cancelled".to_owned()),
+        (_, Some(error)) if error.code == "INTERRUPTED" => Some("interrupted".to_owned()),
+        (_, Some(error)) => Some(format!("failed: {}", error.code)),
+        (_, None) => None,
     }
 }
 

@@ -83,7 +83,7 @@ fn a_list_is_one_array_and_a_session_that_is_not_kept_has_no_record_id() {
     let rows = [ListRow::Kept(&kept), ListRow::Kept(&closed), ListRow::Remote(remote)];
     let text = "\
 r1\tapi\t/w\t2023-11-14T22:14:20.000Z\tclaude\tA title
-r1 [closed]\t-\t/w\t2023-11-14T22:14:20.000Z\t./mine\t-
+r1 [closed]\t[by id]\t/w\t2023-11-14T22:14:20.000Z\t./mine --acp\t-
 s9 [remote]\t-\t/w\t2023-11-14T22:13:21.000Z\tclaude\ta b
 ";
     let json = concat!(
@@ -91,7 +91,7 @@ s9 [remote]\t-\t/w\t2023-11-14T22:13:21.000Z\tclaude\ta b
         r#""agentArgv":["npx","-y","an agent"],"cwd":"/w","name":"api","title":"A\ntitle","#,
         r#""createdAt":"2023-11-14T22:13:20.000Z","lastUsedAt":"2023-11-14T22:14:20.000Z","lastSeq":9,"closed":false},"#,
         r#"{"acpxRecordId":"r1","acpxSessionId":"s1","agentCommand":"./mine --acp","agentArgv":["./mine","--acp"],"#,
-        r#""cwd":"/w","createdAt":"2023-11-14T22:13:20.000Z","lastUsedAt":"2023-11-14T22:14:20.000Z","lastSeq":0,"#,
+        r#""cwd":"/w","byIdOnly":true,"createdAt":"2023-11-14T22:13:20.000Z","lastUsedAt":"2023-11-14T22:14:20.000Z","lastSeq":0,"#,
         r#""closed":true,"closedAt":"2023-11-14T22:14:30.000Z"},"#,
         r#"{"acpxSessionId":"s9","cwd":"/w","title":"a\tb","updatedAt":"2023-11-14T22:13:21.000Z"}]"#,
         "\n"
