@@ -29,8 +29,8 @@ mod remedy;
 mod report;
 
 pub(crate) use self::class::{ErrorClass, Exit, is_retryable};
-use self::remedy::WHERE_SESSIONS_ARE;
 pub(crate) use self::remedy::{LostSession, Other, Remedy, Wanted};
+use self::remedy::{WHERE_SESSIONS_ARE, none_lost, with_places};
 pub(crate) use self::report::{Origin, Report};
 
 /// Why a command could not be done.
@@ -575,20 +575,6 @@ fn output_hint(kind: io::ErrorKind) -> Option<&'static str> {
 
 fn named(name: Option<&str>) -> String {
     name.map_or_else(String::new, |name| format!("named {name:?} "))
-}
-
-/// Why no session can be moved that nobody named by its id.
-fn none_lost(agent: &str, name: Option<&str>, there: &[LostSession]) -> String {
-    let session = format!("session {}of {agent}", named(name));
-    match (name, there) {
-        (Some(_), []) => format!("there is no {session}"),
-        (None, []) => format!("no {session} has lost its directory"),
-        (_, there) => format!("no {session} has lost its directory: {}", with_places(there)),
-    }
-}
-
-fn with_places(sessions: &[LostSession]) -> String {
-    sessions.iter().map(|session| format!("{} ({})", session.id, session.cwd)).collect::<Vec<_>>().join(", ")
 }
 
 fn further_up(cwd: &Path, searched: Option<&Path>) -> String {

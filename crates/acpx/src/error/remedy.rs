@@ -1,5 +1,5 @@
-//! What a person can do where a command finds no session: which other ones may be meant, and the exact line that reaches
-//! each. An open one is never passed over for a closed one.
+//! What is said where a command finds no session, or none that can be moved: which other ones may be meant, and the exact
+//! line that reaches each. An open one is never passed over for a closed one.
 
 use acpx_core::model::RecordId;
 
@@ -105,4 +105,19 @@ fn open_there(ids: &[RecordId]) -> String {
 fn named<T>(all: &[T], words: impl Fn(&T) -> String) -> String {
     let more = all.len().checked_sub(NAMED + 1).map(|more| format!("one of {} more", more + 1));
     all.iter().take(NAMED).map(words).chain(more).collect::<Vec<_>>().join(" or ")
+}
+
+/// Why no session can be moved that nobody named by its id.
+pub(super) fn none_lost(agent: &str, name: Option<&str>, there: &[LostSession]) -> String {
+    let session = format!("session {}of {agent}", super::named(name));
+    match (name, there) {
+        (Some(_), []) => format!("there is no {session}"),
+        (None, []) => format!("no {session} has lost its directory"),
+        (_, there) => format!("no {session} has lost its directory: {}", with_places(there)),
+    }
+}
+
+/// Sessions, each with where it works.
+pub(super) fn with_places(sessions: &[LostSession]) -> String {
+    sessions.iter().map(|session| format!("{} ({})", session.id, session.cwd)).collect::<Vec<_>>().join(", ")
 }

@@ -20,6 +20,9 @@ const PREVIEW_CHARS: usize = 2000;
 /// How much of a terminal's output is shown of it: its end.
 const TERMINAL_CHARS: usize = 400;
 
+/// What is said of a turn whose host went away.
+const INTERRUPTED: &str = "interrupted";
+
 /// One thing said, by the user or by the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -64,13 +67,15 @@ pub(crate) struct History {
     unsent: HashMap<TurnId, (Timestamp, String)>,
     /// What cut a turn short, and when: what the agent said in it is not all that it would have said.
     cut: HashMap<TurnId, (Timestamp, String)>,
+    /// Turns that were sent by a host that is gone, and when: no event tells their ends yet.
+    left: Vec<(TurnId, Timestamp)>,
 }
 
 impl History {
     /// The history of a record before its first event.
     pub(crate) fn new(record: RecordId) -> Self {
         let (tool_times, unsent, cut) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { conversation: Conversation::new(record), tool_times, unsent, cut }
+        Self { conversation: Conversation::new(record), tool_times, unsent, cut, left: Vec::new() }
     }
 
     /// The turns that ended without anything said in them, by the user or by anybody.
@@ -96,9 +101,9 @@ impl History {
         }
     }
 
-    /// Takes a turn that was sent by a host that is gone: no event tells its end yet.
+    /// Takes a turn that was sent by a host that is gone.
     pub(crate) fn add_interrupted(&mut self, turn: TurnId, at: Timestamp) {
-        self.cut.insert(turn, (at, "interrupted".to_owned()));
+        self.left.push((turn, at));
     }
 
     /// Takes the next event.
@@ -148,15 +153,10 @@ impl History {
                 Entry::Plan { .. } | Entry::Reset { .. } => {}
             }
         }
-        for (turn, (at, words)) in self.cut.iter().filter(|(turn, _)| !self.has_ended(**turn)) {
-            gathered.add(Role::Assistant, Some(*turn), *at, &format!("[{words}]"));
+        for (turn, at) in &self.left {
+            gathered.add(Role::Assistant, Some(*turn), *at, &format!("[{INTERRUPTED}]"));
         }
         (gathered.last.into(), gathered.total)
-    }
-
-    fn has_ended(&self, wanted: TurnId) -> bool {
-        let is_it = |entry: &Entry| matches!(entry, Entry::TurnEnd { turn, .. } if *turn == wanted);
-        self.conversation.entries().iter().rev().any(is_it)
     }
 
     /// The terminals that a tool call refers to.
@@ -171,7 +171,7 @@ impl History {
 fn cut_short(stop_reason: Option<&str>, error: Option<&FactError>) -> Option<String> {
     match (stop_reason, error) {
         (Some("cancelled"), _) => Some("cancelled".to_owned()),
-        (_, Some(error)) if error.code == "INTERRUPTED" => Some("interrupted".to_owned()),
+        (_, Some(error)) if error.code == "INTERRUPTED" => Some(INTERRUPTED.to_owned()),
         (_, Some(error)) => Some(format!("failed: {}", error.code)),
         (_, None) => None,
     }

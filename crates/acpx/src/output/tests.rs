@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use acpx_core::host::{FileMeta, ImportMeta, TakenMeta};
-use acpx_core::model::{AcpSessionId, RecordId, RequestId};
+use acpx_core::model::{AcpSessionId, Record, RecordId, RequestId};
 
 use super::samples::{at, bare_record, formats, mode, record, written};
 use super::*;
@@ -142,6 +142,10 @@ lineage:
     assert!(json.starts_with(r#"{"acpxRecordId":"r1","acpxSessionId":"s2","agentName":"claude","#), "{json}");
     assert!(json.ends_with(lineage), "{json}");
     assert!(json.contains(r#""lastPromptAt":"2023-11-14T22:14:03.000Z","pid":4242,"#), "{json}");
+
+    let hostile = Record { title: Some("a\tb\nclosed: yes".to_owned()), ..record };
+    let [shown, ..] = formats(|console| show(&hostile, None, console).unwrap());
+    assert!(shown.contains("\ntitle: a b closed: yes\n"), "{shown}");
 
     let [_, _, bare] = formats(|console| show(&bare_record(), None, console).unwrap());
     assert!(!bare.contains("null") && !bare.contains("agentSessionId"), "{bare}");
