@@ -66,7 +66,7 @@ impl Remedy {
             (Wanted::Said, Other::None) => create(),
             (Wanted::Said, Other::Open(ids)) => {
                 let (open, go_on) = (open_there(ids), named(ids, |id| format!("acpx {agent} -s {id} …")));
-                format!("{open}; go on in it: {go_on}; or {}", create())
+                format!("{open}; go on in {}: {go_on}; or {}", it(ids), create())
             }
             (Wanted::Said, Other::Closed(id)) => {
                 format!("one is closed; go on with it: acpx {agent} -s {id} …; or {}", create())
@@ -79,12 +79,12 @@ impl Remedy {
             }
             (Wanted::Closed, Other::Open(ids)) => {
                 let close = named(ids, |id| format!("acpx {agent} sessions close {id}"));
-                format!("{}; close it: {close}", open_there(ids))
+                format!("{}; close {}: {close}", open_there(ids), it(ids))
             }
             (Wanted::Closed, Other::Closed(id)) => format!("the last one there, {id}, is closed already"),
             (Wanted::Deleted, Other::Open(ids)) => {
                 let delete = named(ids, |id| format!("acpx {agent} sessions delete {id}"));
-                format!("{}; delete it: {delete}", open_there(ids))
+                format!("{}; delete {}: {delete}", open_there(ids), it(ids))
             }
             (Wanted::Deleted, Other::Closed(id)) => {
                 format!("one is closed; delete it: acpx {agent} sessions delete {id}")
@@ -99,6 +99,10 @@ impl Remedy {
 fn open_there(ids: &[RecordId]) -> String {
     let (many, are) = if ids.len() == 1 { ("one".to_owned(), "is") } else { (ids.len().to_string(), "are") };
     format!("{many} that {are} found by id alone, as those of editors are, {are} open there")
+}
+
+fn it(ids: &[RecordId]) -> &'static str {
+    if ids.len() == 1 { "it" } else { "one of them" }
 }
 
 /// The first of these in words, and how many more there are.

@@ -60,7 +60,7 @@ fn where_there_is_no_session_those_that_may_be_meant_are_named_with_the_line_tha
         (
             hint(Wanted::Said, Other::Open(many.map(id).to_vec())),
             format!(
-                "5 that are found by id alone, as those of editors are, are open there; go on in it: \
+                "5 that are found by id alone, as those of editors are, are open there; go on in one of them: \
                  acpx lo -s a … or acpx lo -s b … or acpx lo -s c … or one of 2 more; or {create}"
             ),
         ),

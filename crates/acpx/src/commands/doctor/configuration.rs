@@ -45,7 +45,7 @@ pub(super) fn unread(config: &Config, agent: Option<&str>, report: &mut Report) 
         Some(words) => report.say(&Finding::warn(
             "config",
             words,
-            "see whether they are spelt as docs/cli.md has them; what another version or npm acpx reads can stay",
+            "see whether they are misspelt; what another version or npm acpx reads can stay",
         )),
     }
 }
