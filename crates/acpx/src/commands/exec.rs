@@ -45,6 +45,7 @@ pub(super) fn run(
     let asking = Asking::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let mut console = Console::of_program(settings.mode);
+    settings.warn_of_unread_keys(config, &mut console);
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
         let (host, engine) = host(settings)?;
@@ -108,7 +109,7 @@ fn host(settings: &Settings) -> Result<(Arc<Host>, Engine), CliError> {
 
 /// What the agent is started with: the model comes before the options, which may depend on it.
 fn start(command: &ExecCommand, settings: &Settings, options: &Options) -> StartMeta {
-    let mut start = settings.start(None, options.model.as_deref());
+    let mut start = settings.start(&settings.agent, None, options.model.as_deref());
     let chosen = command.options.iter().cloned();
     start.settings.extend(chosen.map(|(option, value)| SettingMeta { option: Some(option), value }));
     start

@@ -12,7 +12,8 @@ use acpx_core::host::meta::{RestoreMeta, SessionMeta};
 use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
 use acpx_core::store::Store;
 
-use super::kept::{Kept, agent_lives};
+use super::kept::{Kept, agent_lives, lost_among};
+use crate::agents;
 use crate::asking::{Asking, Ending, done, told_ids};
 use crate::cli::{Options, PromptCommand, Wait};
 use crate::config::McpFile;
@@ -49,14 +50,14 @@ pub(super) fn run(
         let kept = Kept::open()?;
         let record = kept.open_one(settings).await?;
         drop(kept);
-        say_where(&record, settings, &mut console);
+        say_where(&record, settings, &mut console).await;
         // A session that was found by its id may be with another agent than the one that is meant here.
         let is_with_it = record.agent.key() == settings.agent.key();
         let meta = RestoreMeta {
             agent: is_with_it.then(|| (&settings.agent).into()),
             wishes: command.wake.into(),
             later: asking.wait == Wait::JustQueue,
-            start: settings.start(settings.ttl, options.model.as_deref()),
+            start: settings.start(&record.agent, settings.ttl, options.model.as_deref()),
             ..RestoreMeta::default()
         };
         let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
@@ -68,9 +69,15 @@ pub(super) fn run(
         let answered =
             talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
         let unwritable = talk.trouble_with_stdout();
-        let typed = if is_with_it { settings.typed_agent() } else { record.agent.label().to_owned() };
+        let typed = agents::typed(if is_with_it { &settings.agent } else { &record.agent });
         let about = |error: CliError| error.with_login_of(&typed).about(record.identity());
-        match answered.map_err(about)? {
+        let answered = match answered {
+            Err(error) if !error.is_broken_pipe() && !is_accepted(&record, &asking).await => {
+                return Err(error.with_login_of(&typed).with_unsent_prompt().about(record.identity()));
+            }
+            answered => answered.map_err(about)?,
+        };
+        match answered {
             Answered::Queued => {
                 let shown = output::queued(&record.identity(), &asking.request, &mut console);
                 done(shown, Exit::Success, "the prompt is queued all the same")
@@ -182,9 +189,24 @@ async fn what_became(record: &Record, asking: &Asking) -> Result<Fate, CliError>
     }
 }
 
-fn say_where(record: &Record, settings: &Settings, console: &mut Console<'_>) {
+/// Whether the prompt is one of the record's, as far as can be seen: then history has it.
+async fn is_accepted(record: &Record, asking: &Asking) -> bool {
+    let Ok(kept) = Kept::open() else { return true };
+    let Some(store) = kept.store() else { return false };
+    !matches!(store.turn(record.id.clone(), asking.request.clone()).await, Ok(None))
+}
+
+async fn say_where(record: &Record, settings: &Settings, console: &mut Console<'_>) {
     let word = if agent_lives(record) { AgentWord::Connected } else { AgentWord::Starting };
     let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(SessionName::as_str);
     let label = SessionLabel { record: &record.id, name, cwd: record.cwd.as_path() };
     output::prompting(label, settings.cwd.as_path(), word, console);
+    // Whoever found it by its directory is in there. An agent that does not run yet is not started in none.
+    let is_by_id = settings.session.as_ref().is_some_and(|name| name.as_str() == record.id.as_str());
+    if is_by_id && word == AgentWord::Connected && !lost_among(vec![record.clone()]).await.is_empty() {
+        let (cwd, id) = (&record.cwd, &record.id);
+        console.banner(&format!(
+            "the session's directory {cwd} is gone; if the project has moved: acpx sessions move {id} --cwd DIR"
+        ));
+    }
 }

@@ -6,8 +6,8 @@ use std::io;
 
 use acpx_core::acp;
 use acpx_core::model::{
-    Content, Conversation, Entry, Event, MessageKind, RecordId, Seq, SessionIdentity, TerminalText,
-    Timestamp, ToolCall, Turn, TurnId, Update,
+    Content, Conversation, Entry, Event, Fact, FactError, MessageKind, RecordId, Seq, SessionIdentity,
+    TerminalText, Timestamp, ToolCall, Turn, TurnId, Update,
 };
 use serde::Serialize;
 
@@ -19,6 +19,9 @@ const PREVIEW_CHARS: usize = 2000;
 
 /// How much of a terminal's output is shown of it: its end.
 const TERMINAL_CHARS: usize = 400;
+
+/// What is said of a turn whose host went away.
+const INTERRUPTED: &str = "interrupted";
 
 /// One thing said, by the user or by the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -62,12 +65,17 @@ pub(crate) struct History {
     tool_times: HashMap<Seq, Timestamp>,
     /// Prompts that no agent was sent, and when they were accepted: no event has their words.
     unsent: HashMap<TurnId, (Timestamp, String)>,
+    /// What cut a turn short, and when: what the agent said in it is not all that it would have said.
+    cut: HashMap<TurnId, (Timestamp, String)>,
+    /// Turns that were sent by a host that is gone, and when: no event tells their ends yet.
+    left: Vec<(TurnId, Timestamp)>,
 }
 
 impl History {
     /// The history of a record before its first event.
     pub(crate) fn new(record: RecordId) -> Self {
-        Self { conversation: Conversation::new(record), tool_times: HashMap::new(), unsent: HashMap::new() }
+        let (tool_times, unsent, cut) = (HashMap::new(), HashMap::new(), HashMap::new());
+        Self { conversation: Conversation::new(record), tool_times, unsent, cut, left: Vec::new() }
     }
 
     /// The turns that ended without anything said in them, by the user or by anybody.
@@ -93,11 +101,21 @@ impl History {
         }
     }
 
+    /// Takes a turn that was sent by a host that is gone.
+    pub(crate) fn add_interrupted(&mut self, turn: TurnId, at: Timestamp) {
+        self.left.push((turn, at));
+    }
+
     /// Takes the next event.
     pub(crate) fn apply(&mut self, event: &Event) {
         let content = acp::content(event);
         if matches!(content, Content::Update(Update::Tool { .. })) {
             self.tool_times.insert(event.seq, event.at);
+        }
+        if let Content::Fact(Fact::TurnEnded { turn, stop_reason, error }) = &content
+            && let Some(words) = cut_short(stop_reason.as_deref(), error.as_ref())
+        {
+            self.cut.insert(TurnId(*turn), (event.at, words));
         }
         self.conversation.apply(event, content);
     }
@@ -128,10 +146,15 @@ impl History {
                 Entry::TurnEnd { turn, .. } => {
                     if let Some((at, words)) = self.unsent.get(turn) {
                         gathered.add(Role::User, Some(*turn), *at, &format!("[not sent] {words}"));
+                    } else if let Some((at, words)) = self.cut.get(turn) {
+                        gathered.add(Role::Assistant, Some(*turn), *at, &format!("[{words}]"));
                     }
                 }
                 Entry::Plan { .. } | Entry::Reset { .. } => {}
             }
+        }
+        for (turn, at) in &self.left {
+            gathered.add(Role::Assistant, Some(*turn), *at, &format!("[{INTERRUPTED}]"));
         }
         (gathered.last.into(), gathered.total)
     }
@@ -141,6 +164,16 @@ impl History {
         let content = tool.fields.get("content").and_then(serde_json::Value::as_array);
         let ids = content.into_iter().flatten().filter_map(|item| item.get("terminalId")?.as_str());
         ids.filter_map(|id| self.conversation.terminals().get(id))
+    }
+}
+
+/// What cut a turn short, if anything did.
+fn cut_short(stop_reason: Option<&str>, error: Option<&FactError>) -> Option<String> {
+    match (stop_reason, error) {
+        (Some("cancelled"), _) => Some("cancelled".to_owned()),
+        (_, Some(error)) if error.code == "INTERRUPTED" => Some(INTERRUPTED.to_owned()),
+        (_, Some(error)) => Some(format!("failed: {}", error.code)),
+        (_, None) => None,
     }
 }
 

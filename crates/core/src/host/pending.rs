@@ -215,7 +215,7 @@ impl Connection {
                 question_id: id,
                 ids: record.identity().into(),
                 name: record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(ToString::to_string),
-                agent: record.agent.label().to_owned(),
+                agent: record.agent.label().into_owned(),
                 title: title.as_deref().map(str::to_owned),
                 kind: open.wanted.tool.kind_name().to_owned(),
                 options: open.options,

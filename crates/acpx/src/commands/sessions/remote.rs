@@ -55,7 +55,7 @@ fn row<'a>(session: &ListedSession, kept: &'a [Record], settings: &Settings) -> 
         Some(record) => ListRow::Kept(record),
         None => ListRow::Remote(RemoteSession {
             session: session.session.clone(),
-            agent: settings.agent.label().to_owned(),
+            agent: settings.agent.label().into_owned(),
             cwd: session.cwd.clone(),
             title: session.title.clone(),
             updated_at: session.updated_at,

@@ -68,6 +68,40 @@ session: r1 (4/4 shown)
 }
 
 #[test]
+fn a_turn_that_was_cut_short_says_so_behind_what_was_said_in_it() {
+    let told = |end: &str| {
+        let mut history = said();
+        history.apply(&Event {
+            seq: Seq(9),
+            at: at(9),
+            turn: Some(TurnId(2)),
+            lineage: LineageIndex::FIRST,
+            protocol: 1,
+            direction: Direction::Ours,
+            kind: EventKind::Fact,
+            body: format!(r#"{{"fact":"turn_ended","turn":2,{end}}}"#).into(),
+        });
+        history.last(1).0[0].text_preview.clone()
+    };
+    let failed = |code: &str| told(&format!(r#""error":{{"code":"{code}","message":"m"}}"#));
+    let ends = [
+        told(r#""stopReason":"end_turn""#),
+        told(r#""stopReason":"cancelled""#),
+        failed("INTERRUPTED"),
+        failed("AGENT_DIED"),
+    ];
+    let expected = ["[tool:search]", "[tool:search] [cancelled]", "[tool:search] [interrupted]"];
+    assert_eq!(
+        (&ends[..3], &*ends[3]),
+        (&expected.map(str::to_owned)[..], "[tool:search] [failed: AGENT_DIED]")
+    );
+    // Its host was killed, and no other has looked at it since.
+    let mut left = said();
+    left.add_interrupted(TurnId(2), at(8));
+    assert_eq!(left.last(1).0[0].text_preview, "[tool:search] [interrupted]");
+}
+
+#[test]
 fn the_last_entries_are_shown_and_counted_among_all() {
     let identity = record().identity();
     let [text, ..] = formats(|console| history(&identity, &said(), 1, console).unwrap());

@@ -2,6 +2,7 @@
 
 mod asking;
 mod bad_input;
+mod configuration;
 mod content;
 mod crash;
 mod deleting;

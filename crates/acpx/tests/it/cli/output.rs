@@ -197,7 +197,8 @@ fn a_prompt_that_cannot_be_shown_is_sent_and_it_is_said_what_became_of_it() {
 #[test]
 fn that_stdout_cannot_be_written_is_said_on_stderr_in_every_format() {
     let place = Place::new();
-    let said = "acpx: cannot write to stdout: No space left on device (os error 28)\n";
+    let said = "acpx: cannot write to stdout: No space left on device (os error 28)\n\
+                hint: make room where stdout goes, or send it elsewhere\n";
     for (format, err) in [
         ("text", said),
         ("json", said),
