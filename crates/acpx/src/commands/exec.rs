@@ -45,7 +45,7 @@ pub(super) fn run(
     let asking = Asking::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let mut console = Console::of_program(settings.mode);
-    let mut view = TurnView::new(settings.mode.format, None);
+    let mut view = TurnView::new(settings.mode, None);
     block_on(async {
         let (host, engine) = host(settings)?;
         let desk = Desk::of_program();
@@ -84,6 +84,7 @@ fn tell(
     let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
     ending.result.say_that_nothing_is_kept();
     ending.result.say_how_to_log_in(&settings.typed_agent(), view.is_silent());
+    ending.result.say_why_denied(view.denied(), asking.permission_terms(false));
     let shown = unwritable.map_or_else(|| view.finish(&ending.result, console), Err);
     done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
 }
