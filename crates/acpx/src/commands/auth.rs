@@ -3,12 +3,10 @@
 
 use std::ffi::OsString;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::Arc;
 
 use acpx_core::acp::{Capabilities, login_ways};
 use acpx_core::engine::{Advice, Engine, Question};
 use acpx_core::model::{LoginHow, LoginWay};
-use acpx_core::store::MemoryStore;
 use acpx_core::wire::RpcId;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
@@ -17,7 +15,7 @@ use crate::cli::{AuthCommand, Format};
 use crate::desk::Desk;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, LoginList, LoginWord, TerminalForm, logged, login_list, stdio};
-use crate::own_engine::own_engine;
+use crate::own_engine::login_engine;
 use crate::patience::{Patience, Stop};
 use crate::reach::block_on;
 use crate::settings::Settings;
@@ -30,7 +28,7 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let mut patience = Patience::new(settings.timeout)?;
-        let engine = own_engine("auth", settings, Arc::new(MemoryStore::new()))?;
+        let engine = login_engine(settings)?;
         if let AuthCommand::LogOut = command {
             patience.during(engine.log_out(settings.new_session())).await??;
             logged(&settings.agent, &LoginWord::Out, &mut console)?;
