@@ -50,6 +50,9 @@ pub(super) fn run(
         let (host, engine) = host(settings)?;
         let desk = Desk::of_program();
         let asking = asking.interactive(desk.is_some());
+        if desk.is_some() {
+            view.ask_here();
+        }
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
         let start = start(command, settings, options);

@@ -61,6 +61,9 @@ pub(super) fn run(
         };
         let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
         let mut view = TurnView::new(settings.mode, Some(record.identity()));
+        if desk.is_some() {
+            view.ask_here();
+        }
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::new(settings.timeout)?;
         let talk = Talk::new(&mut console, patience, Some(&reach));

@@ -7,7 +7,7 @@ use acpx_core::model::command_line;
 use acpx_core::wire::{Message, RpcError, RpcId};
 use serde_json::Value;
 
-use super::question::{WORDS, one_line, visible};
+use super::question::{BRIEF, WORDS, one_line, visible};
 
 /// How many requests may be open. An agent has one or a few at a time, and what is more is not waited for.
 const OPEN: usize = 64;
@@ -75,7 +75,7 @@ impl Errand {
                 // Version 2 has the question itself as a title.
                 let title = text("/toolCall/title").or_else(|| text("/title"));
                 let title = title.or_else(|| text("/toolCall/toolCallId")).unwrap_or("-");
-                Aim::Permission(shown(title), options(&params))
+                Aim::Permission(brief(title), options(&params))
             }
             _ if method.starts_with("terminal/") => Aim::Terminal(text("/terminalId").unwrap_or("-").into()),
             _ => Aim::Other,
@@ -186,4 +186,9 @@ fn options(params: &Value) -> Vec<(String, String)> {
 /// Words of an agent in a line of ours.
 pub(super) fn shown(words: &str) -> String {
     visible(&one_line(words, WORDS))
+}
+
+/// The same with no more than it takes to know what is meant.
+pub(super) fn brief(words: &str) -> String {
+    visible(&one_line(words, BRIEF))
 }

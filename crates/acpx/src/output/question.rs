@@ -19,7 +19,7 @@ const DIFFS: usize = 8;
 /// How long a title or the name of an option may be.
 pub(super) const WORDS: usize = 400;
 /// How much of a title stands in a line beside what is shown anyway.
-const BRIEF: usize = 80;
+pub(super) const BRIEF: usize = 80;
 
 /// A permission that a person is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -188,6 +188,8 @@ fn input(tool: &Map<String, Value>) -> String {
     }
     let has_diff = tool.get("content").is_some_and(|content| content.to_string().contains("\"diff\""));
     match first_named(input) {
+        // The difference names its file.
+        Some(named) if is_file_of_diff(tool, &named) => String::new(),
         Some(named) => {
             let more = input.as_object().map_or(0, |members| members.len().saturating_sub(1));
             let rest = if more == 0 || has_diff {
@@ -200,6 +202,12 @@ fn input(tool: &Map<String, Value>) -> String {
         None if has_diff || input.as_object().is_some_and(Map::is_empty) => String::new(),
         None => indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS))),
     }
+}
+
+/// Whether a path is that of a file whose difference is shown.
+fn is_file_of_diff(tool: &Map<String, Value>, path: &str) -> bool {
+    let content = tool.get("content").and_then(Value::as_array).into_iter().flatten();
+    content.filter_map(|item| item.get("path")?.as_str()).take(DIFFS).any(|shown| shown == path)
 }
 
 /// The names of the variables that a command is given, if it is given any.

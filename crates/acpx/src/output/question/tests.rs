@@ -29,6 +29,12 @@ fn an_edit_is_shown_with_its_diff_and_a_command_with_its_words() {
 ";
     assert_eq!(asked.shown(), expected);
     assert_eq!(asked.asks(), "[permission] Allow Edit a.txt [edit]? (y/N) ");
+    // The difference names the file, and another one is named beside it.
+    let mut named = tool.clone();
+    named["rawInput"] = json!({ "path": "a.txt" });
+    assert_eq!(question(&named, &plain()).shown(), expected);
+    named["rawInput"] = json!({ "path": "b.txt" });
+    assert!(question(&named, &plain()).shown().contains("[edit]\n  b.txt\n  --- a.txt\n"));
     let tool = json!({ "title": "Run it", "kind": "execute", "rawInput": { "command": "rm -rf x\nls" } });
     assert_eq!(question(&tool, &plain()).shown(), "[permission] Run it [execute]\n  $ rm -rf x\n  ls\n");
     let tool = json!({ "title": "Look", "rawInput": { "depth": 3 } });

@@ -72,6 +72,13 @@ impl TurnView {
         Self { session, view, heard: Heard::Nothing, denials: Denials::default() }
     }
 
+    /// Permissions are asked for on the terminal, and need not be shown before they are answered.
+    pub(crate) fn ask_here(&mut self) {
+        if let View::Text(view) = &mut self.view {
+            view.ask_here();
+        }
+    }
+
     /// What the agent was not allowed, if it was not allowed something.
     pub(crate) fn denied(&self) -> Option<&Denied> {
         self.denials.denied()

@@ -10,7 +10,7 @@ use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::error::{ErrorClass, Exit, MORE_TIME, hint_here, is_retryable};
-use crate::output::errand::shown;
+use crate::output::errand::brief;
 
 /// How a turn ended.
 #[derive(Debug, Clone, Serialize)]
@@ -129,7 +129,7 @@ impl ResultError {
 
     /// Names what was denied: the first thing, and how many came after it.
     pub(crate) fn name_denied(&mut self, tool: &ToolUse, more: usize) {
-        let named = shown(tool.title.as_deref().unwrap_or_else(|| tool.kind_name()));
+        let named = brief(tool.title.as_deref().unwrap_or_else(|| tool.kind_name()));
         let more = if more > 0 { format!(", and {more} more") } else { String::new() };
         self.message = format!("{}: {named}{more}", self.message);
     }

@@ -16,6 +16,8 @@ use crate::output::errand::shown as shown_words;
 
 /// How much of a thought is shown.
 const THOUGHT_CHARS: usize = 900;
+/// The request for a permission.
+const PERMISSION: &str = "session/request_permission";
 /// Requests that are no section of their own: the turn itself.
 const UNSHOWN: [&str; 3] = ["session/prompt", "session/cancel", "session/update"];
 
@@ -31,6 +33,8 @@ pub(super) struct TextView {
     work: HostWork,
     /// Whether it is shown how the session is set up.
     verbose: bool,
+    /// Whether permissions are asked for on the terminal, which shows them itself.
+    is_asked_here: bool,
     /// The last compaction, and how far it was when it was shown.
     compaction: Option<(Box<str>, Box<str>)>,
 }
@@ -57,6 +61,11 @@ impl TextView {
         Self { verbose, ..Self::default() }
     }
 
+    /// Permissions are asked for on the terminal.
+    pub(super) fn ask_here(&mut self) {
+        self.is_asked_here = true;
+    }
+
     /// Shows one line exchanged with the agent.
     pub(super) fn message(&mut self, event: &WatchedEvent, out: &mut dyn Write) -> io::Result<()> {
         let Ok(message) = Message::parse(event.message.get()) else { return Ok(()) };
@@ -66,7 +75,11 @@ impl TextView {
             }
             (Some(method), Some(id)) if !UNSHOWN.contains(&method) => {
                 let section = match event.direction {
-                    Direction::FromAgent => self.work.begun(id, method, message.params(), self.verbose),
+                    Direction::FromAgent => {
+                        let is_shown = self.verbose || !(self.is_asked_here && method == PERMISSION);
+                        let section = self.work.begun(id, method, message.params(), self.verbose);
+                        section.filter(|_| is_shown)
+                    }
                     Direction::ToAgent | Direction::Ours => {
                         self.verbose.then(|| format!("[client] {} (running)\n", shown_words(method)))
                     }
