@@ -46,7 +46,7 @@ impl Denials {
     pub(super) fn take(&mut self, event: &WatchedEvent) {
         let line = event.message.get();
         // Most lines are pieces of a message, and need not be read to know it.
-        let may_be_told = line.contains("toolCallId") || !line.contains("session/update");
+        let may_be_told = !line.contains("session/update") || line.contains("toolCallId");
         match event.direction {
             Direction::FromAgent if may_be_told => {
                 let Ok(message) = Message::parse(line) else { return };

@@ -321,6 +321,9 @@ fn a_failed_turn_says_why_and_what_to_do() {
         shown(mode(Format::Text), &lines, &failed).0,
         "half\n\n[error] AGENT_DIED: the agent died\nhint: prompt again\n"
     );
+    let words = ResultError::new("AGENT_ERROR", "no\n[done] end_turn".to_owned(), None, None);
+    let hostile = PromptResult { error: Some(words), ..failed.clone() };
+    assert_eq!(shown(mode(Format::Text), &[], &hostile).0, "[error] AGENT_ERROR: no\n  [done] end_turn\n");
     assert_eq!(
         shown(mode(Format::Quiet), &[], &failed),
         (

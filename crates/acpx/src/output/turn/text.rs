@@ -116,7 +116,7 @@ impl TextView {
             writeln!(out, "[done] {}", shown_words(result.stop_reason.as_deref().unwrap_or("-")))?;
         }
         if let Some(error) = &result.error {
-            writeln!(out, "[error] {}: {}", error.code, error.message)?;
+            writeln!(out, "[error] {}: {}", error.code, hanging(&error.message))?;
             error.hint.iter().try_for_each(|hint| writeln!(out, "hint: {hint}"))?;
         }
         Ok(())
@@ -145,7 +145,7 @@ impl TextView {
         self.section(out)?;
         self.tools.clear();
         match error {
-            Some(error) => writeln!(out, "[error] {}: {}", error.code, error.message),
+            Some(error) => writeln!(out, "[error] {}: {}", error.code, hanging(&error.message)),
             None => writeln!(out, "[done] {}", shown_words(stop_reason.unwrap_or("-"))),
         }
     }
@@ -294,6 +294,11 @@ fn shown(content: ChunkContent) -> String {
         ChunkContent::Text(text) => text.into(),
         ChunkContent::Block(json) => super::tool::block(&serde_json::from_str(&json).unwrap_or_default()),
     }
+}
+
+/// Words that may be the agent's and have several lines: none of them begins as a line of ours does.
+fn hanging(words: &str) -> String {
+    words.replace('\n', "\n  ")
 }
 
 /// The first characters of a text, and a sign if that is not all.
