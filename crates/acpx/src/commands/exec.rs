@@ -46,11 +46,14 @@ pub(super) fn run(
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let mut console = Console::of_program(settings.mode);
     settings.warn_of_unread_keys(config, &mut console);
-    let mut view = TurnView::new(settings.mode.format, None);
+    let mut view = TurnView::new(settings.mode, None);
     block_on(async {
         let (host, engine) = host(settings)?;
         let desk = Desk::of_program();
         let asking = asking.interactive(desk.is_some());
+        if desk.is_some() {
+            view.ask_here();
+        }
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
         let start = start(command, settings, options);
@@ -85,6 +88,7 @@ fn tell(
     let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
     ending.result.say_that_nothing_is_kept();
     ending.result.say_how_to_log_in(&settings.typed_agent(), view.is_silent());
+    ending.result.say_why_denied(view.denied(), asking.permission_terms(false));
     let shown = unwritable.map_or_else(|| view.finish(&ending.result, console), Err);
     done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
 }

@@ -61,7 +61,10 @@ pub(super) fn run(
             ..RestoreMeta::default()
         };
         let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
-        let mut view = TurnView::new(settings.mode.format, Some(record.identity()));
+        let mut view = TurnView::new(settings.mode, Some(record.identity()));
+        if desk.is_some() {
+            view.ask_here();
+        }
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::new(settings.timeout)?;
         let talk = Talk::new(&mut console, patience, Some(&reach));
@@ -93,6 +96,7 @@ pub(super) fn run(
             Answered::Over(ending) => {
                 let Ending { mut result, exit } = *ending;
                 result.say_how_to_log_in(&typed, view.is_silent());
+                result.say_why_denied(view.denied(), asking.permission_terms(true));
                 let shown = unwritable.map_or_else(|| view.finish(&result, &mut console), Err);
                 done(shown, exit, "the turn is over; sessions history has what was said")
             }

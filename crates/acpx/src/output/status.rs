@@ -17,6 +17,7 @@ use acpx_core::model::{
 use serde::Serialize;
 
 use self::settings::SettingsObject;
+use super::question::details_of;
 use super::record::{command, name};
 use super::{Console, json_line, pending};
 use crate::cli::Format;
@@ -335,6 +336,7 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     }
     for question in snapshot.questions {
         writeln!(out, "question: {} {}", question.question_id, pending::subject(question))?;
+        out.write_all(details_of(question).as_bytes())?;
     }
     if let Some(first) = snapshot.queued().next() {
         write!(out, "queued: {}, waiting since {}", snapshot.queued().count(), first.queued_at)?;

@@ -10,6 +10,7 @@ mod doctor;
 mod exec;
 mod following;
 mod forms;
+mod host_work;
 mod hosts;
 mod identity;
 mod imports;
