@@ -17,6 +17,7 @@ use crate::cli::Wait;
 use crate::error::{CliError, Exit, hint_without_record, login_hint};
 use crate::output::{PromptResult, ResultError, ResultIds, TurnStatus};
 use crate::patience::Stop;
+use crate::prompt_input::Attachment;
 use crate::settings::Settings;
 use crate::talk::Outcome;
 
@@ -185,6 +186,20 @@ impl PromptResult {
                 ));
             }
             _ => {}
+        }
+    }
+
+    /// Puts the hint right where the agent takes no such file as was to go along.
+    pub(crate) fn say_what_to_leave_out(&mut self, attachments: &[Attachment]) {
+        let Some(error) = self.error.as_mut().filter(|error| error.code == "CONTENT_UNSUPPORTED") else {
+            return;
+        };
+        let typed = attachments.iter().map(Attachment::typed);
+        let refused = typed.filter(|(_, capability)| error.message.ends_with(capability));
+        let flags: Vec<String> = refused.map(|(flag, _)| flag).collect();
+        if !flags.is_empty() {
+            error.hint =
+                Some(format!("leave {} out, and tell the agent in words where it is", flags.join(" and ")));
         }
     }
 

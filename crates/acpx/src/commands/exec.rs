@@ -45,6 +45,9 @@ pub(super) fn run(
     let asking = Asking::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let mut console = Console::of_program(settings.mode);
+    if prompt_input::words_look_like_blocks(&command.input) {
+        console.banner(output::WORDS_NOT_BLOCKS);
+    }
     let mut view = TurnView::new(settings.mode.format, None);
     block_on(async {
         let (host, engine) = host(settings)?;
@@ -56,7 +59,7 @@ pub(super) fn run(
         let mut made = None;
         let ended = turn(&host, &asking, &given, (settings, start), &mut talk, &mut made).await;
         let unwritable = talk.trouble_with_stdout();
-        let told = tell(ended, &asking, settings, (view, unwritable), &mut console);
+        let told = tell(ended, &asking, (command, settings), (view, unwritable), &mut console);
         if let Some(record) = made {
             // One that does not delete in time keeps its session, and is ended like any other.
             drop(tokio::time::timeout(FAREWELL, engine.delete(&record)).await);
@@ -70,7 +73,7 @@ pub(super) fn run(
 fn tell(
     ended: Result<Outcome, Trouble>,
     asking: &Asking,
-    settings: &Settings,
+    (command, settings): (&ExecCommand, &Settings),
     (view, unwritable): (TurnView, Option<std::io::Error>),
     console: &mut Console<'_>,
 ) -> Result<ExitCode, CliError> {
@@ -84,6 +87,7 @@ fn tell(
     let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
     ending.result.say_that_nothing_is_kept();
     ending.result.say_how_to_log_in(&settings.typed_agent(), view.is_silent());
+    ending.result.say_what_to_leave_out(&command.input.attachments);
     let shown = unwritable.map_or_else(|| view.finish(&ending.result, console), Err);
     done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
 }
@@ -125,9 +129,8 @@ async fn turn(
     let mut client = HostClient::in_process(host).await?;
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
     let new = NewParams::new(settings, given, meta);
-    let slow = format!("waiting for the agent {} to start", settings.agent.label());
     output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
-    let answer = talk.ask(&mut client, "session/new", &new, &slow).await?;
+    let answer = talk.start(&mut client, "session/new", &new, settings.agent.label()).await?;
     let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
     let (identity, _) = setup::read(&answer).ok_or_else(bad)?;
     let record = made.insert(identity.record).as_str();

@@ -41,6 +41,9 @@ pub(super) fn run(
         None => None,
     };
     let mut console = Console::of_program(settings.mode);
+    if prompt_input::words_look_like_blocks(input) {
+        console.banner(output::WORDS_NOT_BLOCKS);
+    }
     let reach = Reach::of_environment()?;
     block_on(async {
         // Whoever only queues is not there when the agent asks.
@@ -86,6 +89,7 @@ pub(super) fn run(
             Answered::Over(ending) => {
                 let Ending { mut result, exit } = *ending;
                 result.say_how_to_log_in(&typed, view.is_silent());
+                result.say_what_to_leave_out(&input.attachments);
                 let shown = unwritable.map_or_else(|| view.finish(&result, &mut console), Err);
                 done(shown, exit, "the turn is over; sessions history has what was said")
             }
@@ -148,8 +152,7 @@ async fn attempt(
     if asking.wait == Wait::ForAnswer {
         talk.watch(&client, id).await?;
     }
-    let slow = format!("waiting for the agent {} to start", record.agent.label());
-    let answer = talk.ask(&mut client, "session/resume", resume, &slow).await?;
+    let answer = talk.start(&mut client, "session/resume", resume, record.agent.label()).await?;
     if let Some((_, SessionMeta { awakening: Some(how), .. })) = setup::read(&answer) {
         output::awake(&how, talk.console);
     }

@@ -31,7 +31,16 @@ impl SessionMachine {
         if let Some(turn) = waits.and_then(|index| self.queue.remove(index))
             && let Some(limit) = turn.limits.whole
         {
-            self.end_turn(now, turn, TurnOutcome::Failed(TurnError::waited_too_long(limit)));
+            let error = TurnError::waited_too_long(limit, &self.waited_behind());
+            self.end_turn(now, turn, TurnOutcome::Failed(error));
+        }
+    }
+
+    /// What a prompt waits for that is not sent yet, in words.
+    fn waited_behind(&self) -> String {
+        match self.current_turn() {
+            Some(turn) => format!("behind turn {turn}"),
+            None => "to have the agent ready".to_owned(),
         }
     }
 

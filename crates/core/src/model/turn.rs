@@ -140,6 +140,8 @@ pub struct TurnError {
 impl TurnError {
     /// The stable code of a turn that took too long.
     pub const TIMEOUT: &str = "TIMEOUT";
+    /// The stable code of a prompt that waited too long, and was never sent.
+    pub const QUEUE_TIMEOUT: &str = "QUEUE_TIMEOUT";
     /// The stable code of a turn whose agent was silent for too long.
     pub const IDLE_TIMEOUT: &str = "IDLE_TIMEOUT";
 
@@ -149,10 +151,13 @@ impl TurnError {
         Self::of_ours(Self::TIMEOUT, format!("the turn took longer than {seconds} s and was cancelled"))
     }
 
-    /// A prompt waited longer than its turn may take.
-    pub fn waited_too_long(limit: Duration) -> Self {
+    /// A prompt waited longer than its turn may take, for this.
+    pub fn waited_too_long(limit: Duration, what: &str) -> Self {
+        // What is left of a limit when the prompt is accepted is no round number to a person who typed one.
         let seconds = limit.as_secs_f32();
-        Self::of_ours(Self::TIMEOUT, format!("the prompt waited longer than {seconds} s and was not sent"))
+        let seconds = if seconds < 0.1 { seconds } else { (seconds * 10.0).round() / 10.0 };
+        let message = format!("the prompt waited {what} for longer than {seconds} s and was not sent");
+        Self::of_ours(Self::QUEUE_TIMEOUT, message)
     }
 
     /// An agent was silent for longer than it may be.

@@ -170,7 +170,8 @@ async fn a_prompt_that_outlives_its_host_has_its_limits_and_is_not_sent_when_its
     let (session, _) = next.restore(session.record_id(), restore()).await.unwrap();
     session.wait_for(|status| !status.has_work).await;
     let hasty = session.join(&hasty, None).await.unwrap().unwrap();
-    assert_eq!(failure(&hasty), ("TIMEOUT", "the prompt waited longer than 60 s and was not sent"));
+    let unsent = "the prompt waited to have the agent ready for longer than 60 s and was not sent";
+    assert_eq!(failure(&hasty), ("QUEUE_TIMEOUT", unsent));
     let patient = session.join(&patient, None).await.unwrap().unwrap();
     assert_eq!((stop_reason(&patient), patient.limits), ("end_turn", limits(Some(86_400_000), Some(60_000))));
     let sent = received(&command).into_iter().filter(|(method, _)| method == "session/prompt");
