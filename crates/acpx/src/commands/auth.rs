@@ -3,13 +3,11 @@
 
 use std::ffi::OsString;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::sync::Arc;
 use std::time::Duration;
 
 use acpx_core::acp::{Capabilities, login_ways};
 use acpx_core::engine::{Advice, Engine, Question};
 use acpx_core::model::{LoginHow, LoginWay, credential_variable};
-use acpx_core::store::MemoryStore;
 use acpx_core::wire::RpcId;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
@@ -19,7 +17,7 @@ use crate::credentials::CredentialSource;
 use crate::desk::Desk;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, LoginList, LoginWord, TerminalForm, logged, login_list, stdio};
-use crate::own_engine::own_engine;
+use crate::own_engine::login_engine;
 use crate::patience::{Patience, Stop};
 use crate::reach::{block_on, for_agents};
 use crate::settings::Settings;
@@ -34,7 +32,7 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let mut patience = Patience::new(settings.timeout)?;
-        let engine = own_engine("auth", settings, Arc::new(MemoryStore::new()))?;
+        let engine = login_engine(settings)?;
         let slow = waiting_for(settings.agent.label());
         if let AuthCommand::LogOut = command {
             let work = engine.log_out(settings.new_session());

@@ -211,6 +211,7 @@ impl Server {
         drop(tokio::time::timeout(FAREWELL, self.all_gone()).await);
         let left = std::mem::take(&mut *self.tasks());
         drop(left);
+        self.look_at_tokens().await;
     }
 
     /// Waits until no client is joined to the host any more.
@@ -373,14 +374,19 @@ impl Server {
                 _ = looks.tick() => {}
                 () = &mut stopped => return,
             }
-            let (tokens, uses) = (self.tokens.clone(), std::mem::take(&mut *self.uses()));
-            let listed = tokio::task::spawn_blocking(move || tokens.list_with(&uses)).await;
-            // A file that cannot be read now lets nobody new in, and ends nothing.
-            if let Ok(Ok(listed)) = listed {
-                let are_needed = !listed.is_empty();
-                let held = listed.into_iter().filter(|token| token.revoked_at.is_none());
-                self.known.send_replace(Known { are_needed, holding: held.map(|token| token.id).collect() });
-            }
+            self.look_at_tokens().await;
+        }
+    }
+
+    /// Writes down which tokens were used, and tells those that hold.
+    async fn look_at_tokens(&self) {
+        let (tokens, uses) = (self.tokens.clone(), std::mem::take(&mut *self.uses()));
+        let listed = tokio::task::spawn_blocking(move || tokens.list_with(&uses)).await;
+        // A file that cannot be read now lets nobody new in, and ends nothing.
+        if let Ok(Ok(listed)) = listed {
+            let are_needed = !listed.is_empty();
+            let held = listed.into_iter().filter(|token| token.revoked_at.is_none());
+            self.known.send_replace(Known { are_needed, holding: held.map(|token| token.id).collect() });
         }
     }
 }

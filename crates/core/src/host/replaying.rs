@@ -7,8 +7,8 @@ use crate::acp::agent::ClientFacts;
 use crate::acp::render::{Bounds, KnownIds, Rendering, Replay, SessionState, Survey};
 use crate::acp::{Cursor, content};
 use crate::model::{
-    Content, Event, EventKind, Fact, LineageIndex, OwnMessageId, ProtocolVersion, RecordId, Seq, TurnId,
-    Update,
+    Content, Direction, Event, EventKind, Fact, LineageIndex, OwnMessageId, ProtocolVersion, RecordId, Seq,
+    TurnId, Update,
 };
 use crate::store::{Store, StoreError};
 use crate::wire::encode;
@@ -168,6 +168,30 @@ impl KeptEvents {
         Ok(begun.unwrap_or(Seq::FIRST))
     }
 
+    /// The event by which the last turn ended, if that is near and nothing has begun since. Only an agent of version 1
+    /// rests then: one of version 2 may go on beside its turns.
+    async fn rest(&self) -> Result<Option<Seq>, StoreError> {
+        let mut pages = self.pages(Seq(self.until.0.saturating_sub(PAGE as u64).max(1)));
+        let (mut works, mut rest) = (None, None);
+        while let Some(page) = pages.next().await? {
+            for event in &page {
+                match (event.direction, event.turn, Fact::from_body(&event.body)) {
+                    (Direction::FromAgent, Some(turn), _) => (works, rest) = (Some(turn), None),
+                    (Direction::Ours, _, Some(Fact::TurnStarted { .. })) => (works, rest) = (None, None),
+                    // One that never began may end while another runs.
+                    (Direction::Ours, _, Some(Fact::TurnEnded { turn, .. }))
+                        if works == Some(TurnId(turn)) =>
+                    {
+                        let is_first = event.protocol == ProtocolVersion::V1.number();
+                        (works, rest) = (None, is_first.then_some(event.seq));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(rest)
+    }
+
     /// Looks at the events before one, last first, until something is found.
     async fn backwards<T>(
         &self,
@@ -252,14 +276,21 @@ pub(super) async fn teach(
     Ok(())
 }
 
-/// How a session stands before an event.
+/// How a session stands before an event, for somebody who has missed what was since another. Of a turn that is over and
+/// was not missed nothing is needed, however long it was.
 pub(super) async fn standing(
     store: &Arc<dyn Store>,
     record: &RecordId,
     before: Seq,
+    missed: Option<Seq>,
 ) -> Result<SessionState, StoreError> {
     let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(Seq(before.0.saturating_sub(1))));
-    let mut pages = kept.pages(kept.context_of(before).await?);
+    let rest = kept.rest().await?.filter(|ended| missed.is_none_or(|missed| missed > *ended));
+    let start = match rest {
+        Some(ended) => ended,
+        None => kept.context_of(before).await?,
+    };
+    let mut pages = kept.pages(start);
     let (mut state, mut stretch) = (SessionState::default(), Stretch::default());
     while let Some(page) = pages.next().await? {
         for event in &page {
@@ -373,3 +404,6 @@ fn is_said(event: &Event, id: &str) -> bool {
         _ => false,
     }
 }
+
+#[cfg(test)]
+mod tests;

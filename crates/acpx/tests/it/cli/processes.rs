@@ -84,22 +84,41 @@ fn a_client_that_says_it_is_a_host_keeps_no_daemon_by_that() {
     assert!(!is_alive(daemon));
 }
 
+/// Has an agent start a daemon that is the program `sleep` under this name, and runs a command with it; whether the
+/// daemon outlives that.
+fn outlives(name: &str, command: &[&str], keep: &[&str]) -> bool {
+    let (place, home) = (Place::new(), TempHome::new());
+    let (file, program) = (place.beside("daemon"), place.beside(name));
+    std::fs::copy("/bin/sleep", &program).unwrap();
+    // It is kept by its name, so it has to have that before its agent answers.
+    let named = format!("until [ \"$(cat /proc/$!/comm)\" = {name} ]; do :; done");
+    let daemon = format!("setsid '{}' 600 >/dev/null 2>&1", program.display());
+    let shell = format!("({daemon} & {named}; echo $! >'{}')", file.display());
+    let argv = shell_agent(&shell, &home);
+    let config = json!({ "agents": { "shelly": { "argv": argv } }, "keepPrograms": keep });
+    place.configure(&config.to_string());
+    place.ok(&[&["shelly"], command].concat());
+    let daemon = pid_in(&file);
+    let lives = is_alive(daemon);
+    if lives {
+        end(daemon);
+    }
+    lives
+}
+
 #[test]
 fn a_program_that_is_kept_is_kept_by_commands_that_hold_the_agent_themselves_too() {
     for command in [&["auth"][..], &["doctor"], &["exec", "hello"]] {
-        let (place, home) = (Place::new(), TempHome::new());
-        let file = place.beside("daemon");
-        // It is kept by its name, so it has to have that before its agent answers.
-        let named = "until [ \"$(cat /proc/$!/comm)\" = sleep ]; do :; done";
-        let shell = format!("(setsid sleep 600 >/dev/null 2>&1 & {named}; echo $! >'{}')", file.display());
-        let argv = shell_agent(&shell, &home);
-        let config = json!({ "agents": { "shelly": { "argv": argv } }, "keepPrograms": ["sleep"] });
-        place.configure(&config.to_string());
-        place.ok(&[&["shelly"], command].concat());
-        let daemon = pid_in(&file);
-        assert!(is_alive(daemon), "{command:?}");
-        end(daemon);
+        assert!(outlives("dozer", command, &["dozer"]), "{command:?}");
     }
+}
+
+#[test]
+fn a_browser_that_a_login_opens_stays_and_one_that_an_agent_works_with_does_not() {
+    assert_eq!(
+        (outlives("firefox", &["auth"], &[]), outlives("firefox", &["exec", "hello"], &[])),
+        (true, false)
+    );
 }
 
 #[test]

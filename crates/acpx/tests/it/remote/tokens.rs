@@ -85,15 +85,24 @@ fn what_is_said_on_a_websocket_is_a_use_of_its_token() {
     let mut socket = Socket::with_token(&served, Some(&secret));
     // As if it had been open for long.
     let file = place.acpx_home().join("tokens.json");
-    let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
     let long_ago = json!("2020-01-01T00:00:00.000Z");
-    kept["tokens"][0]["lastUsedAt"] = long_ago.clone();
-    std::fs::write(&file, kept.to_string()).unwrap();
-    socket.open(&place);
-    eventually("the use is listed", || {
+    let forget = || {
+        let mut kept: serde_json::Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
+        kept["tokens"][0]["lastUsedAt"] = long_ago.clone();
+        std::fs::write(&file, kept.to_string()).unwrap();
+    };
+    let is_listed = || {
         let used = place.json(&["token", "list"])["tokens"][0]["lastUsedAt"].clone();
         used.is_string() && used != long_ago
-    });
+    };
+    forget();
+    let session = socket.open(&place);
+    eventually("the use is listed", is_listed);
+    // One at the last moment too.
+    forget();
+    socket.call("session/close", json!({ "sessionId": session }));
+    served.stop();
+    assert!(is_listed());
 }
 
 #[test]

@@ -1,0 +1,137 @@
+//! How a session is said to stand is the same whether its last turn was read or passed by.
+
+use super::*;
+use crate::model::{
+    AbsolutePath, AcpSessionId, AgentSpec, HostId, Lifecycle, Lineage, Record, RecordSettings, Timestamp,
+};
+use crate::store::{Change, Durability, MemoryStore};
+
+/// A turn is longer than what is looked at to find its end.
+const LONG: usize = PAGE + 40;
+
+/// The events of a record, with the turn that runs.
+#[derive(Default)]
+struct Log {
+    events: Vec<Event>,
+    turn: Option<TurnId>,
+    protocol: u16,
+}
+
+impl Log {
+    fn push(&mut self, direction: Direction, kind: EventKind, body: &str) {
+        let seq = Seq(self.events.len() as u64 + 1);
+        let (turn, lineage, protocol, body) = (self.turn, LineageIndex::FIRST, self.protocol, body.into());
+        self.events.push(Event { seq, at: at(1), turn, lineage, protocol, direction, kind, body });
+    }
+
+    fn begin(&mut self, turn: u64) {
+        self.turn = Some(TurnId(turn));
+        let fact = Fact::TurnStarted { turn, request_id: format!("q{turn}"), client: None };
+        self.push(Direction::Ours, EventKind::Fact, &fact.to_body());
+        let prompt = format!(r#"{{"id":{turn},"method":"session/prompt","params":{{"prompt":[]}}}}"#);
+        self.push(Direction::ToAgent, EventKind::Request, &prompt);
+        for _ in 0..LONG {
+            let said = r#"{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}"#;
+            self.update(said);
+        }
+    }
+
+    fn update(&mut self, update: &str) {
+        let line = format!(r#"{{"method":"session/update","params":{{"sessionId":"s","update":{update}}}}}"#);
+        self.push(Direction::FromAgent, EventKind::Update, &line);
+    }
+
+    fn answer(&mut self, turn: u64) {
+        let answer =
+            format!(r#"{{"id":{turn},"result":{{"stopReason":"end_turn","usage":{{"turn":{turn}}}}}}}"#);
+        self.push(Direction::FromAgent, EventKind::Response, &answer);
+        self.end(turn);
+        self.turn = None;
+    }
+
+    fn end(&mut self, turn: u64) {
+        let fact = Fact::TurnEnded { turn, stop_reason: Some("end_turn".to_owned()), error: None };
+        self.push(Direction::Ours, EventKind::Fact, &fact.to_body());
+    }
+}
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis).unwrap()
+}
+
+async fn store_with(events: Vec<Event>) -> (Arc<dyn Store>, RecordId) {
+    let id = RecordId::new("r").unwrap();
+    let cwd = AbsolutePath::new("/w").unwrap();
+    let record = Record {
+        id: id.clone(),
+        agent: AgentSpec::new("a", [""; 0]),
+        real_cwd: cwd.clone(),
+        cwd,
+        additional_directories: Vec::new(),
+        scope: None,
+        mcp_servers: Vec::new(),
+        title: None,
+        lifecycle: Lifecycle::Open,
+        lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(1)),
+        agent_run: None,
+        settings: RecordSettings::default(),
+        created_at: at(1),
+        updated_at: at(1),
+        last_seq: None,
+        last_turn: None,
+        answered_turns: 0,
+    };
+    let store = MemoryStore::new();
+    let lease = store.create(record, Vec::new(), HostId::new("h").unwrap()).await.unwrap();
+    let changes = events.into_iter().map(Change::Event).collect();
+    store.append(lease, changes, Durability::Process).await.unwrap();
+    (Arc::new(store), id)
+}
+
+/// Asks after every event that is near a fact.
+async fn is_told_as_if_all_was_read(log: Log) {
+    let events = log.events.clone();
+    let (store, record) = store_with(log.events).await;
+    let mut whole = SessionState::default();
+    for event in &events {
+        whole.take(event);
+        let is_near_a_fact =
+            |near: &Event| near.kind == EventKind::Fact && near.seq.0.abs_diff(event.seq.0) < 4;
+        if !events.iter().any(is_near_a_fact) {
+            continue;
+        }
+        for missed in
+            [None, Some(Seq::FIRST), Some(event.seq), Some(Seq(event.seq.0.saturating_sub(1).max(1)))]
+        {
+            let brief = standing(&store, &record, event.seq.next(), missed).await.unwrap();
+            let [told, expected] = [&brief, &whole].map(|state| state.standing_line(&record, missed));
+            assert_eq!(told, expected, "after event {} for {missed:?}", event.seq);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_stands_the_same_whether_its_last_turn_is_read_or_not() {
+    let mut log = Log { protocol: 1, ..Log::default() };
+    log.begin(1);
+    log.answer(1);
+    log.begin(2);
+    // One that waits is cancelled before it begins, and one after the end of the other.
+    log.end(3);
+    let ask = r#"{"id":"p","method":"session/request_permission","params":{}}"#;
+    log.push(Direction::FromAgent, EventKind::Request, ask);
+    log.push(Direction::ToAgent, EventKind::Response, r#"{"id":"p","result":{}}"#);
+    log.answer(2);
+    log.end(4);
+    log.push(Direction::Ours, EventKind::Fact, &Fact::AgentEnded { how: "closed".to_owned() }.to_body());
+    is_told_as_if_all_was_read(log).await;
+}
+
+#[tokio::test]
+async fn what_an_agent_of_version_2_does_beside_its_turns_is_told_after_them() {
+    let mut log = Log { protocol: 2, ..Log::default() };
+    log.begin(1);
+    log.update(r#"{"sessionUpdate":"state_update","state":"running","background":[{"id":"b"}]}"#);
+    log.answer(1);
+    is_told_as_if_all_was_read(log).await;
+}
