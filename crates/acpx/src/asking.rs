@@ -24,6 +24,8 @@ use crate::talk::Outcome;
 /// A prompt to be sent.
 pub(crate) struct Asking {
     blocks: Box<RawValue>,
+    /// What the agent is called that it is for.
+    agent: String,
     /// Our name for it.
     pub(crate) request: RequestId,
     policy: PermissionPolicy,
@@ -81,8 +83,14 @@ impl Asking {
         let blocks = RawValue::from_string(blocks.to_string())
             .map_err(|_| acpx_core::engine::PromptProblem::NoBlocks)?;
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
+        let (agent, policy) = (settings.agent.label().to_owned(), policy.clone());
         let limits = settings.limits();
-        Ok(Self { blocks, request, policy: policy.clone(), interactive: false, wake, limits, wait })
+        Ok(Self { blocks, agent, request, policy, interactive: false, wake, limits, wait })
+    }
+
+    /// The same prompt for the agent of a session, which may be another than the one that is meant elsewhere.
+    pub(crate) fn for_agent(self, agent: &str) -> Self {
+        Self { agent: agent.to_owned(), ..self }
     }
 
     /// The same prompt of somebody who can be asked what the agent asks.
@@ -118,14 +126,16 @@ impl Asking {
                 let (message, hint, acp) = (refusal.to_string(), refusal.hint(), refusal.acp());
                 result.error = Some(match self.limits.whole {
                     // The host counts what was left of the time; what was asked for is what a person knows.
-                    Some(limit) if refusal.code() == TurnError::TIMEOUT => ResultError::timed_out(limit),
+                    Some(limit) if refusal.code() == TurnError::TIMEOUT => {
+                        ResultError::timed_out(&self.agent, limit)
+                    }
                     _ => ResultError::new(refusal.code(), message, hint, acp),
                 });
                 result.add_turn(refusal.turn()?);
                 (result, *stop)
             }
         };
-        Some(Ending::new(result, stop))
+        Some(Ending::new(result, stop, &self.agent))
     }
 
     fn answered(&self, answer: &str, ids: ResultIds) -> Option<PromptResult> {
@@ -144,10 +154,11 @@ impl Asking {
 impl Ending {
     /// What a turn that is kept means for a command that lost its host.
     pub(crate) fn kept(turn: &Turn, identity: SessionIdentity) -> Self {
-        Self::new(PromptResult::of_turn(identity.into(), turn, None), None)
+        let result = PromptResult::of_turn(identity.into(), turn, None).explained();
+        Self { exit: result.exit(), result }
     }
 
-    fn new(mut result: PromptResult, stop: Option<Stop>) -> Self {
+    fn new(mut result: PromptResult, stop: Option<Stop>, agent: &str) -> Self {
         match stop {
             None => {
                 let result = result.explained();
@@ -156,7 +167,7 @@ impl Ending {
             Some(Stop::Signalled) => Self { result, exit: Exit::Interrupted },
             Some(Stop::TimedOut(limit)) => {
                 result.status = TurnStatus::Failed;
-                result.error = Some(ResultError::timed_out(limit));
+                result.error = Some(ResultError::timed_out(agent, limit));
                 Self { exit: Exit::Timeout, result }
             }
         }

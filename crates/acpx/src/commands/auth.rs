@@ -35,14 +35,14 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
         let engine = login_engine(settings)?;
         let slow = waiting_for(settings.agent.label());
         if let AuthCommand::LogOut = command {
-            let work = engine.log_out(settings.new_session());
-            let done = patience.during_start(&slow, &mut console, work).await?;
+            let leaving = engine.log_out(settings.new_session());
+            let done = patience.during_start(&slow, &mut console, leaving).await?;
             done.map_err(|error| not_logged_out(error.into(), settings))?;
             logged(&settings.agent, &LoginWord::Out, &mut console)?;
             return Ok(Exit::Success.into());
         }
-        let work = engine.agent_answer(settings.new_session());
-        let answer = patience.during_start(&slow, &mut console, work).await??;
+        let asking = engine.agent_answer(settings.new_session());
+        let answer = patience.during_start(&slow, &mut console, asking).await??;
         patience.allow(Duration::ZERO);
         let ways = login_ways(&answer);
         let environment = settings.environment();

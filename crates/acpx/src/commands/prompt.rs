@@ -52,6 +52,7 @@ pub(super) fn run(
         let kept = Kept::open()?;
         let record = kept.open_one(settings).await?;
         drop(kept);
+        let asking = asking.for_agent(record.agent.label());
         say_where(&record, settings, &mut console);
         // A session that was found by its id may be with another agent than the one that is meant here.
         let is_with_it = record.agent.key() == settings.agent.key();

@@ -69,10 +69,7 @@ pub(super) async fn start(
     let (patience, grace) = (place.patience(&profile), grace_for(&profile, settings.process));
     let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, grace);
     // A program on a disk that does not answer can hang before it is one.
-    let late = |said| {
-        let missed = "did not answer initialize".to_owned();
-        AgentError::SlowStart { agent: label(agent), missed, limit: patience, said }
-    };
+    let late = |said| slow_start(agent, patience, said);
     let spawned = tokio::time::timeout(patience, spawn).await.unwrap_or_else(|_| Err(late(Vec::new())));
     let since = (settings.clock)();
     let (mut process, pipes) = spawned.map_err(|error| FailedStart::new(error, Vec::new()))?;
@@ -129,6 +126,11 @@ pub(super) async fn start(
         AgentRun { process: identity, since, ended }
     });
     Err(failed)
+}
+
+fn slow_start(agent: &AgentSpec, limit: Duration, said: Vec<String>) -> AgentError {
+    let missed = "did not answer initialize".to_owned();
+    AgentError::SlowStart { agent: label(agent), missed, limit, said }
 }
 
 /// The mark of an agent that is to have no session.

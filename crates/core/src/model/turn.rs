@@ -145,10 +145,12 @@ impl TurnError {
     /// The stable code of a turn whose agent was silent for too long.
     pub const IDLE_TIMEOUT: &str = "IDLE_TIMEOUT";
 
-    /// A turn took longer than it may.
-    pub fn took_too_long(limit: Duration) -> Self {
+    /// A turn with this agent took longer than it may.
+    pub fn took_too_long(agent: &str, limit: Duration) -> Self {
         let seconds = limit.as_secs_f32();
-        Self::of_ours(Self::TIMEOUT, format!("the turn took longer than {seconds} s and was cancelled"))
+        let message =
+            format!("the turn with the agent {agent:?} took longer than {seconds} s and was cancelled");
+        Self::of_ours(Self::TIMEOUT, message)
     }
 
     /// A prompt waited longer than its turn may take, for this.
@@ -161,9 +163,9 @@ impl TurnError {
     }
 
     /// An agent was silent for longer than it may be.
-    pub fn silent_too_long(limit: Duration) -> Self {
+    pub fn silent_too_long(agent: &str, limit: Duration) -> Self {
         let seconds = limit.as_secs_f32();
-        let message = format!("the agent said nothing for {seconds} s and the turn was cancelled");
+        let message = format!("the agent {agent:?} said nothing for {seconds} s and the turn was cancelled");
         Self::of_ours(Self::IDLE_TIMEOUT, message)
     }
 

@@ -42,7 +42,7 @@ pub(super) fn run(options: &Options, config: &LazyConfig) -> Result<ExitCode, Cl
         let mut report = Report::new(Console::of_program(settings.mode));
         block_on(async {
             let seen = agent::look(&settings, &servers, &mut report).await?;
-            session::look(&settings, seen.as_ref(), &mut report).await
+            Box::pin(session::look(&settings, seen.as_ref(), &mut report)).await
         })?;
         report.end()?
     };

@@ -81,9 +81,9 @@ fn a_prompt_that_takes_too_long_is_cancelled_and_ends_with_3() {
     place.configure(r#"{"timeout":1.5}"#);
     let configured = place.acpx(&["demo", "wait"]);
     assert_eq!(configured.code, Some(3));
-    assert!(
-        configured.out.contains("[error] TIMEOUT: the turn took longer than 1.5 s and was cancelled\nhint: ")
-    );
+    assert!(configured.out.contains(
+        "[error] TIMEOUT: the turn with the agent \"demo\" took longer than 1.5 s and was cancelled\nhint: "
+    ));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_prompt_whose_agent_falls_silent_is_cancelled_and_ends_with_3() {
     assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
     let error = json!({
         "code": "IDLE_TIMEOUT", "acpxCode": "TIMEOUT", "retryable": false,
-        "message": "the agent said nothing for 0.5 s and the turn was cancelled",
+        "message": "the agent \"demo\" said nothing for 0.5 s and the turn was cancelled",
         "hint": "see whether the agent or its model is stalled, or let it be silent for longer with --idle-timeout",
     });
     let result = lines.last().unwrap();
