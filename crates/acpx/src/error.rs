@@ -195,8 +195,13 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Path(#[from] PathProblem),
     /// It took longer than it may.
-    #[error("it took longer than {} s", .0.as_secs_f32())]
-    TimedOut(Duration),
+    #[error("{doing} took longer than {} s", limit.as_secs_f32())]
+    TimedOut {
+        /// What was done meanwhile, in words.
+        doing: Box<str>,
+        /// How long it may take.
+        limit: Duration,
+    },
     /// A signal ended it.
     #[error("interrupted")]
     Signalled,
@@ -302,10 +307,7 @@ impl From<CursorError> for CliError {
 
 impl From<Stop> for CliError {
     fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::TimedOut(limit) => Self::TimedOut(limit),
-            Stop::Signalled => Self::Signalled,
-        }
+        stop.while_doing("it")
     }
 }
 
@@ -391,7 +393,7 @@ impl CliError {
             Self::NoQuestion { .. } => "NO_QUESTION",
             Self::ExecDisabled { .. } => "EXEC_DISABLED",
             Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",
-            Self::TimedOut(_) => "TIMEOUT",
+            Self::TimedOut { .. } => "TIMEOUT",
             Self::Signalled => "SIGNALLED",
             Self::Output(_) | Self::Unshown { .. } => "OUTPUT_FAILED",
             Self::Path(_) => "BAD_PATH",
@@ -404,7 +406,7 @@ impl CliError {
     pub(crate) fn class(&self) -> ErrorClass {
         match self {
             // What was typed is wrong; the same of a session that is there is not.
-            Self::Directory { .. } => ErrorClass::Usage,
+            Self::Directory { .. } | Self::Agent(UnknownAgent { chosen_in: None, .. }) => ErrorClass::Usage,
             other => ErrorClass::of(&other.code()),
         }
     }
@@ -414,7 +416,7 @@ impl CliError {
         match self {
             Self::Usage(error) => Some(error.hint()),
             Self::Config(error) => Some(error.hint().into()),
-            Self::Agent(_) => Some(format!("{AGENTS_HINT}; acpx --help names some").into()),
+            Self::Agent(_) => Some(format!("{AGENTS_HINT}; acpx --help names them").into()),
             Self::Input(error) => Some(error.hint().into()),
             Self::Token(error) => Some(error.hint().into()),
             Self::Tls(TlsError::NoRoots) => Some("set SSL_CERT_FILE to a file of certificates in PEM".into()),
@@ -449,7 +451,7 @@ impl CliError {
                 Some("use a session, or set disableExec to false in the file".into())
             }
             Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
-            Self::Session(error) => error.hint(),
+            Self::Session(error) => hint_here(error.code(), None).map(Into::into).or_else(|| error.hint()),
             Self::Store(error) => error.hint().map(Into::into),
             Self::Import(error) => error.hint().map(Into::into),
             Self::NoLogin { known, .. } if known.is_empty() => Some("it offers none".into()),
@@ -458,7 +460,7 @@ impl CliError {
             Self::NoRemoteList { .. } => {
                 Some("acpx sessions list has what is kept here, whatever the agent can".into())
             }
-            Self::TimedOut(_) => Some(MORE_TIME.into()),
+            Self::TimedOut { .. } => Some(MORE_TIME.into()),
             Self::Told(error) => error.hint.clone().map(Into::into),
             Self::About { error, identity } => match error.hint() {
                 Some(hint) if is_directory_gone(error) => {
@@ -515,9 +517,20 @@ pub(crate) fn login_hint(agent: &str) -> String {
 pub(crate) const MORE_TIME: &str = "give it more time with --timeout";
 
 /// An error with its causes, in one line.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
+pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    causes.map(in_words).collect::<Vec<_>>().join(": ")
+}
+
+fn in_words(error: &(dyn Error + 'static)) -> String {
+    error.downcast_ref::<io::Error>().map_or_else(|| error.to_string(), system_words)
+}
+
+/// What the system says, without the number it has for it.
+pub(crate) fn system_words(error: &io::Error) -> String {
+    let words = error.to_string();
+    let number = error.raw_os_error().map(|number| format!(" (os error {number})"));
+    number.and_then(|number| words.strip_suffix(&number).map(str::to_owned)).unwrap_or(words)
 }
 
 /// What a person can do about an error with the flags of this program, which the library does not know.
@@ -527,6 +540,12 @@ pub(crate) fn hint_here<'a>(code: &str, hint: Option<&'a str>) -> Option<&'a str
             "without --no-fallback a fresh session takes over, and with --carry-history it is told what was said; all of it stays readable here",
         ),
         "TIMEOUT" => Some(MORE_TIME),
+        "QUEUE_TIMEOUT" => Some(
+            "acpx status shows what it waited for, and acpx cancel stops that; or give it more time with --timeout",
+        ),
+        "AGENT_START_TIMEOUT" => {
+            Some("a first start may download a package; give the agent more time with --timeout")
+        }
         "IDLE_TIMEOUT" => Some(
             "see whether the agent or its model is stalled, or let it be silent for longer with --idle-timeout",
         ),

@@ -19,7 +19,7 @@ use crate::agents::{self, UnknownAgent};
 use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
 use crate::config::{self, AgentVariables, Config, ConfigError, McpFile};
 use crate::credentials::Credentials;
-use crate::error::CliError;
+use crate::error::{CliError, system_words};
 use crate::home::acpx_home;
 use crate::output::{Console, Mode};
 use crate::reach::for_agents;
@@ -175,14 +175,15 @@ impl Settings {
     pub(crate) fn new_session(&self) -> NewSession {
         let environment = self.environment().into_iter().collect();
         let new = NewSession::new(self.agent.clone(), self.cwd.clone(), environment);
-        NewSession { login: self.login, ..new }
+        NewSession { login: self.login, limit: self.timeout, ..new }
     }
 
     /// What a command says with every request that may start this agent, and the model that it wants.
     pub(crate) fn start(&self, agent: &AgentSpec, ttl: Option<Duration>, model: Option<&str>) -> StartMeta {
         let setting = |model: &str| SettingMeta { option: Some("model".to_owned()), value: model.to_owned() };
         let settings = model.map(setting).into_iter().collect();
-        StartMeta { settings, ..StartMeta::watching(self.environment_of(agent), ttl, self.login) }
+        let start = StartMeta::watching(self.environment_of(agent), ttl, self.login).within(self.timeout);
+        StartMeta { settings, ..start }
     }
 
     /// What a bridge says of whoever it joins to the host.
@@ -313,12 +314,12 @@ pub(crate) fn directory(typed: Option<&Path>) -> Result<AbsolutePath, CliError> 
     let path: PathBuf = if typed.is_absolute() {
         typed.to_owned()
     } else {
-        std::path::absolute(typed).map_err(|error| unusable(typed, error.to_string()))?
+        std::path::absolute(typed).map_err(|error| unusable(typed, system_words(&error)))?
     };
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => Ok(AbsolutePath::from_path(&path)?),
         Ok(_) => Err(unusable(&path, "it is not a directory".to_owned())),
-        Err(error) => Err(unusable(&path, error.to_string())),
+        Err(error) => Err(unusable(&path, system_words(&error))),
     }
 }
 

@@ -46,6 +46,9 @@ pub(super) fn run(
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let mut console = Console::of_program(settings.mode);
     settings.warn_of_unread_keys(config, &mut console);
+    if prompt_input::words_look_like_blocks(&command.input) {
+        console.banner(output::WORDS_NOT_BLOCKS);
+    }
     let mut view = TurnView::new(settings.mode, None);
     block_on(async {
         let (host, engine) = host(settings)?;
@@ -60,7 +63,7 @@ pub(super) fn run(
         let mut made = None;
         let ended = turn(&host, &asking, &given, (settings, start), &mut talk, &mut made).await;
         let unwritable = talk.trouble_with_stdout();
-        let told = tell(ended, &asking, settings, (view, unwritable), &mut console);
+        let told = tell(ended, &asking, (command, settings), (view, unwritable), &mut console);
         if let Some(record) = made {
             // One that does not delete in time keeps its session, and is ended like any other.
             drop(tokio::time::timeout(FAREWELL, engine.delete(&record)).await);
@@ -74,7 +77,7 @@ pub(super) fn run(
 fn tell(
     ended: Result<Outcome, Trouble>,
     asking: &Asking,
-    settings: &Settings,
+    (command, settings): (&ExecCommand, &Settings),
     (view, unwritable): (TurnView, Option<std::io::Error>),
     console: &mut Console<'_>,
 ) -> Result<ExitCode, CliError> {
@@ -89,6 +92,7 @@ fn tell(
     ending.result.say_that_nothing_is_kept();
     ending.result.say_how_to_log_in(&settings.typed_agent(), view.is_silent());
     ending.result.say_why_denied(view.denied(), asking.permission_terms(false));
+    ending.result.say_what_to_leave_out(&command.input.attachments);
     let shown = unwritable.map_or_else(|| view.finish(&ending.result, console), Err);
     done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
 }
@@ -130,9 +134,8 @@ async fn turn(
     let mut client = HostClient::in_process(host).await?;
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
     let new = NewParams::new(settings, given, meta);
-    let slow = format!("waiting for the agent {} to start", settings.agent.label());
     output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
-    let answer = talk.ask(&mut client, "session/new", &new, &slow).await?;
+    let answer = talk.start(&mut client, "session/new", &new, &settings.agent.label()).await?;
     let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
     let (identity, _) = setup::read(&answer).ok_or_else(bad)?;
     let record = made.insert(identity.record).as_str();

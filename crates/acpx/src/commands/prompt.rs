@@ -36,12 +36,11 @@ pub(super) fn run(
     let input = &command.input;
     let blocks = prompt_input::read(input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
     let asking = Asking::new(&blocks, settings, &settings.policy, command.wake, command.wait)?;
-    // Without the flag a prompt brings no servers and changes none.
-    let given = match &options.mcp_config {
-        Some(file) => Some(Given::of(&McpFile::load(settings.cwd.as_path().join(file))?, &settings.cwd)?),
-        None => None,
-    };
+    let given = given(settings, options)?;
     let mut console = Console::of_program(settings.mode);
+    if prompt_input::words_look_like_blocks(input) {
+        console.banner(output::WORDS_NOT_BLOCKS);
+    }
     let reach = Reach::of_environment()?;
     block_on(async {
         // Whoever only queues is not there when the agent asks.
@@ -50,6 +49,7 @@ pub(super) fn run(
         let kept = Kept::open()?;
         let record = kept.open_one(settings).await?;
         drop(kept);
+        let asking = asking.for_agent(&record.agent.label());
         say_where(&record, settings, &mut console).await;
         // A session that was found by its id may be with another agent than the one that is meant here.
         let is_with_it = record.agent.key() == settings.agent.key();
@@ -97,12 +97,20 @@ pub(super) fn run(
                 let Ending { mut result, exit } = *ending;
                 result.say_how_to_log_in(&typed, view.is_silent());
                 result.say_why_denied(view.denied(), asking.permission_terms(true));
+                result.say_what_to_leave_out(&input.attachments);
                 let shown = unwritable.map_or_else(|| view.finish(&result, &mut console), Err);
                 done(shown, exit, "the turn is over; sessions history has what was said")
             }
         }
         .map_err(about)
     })
+}
+
+/// The servers that a prompt brings. Without the flag it brings none and changes none.
+fn given(settings: &Settings, options: &Options) -> Result<Option<Given>, CliError> {
+    let Some(file) = &options.mcp_config else { return Ok(None) };
+    let file = McpFile::load(settings.cwd.as_path().join(file))?;
+    Ok(Some(Given::of(&file, &settings.cwd)?))
 }
 
 /// What came of it.
@@ -159,8 +167,7 @@ async fn attempt(
     if asking.wait == Wait::ForAnswer {
         talk.watch(&client, id).await?;
     }
-    let slow = format!("waiting for the agent {} to start", record.agent.label());
-    let answer = talk.ask(&mut client, "session/resume", resume, &slow).await?;
+    let answer = talk.start(&mut client, "session/resume", resume, &record.agent.label()).await?;
     if let Some((_, SessionMeta { awakening: Some(how), .. })) = setup::read(&answer) {
         output::awake(&how, talk.console);
     }

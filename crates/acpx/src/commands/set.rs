@@ -45,11 +45,10 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
             ..RestoreMeta::default()
         };
         let resume = ResumeParams::new(&record, settings, None, meta);
-        let slow = format!("waiting for the agent {} to start", record.agent.label());
         let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
         let asked = talk.persist(async |talk| {
             let mut client = talk.host(&reach).await?;
-            talk.ask(&mut client, "session/resume", &resume, &slow).await
+            talk.start(&mut client, "session/resume", &resume, &record.agent.label()).await
         });
         let answer = asked
             .await

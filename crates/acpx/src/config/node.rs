@@ -27,8 +27,11 @@ pub(super) struct Members<'a> {
 /// Reads a text as JSON.
 pub(super) fn json(file: &Path, text: &str) -> Result<Value, ConfigError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    serde_json::from_str(text)
-        .map_err(|error| ConfigError::NotJson { file: file.to_owned(), problem: error.to_string() })
+    let bad = |problem: String| ConfigError::NotJson { file: file.to_owned(), problem };
+    if text.trim().is_empty() {
+        return Err(bad("it is empty".to_owned()));
+    }
+    serde_json::from_str(text).map_err(|error| bad(error.to_string()))
 }
 
 impl<'a> Node<'a> {

@@ -175,6 +175,7 @@ fn every_class_has_its_numbers() {
     let cases = [
         ("NO_SESSION", "NO_SESSION", -32002, 4),
         ("TIMEOUT", "TIMEOUT", -32070, 3),
+        ("QUEUE_TIMEOUT", "TIMEOUT", -32070, 3),
         ("AGENT_START_TIMEOUT", "TIMEOUT", -32070, 3),
         ("PERMISSION_DENIED", "PERMISSION_DENIED", -32071, 5),
         ("EXEC_DISABLED", "EXEC_DISABLED", -32603, 1),

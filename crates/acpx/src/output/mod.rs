@@ -34,7 +34,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub(crate) use self::auth::{LoginList, LoginWord, logged, login_list};
-pub(crate) use self::banner::{AgentWord, SessionLabel, awake, created, prompting, starting};
+pub(crate) use self::banner::{
+    AgentWord, SessionLabel, WORDS_NOT_BLOCKS, awake, created, prompting, starting,
+};
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::doctor::{Finding, Level, Verdict, finding, verdict};
 pub(crate) use self::done::{Ensured, HowEnsured, Moved, cancelled, closed, deleted, ensured, moved, queued};

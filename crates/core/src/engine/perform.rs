@@ -163,7 +163,9 @@ impl SessionTask {
     /// How long the agent may take to answer a setup request.
     fn patience(&self) -> Duration {
         let spec = &self.place.agent;
-        self.agent.as_ref().map_or(spec.start_timeout, |agent| spec.patience(agent.connection.profile()))
+        let limit = self.place.limit.unwrap_or_default();
+        let agent = self.agent.as_ref();
+        agent.map_or(spec.start_timeout.max(limit), |agent| self.place.patience(agent.connection.profile()))
     }
 
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {

@@ -17,7 +17,7 @@ use super::ending::{self, Ended, Exit, Grace, Phase};
 use super::environment::Environment;
 use super::leader::{Leader, Streams};
 use super::spawner::{Spawner, StartError};
-use super::stderr::Stderr;
+use super::stderr::{Stderr, Tail};
 
 /// How long the last lines of an exited process are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -74,6 +74,11 @@ impl AgentProcess {
     pub async fn last_words(&mut self) -> Vec<String> {
         let is_running = *self.leader.phase.borrow() == Phase::Running;
         self.stderr.last_lines(if is_running { Duration::ZERO } else { LAST_WORDS }).await
+    }
+
+    /// What it writes to stderr, to be looked at while it runs.
+    pub(crate) fn tail(&self) -> Tail {
+        self.stderr.tail()
     }
 
     /// Waits for the process to exit by itself, but not for ever.

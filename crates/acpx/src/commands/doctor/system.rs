@@ -81,7 +81,7 @@ fn home(home: &Path, report: &mut Report) -> Result<(), CliError> {
 /// The usual file systems by the number Linux gives them.
 fn system_name(number: u32) -> Option<&'static str> {
     const KNOWN: [(u32, &str); 8] = [
-        (0xEF53, "ext"),
+        (0xEF53, "ext2, ext3 or ext4"),
         (0x9123_683E, "btrfs"),
         (0x5846_5342, "xfs"),
         (0x0102_1994, "tmpfs, which forgets all at the next boot"),

@@ -4,11 +4,13 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::meta::RestoreMeta;
+use acpx_core::host::meta::{DeletedMeta, RestoreMeta};
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
 use super::super::kept::{Kept, Which};
+use crate::asking::Under;
 use crate::error::{CliError, Exit, Wanted};
 use crate::output::{self, Console};
 use crate::patience::Patience;
@@ -16,6 +18,13 @@ use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
 use crate::setup::ResumeParams;
 use crate::talk::{Talk, Trouble};
+
+/// The answer to `session/delete`, as far as there is anything in it.
+#[derive(Deserialize)]
+struct Deleted {
+    #[serde(rename = "_meta", default)]
+    meta: Option<Under<DeletedMeta>>,
+}
 
 /// Deletes the session that is meant.
 pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
@@ -45,10 +54,11 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
                 Ok(_) | Err(Trouble::Failed(_)) => {}
                 Err(trouble) => return Err(trouble),
             }
-            talk.call::<IgnoredAny>(&mut client, "session/delete", &params).await
+            talk.call::<Deleted>(&mut client, "session/delete", &params).await
         });
-        asked.await.map_err(|error| error.about(record.identity()))?;
-        output::deleted(&record.identity(), &mut console)?;
+        let Deleted { meta } = asked.await.map_err(|error| error.about(record.identity()))?;
+        let kept_by_agent = meta.map(|Under { acpx }| acpx.kept_by_agent);
+        output::deleted(&record.identity(), kept_by_agent.as_deref(), &mut console)?;
         Ok(Exit::Success.into())
     })
 }

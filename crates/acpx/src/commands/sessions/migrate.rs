@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use acpx_core::store::import_acpx::ImportMode;
 
 use crate::cli::{MigrateCommand, OutputOptions};
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, Exit, system_words};
 use crate::output::migrated;
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
@@ -23,7 +23,7 @@ pub(crate) fn run(
     let reach = Reach::of_environment()?;
     let directory = match &command.directory {
         Some(directory) => std::path::absolute(directory)
-            .map_err(|error| CliError::Directory { path: directory.clone(), reason: error.to_string() })?,
+            .map_err(|error| CliError::Directory { path: directory.clone(), reason: system_words(&error) })?,
         None => reach.place.npm_sessions(),
     };
     let mode = if command.dry_run { ImportMode::DryRun } else { ImportMode::Keep };

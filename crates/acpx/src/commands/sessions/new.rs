@@ -84,11 +84,10 @@ async fn ask(
     console: &mut Console<'static>,
 ) -> Result<Box<str>, CliError> {
     let mut talk = Talk::new(console, Patience::new(settings.timeout)?, Some(reach));
-    let slow = format!("waiting for the agent {} to start", settings.agent.label());
     let asked = talk.persist(async |talk| {
         let mut client = talk.host(reach).await?;
         output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
-        talk.ask(&mut client, "session/new", params, &slow).await
+        talk.start(&mut client, "session/new", params, &settings.agent.label()).await
     });
     let told = |error: CliError| error.with_nothing_kept().with_login_of(&settings.typed_agent());
     asked.await.map_err(told)

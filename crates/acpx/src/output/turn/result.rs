@@ -106,10 +106,10 @@ impl ResultError {
         }
     }
 
-    /// The time of a turn was over.
-    pub(crate) fn timed_out(limit: Duration) -> Self {
-        let message = format!("the turn took longer than {} s and was cancelled", limit.as_secs_f32());
-        Self::new("TIMEOUT", message, Some(MORE_TIME), None)
+    /// The time of a turn with this agent was over.
+    pub(crate) fn timed_out(agent: &str, limit: Duration) -> Self {
+        let TurnError { code, message, .. } = TurnError::took_too_long(agent, limit);
+        Self::new(&code, message.into(), Some(MORE_TIME), None)
     }
 
     fn interrupted(turn: &Turn) -> Self {

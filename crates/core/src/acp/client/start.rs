@@ -102,6 +102,11 @@ async fn initialize(
         }
         lines.push(line);
         if let Inbound::Request { id, message } = &inbound {
+            // No agent asks its client to initialize: a program that is none has said our own line again.
+            if message.method() == Some("initialize") {
+                let sign = "it sends back what it is sent".to_owned();
+                return Err(Some(AgentError::NotAcp { agent: agent.to_owned(), sign }));
+            }
             refuse(peer, id, message, lines).await;
         }
     }
