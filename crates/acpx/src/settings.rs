@@ -120,10 +120,10 @@ impl Settings {
         Self::with(agent(&options.agent, config)?, options, config)
     }
 
-    /// The same for a command that starts no agent: of one whose entry in the configuration is wrong, its name is
-    /// enough to find its sessions.
+    /// The same for a command that starts no agent and reaches none: of one whose entry in the configuration is wrong,
+    /// its name is enough to find its sessions.
     pub(crate) fn without_start(options: &Options, config: &Config) -> Result<Self, CliError> {
-        let agent = match agent(&options.agent, config) {
+        let agent = match chosen(&options.agent, config) {
             Err(CliError::Config(ConfigError::Wrong(_))) => {
                 let name = name(&options.agent, config);
                 AgentSpec::new(name.as_str(), [""; 0]).named(name)

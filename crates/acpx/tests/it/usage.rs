@@ -105,7 +105,7 @@ fn a_broken_configuration_is_named_by_file_and_key() {
         code: Some(1),
     };
     place.configure(r#"{"agents":{"foo":{"argv":["a",1]}}}"#);
-    assert_eq!(place.acpx(&["status"]), shown(": agents.foo.argv[1] must be a string"));
+    assert_eq!(place.acpx(&["foo", "hello"]), shown(": agents.foo.argv[1] must be a string"));
     place.configure("{,}");
     assert_eq!(place.acpx(&["status"]), shown(" is not JSON: key must be a string at line 1 column 2"));
     let found = place.acpx(&["status", "--format", "json"]).json();
