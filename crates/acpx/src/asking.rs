@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::cli::Wait;
+use crate::denial::Terms;
 use crate::error::{CliError, Exit, hint_without_record, login_hint};
 use crate::output::{PromptResult, ResultError, ResultIds, TurnStatus};
 use crate::patience::Stop;
@@ -83,7 +84,7 @@ impl Asking {
         let blocks = RawValue::from_string(blocks.to_string())
             .map_err(|_| acpx_core::engine::PromptProblem::NoBlocks)?;
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-        let (agent, policy) = (settings.agent.label().to_owned(), policy.clone());
+        let (agent, policy) = (settings.agent.label().into_owned(), policy.clone());
         let limits = settings.limits();
         Ok(Self { blocks, agent, request, policy, interactive: false, wake, limits, wait })
     }
@@ -96,6 +97,11 @@ impl Asking {
     /// The same prompt of somebody who can be asked what the agent asks.
     pub(crate) fn interactive(self, interactive: bool) -> Self {
         Self { interactive, ..self }
+    }
+
+    /// What the agent may do in its turn, and who was there to be asked; `is_kept` says whether there is a record of it.
+    pub(crate) fn permission_terms(&self, is_kept: bool) -> Terms<'_> {
+        Terms { policy: &self.policy, interactive: self.interactive, is_kept }
     }
 
     /// The params that ask it, when so much of the time is left.

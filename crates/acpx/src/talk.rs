@@ -330,6 +330,7 @@ impl<'a> Talk<'a> {
                 Heard::Stop(stop) if self.stopped.is_none() => {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
+                    self.desk.iter_mut().for_each(Desk::cancel);
                     until = Some(cancel(client, record).await?);
                 }
                 Heard::Stop(stop) => return Err(Trouble::Stopped(self.stopped.unwrap_or(stop))),
@@ -410,8 +411,8 @@ impl<'a> Talk<'a> {
             desk.ask_form(id, params);
             return Ok(());
         }
-        let form = TerminalForm::read(params);
-        self.console.say(&format!("{} (declined: there is no terminal to ask on)", form.shown().trim_end()));
+        let words = TerminalForm::read(params).declined("there is no terminal to ask on");
+        self.console.say(&words);
         self.patience
             .during(client.answer(&id, &TerminalForm::refusal()))
             .await

@@ -30,6 +30,7 @@ pub(crate) use self::invocation::{
 };
 pub(crate) use self::login::AuthCommand;
 pub(crate) use self::options::{Format, seconds_to_idle_time, seconds_to_limit};
+pub(crate) use self::scan::is_verb;
 pub(crate) use self::usage::UsageError;
 
 use self::scan::{Scanned, scan};

@@ -42,7 +42,7 @@ pub(crate) struct OutputArgs {
     /// Promise that stderr stays empty; needs --format json
     #[arg(long, help_heading = EVERYWHERE)]
     pub(super) json_strict: bool,
-    /// Say on stderr what is being done
+    /// Say what is being done: on stderr, and in text with every request
     #[arg(long, help_heading = EVERYWHERE)]
     pub(super) verbose: bool,
 }

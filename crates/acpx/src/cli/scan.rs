@@ -44,7 +44,7 @@ pub(super) enum Scanned {
 }
 
 /// Whether a word is a verb of the grammar, be it one that is only kept free.
-pub(super) fn is_verb(word: &str) -> bool {
+pub(crate) fn is_verb(word: &str) -> bool {
     AGENT_VERBS.contains(&word) || ROOT_VERBS.contains(&word) || reserved::is_verb(word)
 }
 

@@ -305,8 +305,8 @@ pub(super) struct StatusArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The editor starts this instead of the agent, and speaks the Agent Client Protocol with it on stdin and stdout.
-A session goes on when the editor is closed, and is open in the shell at the same time: what the editor's
-agent may do, the editor is asked.
+A session goes on when the editor is closed, and is open in the shell at the same time, by its id: acpx sessions list
+has it. What the editor's agent may do, the editor is asked.
 
 Zed, in settings.json:
   \"agent_servers\": {
@@ -364,6 +364,10 @@ pub(super) struct EnsureArgs {
 
 /// List sessions, last used first
 #[derive(Debug, Args)]
+#[command(after_help = "\
+A row is the id, the name, the directory, the last use, the agent and the title, with tabs between. Behind the id of a
+closed session stands [closed]. A session whose name is [by id], such as one that an editor began, is not the
+directory's: it is meant by its id alone, as in acpx claude -s ID 'go on'.")]
 #[command(override_usage = "acpx [AGENT] sessions list [FLAGS]")]
 pub(super) struct ListArgs {
     /// List the sessions kept here; this is the default

@@ -33,7 +33,7 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
     block_on(async {
         let mut patience = Patience::new(settings.timeout)?;
         let engine = login_engine(settings)?;
-        let slow = waiting_for(settings.agent.label());
+        let slow = waiting_for(&settings.agent.label());
         if let AuthCommand::LogOut = command {
             let leaving = engine.log_out(settings.new_session());
             let done = patience.during_start(&slow, &mut console, leaving).await?;

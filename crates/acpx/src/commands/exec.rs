@@ -45,14 +45,18 @@ pub(super) fn run(
     let asking = Asking::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let mut console = Console::of_program(settings.mode);
+    settings.warn_of_unread_keys(config, &mut console);
     if prompt_input::words_look_like_blocks(&command.input) {
         console.banner(output::WORDS_NOT_BLOCKS);
     }
-    let mut view = TurnView::new(settings.mode.format, None);
+    let mut view = TurnView::new(settings.mode, None);
     block_on(async {
         let (host, engine) = host(settings)?;
         let desk = Desk::of_program();
         let asking = asking.interactive(desk.is_some());
+        if desk.is_some() {
+            view.ask_here();
+        }
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
         let start = start(command, settings, options);
@@ -87,6 +91,7 @@ fn tell(
     let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
     ending.result.say_that_nothing_is_kept();
     ending.result.say_how_to_log_in(&settings.typed_agent(), view.is_silent());
+    ending.result.say_why_denied(view.denied(), asking.permission_terms(false));
     ending.result.say_what_to_leave_out(&command.input.attachments);
     let shown = unwritable.map_or_else(|| view.finish(&ending.result, console), Err);
     done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
@@ -112,7 +117,7 @@ fn host(settings: &Settings) -> Result<(Arc<Host>, Engine), CliError> {
 
 /// What the agent is started with: the model comes before the options, which may depend on it.
 fn start(command: &ExecCommand, settings: &Settings, options: &Options) -> StartMeta {
-    let mut start = settings.start(None, options.model.as_deref());
+    let mut start = settings.start(&settings.agent, None, options.model.as_deref());
     let chosen = command.options.iter().cloned();
     start.settings.extend(chosen.map(|(option, value)| SettingMeta { option: Some(option), value }));
     start
@@ -130,7 +135,7 @@ async fn turn(
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
     let new = NewParams::new(settings, given, meta);
     output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
-    let answer = talk.start(&mut client, "session/new", &new, settings.agent.label()).await?;
+    let answer = talk.start(&mut client, "session/new", &new, &settings.agent.label()).await?;
     let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
     let (identity, _) = setup::read(&answer).ok_or_else(bad)?;
     let record = made.insert(identity.record).as_str();

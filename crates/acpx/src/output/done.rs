@@ -153,8 +153,13 @@ pub(crate) fn moved(moved: &Moved<'_>, console: &mut Console<'_>) -> io::Result<
     match console.mode.format {
         Format::Quiet => {}
         Format::Text => {
-            let (from, to) = (from.display(), cwd.display());
-            writeln!(console.out, "{}\t(moved from {from} to {to})", identity.record)?;
+            let record = &identity.record;
+            if from == cwd {
+                writeln!(console.out, "{record}\t(works in {} already)", cwd.display())?;
+            } else {
+                let (from, to) = (from.display(), cwd.display());
+                writeln!(console.out, "{record}\t(moved from {from} to {to})")?;
+            }
             for directory in staying {
                 console.say(&format!("the session still has {directory}, which is not in the old directory"));
             }

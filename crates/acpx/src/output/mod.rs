@@ -11,6 +11,7 @@ mod console;
 mod diff;
 mod doctor;
 mod done;
+mod errand;
 mod error;
 mod form;
 mod history;
@@ -52,7 +53,7 @@ pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, token
 pub(crate) use self::settings::{Chosen, chosen, unmet};
 pub(crate) use self::show::show;
 pub(crate) use self::status::{CLIENT, HOST, Snapshot, no_session, status};
-pub(crate) use self::turn::{FollowView, PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
+pub(crate) use self::turn::{Denied, FollowView, PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
 
 use acpx_core::host::WatchedEvent;
 

@@ -21,7 +21,6 @@ fn the_tour_shows_the_whole_life_of_a_session() {
         "\n   agentSessionId: inner-",
         "\n   [tool] Read notes.txt (completed)\n",
         "\n3. The agent is killed.",
-        "\n   [client] session/resume (running)\n",
         "\n   1. My name is Ada.\n",
         "\n4. The conversation, replayed from our store",
         "\tuser\tMy name is Ada.\n",

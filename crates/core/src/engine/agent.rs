@@ -75,8 +75,8 @@ pub(super) async fn start(
     let (mut process, pipes) = spawned.map_err(|error| FailedStart::new(error, Vec::new()))?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
     place.words.are_of(&process, &peer);
-    let initialize =
-        AgentConnection::start(agent.label(), agent.protocol, peer.clone(), incoming, place.secrets());
+    let called = agent.label();
+    let initialize = AgentConnection::start(&called, agent.protocol, peer.clone(), incoming, place.secrets());
     let mut failed = match tokio::time::timeout(patience, initialize).await {
         Ok(Ok(Started { mut connection, mut lines })) => {
             let told = connection.info().name;
@@ -342,7 +342,7 @@ fn exit_words(exit: Option<Exit>) -> String {
 }
 
 fn label(agent: &AgentSpec) -> String {
-    agent.label().to_owned()
+    agent.label().into_owned()
 }
 
 /// The ACP sessions that are live in this engine. An agent that gives one id twice has given us a stranger's.

@@ -324,7 +324,7 @@ impl SessionTask {
                 if self.live_id.is_some() {
                     self.step(Input::Opened { session, inner });
                 } else {
-                    let agent = self.place.agent.label().to_owned();
+                    let agent = self.place.agent.label().into_owned();
                     let error = AgentError::SessionIdTaken { agent, session };
                     self.step(Input::SetupRefused { reading: Reading::Broken, error });
                 }
@@ -452,7 +452,7 @@ impl SessionTask {
         let Some(agent) = &self.agent else { return };
         let sent = tokio::time::timeout(self.shared.settings.close_grace, outgoing.send()).await;
         if sent.is_err() {
-            let (agent, method) = (self.place.agent.label().to_owned(), "what it was sent".to_owned());
+            let (agent, method) = (self.place.agent.label().into_owned(), "what it was sent".to_owned());
             self.undoing = Some(AgentError::Unresponsive { agent, method });
         }
         if !matches!(sent, Ok(Ok(()))) {

@@ -87,7 +87,7 @@ impl SessionTask {
             Some(Awaited::AgentEnd) => "did not end to be started again".to_owned(),
             Some(Awaited::TurnEnd | Awaited::Questions(_)) | None => "was not ready".to_owned(),
         };
-        let agent = self.place.agent.label().to_owned();
+        let agent = self.place.agent.label().into_owned();
         AgentError::SlowStart { agent, missed, limit, said: self.place.last_words() }
     }
 }

@@ -86,6 +86,15 @@ impl AgentProcess {
         ending::exited_within(&mut self.leader.phase, limit).await
     }
 
+    /// What says how it exited, also when it has been ended; `None` as long as it has not.
+    pub fn exit(&self) -> impl Fn() -> Option<Exit> + use<> {
+        let phase = self.leader.phase.clone();
+        move || match &*phase.borrow() {
+            Phase::Running => None,
+            Phase::Exited(exit) | Phase::Over(exit, _) => Some(exit.clone()),
+        }
+    }
+
     /// Ends it, its stdin being closed already, and returns when nothing of it is left, or when even KILL has not
     /// helped. Then the thread that waits for the process stays, and reaps it whenever it goes.
     pub async fn end(self, grace: Grace) -> Ended {
@@ -98,7 +107,7 @@ fn not_started(agent: &AgentSpec, cwd: &AbsolutePath, error: &StartError) -> Age
     let program = agent.program.clone();
     match error {
         StartError::NoDirectory => {
-            AgentError::NoDirectory { agent: agent.label().to_owned(), cwd: cwd.to_string() }
+            AgentError::NoDirectory { agent: agent.label().into_owned(), cwd: cwd.to_string() }
         }
         StartError::System(error) if error.kind() == io::ErrorKind::NotFound => {
             AgentError::NotFound { program }

@@ -9,9 +9,9 @@ use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::super::kept::{Kept, Which, no_session};
+use super::super::kept::{Kept, Which};
 use crate::asking::Under;
-use crate::error::{CliError, Exit, Remedy};
+use crate::error::{CliError, Exit, Wanted};
 use crate::output::{self, Console};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
@@ -32,15 +32,17 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let which = if settings.session.is_some() { Which::OpenOrClosed } else { Which::Open };
-        let record = Kept::open()?.meant(settings, which).await?;
-        let Some(record) = record else { return Err(no_session(settings, Remedy::Look)?) };
+        let kept = Kept::open()?;
+        let record = kept.meant(settings, which).await?;
+        let Some(record) = record else { return Err(kept.missing(settings, Wanted::Deleted).await?) };
+        drop(kept);
         let params = json!({ "sessionId": record.id });
         // An agent that has to be started to delete it gets the environment of this command.
         let is_with_it = record.agent.key() == settings.agent.key();
         let meta = RestoreMeta {
             agent: is_with_it.then(|| (&settings.agent).into()),
             later: true,
-            start: settings.start(settings.ttl, None),
+            start: settings.start(&record.agent, settings.ttl, None),
             ..RestoreMeta::default()
         };
         let resume = ResumeParams::new(&record, settings, None, meta);

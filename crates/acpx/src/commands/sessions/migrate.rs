@@ -6,10 +6,10 @@ use acpx_core::store::import_acpx::ImportMode;
 
 use crate::cli::{MigrateCommand, OutputOptions};
 use crate::error::{CliError, Exit, system_words};
-use crate::output::{Console, migrated};
+use crate::output::migrated;
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
-use crate::settings::{self, LazyConfig};
+use crate::settings::LazyConfig;
 use crate::takeover;
 use crate::talk::Talk;
 
@@ -19,7 +19,7 @@ pub(crate) fn run(
     output: OutputOptions,
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
-    let mut console = Console::of_program(settings::mode(output, config.get()?)?);
+    let mut console = config.console(output)?;
     let reach = Reach::of_environment()?;
     let directory = match &command.directory {
         Some(directory) => std::path::absolute(directory)

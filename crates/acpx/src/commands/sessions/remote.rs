@@ -27,7 +27,7 @@ pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode
         let kept = all(&filter).await?;
         let mut patience = Patience::new(settings.timeout)?;
         let asked = ask(settings, directory.as_ref(), command.cursor.as_deref());
-        let slow = waiting_for(settings.agent.label());
+        let slow = waiting_for(&settings.agent.label());
         let page = patience.during_start(&slow, &mut console, asked).await?;
         let page = page.map_err(|error| error.with_login_of(&settings.typed_agent()))?;
         let (sessions, next) =
@@ -57,7 +57,7 @@ fn row<'a>(session: &ListedSession, kept: &'a [Record], settings: &Settings) -> 
         Some(record) => ListRow::Kept(record),
         None => ListRow::Remote(RemoteSession {
             session: session.session.clone(),
-            agent: settings.agent.label().to_owned(),
+            agent: settings.agent.label().into_owned(),
             cwd: session.cwd.clone(),
             title: session.title.clone(),
             updated_at: session.updated_at,
