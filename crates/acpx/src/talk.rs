@@ -94,6 +94,16 @@ pub(crate) enum Outcome {
     Failed(Box<Refusal>, Option<Stop>),
 }
 
+impl Trouble {
+    /// The command was stopped while it did this. Whose time is over is told what took it.
+    fn stopped(stop: Stop, doing: &str) -> Self {
+        match stop {
+            Stop::Signalled => Self::Stopped(stop),
+            Stop::TimedOut(_) => Self::Failed(stop.while_doing(doing)),
+        }
+    }
+}
+
 impl From<HostError> for Trouble {
     fn from(error: HostError) -> Self {
         match error {
@@ -179,7 +189,8 @@ impl<'a> Talk<'a> {
     /// The host, started if it has to be.
     pub(crate) async fn host(&mut self, reach: &Reach) -> Result<HostClient, Trouble> {
         self.patience.allow(Duration::ZERO);
-        let client = self.patience.during(reach.host(self.console)).await.map_err(Trouble::Stopped)??;
+        let reached = self.patience.during(reach.host(self.console)).await;
+        let client = reached.map_err(|stop| Trouble::stopped(stop, "reaching the host"))??;
         self.heard_something();
         Ok(client)
     }
@@ -237,8 +248,7 @@ impl<'a> Talk<'a> {
                     return result.map_err(|refusal| HostError::Refused(refusal).into());
                 }
                 Heard::Said(_) | Heard::Unwritable => {}
-                Heard::Stop(Stop::Signalled) => return Err(Trouble::Stopped(Stop::Signalled)),
-                Heard::Stop(stop) => return Err(stop.while_doing(slow).into()),
+                Heard::Stop(stop) => return Err(Trouble::stopped(stop, slow)),
                 Heard::Waited => {
                     self.console.banner(slow);
                     tell_at = Instant::now() + STILL_SLOW;

@@ -29,10 +29,8 @@ impl SessionMachine {
             return self.stop(Stopping::Failing(Box::new(error)));
         }
         let waits = self.queue.iter().position(|turn| turn.id == id && turn.limits.whole.is_some());
-        if let Some(turn) = waits.and_then(|index| self.queue.remove(index))
-            && let Some(limit) = turn.limits.whole
-        {
-            let error = TurnError::waited_too_long(limit, &self.waited_behind());
+        if let Some(turn) = waits.and_then(|index| self.queue.remove(index)) {
+            let error = TurnError::waited_too_long(&self.waited_behind());
             self.end_turn(now, turn, TurnOutcome::Failed(error));
         }
     }

@@ -153,12 +153,10 @@ impl TurnError {
         Self::of_ours(Self::TIMEOUT, message)
     }
 
-    /// A prompt waited longer than its turn may take, for this.
-    pub fn waited_too_long(limit: Duration, what: &str) -> Self {
-        // What is left of a limit when the prompt is accepted is no round number to a person who typed one.
-        let seconds = limit.as_secs_f32();
-        let seconds = if seconds < 0.1 { seconds } else { (seconds * 10.0).round() / 10.0 };
-        let message = format!("the prompt waited {what} for longer than {seconds} s and was not sent");
+    /// A prompt waited for this for as long as its turn may take. How long that was is not said: of the time that its
+    /// client knows, only what was left when the prompt was accepted is known here.
+    pub fn waited_too_long(what: &str) -> Self {
+        let message = format!("the prompt waited {what} until its time was over, and was not sent");
         Self::of_ours(Self::QUEUE_TIMEOUT, message)
     }
 
