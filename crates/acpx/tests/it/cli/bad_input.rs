@@ -189,7 +189,7 @@ fn a_prompt_whose_agent_does_not_come_back_says_what_is_missing_and_is_not_kept(
     place.ok(&["host", "stop"]);
     let late = place.acpx(&["--timeout", "2", "scripted", "again"]);
     let words = "acpx: the agent \"scripted\" did not answer session/load within 2 s\n\
-        hint: a first start may download a package; give the agent more time with --timeout\n";
+        hint: the prompt was not sent; a first start may download a package; give the agent more time with --timeout\n";
     assert!(late.err.ends_with(words), "{late:?}");
     assert_eq!(late.code, Some(3));
 }
