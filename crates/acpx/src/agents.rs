@@ -5,7 +5,7 @@ use std::path::Path;
 
 use acpx_core::model::{AgentSpec, runs_package};
 
-use crate::config::Config;
+use crate::config::{Config, ConfigError};
 use crate::error::CliError;
 
 mod line;
@@ -115,7 +115,7 @@ pub(crate) fn built_in_names() -> impl Iterator<Item = &'static str> {
 /// The agent of this name: the configuration's, or the built-in one.
 pub(crate) fn resolve(name: &str, config: &Config) -> Result<AgentSpec, CliError> {
     let name = canonical(name);
-    if let Some(argv) = config.agent(&name) {
+    if let Some(argv) = config.agent(&name).map_err(ConfigError::from)? {
         return Ok(spec(argv.iter().map(String::as_str)).named(name));
     }
     if name == DEMO {
@@ -142,6 +142,16 @@ pub(crate) fn name_of(argv: &[String]) -> Option<String> {
     let by_package =
         || PACKAGES.iter().find(|(package, _)| runs_package(argv, package)).map(|(_, name)| *name);
     by_command.map(|(name, _)| *name).or_else(by_package).map(str::to_owned)
+}
+
+/// An agent as it stands on a command line.
+pub(crate) fn typed(agent: &AgentSpec) -> String {
+    if let Some(name) = &agent.name {
+        return name.clone();
+    }
+    let words = [&agent.program].into_iter().chain(&agent.args);
+    let line = words.map(|word| quote(word)).collect::<Vec<_>>().join(" ");
+    format!("--agent {}", quote(&line))
 }
 
 fn spec<'a>(mut argv: impl Iterator<Item = &'a str>) -> AgentSpec {

@@ -14,15 +14,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::cli::Wait;
+use crate::denial::Terms;
 use crate::error::{CliError, Exit, hint_without_record, login_hint};
 use crate::output::{PromptResult, ResultError, ResultIds, TurnStatus};
 use crate::patience::Stop;
+use crate::prompt_input::Attachment;
 use crate::settings::Settings;
 use crate::talk::Outcome;
 
 /// A prompt to be sent.
 pub(crate) struct Asking {
     blocks: Box<RawValue>,
+    /// What the agent is called that it is for.
+    agent: String,
     /// Our name for it.
     pub(crate) request: RequestId,
     policy: PermissionPolicy,
@@ -80,13 +84,24 @@ impl Asking {
         let blocks = RawValue::from_string(blocks.to_string())
             .map_err(|_| acpx_core::engine::PromptProblem::NoBlocks)?;
         let request = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
+        let (agent, policy) = (settings.agent.label().into_owned(), policy.clone());
         let limits = settings.limits();
-        Ok(Self { blocks, request, policy: policy.clone(), interactive: false, wake, limits, wait })
+        Ok(Self { blocks, agent, request, policy, interactive: false, wake, limits, wait })
+    }
+
+    /// The same prompt for the agent of a session, which may be another than the one that is meant elsewhere.
+    pub(crate) fn for_agent(self, agent: &str) -> Self {
+        Self { agent: agent.to_owned(), ..self }
     }
 
     /// The same prompt of somebody who can be asked what the agent asks.
     pub(crate) fn interactive(self, interactive: bool) -> Self {
         Self { interactive, ..self }
+    }
+
+    /// What the agent may do in its turn, and who was there to be asked; `is_kept` says whether there is a record of it.
+    pub(crate) fn permission_terms(&self, is_kept: bool) -> Terms<'_> {
+        Terms { policy: &self.policy, interactive: self.interactive, is_kept }
     }
 
     /// The params that ask it, when so much of the time is left.
@@ -117,14 +132,16 @@ impl Asking {
                 let (message, hint, acp) = (refusal.to_string(), refusal.hint(), refusal.acp());
                 result.error = Some(match self.limits.whole {
                     // The host counts what was left of the time; what was asked for is what a person knows.
-                    Some(limit) if refusal.code() == TurnError::TIMEOUT => ResultError::timed_out(limit),
+                    Some(limit) if refusal.code() == TurnError::TIMEOUT => {
+                        ResultError::timed_out(&self.agent, limit)
+                    }
                     _ => ResultError::new(refusal.code(), message, hint, acp),
                 });
                 result.add_turn(refusal.turn()?);
                 (result, *stop)
             }
         };
-        Some(Ending::new(result, stop))
+        Some(Ending::new(result, stop, &self.agent))
     }
 
     fn answered(&self, answer: &str, ids: ResultIds) -> Option<PromptResult> {
@@ -143,10 +160,11 @@ impl Asking {
 impl Ending {
     /// What a turn that is kept means for a command that lost its host.
     pub(crate) fn kept(turn: &Turn, identity: SessionIdentity) -> Self {
-        Self::new(PromptResult::of_turn(identity.into(), turn, None), None)
+        let result = PromptResult::of_turn(identity.into(), turn, None).explained();
+        Self { exit: result.exit(), result }
     }
 
-    fn new(mut result: PromptResult, stop: Option<Stop>) -> Self {
+    fn new(mut result: PromptResult, stop: Option<Stop>, agent: &str) -> Self {
         match stop {
             None => {
                 let result = result.explained();
@@ -155,7 +173,7 @@ impl Ending {
             Some(Stop::Signalled) => Self { result, exit: Exit::Interrupted },
             Some(Stop::TimedOut(limit)) => {
                 result.status = TurnStatus::Failed;
-                result.error = Some(ResultError::timed_out(limit));
+                result.error = Some(ResultError::timed_out(agent, limit));
                 Self { exit: Exit::Timeout, result }
             }
         }
@@ -185,6 +203,20 @@ impl PromptResult {
                 ));
             }
             _ => {}
+        }
+    }
+
+    /// Puts the hint right where the agent takes no such file as was to go along.
+    pub(crate) fn say_what_to_leave_out(&mut self, attachments: &[Attachment]) {
+        let Some(error) = self.error.as_mut().filter(|error| error.code == "CONTENT_UNSUPPORTED") else {
+            return;
+        };
+        let typed = attachments.iter().map(Attachment::typed);
+        let refused = typed.filter(|(_, capability)| error.message.ends_with(capability));
+        let flags: Vec<String> = refused.map(|(flag, _)| flag).collect();
+        if !flags.is_empty() {
+            error.hint =
+                Some(format!("leave {} out, and tell the agent in words where it is", flags.join(" and ")));
         }
     }
 

@@ -30,7 +30,39 @@ impl fmt::Debug for Credentials {
     }
 }
 
+/// Where a credential is found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum CredentialSource {
+    /// In this variable of the environment.
+    Variable(String),
+    /// In the configuration.
+    Configuration,
+}
+
 impl Credentials {
+    /// Where an agent's credential for a way to log in is found, if there is one. The environment is the one that
+    /// nothing was added to.
+    pub(crate) fn source(
+        &self,
+        way: &str,
+        environment: &[(OsString, OsString)],
+        agent: &AgentSpec,
+    ) -> Option<CredentialSource> {
+        let is_set = |name: &str| environment.iter().any(|(known, value)| known == name && !value.is_empty());
+        let variable = credential_variable(way);
+        if is_set(&variable) {
+            return Some(CredentialSource::Variable(variable));
+        }
+        if self.0.keys().any(|id| credential_variable(id) == variable) {
+            return Some(CredentialSource::Configuration);
+        }
+        let read = |(command, _, id): &&(&[&str], &str, &str)| {
+            is_command(agent, command) && credential_variable(id) == variable
+        };
+        let known = KNOWN.iter().find(read).map(|(_, name, _)| *name).filter(|name| is_set(name));
+        known.map(|name| CredentialSource::Variable(name.to_owned()))
+    }
+
     /// The environment of an agent: what it would have anyway, and the credentials.
     pub(crate) fn add_to(
         &self,
@@ -132,6 +164,20 @@ mod tests {
         assert_eq!(told, environment(&[("XAI_API_KEY", "x"), ("ACPX_AUTH_XAI_API_KEY", "x")]));
         let told = Credentials::default().add_to(environment(&variables), &agent("grok"));
         assert_eq!(told, environment(&variables));
+    }
+
+    #[test]
+    fn a_credential_is_said_to_be_where_it_comes_from() {
+        let given = credentials(&[("api-key", "s3cret")]);
+        let grok = agent("grok agent stdio");
+        let source =
+            |way: &str, variables: &[(&str, &str)]| given.source(way, &environment(variables), &grok);
+        let variable = |name: &str| Some(CredentialSource::Variable(name.to_owned()));
+        assert_eq!(source("api-key", &[]), Some(CredentialSource::Configuration));
+        assert_eq!(source("api-key", &[("ACPX_AUTH_API_KEY", "said")]), variable("ACPX_AUTH_API_KEY"));
+        assert_eq!(source("api-key", &[("ACPX_AUTH_API_KEY", "")]), Some(CredentialSource::Configuration));
+        assert_eq!(source("xai.api_key", &[("XAI_API_KEY", "x")]), variable("XAI_API_KEY"));
+        assert_eq!(source("oauth", &[("XAI_API_KEY", "x")]), None);
     }
 
     #[test]

@@ -124,24 +124,33 @@ impl Desk {
     pub(crate) fn withdraw(&mut self, id: &RpcId) {
         self.waiting.retain(|(waiting, _)| waiting != id);
         if let Some((_, sheet)) = self.open.take_if(|(open, _)| open == id) {
-            self.say_withdrawn(&sheet);
+            self.take_off(&sheet, "withdrawn: it was answered elsewhere, or its turn is over");
         }
         self.next();
     }
 
-    /// All questions were taken back.
+    /// All questions were taken back, because their host is gone.
     pub(crate) fn withdraw_all(&mut self) {
+        self.clear("withdrawn: the host that asked went away");
+    }
+
+    /// The person has the turn cancelled, or its time is over, and its questions with it.
+    pub(crate) fn cancel(&mut self) {
+        self.clear("cancelled with its turn");
+    }
+
+    fn clear(&mut self, words: &str) {
         self.waiting.clear();
         if let Some((_, sheet)) = self.open.take() {
-            self.say_withdrawn(&sheet);
+            self.take_off(&sheet, words);
         }
     }
 
-    fn say_withdrawn(&mut self, sheet: &Sheet) {
+    /// Says what has become of a question that is answered no more.
+    fn take_off(&mut self, sheet: &Sheet, words: &str) {
         self.terminal.hide(false);
         self.terminal.forget();
-        let words = "it was answered elsewhere, or its turn is over";
-        self.terminal.write(&format!("\n{} withdrawn: {words}\n", sheet.mark()));
+        self.terminal.write(&format!("\n{} {words}\n", sheet.mark()));
     }
 
     /// The next answer; never, while nothing is asked.

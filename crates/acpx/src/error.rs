@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use acpx_core::engine::{PromptProblem, SessionError};
 use acpx_core::host::{CursorError, HostError, RunError};
-use acpx_core::model::{AgentError, PathProblem, RecordId, SessionIdentity};
+use acpx_core::model::{AgentError, PathProblem, SessionIdentity};
 use acpx_core::store::StoreError;
 use acpx_core::store::import_acpx::ImportError;
 
@@ -25,9 +25,12 @@ use crate::remote::tls::TlsError;
 use crate::remote::tokens::TokenError;
 
 mod class;
+mod remedy;
 mod report;
 
 pub(crate) use self::class::{ErrorClass, Exit, is_retryable};
+pub(crate) use self::remedy::{LostSession, Other, Remedy, Wanted};
+use self::remedy::{WHERE_SESSIONS_ARE, none_lost, with_places};
 pub(crate) use self::report::{Origin, Report};
 
 /// Why a command could not be done.
@@ -71,21 +74,23 @@ pub(crate) enum CliError {
         /// The root of the git repository, where it ended; without one it went nowhere else.
         searched: Option<PathBuf>,
         /// What to do about it.
-        remedy: Remedy,
+        remedy: Box<Remedy>,
     },
     /// No session has lost its directory.
-    #[error("no session {}of {agent} has lost its directory", named(.name.as_deref()))]
+    #[error("{}", none_lost(.agent, .name.as_deref(), .there))]
     NoneLost {
         /// The agent, as it is named on the command line.
         agent: String,
         /// The session's name.
         name: Option<String>,
+        /// Those of this name that are where they were.
+        there: Vec<LostSession>,
     },
     /// More than one has.
-    #[error("more than one session has lost its directory: {}", ids.join(", "))]
+    #[error("more than one session has lost its directory: {}", with_places(.lost))]
     SeveralLost {
-        /// Their ids.
-        ids: Vec<String>,
+        /// Which.
+        lost: Vec<LostSession>,
     },
     /// The conversation has no such place.
     #[error("{0}")]
@@ -190,8 +195,13 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Path(#[from] PathProblem),
     /// It took longer than it may.
-    #[error("it took longer than {} s", .0.as_secs_f32())]
-    TimedOut(Duration),
+    #[error("{doing} took longer than {} s", limit.as_secs_f32())]
+    TimedOut {
+        /// What was done meanwhile, in words.
+        doing: Box<str>,
+        /// How long it may take.
+        limit: Duration,
+    },
     /// A signal ended it.
     #[error("interrupted")]
     Signalled,
@@ -214,17 +224,6 @@ pub(crate) enum CliError {
     },
 }
 
-/// What to do where there is no session.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Remedy {
-    /// Make one: something was to be said in it.
-    Create,
-    /// Go on with this one, which is closed, or make one.
-    GoOn(RecordId),
-    /// Look for the right one: one that is there was meant.
-    Look,
-}
-
 /// An error as another process tells it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ToldError {
@@ -238,6 +237,11 @@ pub(crate) struct ToldError {
     pub(crate) origin: Origin,
     /// The agent's own error object, where there was one.
     pub(crate) acp: Option<std::sync::Arc<str>>,
+}
+
+/// Whether the directory of a session is not there.
+fn is_directory_gone(error: &CliError) -> bool {
+    error.code() == "BAD_DIRECTORY" && !matches!(error, CliError::Directory { .. })
 }
 
 /// What a public address lacks.
@@ -303,10 +307,7 @@ impl From<CursorError> for CliError {
 
 impl From<Stop> for CliError {
     fn from(stop: Stop) -> Self {
-        match stop {
-            Stop::TimedOut(limit) => Self::TimedOut(limit),
-            Stop::Signalled => Self::Signalled,
-        }
+        stop.while_doing("it")
     }
 }
 
@@ -333,8 +334,20 @@ impl CliError {
         if self.code() != "AUTH_REQUIRED" || matches!(self, Self::About { .. }) {
             return self;
         }
+        self.with_hint(login_hint(agent))
+    }
+
+    /// The same error of a command whose prompt nobody has accepted: it is not kept, and no history will have it.
+    pub(crate) fn with_unsent_prompt(self) -> Self {
+        const UNSENT: &str = "the prompt was not sent";
+        let hint = self.hint().map_or_else(|| UNSENT.to_owned(), |hint| format!("{UNSENT}; {hint}"));
+        self.with_hint(hint)
+    }
+
+    /// The same error with another hint, where the command knows a better one.
+    pub(crate) fn with_hint(self, hint: String) -> Self {
         let (message, origin, acp) = (self.message(), self.origin(), self.acp().map(Into::into));
-        let (code, hint) = (self.code().into_owned(), Some(login_hint(agent)));
+        let (code, hint) = (self.code().into_owned(), Some(hint));
         Self::Told(ToldError { code, message, hint, origin, acp })
     }
 
@@ -380,7 +393,7 @@ impl CliError {
             Self::NoQuestion { .. } => "NO_QUESTION",
             Self::ExecDisabled { .. } => "EXEC_DISABLED",
             Self::NoRemoteList { .. } => "LIST_UNSUPPORTED",
-            Self::TimedOut(_) => "TIMEOUT",
+            Self::TimedOut { .. } => "TIMEOUT",
             Self::Signalled => "SIGNALLED",
             Self::Output(_) | Self::Unshown { .. } => "OUTPUT_FAILED",
             Self::Path(_) => "BAD_PATH",
@@ -393,7 +406,7 @@ impl CliError {
     pub(crate) fn class(&self) -> ErrorClass {
         match self {
             // What was typed is wrong; the same of a session that is there is not.
-            Self::Directory { .. } => ErrorClass::Usage,
+            Self::Directory { .. } | Self::Agent(UnknownAgent { chosen_in: None, .. }) => ErrorClass::Usage,
             other => ErrorClass::of(&other.code()),
         }
     }
@@ -403,7 +416,7 @@ impl CliError {
         match self {
             Self::Usage(error) => Some(error.hint()),
             Self::Config(error) => Some(error.hint().into()),
-            Self::Agent(_) => Some(format!("{AGENTS_HINT}; acpx --help names some").into()),
+            Self::Agent(_) => Some(format!("{AGENTS_HINT}; acpx --help names them").into()),
             Self::Input(error) => Some(error.hint().into()),
             Self::Token(error) => Some(error.hint().into()),
             Self::Tls(TlsError::NoRoots) => Some("set SSL_CERT_FILE to a file of certificates in PEM".into()),
@@ -416,8 +429,13 @@ impl CliError {
             Self::Inside { .. } => Some("ask from outside of the agent".into()),
             Self::Address(error) => Some(error.hint().into()),
             Self::Relay(error) => error.hint().map(Into::into),
-            Self::NoneLost { .. } => Some("name it by its id; acpx sessions list has those there are".into()),
-            Self::SeveralLost { .. } => Some("name one of them by its id".into()),
+            Self::NoneLost { name: Some(_), there, .. } if there.is_empty() => {
+                Some(WHERE_SESSIONS_ARE.into())
+            }
+            Self::NoneLost { .. } => {
+                Some("name the one to move by its id; acpx sessions list has those there are".into())
+            }
+            Self::SeveralLost { .. } => Some("name one of them by its id: acpx sessions move ID".into()),
             Self::NoPlace(_) => {
                 Some("sessions replay --format json tells the number of every event, and of its turn".into())
             }
@@ -426,22 +444,14 @@ impl CliError {
                 Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
             }
             Self::Directory { .. } => Some("name a directory that exists with --cwd".into()),
-            Self::NoSession { remedy: Remedy::Look, .. } | Self::Session(SessionError::NoRecord(_)) => {
-                Some(WHERE_SESSIONS_ARE.into())
-            }
-            Self::NoSession { agent, name, remedy: Remedy::Create, .. } => {
-                Some(create_one(agent, name.as_deref()).into())
-            }
-            Self::NoSession { agent, name, remedy: Remedy::GoOn(closed), .. } => {
-                let create = create_one(agent, name.as_deref());
-                Some(format!("one is closed; go on with it: acpx {agent} -s {closed} …; or {create}").into())
-            }
+            Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
+            Self::NoSession { agent, name, remedy, .. } => Some(remedy.hint(agent, name.as_deref()).into()),
             Self::NoQuestion { .. } => hint_here("NO_QUESTION", None).map(Into::into),
             Self::ExecDisabled { .. } => {
                 Some("use a session, or set disableExec to false in the file".into())
             }
             Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
-            Self::Session(error) => error.hint(),
+            Self::Session(error) => hint_here(error.code(), None).map(Into::into).or_else(|| error.hint()),
             Self::Store(error) => error.hint().map(Into::into),
             Self::Import(error) => error.hint().map(Into::into),
             Self::NoLogin { known, .. } if known.is_empty() => Some("it offers none".into()),
@@ -450,11 +460,20 @@ impl CliError {
             Self::NoRemoteList { .. } => {
                 Some("acpx sessions list has what is kept here, whatever the agent can".into())
             }
-            Self::TimedOut(_) => Some(MORE_TIME.into()),
+            Self::TimedOut { .. } => Some(MORE_TIME.into()),
             Self::Told(error) => error.hint.clone().map(Into::into),
-            Self::About { error, .. } => error.hint(),
+            Self::About { error, identity } => match error.hint() {
+                Some(hint) if is_directory_gone(error) => {
+                    let id = &identity.record;
+                    Some(
+                        format!("{hint}; if the project has moved: acpx sessions move {id} --cwd DIR").into(),
+                    )
+                }
+                hint => hint,
+            },
             Self::Path(_) => Some("name another path: agents are told absolute paths as UTF-8 text".into()),
-            Self::Runtime(_) | Self::Output(_) | Self::Signalled => None,
+            Self::Output(error) => output_hint(error.kind()).map(Into::into),
+            Self::Runtime(_) | Self::Signalled => None,
         }
     }
 
@@ -498,9 +517,20 @@ pub(crate) fn login_hint(agent: &str) -> String {
 pub(crate) const MORE_TIME: &str = "give it more time with --timeout";
 
 /// An error with its causes, in one line.
-pub(crate) fn with_causes(error: &dyn Error) -> String {
+pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
-    causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
+    causes.map(in_words).collect::<Vec<_>>().join(": ")
+}
+
+fn in_words(error: &(dyn Error + 'static)) -> String {
+    error.downcast_ref::<io::Error>().map_or_else(|| error.to_string(), system_words)
+}
+
+/// What the system says, without the number it has for it.
+pub(crate) fn system_words(error: &io::Error) -> String {
+    let words = error.to_string();
+    let number = error.raw_os_error().map(|number| format!(" (os error {number})"));
+    number.and_then(|number| words.strip_suffix(&number).map(str::to_owned)).unwrap_or(words)
 }
 
 /// What a person can do about an error with the flags of this program, which the library does not know.
@@ -510,6 +540,12 @@ pub(crate) fn hint_here<'a>(code: &str, hint: Option<&'a str>) -> Option<&'a str
             "without --no-fallback a fresh session takes over, and with --carry-history it is told what was said; all of it stays readable here",
         ),
         "TIMEOUT" => Some(MORE_TIME),
+        "QUEUE_TIMEOUT" => Some(
+            "acpx status shows what it waited for, and acpx cancel stops that; or give it more time with --timeout",
+        ),
+        "AGENT_START_TIMEOUT" => {
+            Some("a first start may download a package; give the agent more time with --timeout")
+        }
         "IDLE_TIMEOUT" => Some(
             "see whether the agent or its model is stalled, or let it be silent for longer with --idle-timeout",
         ),
@@ -534,7 +570,6 @@ pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
     }
 }
 
-const WHERE_SESSIONS_ARE: &str = "acpx sessions list has those there are";
 const AGENTS_HINT: &str = "put it under \"agents\" in config.json of ACPX_HOME, or use one that is built in";
 
 fn system_hint(kind: io::ErrorKind) -> Option<&'static str> {
@@ -543,6 +578,15 @@ fn system_hint(kind: io::ErrorKind) -> Option<&'static str> {
         io::ErrorKind::NotFound => Some("make the directory above it first"),
         io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
             Some("choose another place; ACPX_HOME names the home")
+        }
+        _ => None,
+    }
+}
+
+fn output_hint(kind: io::ErrorKind) -> Option<&'static str> {
+    match kind {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Some("make room where stdout goes, or send it elsewhere")
         }
         _ => None,
     }
@@ -558,11 +602,6 @@ fn further_up(cwd: &Path, searched: Option<&Path>) -> String {
         Some(root) if root == cwd => String::new(),
         Some(root) => format!(" or above, up to {}", root.display()),
     }
-}
-
-fn create_one(agent: &str, name: Option<&str>) -> String {
-    let name = name.map_or_else(String::new, |name| format!(" --name {}", crate::agents::quote(name)));
-    format!("create one: acpx {agent} sessions new{name}")
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ mod commands;
 mod config;
 mod credentials;
 mod demo_agent;
+mod denial;
 mod desk;
 mod error;
 mod home;

@@ -1,12 +1,22 @@
 //! What can end a command early: its time limit, and a signal of the person who waits.
 
 use std::future::pending;
+use std::pin::pin;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::time::{Instant, sleep_until};
 
 use crate::error::CliError;
+use crate::output::Console;
+
+/// When a person is told that something takes long, for the first time and from then on.
+pub(crate) const SLOW: Duration = Duration::from_secs(2);
+pub(crate) const STILL_SLOW: Duration = Duration::from_secs(15);
+/// How much longer than its limit a command waits for a host, which sees to the limit, to say what has not been done.
+pub(crate) const EXPLANATION: Duration = Duration::from_secs(2);
+/// The same of a command that has to end the agent itself first.
+const FAREWELL: Duration = Duration::from_secs(8);
 
 /// Why a command shall stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,6 +25,16 @@ pub(crate) enum Stop {
     TimedOut(Duration),
     /// A person, or whoever started it, has had enough.
     Signalled,
+}
+
+impl Stop {
+    /// The error of a command that was stopped while it did this: words such as "waiting for the host to answer".
+    pub(crate) fn while_doing(self, doing: &str) -> CliError {
+        match self {
+            Self::TimedOut(limit) => CliError::TimedOut { doing: doing.into(), limit },
+            Self::Signalled => CliError::Signalled,
+        }
+    }
 }
 
 /// Waits for a reason to stop.
@@ -56,6 +76,29 @@ impl Patience {
             biased;
             done = work => Ok(done),
             stop = self.over() => Err(stop),
+        }
+    }
+
+    /// Does something that an agent has to start for, and says so if it takes long. Whoever does it sees to the limit.
+    pub(crate) async fn during_start<T>(
+        &mut self,
+        slow: &str,
+        console: &mut Console<'_>,
+        work: impl Future<Output = T>,
+    ) -> Result<T, CliError> {
+        self.allow(FAREWELL);
+        let mut work = pin!(work);
+        let mut tell_at = Instant::now() + SLOW;
+        loop {
+            tokio::select! {
+                biased;
+                done = &mut work => return Ok(done),
+                stop = self.over() => return Err(stop.while_doing(slow)),
+                () = sleep_until(tell_at) => {
+                    console.banner(slow);
+                    tell_at = Instant::now() + STILL_SLOW;
+                }
+            }
         }
     }
 

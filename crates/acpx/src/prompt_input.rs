@@ -1,7 +1,8 @@
 //! The prompt that a command is to send: words, a file or stdin, as content blocks of the protocol.
 //!
 //! A file or stdin that holds a JSON array is taken as content blocks and goes out byte for byte, once every
-//! block has what the protocol wants of it; everything else is text. Files that go along come after that.
+//! block has what the protocol wants of it; everything else is text, and words always are: whatever a person types or
+//! a script puts into quotes is said as it stands. Files that go along come after that.
 
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
@@ -68,7 +69,7 @@ impl InputError {
             Self::Stdin(_) => "give the prompt as words, or with --file",
             Self::TooLong => "put the text into a file and tell the agent its name",
             Self::Attachment(error) => error.hint(),
-            Self::Block(_) => "mend the block, or begin the text with something else than [",
+            Self::Block(_) => "mend the block; what is no block is given as words, or does not begin with [",
         }
     }
 }
@@ -126,6 +127,11 @@ pub(crate) fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Re
     }
     blocks.push(']');
     Ok(blocks.into())
+}
+
+/// Whether the words are content blocks to all appearance. Words are text all the same.
+pub(crate) fn words_look_like_blocks(input: &PromptWords) -> bool {
+    input.file.is_none() && blocks::look_like_blocks(&input.words.join(" "))
 }
 
 /// What is said in words, in a file or on stdin.

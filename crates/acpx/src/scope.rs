@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use acpx_core::model::AbsolutePath;
 
-use crate::error::CliError;
+use crate::error::{CliError, system_words};
 
 /// The directories that are searched, nearest first. There is always one.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl Walk {
     /// The walk from a directory, every link in it followed.
     pub(crate) fn from(cwd: &Path) -> Result<Self, CliError> {
         let unusable =
-            |source: io::Error| CliError::Directory { path: cwd.to_owned(), reason: source.to_string() };
+            |source: io::Error| CliError::Directory { path: cwd.to_owned(), reason: system_words(&source) };
         let start = cwd.canonicalize().map_err(unusable)?;
         let root = start.ancestors().position(|directory| directory.join(".git").exists());
         let count = root.map_or(1, |position| position + 1);
@@ -77,6 +77,6 @@ mod tests {
     #[test]
     fn a_directory_that_is_not_there_is_named() {
         let error = Walk::from(Path::new("/nowhere/at/all")).unwrap_err();
-        assert_eq!(error.message(), "cannot work in /nowhere/at/all: No such file or directory (os error 2)");
+        assert_eq!(error.message(), "cannot work in /nowhere/at/all: No such file or directory");
     }
 }

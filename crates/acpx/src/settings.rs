@@ -2,6 +2,7 @@
 //! this order: what is typed wins over what is configured, and that over the defaults.
 
 use std::cell::OnceCell;
+use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -16,11 +17,11 @@ use acpx_core::model::{
 
 use crate::agents::{self, UnknownAgent};
 use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
-use crate::config::{self, Config, McpFile};
+use crate::config::{self, AgentVariables, Config, ConfigError, McpFile};
 use crate::credentials::Credentials;
-use crate::error::CliError;
+use crate::error::{CliError, system_words};
 use crate::home::acpx_home;
-use crate::output::Mode;
+use crate::output::{Console, Mode};
 use crate::reach::for_agents;
 use crate::remote::address::Address;
 
@@ -31,6 +32,8 @@ pub(crate) const DEFAULT_TTL: Duration = Duration::from_mins(5);
 #[derive(Debug, Default)]
 pub(crate) struct LazyConfig {
     config: OnceCell<Config>,
+    /// What holds where it cannot be read.
+    nothing: Config,
 }
 
 impl LazyConfig {
@@ -43,11 +46,39 @@ impl LazyConfig {
         Ok(self.config.get_or_init(|| config))
     }
 
+    /// Where a command writes that is about no one agent. It needs nothing else of the configuration, so one that
+    /// cannot be read is said and stops nothing: whatever runs can be looked at and stopped.
+    pub(crate) fn console(&self, options: OutputOptions) -> Result<Console<'static>, CliError> {
+        let config = self.get();
+        let mut console = Console::of_program(mode(options, config.as_ref().unwrap_or(&&self.nothing))?);
+        if let Err(error) = config {
+            console.say(&unread(&error));
+        }
+        Ok(console)
+    }
+
+    /// What a command works with that starts no agent. Of a configuration that cannot be read it needs the default
+    /// agent alone.
+    pub(crate) fn without_start(&self, options: &Options) -> Result<Settings, CliError> {
+        match self.get() {
+            Err(error @ CliError::Config(_)) if options.agent != AgentChoice::Default => {
+                let settings = Settings::without_start(options, &self.nothing)?;
+                Console::of_program(settings.mode).say(&unread(&error));
+                Ok(settings)
+            }
+            config => Settings::without_start(options, config?),
+        }
+    }
+
     /// The format for an error, as far as it can be told: from the flags, or else from the configuration.
     pub(crate) fn format_for(&self, wish: FormatWish) -> crate::cli::Format {
         let strict = wish.strict.then_some(crate::cli::Format::Json);
         strict.or(wish.format).or_else(|| self.get().ok()?.format).unwrap_or_default()
     }
+}
+
+fn unread(error: &CliError) -> String {
+    format!("{}; nothing of it is used", error.message())
 }
 
 /// What a session command works with.
@@ -79,17 +110,36 @@ pub(crate) struct Settings {
     pub(crate) credentials: Credentials,
     /// Programs that are not ended with an agent that has started them.
     pub(crate) keep_programs: Arc<[String]>,
+    /// What the configuration sets in the environment of each agent, by its name.
+    variables: BTreeMap<String, AgentVariables>,
 }
 
 impl Settings {
     /// Settles everything a session command needs.
     pub(crate) fn new(options: &Options, config: &Config) -> Result<Self, CliError> {
+        Self::with(agent(&options.agent, config)?, options, config)
+    }
+
+    /// The same for a command that starts no agent and reaches none: of one whose entry in the configuration is wrong,
+    /// its name is enough to find its sessions.
+    pub(crate) fn without_start(options: &Options, config: &Config) -> Result<Self, CliError> {
+        let agent = match chosen(&options.agent, config) {
+            Err(CliError::Config(ConfigError::Wrong(_))) => {
+                let name = name(&options.agent, config);
+                AgentSpec::new(name.as_str(), [""; 0]).named(name)
+            }
+            known => known?,
+        };
+        Self::with(agent, options, config)
+    }
+
+    fn with(agent: AgentSpec, options: &Options, config: &Config) -> Result<Self, CliError> {
         let ttl = options.ttl.or(config.ttl).unwrap_or(DEFAULT_TTL);
         let cwd = directory(options.cwd.as_deref())?;
         let policy = policy(options, config, cwd.as_path())?;
         Ok(Self {
             mode: mode(options.output, config)?,
-            agent: as_configured(agent(&options.agent, config)?, options, config),
+            agent: as_configured(agent, options, config),
             additional_directories: options
                 .add_dirs
                 .iter()
@@ -105,26 +155,35 @@ impl Settings {
             login: options.login.or(config.login).unwrap_or_default(),
             credentials: config.credentials.clone(),
             keep_programs: config.keep_programs.clone().into(),
+            variables: config.variables(),
         })
     }
 
     /// The environment of the agent, should it have to be started.
     pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
-        self.credentials.add_to(for_agents(), &self.agent)
+        self.environment_of(&self.agent)
+    }
+
+    /// The environment of an agent, which may be another one: what is set for one agent is not for the others.
+    fn environment_of(&self, agent: &AgentSpec) -> Vec<(OsString, OsString)> {
+        let own = agent.name.as_ref().and_then(|name| self.variables.get(name));
+        let environment = own.map_or_else(for_agents, |own| own.over(for_agents()));
+        self.credentials.add_to(environment, agent)
     }
 
     /// What the agent is started with by a command that has an engine of its own.
     pub(crate) fn new_session(&self) -> NewSession {
         let environment = self.environment().into_iter().collect();
         let new = NewSession::new(self.agent.clone(), self.cwd.clone(), environment);
-        NewSession { login: self.login, ..new }
+        NewSession { login: self.login, limit: self.timeout, ..new }
     }
 
-    /// What a command says with every request that may start the agent, and the model that it wants.
-    pub(crate) fn start(&self, ttl: Option<Duration>, model: Option<&str>) -> StartMeta {
+    /// What a command says with every request that may start this agent, and the model that it wants.
+    pub(crate) fn start(&self, agent: &AgentSpec, ttl: Option<Duration>, model: Option<&str>) -> StartMeta {
         let setting = |model: &str| SettingMeta { option: Some("model".to_owned()), value: model.to_owned() };
         let settings = model.map(setting).into_iter().collect();
-        StartMeta { settings, ..StartMeta::watching(self.environment(), ttl, self.login) }
+        let start = StartMeta::watching(self.environment_of(agent), ttl, self.login).within(self.timeout);
+        StartMeta { settings, ..start }
     }
 
     /// What a bridge says of whoever it joins to the host.
@@ -148,12 +207,16 @@ impl Settings {
 
     /// The agent as it stands on a command line.
     pub(crate) fn typed_agent(&self) -> String {
-        if let Some(name) = &self.agent.name {
-            return name.clone();
+        agents::typed(&self.agent)
+    }
+
+    /// Says which keys of the configuration nobody reads, at the top and of the agent: one that is misspelt would be
+    /// missed.
+    pub(crate) fn warn_of_unread_keys(&self, config: &Config, console: &mut Console<'_>) {
+        let agent = self.agent.name.as_deref().unwrap_or_default();
+        if let Some(words) = unread_keys(config, Some(agent)) {
+            console.banner(&words);
         }
-        let words = [&self.agent.program].into_iter().chain(&self.agent.args);
-        let line = words.map(|word| agents::quote(word)).collect::<Vec<_>>().join(" ");
-        format!("--agent {}", agents::quote(&line))
     }
 
     /// The MCP servers for the agent, with the file they are from.
@@ -205,15 +268,34 @@ fn chosen(choice: &AgentChoice, config: &Config) -> Result<AgentSpec, CliError> 
         AgentChoice::Line(line) => {
             agents::from_line(line).map_err(|problem| UsageError::AgentLine { problem }.into())
         }
-        AgentChoice::Default => match &config.default_agent {
-            None => agents::resolve(agents::DEFAULT, config),
-            Some(name) => agents::resolve(name, config).map_err(|error| match error {
-                CliError::Agent(unknown) => {
-                    UnknownAgent { chosen_in: Some(config.file.as_path().into()), ..unknown }.into()
-                }
-                other => other,
-            }),
-        },
+        AgentChoice::Default => default_agent(config),
+    }
+}
+
+/// The agent that is meant when none is named.
+pub(crate) fn default_agent(config: &Config) -> Result<AgentSpec, CliError> {
+    match &config.default_agent {
+        None => agents::resolve(agents::DEFAULT, config),
+        Some(name) => agents::resolve(name, config).map_err(|error| match error {
+            CliError::Agent(unknown) => {
+                UnknownAgent { chosen_in: Some(config.file.as_path().into()), ..unknown }.into()
+            }
+            other => other,
+        }),
+    }
+}
+
+/// That the configuration has keys which nobody reads, if it has any: at the top, or of one agent or of all.
+pub(crate) fn unread_keys(config: &Config, agent: Option<&str>) -> Option<String> {
+    let keys = config.unknown_keys(agent);
+    (!keys.is_empty()).then(|| format!("{}: nothing reads {}", config.file.display(), keys.join(", ")))
+}
+
+/// The name of the agent that is meant, unless it is given as a command line.
+fn name(choice: &AgentChoice, config: &Config) -> String {
+    match choice {
+        AgentChoice::Named(name) | AgentChoice::Line(name) => agents::canonical(name),
+        AgentChoice::Default => config.default_agent.clone().unwrap_or_else(|| agents::DEFAULT.to_owned()),
     }
 }
 
@@ -226,18 +308,18 @@ fn as_configured(agent: AgentSpec, options: &Options, config: &Config) -> AgentS
 }
 
 /// The directory to work in: an absolute one stays as it was typed, byte for byte.
-fn directory(typed: Option<&Path>) -> Result<AbsolutePath, CliError> {
+pub(crate) fn directory(typed: Option<&Path>) -> Result<AbsolutePath, CliError> {
     let typed = typed.unwrap_or(Path::new("."));
     let unusable = |path: &Path, reason: String| CliError::Directory { path: path.to_owned(), reason };
     let path: PathBuf = if typed.is_absolute() {
         typed.to_owned()
     } else {
-        std::path::absolute(typed).map_err(|error| unusable(typed, error.to_string()))?
+        std::path::absolute(typed).map_err(|error| unusable(typed, system_words(&error)))?
     };
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => Ok(AbsolutePath::from_path(&path)?),
         Ok(_) => Err(unusable(&path, "it is not a directory".to_owned())),
-        Err(error) => Err(unusable(&path, error.to_string())),
+        Err(error) => Err(unusable(&path, system_words(&error))),
     }
 }
 

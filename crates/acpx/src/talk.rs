@@ -24,7 +24,7 @@ use crate::cli::Wait;
 use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::{Console, TerminalForm};
-use crate::patience::{Patience, Stop};
+use crate::patience::{EXPLANATION, Patience, SLOW, STILL_SLOW, Stop};
 use crate::reach::Reach;
 
 use self::showing::Shown;
@@ -33,9 +33,6 @@ use self::showing::Shown;
 const FAREWELL: Duration = Duration::from_secs(30);
 /// How long a turn is waited for that nobody can be shown any more.
 const SHORT_FAREWELL: Duration = Duration::from_secs(2);
-/// When a person is told that something takes long, for the first time and from then on.
-const SLOW: Duration = Duration::from_secs(2);
-const STILL_SLOW: Duration = Duration::from_secs(15);
 /// After how long a silence it is looked whether the host is still at work: turns may take hours.
 const SILENCE: Duration = Duration::from_secs(20);
 /// How many messages in a row may keep a signal waiting.
@@ -95,6 +92,16 @@ pub(crate) enum Outcome {
     Answered(Box<str>, Option<Stop>),
     /// Its turn failed.
     Failed(Box<Refusal>, Option<Stop>),
+}
+
+impl Trouble {
+    /// The command was stopped while it did this. Whose time is over is told what took it.
+    fn stopped(stop: Stop, doing: &str) -> Self {
+        match stop {
+            Stop::Signalled => Self::Stopped(stop),
+            Stop::TimedOut(_) => Self::Failed(stop.while_doing(doing)),
+        }
+    }
 }
 
 impl From<HostError> for Trouble {
@@ -182,7 +189,8 @@ impl<'a> Talk<'a> {
     /// The host, started if it has to be.
     pub(crate) async fn host(&mut self, reach: &Reach) -> Result<HostClient, Trouble> {
         self.patience.allow(Duration::ZERO);
-        let client = self.patience.during(reach.host(self.console)).await.map_err(Trouble::Stopped)??;
+        let reached = self.patience.during(reach.host(self.console)).await;
+        let client = reached.map_err(|stop| Trouble::stopped(stop, "reaching the host"))??;
         self.heard_something();
         Ok(client)
     }
@@ -209,9 +217,23 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// Asks for something that may take an agent's start, and waits for the answer. `slow` is said if it takes
-    /// long.
-    pub(crate) async fn ask(
+    /// Asks for something that an agent may have to start for. The host knows how long we wait for it, and tells what
+    /// the agent has not done by then.
+    pub(crate) async fn start(
+        &mut self,
+        client: &mut HostClient,
+        method: &str,
+        params: &impl Serialize,
+        agent: &str,
+    ) -> Result<Box<str>, Trouble> {
+        self.patience.allow(EXPLANATION);
+        let started = self.ask(client, method, params, &waiting_for(agent)).await;
+        self.patience.allow(Duration::ZERO);
+        started
+    }
+
+    /// Asks for something, and waits for the answer. `slow` is said if it takes long.
+    async fn ask(
         &mut self,
         client: &mut HostClient,
         method: &str,
@@ -226,7 +248,7 @@ impl<'a> Talk<'a> {
                     return result.map_err(|refusal| HostError::Refused(refusal).into());
                 }
                 Heard::Said(_) | Heard::Unwritable => {}
-                Heard::Stop(stop) => return Err(Trouble::Stopped(stop)),
+                Heard::Stop(stop) => return Err(Trouble::stopped(stop, slow)),
                 Heard::Waited => {
                     self.console.banner(slow);
                     tell_at = Instant::now() + STILL_SLOW;
@@ -308,6 +330,7 @@ impl<'a> Talk<'a> {
                 Heard::Stop(stop) if self.stopped.is_none() => {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
+                    self.desk.iter_mut().for_each(Desk::cancel);
                     until = Some(cancel(client, record).await?);
                 }
                 Heard::Stop(stop) => return Err(Trouble::Stopped(self.stopped.unwrap_or(stop))),
@@ -348,6 +371,7 @@ impl<'a> Talk<'a> {
             self.heard_something();
             match said {
                 FromHost::Event(event) => {
+                    self.show_unsent(&event).await?;
                     if let Err(error) = self.show(&event) {
                         self.give_stdout_up(error);
                         // What it says to people is not on stdout.
@@ -387,8 +411,8 @@ impl<'a> Talk<'a> {
             desk.ask_form(id, params);
             return Ok(());
         }
-        let form = TerminalForm::read(params);
-        self.console.say(&format!("{} (declined: there is no terminal to ask on)", form.shown().trim_end()));
+        let words = TerminalForm::read(params).declined("there is no terminal to ask on");
+        self.console.say(&words);
         self.patience
             .during(client.answer(&id, &TerminalForm::refusal()))
             .await
@@ -422,6 +446,11 @@ impl<'a> Talk<'a> {
     fn heard_something(&mut self) {
         self.silent_at = Instant::now() + SILENCE;
     }
+}
+
+/// What is said where an agent takes long to start.
+pub(crate) fn waiting_for(agent: &str) -> String {
+    format!("waiting for the agent {agent} to start")
 }
 
 /// Cancels a turn; until when its end is waited for.

@@ -9,7 +9,7 @@ use super::options::OutputArgs;
 #[command(after_help = "\
 A permission is asked by the turn's own client: on its terminal, or in its editor. From anywhere else it is answered
 by its id, as long as it is open:
-  acpx pending
+  acpx pending                          what each would do, where, and the options it has
   acpx approve 3f9c1a7be052
   acpx deny 3f9c1a7be052
 
@@ -23,7 +23,8 @@ pub(super) struct PendingArgs {
 /// Give an agent a permission that it waits for
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --option the agent may do it this once, if it offers that.
+Without --option the agent may do it this once, if it offers that. An option goes by its id, by its kind where no
+other has that, or by its number, as pending has them.
   acpx approve 3f9c1a7be052
   acpx approve 3f9c1a7be052 --option allow_always
 
@@ -33,7 +34,7 @@ pub(super) struct ApproveArgs {
     /// The question's id, as pending has it
     #[arg(value_name = "ID")]
     pub(super) question: String,
-    /// Choose this option of the agent's, by its id
+    /// Choose this option of the agent's, by its id, kind or number
     #[arg(long, value_name = "OPTION")]
     pub(super) option: Option<String>,
     #[command(flatten)]

@@ -56,6 +56,7 @@ impl AuthArgs {
                 return Err(UsageError::Arguments {
                     message: format!("unexpected argument {word:?} found"),
                     tip: Some("one way to log in is gone at a time".to_owned()),
+                    verb: "auth".to_owned(),
                 });
             }
             (agent, method, None) => (agent, method),
@@ -65,6 +66,7 @@ impl AuthArgs {
                 return Err(UsageError::Arguments {
                     message: format!("--logout and the way to log in {word:?} exclude each other"),
                     tip: None,
+                    verb: "auth".to_owned(),
                 });
             }
             (true, None) => AuthCommand::LogOut,

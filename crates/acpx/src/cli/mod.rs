@@ -9,6 +9,7 @@ mod answering;
 mod elsewhere;
 mod flags;
 mod format_wish;
+mod help;
 mod invocation;
 mod login;
 mod options;
@@ -29,6 +30,7 @@ pub(crate) use self::invocation::{
 };
 pub(crate) use self::login::AuthCommand;
 pub(crate) use self::options::{Format, seconds_to_idle_time, seconds_to_limit};
+pub(crate) use self::scan::is_verb;
 pub(crate) use self::usage::UsageError;
 
 use self::scan::{Scanned, scan};
@@ -63,14 +65,23 @@ pub(crate) fn parse(
         return Ok(Request::Version);
     }
     if arguments.is_empty() && terminal {
-        return Ok(whole_help());
+        return Ok(Request::Help(grammar(&[]).render_long_help().to_string()));
     }
     let (agent, typed) = match scan(arguments, configured)? {
         Scanned::Version => return Ok(Request::Version),
-        Scanned::Help => return Ok(whole_help()),
+        Scanned::Help { long: true } => {
+            return Ok(Request::Help(grammar(&[]).render_long_help().to_string()));
+        }
+        Scanned::Help { long: false } => return Ok(Request::Help(grammar(&[]).render_help().to_string())),
         Scanned::Verb { agent, typed } => (agent, typed),
     };
-    let matches = grammar(&path(&typed)).try_get_matches_from(typed);
+    let path = path(&typed);
+    let verb = match path[..] {
+        [verb @ ("sessions" | "host" | "token"), below, ..] => format!("{verb} {below}"),
+        [verb, ..] => verb.to_owned(),
+        [] => String::new(),
+    };
+    let matches = grammar(&path).try_get_matches_from(&typed);
     match matches.and_then(|matches| Verb::from_arg_matches(&matches)) {
         Ok(verb) => Ok(Request::Run(Box::new(Invocation::new(verb, agent)?))),
         Err(error) => match error.kind() {
@@ -78,13 +89,9 @@ pub(crate) fn parse(
             ErrorKind::DisplayHelp | ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
                 Ok(Request::Help(error.render().to_string()))
             }
-            _ => Err(UsageError::from(error).into()),
+            _ => Err(UsageError::of_verb(&verb, &error).into()),
         },
     }
-}
-
-fn whole_help() -> Request {
-    Request::Help(grammar(&[]).render_long_help().to_string())
 }
 
 /// The verbs of a line for clap. Help may be about any verb, so with it there is no path.

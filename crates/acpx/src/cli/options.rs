@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// The longest time limit, in seconds: what a 32-bit count of milliseconds holds.
 const LONGEST: f64 = 2_147_483.647;
 
-const EVERYWHERE: &str = "For every command";
+const EVERYWHERE: &str = "For many commands";
 
 /// How output is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, ValueEnum, Serialize, Deserialize)]
@@ -42,7 +42,7 @@ pub(crate) struct OutputArgs {
     /// Promise that stderr stays empty; needs --format json
     #[arg(long, help_heading = EVERYWHERE)]
     pub(super) json_strict: bool,
-    /// Say on stderr what is being done
+    /// Say what is being done: on stderr, and in text with every request
     #[arg(long, help_heading = EVERYWHERE)]
     pub(super) verbose: bool,
 }
@@ -83,6 +83,13 @@ pub(crate) struct PolicyArgs {
     #[arg(long, value_name = "FILE|JSON", hide = true)]
     pub(super) policy: Option<String>,
 }
+
+/// The same for a command that nobody reaches from elsewhere.
+pub(super) const UNASKED_HELP_OF_EXEC: &str = "\
+What to do about a permission when nobody can be asked [default: deny]
+
+deny  the answer is no
+fail  the turn fails, with exit code 5";
 
 const UNASKED_HELP: &str = "\
 What to do about a permission when nobody can be asked [default: deny]

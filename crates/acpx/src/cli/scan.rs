@@ -30,7 +30,10 @@ pub(super) enum Scanned {
     /// The version is asked for.
     Version,
     /// Help is asked for, with no verb.
-    Help,
+    Help {
+        /// All of it, not only what fits on a screen.
+        long: bool,
+    },
     /// A line for clap, beginning with the program's name.
     Verb {
         /// The agent's name, if one was given.
@@ -41,7 +44,7 @@ pub(super) enum Scanned {
 }
 
 /// Whether a word is a verb of the grammar, be it one that is only kept free.
-pub(super) fn is_verb(word: &str) -> bool {
+pub(crate) fn is_verb(word: &str) -> bool {
     AGENT_VERBS.contains(&word) || ROOT_VERBS.contains(&word) || reserved::is_verb(word)
 }
 
@@ -51,7 +54,7 @@ pub(super) fn scan(arguments: &[String], configured: ConfiguredNames<'_>) -> Res
     loop {
         match scan.step() {
             Step::Version => return Ok(Scanned::Version),
-            Step::Help => return Ok(Scanned::Help),
+            Step::Help { long } => return Ok(Scanned::Help { long }),
             Step::End | Step::Text => return Ok(scan.implicit_prompt()),
             Step::Unknown => return Ok(scan.verb(&["prompt"])),
             Step::Word(word) => match scan.word(&word, configured)? {
@@ -80,7 +83,9 @@ struct Scan<'a> {
 /// What stands next, flags that are known left behind.
 enum Step {
     Version,
-    Help,
+    Help {
+        long: bool,
+    },
     End,
     /// Behind `--` everything is text.
     Text,
@@ -110,7 +115,7 @@ impl Scan<'_> {
             }
             let taken = match Flag::of(next) {
                 Flag::Version => return Step::Version,
-                Flag::Help => return Step::Help,
+                Flag::Help => return Step::Help { long: next == "--help" },
                 Flag::Unknown => return Step::Unknown,
                 Flag::Whole => 1,
                 Flag::TakesNext => self.rest.len().min(2),
@@ -216,7 +221,7 @@ impl Scan<'_> {
                 let suggestion = nearest(&word, verbs.iter().copied());
                 Err(UsageError::UnknownSubverb { verb: verb.to_owned(), word, suggestion }.into())
             }
-            Step::Help => {
+            Step::Help { .. } => {
                 self.leading.clear();
                 Ok(self.verb(&[verb]))
             }

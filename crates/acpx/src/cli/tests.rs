@@ -469,7 +469,6 @@ fn a_flag_of_npm_acpx_that_is_not_here_is_said_wherever_it_stands() {
 
 #[test]
 fn what_is_wrong_with_flags_is_said() {
-    let help = "acpx --help has the commands, acpx help COMMAND its flags";
     let cases: &[(&[&str], &str, &str)] = &[
         (
             &["claude", "exec", "hi", "--bogus"],
@@ -491,11 +490,11 @@ fn what_is_wrong_with_flags_is_said() {
             "unexpected argument '-s' found",
             "to pass '-s' as a value, use '-- -s'",
         ),
-        (&["status", "more"], "unexpected argument 'more' found", help),
+        (&["status", "more"], "unexpected argument 'more' found", "acpx help status has its flags"),
         (
             &["--format", "xml", "status"],
             "invalid value 'xml' for '--format <FORMAT>' [possible values: text, json, quiet]",
-            help,
+            "acpx help status has its flags",
         ),
         (
             &["--approve-all", "status", "--deny-all"],
@@ -507,9 +506,21 @@ fn what_is_wrong_with_flags_is_said() {
             "--json-strict and --verbose exclude each other",
             "keep one of them",
         ),
-        (&["status", "--cwd"], "a value is required for '--cwd <DIR>' but none was supplied", help),
-        (&["claude", "-s"], "a value is required for '--session <NAME>' but none was supplied", help),
-        (&["--agent", "x", "host", "status"], "unexpected argument '--agent' found", help),
+        (
+            &["status", "--cwd"],
+            "a value is required for '--cwd <DIR>' but none was supplied",
+            "acpx help status has its flags",
+        ),
+        (
+            &["claude", "-s"],
+            "a value is required for '--session <NAME>' but none was supplied",
+            "acpx help prompt has its flags",
+        ),
+        (
+            &["--agent", "x", "host", "status"],
+            "unexpected argument '--agent' found",
+            "acpx help host status has its flags",
+        ),
     ];
     for (line, message, hint) in cases {
         assert_eq!(mistake(line), ((*message).to_owned(), (*hint).to_owned()), "{line:?}");
@@ -518,42 +529,41 @@ fn what_is_wrong_with_flags_is_said() {
 
 #[test]
 fn a_value_that_a_flag_cannot_have_is_said() {
-    let help = "acpx --help has the commands, acpx help COMMAND its flags";
     let cases: &[(&[&str], &str, &str)] = &[
         (
             &["--timeout", "0", "status"],
             "invalid value '0' for '--timeout <SECONDS>': expected a number of seconds above 0 and up to 2147483.647",
-            help,
+            "acpx help status has its flags",
         ),
         (
             &["--timeout", "2147484", "status"],
             "invalid value '2147484' for '--timeout <SECONDS>': expected a number of seconds above 0 and up to 2147483.647",
-            help,
+            "acpx help status has its flags",
         ),
         (
             &["--ttl", "-1", "status"],
             "invalid value '-1' for '--ttl <SECONDS>': expected a number of seconds from 0 to 2147483.647",
-            help,
+            "acpx help status has its flags",
         ),
         (
             &["--ttl", "NaN", "status"],
             "invalid value 'NaN' for '--ttl <SECONDS>': expected a number of seconds from 0 to 2147483.647",
-            help,
+            "acpx help status has its flags",
         ),
         (
             &["sessions", "history", "--limit", "0"],
-            "invalid value '0' for '--limit <N>': number would be zero for non-zero type",
-            help,
+            "invalid value '0' for '--limit <N>': expected a whole number above 0",
+            "acpx help sessions history has its flags",
         ),
         (
             &["sessions", "list", "--local", "--cursor", "c"],
             "the argument '--local' cannot be used with '--cursor <CURSOR>'",
-            help,
+            "acpx help sessions list has its flags",
         ),
         (
             &["sessions", "list", "--cursor", "c"],
             "the following required arguments were not provided: --remote",
-            help,
+            "acpx help sessions list has its flags",
         ),
     ];
     for (line, message, hint) in cases {
@@ -565,7 +575,8 @@ fn a_value_that_a_flag_cannot_have_is_said() {
 fn help_is_given_for_every_command_however_it_is_asked_for() {
     let cases: &[(&[&str], &str)] = &[
         (&["--help"], "Examples:\n  acpx tour"),
-        (&["-h"], "Examples:\n  acpx tour"),
+        (&["-h"], "`acpx --help` has examples and the agents"),
+        (&["claude", "-h"], "`acpx --help` has examples and the agents"),
         (&["help"], "Examples:\n  acpx tour"),
         (&["claude", "--help"], "Examples:\n  acpx tour"),
         (&["claude", "help"], "Examples:\n  acpx tour"),
@@ -677,7 +688,18 @@ fn help_names_the_agents_and_what_a_verb_makes_use_of() {
     }
     let prompt = help(&["prompt", "--help"]);
     assert!(prompt.contains("a turn that runs is cancelled") && prompt.contains("--approve-all"), "{prompt}");
-    assert!(help(&["exec", "--help"]).contains("begins with [ and is a JSON array"));
+    assert!(
+        help(&["exec", "--help"])
+            .contains("Words are text. What comes from stdin or --file and is a JSON array")
+    );
+    assert!(!help(&["-h"]).contains("Examples:"), "a summary is short");
+    // What a flag means to a verb is said there.
+    let exec = help(&["exec", "--help"]);
+    assert!(!exec.contains("wait  the question stays open") && !exec.contains("that is kept"), "{exec}");
+    let cancel = help(&["cancel", "--help"]);
+    assert!(cancel.contains("Give up after so many seconds\n"), "{cancel}");
+    let acp = help(&["acp", "--help"]);
+    assert!(acp.contains("--deny-all") && acp.contains("Cancel a turn that takes longer"), "{acp}");
     let sessions = help(&["sessions", "--help"]);
     assert!(sessions.contains("Usage: acpx [AGENT] sessions [COMMAND] [FLAGS]"), "{sessions}");
     assert!(sessions.contains("acpx claude sessions --format json"), "{sessions}");

@@ -97,6 +97,8 @@ pub(crate) enum UsageError {
         message: String,
         /// What it suggests.
         tip: Option<String>,
+        /// The verb that it is about, with the verb above it; empty for none.
+        verb: String,
     },
 }
 
@@ -140,21 +142,21 @@ impl UsageError {
             }
             Self::NotUnicode { .. } => "agents are told everything as UTF-8 text".into(),
             Self::AgentLine { .. } => "quote it for the shell, as in --agent 'my-agent --acp'".into(),
-            Self::Arguments { tip, .. } => match tip {
-                Some(tip) => tip.clone().into(),
-                None => "acpx --help has the commands, acpx help COMMAND its flags".into(),
-            },
+            Self::Arguments { tip: Some(tip), .. } => tip.clone().into(),
+            Self::Arguments { verb, .. } if verb.is_empty() => "acpx --help has the commands".into(),
+            Self::Arguments { verb, .. } => format!("acpx help {verb} has its flags").into(),
         }
     }
 }
 
-impl From<clap::Error> for UsageError {
-    /// Clap writes a paragraph with the mistake, then tips, then usage; the mistake and the tips are of use.
-    fn from(error: clap::Error) -> Self {
-        if error.kind() == clap::error::ErrorKind::ArgumentConflict && is_about_permissions(&error) {
+impl UsageError {
+    /// What clap found in a line of this verb. It writes a paragraph with the mistake, then tips, then usage; the mistake
+    /// and the tips are of use.
+    pub(super) fn of_verb(verb: &str, error: &clap::Error) -> Self {
+        if error.kind() == clap::error::ErrorKind::ArgumentConflict && is_about_permissions(error) {
             return Self::PermissionModes;
         }
-        if let Some(flag) = invalid_argument(&error).as_deref().and_then(reserved::flag) {
+        if let Some(flag) = invalid_argument(error).as_deref().and_then(reserved::flag) {
             return Self::FlagNotHere { flag };
         }
         let text = error.render().to_string();
@@ -163,7 +165,8 @@ impl From<clap::Error> for UsageError {
         let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
         let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
         let tips: Vec<&str> = tips.collect();
-        Self::Arguments { message, tip: (!tips.is_empty()).then(|| tips.join("; ")) }
+        let tip = (!tips.is_empty()).then(|| tips.join("; "));
+        Self::Arguments { message, tip, verb: verb.to_owned() }
     }
 }
 

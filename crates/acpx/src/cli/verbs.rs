@@ -2,6 +2,7 @@
 
 use std::num::{NonZeroU64, NonZeroUsize};
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use acpx_core::acp::Cursor;
 use acpx_core::model::{Seq, TurnId};
@@ -9,6 +10,7 @@ use clap::{Args, Subcommand};
 
 use super::answering::{ApproveArgs, DenyArgs, PendingArgs};
 use super::elsewhere::{ServeArgs, TokenVerb};
+use super::help;
 use super::login::AuthArgs;
 use super::options::{OutputArgs, SessionArgs, SessionNameArgs};
 use crate::commands::{DemoAgentArgs, RemoteAgentArgs, TourArgs};
@@ -45,45 +47,10 @@ Examples:
 Flags stand before or after the command. After an agent's name the first word that is no command begins the
 prompt, and everything after it is text. A prompt to the default agent is quoted, or put behind prompt.
 
-`acpx prompt --help` has the flags that every command takes.";
+`acpx help COMMAND` has the flags of a command.";
 
-/// The flags of a prompt, by clap's names for them, that a verb takes and makes no use of: programs that call us
-/// put the same flags before every verb. Its help does not name them. Those of a turn are of no use either, except
-/// to `exec`.
-const UNUSED: [(&[&str], &[&str]); 19] = [
-    (&["doctor"], &["ttl", "model", "add_dir"]),
-    (&["serve"], &["timeout", "model", "mcp_config", "add_dir"]),
-    (&["acp"], &["timeout", "model", "mcp_config", "add_dir"]),
-    (&["exec"], &["ttl"]),
-    (&["auth"], &["ttl", "model", "mcp_config", "add_dir", "auth_policy"]),
-    (&["cancel"], WITHOUT_AGENT),
-    (&["set-mode"], &["model", "mcp_config", "add_dir"]),
-    (&["set"], &["model", "mcp_config", "add_dir"]),
-    (&["status"], READING),
-    (&["sessions", "new"], &[]),
-    (&["sessions", "ensure"], &[]),
-    (&["sessions", "list"], &["ttl", "protocol", "model", "mcp_config", "add_dir"]),
-    (&["sessions", "show"], READING),
-    (&["sessions", "history"], READING),
-    (&["sessions", "replay"], READING),
-    (&["sessions", "watch"], WITHOUT_AGENT),
-    (&["sessions", "close"], WITHOUT_AGENT),
-    (&["sessions", "delete"], WITHOUT_AGENT),
-    (&["sessions", "move"], WITHOUT_AGENT),
-];
-/// What is of no use to a verb that starts no agent.
-const WITHOUT_AGENT: &[&str] = &["ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
-const READING: &[&str] = &["timeout", "ttl", "protocol", "model", "mcp_config", "add_dir", "auth_policy"];
-
-/// What only a turn has.
-const OF_A_TURN: [&str; 6] = [
-    "approve_all",
-    "approve_reads",
-    "deny_all",
-    "non_interactive_permissions",
-    "permission_policy",
-    "idle_timeout",
-];
+const SUMMARY: &str =
+    "`acpx --help` has examples and the agents, `acpx help COMMAND` the flags of a command.";
 
 const SESSIONS_USAGE: &str = "acpx [AGENT] sessions [COMMAND] [FLAGS]";
 
@@ -145,13 +112,9 @@ pub(super) fn grammar(path: &[&str]) -> clap::Command {
         .about(ABOUT)
         .long_about(LONG_ABOUT)
         .override_usage(USAGE)
+        .after_help(SUMMARY)
         .after_long_help(format!("{}\n\n{EXAMPLES}", agents()));
-    let root = with_verbs(of_verbs(root), &VERBS, path);
-    let unused = UNUSED.into_iter().filter(|(verb, _)| path.starts_with(verb) || verb.starts_with(path));
-    unused.fold(root, |root, (verb, flags)| {
-        let of_a_turn = if *verb == ["exec"] { &[] } else { &OF_A_TURN[..] };
-        without(root, verb, &[flags, of_a_turn].concat())
-    })
+    help::as_used(with_verbs(of_verbs(root), &VERBS, path), path)
 }
 
 fn of_verbs(command: clap::Command) -> clap::Command {
@@ -167,13 +130,6 @@ fn with_verbs(command: clap::Command, verbs: &[(&'static str, Build)], path: &[&
     let below = path.get(1..).unwrap_or_default();
     let meant = verbs.iter().filter(|(verb, _)| path.first().is_none_or(|meant| meant == verb));
     command.subcommands(meant.map(|(verb, build)| build(clap::Command::new(*verb), below)))
-}
-
-fn without(command: clap::Command, path: &[&str], flags: &[&'static str]) -> clap::Command {
-    match path.split_first() {
-        Some((verb, below)) => command.mut_subcommand(verb, |verb| without(verb, below, flags)),
-        None => flags.iter().fold(command, |command, flag| command.mut_arg(flag, |flag| flag.hide(true))),
-    }
 }
 
 /// The agents that have names, in lines of a width that fits everywhere.
@@ -246,8 +202,8 @@ pub(super) struct WordArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The session must be there: `acpx sessions new` or `acpx sessions ensure` makes it.
-Text that begins with [ and is a JSON array is taken as content blocks of the protocol.
-Behind -- everything is text.")]
+Words are text. What comes from stdin or --file and is a JSON array is taken as content blocks of the protocol.
+Behind -- everything is words.")]
 #[command(override_usage = "acpx [AGENT] prompt [FLAGS] [WORDS]...\n       acpx AGENT [FLAGS] WORDS...")]
 pub(super) struct PromptArgs {
     #[command(flatten)]
@@ -270,8 +226,8 @@ pub(super) struct PromptArgs {
 /// Say one thing to an agent and keep nothing
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Text that begins with [ and is a JSON array is taken as content blocks of the protocol.
-Behind -- everything is text.")]
+Words are text. What comes from stdin or --file and is a JSON array is taken as content blocks of the protocol.
+Behind -- everything is words.")]
 #[command(override_usage = "acpx [AGENT] exec [FLAGS] [WORDS]...")]
 pub(super) struct ExecArgs {
     #[command(flatten)]
@@ -349,8 +305,8 @@ pub(super) struct StatusArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 The editor starts this instead of the agent, and speaks the Agent Client Protocol with it on stdin and stdout.
-A session goes on when the editor is closed, and is open in the shell at the same time: what the editor's
-agent may do, the editor is asked.
+A session goes on when the editor is closed, and is open in the shell at the same time, by its id: acpx sessions list
+has it. What the editor's agent may do, the editor is asked.
 
 Zed, in settings.json:
   \"agent_servers\": {
@@ -408,6 +364,10 @@ pub(super) struct EnsureArgs {
 
 /// List sessions, last used first
 #[derive(Debug, Args)]
+#[command(after_help = "\
+A row is the id, the name, the directory, the last use, the agent and the title, with tabs between. Behind the id of a
+closed session stands [closed]. A session whose name is [by id], such as one that an editor began, is not the
+directory's: it is meant by its id alone, as in acpx claude -s ID 'go on'.")]
 #[command(override_usage = "acpx [AGENT] sessions list [FLAGS]")]
 pub(super) struct ListArgs {
     /// List the sessions kept here; this is the default
@@ -454,7 +414,7 @@ pub(super) struct HistoryArgs {
     #[command(flatten)]
     pub(super) name: NamedArgs,
     /// How many entries
-    #[arg(long, value_name = "N", default_value = "20")]
+    #[arg(long, value_name = "N", default_value = "20", value_parser = count::<NonZeroUsize>)]
     pub(super) limit: NonZeroUsize,
     #[command(flatten)]
     pub(super) session: SessionArgs,
@@ -469,7 +429,7 @@ pub(super) struct ReplayArgs {
     #[command(flatten)]
     pub(super) place: PlaceArgs,
     /// Only the last so many turns
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = count::<NonZeroU64>)]
     pub(super) last: Option<NonZeroU64>,
     #[command(flatten)]
     pub(super) session: SessionArgs,
@@ -485,6 +445,11 @@ pub(super) struct WatchArgs {
     pub(super) place: PlaceArgs,
     #[command(flatten)]
     pub(super) session: SessionArgs,
+}
+
+/// Reads how many.
+fn count<N: FromStr>(text: &str) -> Result<N, String> {
+    text.parse().map_err(|_| "expected a whole number above 0".to_owned())
 }
 
 /// A place in a conversation.

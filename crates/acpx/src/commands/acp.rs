@@ -1,8 +1,10 @@
 //! `acpx acp`: an agent for an editor, on stdin and stdout.
 //!
 //! The process only passes lines between the editor and the host, which has the sessions. Stdout carries the protocol
-//! alone: what goes wrong before it begins is said on stderr, in whatever format.
+//! alone: what goes wrong before it begins is said on stderr, in whatever format, and so is what was no message of the
+//! protocol, which nobody answers.
 
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use acpx_core::host::Bridged;
@@ -23,6 +25,10 @@ pub(super) fn run(settings: Result<Settings, CliError>) -> ExitCode {
 }
 
 fn serve(settings: &Settings) -> Result<(), CliError> {
+    let mut console = Console::of_program(settings.mode);
+    if io::stdin().is_terminal() {
+        console.say(AT_A_TERMINAL);
+    }
     let client = settings.client();
     let bridge = Reach::of_environment()?.bridge(&client);
     let runtime =
@@ -38,17 +44,22 @@ fn serve(settings: &Settings) -> Result<(), CliError> {
     });
     // A read of stdin that nobody waits for any more must not keep the process.
     runtime.shutdown_background();
-    tell(&bridged?, settings);
+    tell(&bridged?, &mut console);
     Ok(())
 }
 
-fn tell(bridged: &Bridged, settings: &Settings) {
-    let Bridged { garbage, dropped_lines } = bridged;
-    let mut console = Console::of_program(settings.mode);
-    if *dropped_lines > 0 {
-        console.say(&format!("{dropped_lines} lines of the editor were too long and were not taken"));
-    }
-    if garbage.lines > 0 {
-        console.detail(&format!("{} lines of the editor were no messages", garbage.lines));
+/// What is said to a person who types this, and sees nothing happen.
+const AT_A_TERMINAL: &str = "this is for an editor to start, which speaks the Agent Client Protocol with it; \
+    acpx help acp says how, and Ctrl-D ends it";
+
+fn tell(bridged: &Bridged, console: &mut Console<'_>) {
+    match bridged.garbage.lines {
+        0 => {}
+        1 => console.say("1 line from the editor was no message of the protocol, and was passed over"),
+        lines => {
+            console.say(&format!(
+                "{lines} lines from the editor were no messages of the protocol, and were passed over"
+            ));
+        }
     }
 }

@@ -7,10 +7,10 @@ use acpx_core::host::meta::IdsMeta;
 
 use crate::cli::{AnswerCommand, OutputOptions};
 use crate::error::{CliError, Exit};
-use crate::output::{self, Console};
+use crate::output;
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
-use crate::settings::{self, LazyConfig};
+use crate::settings::LazyConfig;
 use crate::talk::{Talk, Trouble};
 
 /// Answers a question. Without a host there is none.
@@ -20,7 +20,7 @@ pub(super) fn run(
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
     let reach = Reach::of_environment()?;
-    let mut console = Console::of_program(settings::mode(output, config.get()?)?);
+    let mut console = config.console(output)?;
     block_on(async {
         let mut talk = Talk::new(&mut console, Patience::new(None)?, Some(&reach));
         // A host that goes away takes its questions along, so it is asked once.

@@ -3,22 +3,26 @@
 
 use std::ffi::OsString;
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::Duration;
 
 use acpx_core::acp::{Capabilities, login_ways};
 use acpx_core::engine::{Advice, Engine, Question};
-use acpx_core::model::{LoginHow, LoginWay};
+use acpx_core::model::{LoginHow, LoginWay, credential_variable};
 use acpx_core::wire::RpcId;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
 
 use crate::cli::{AuthCommand, Format};
+use crate::credentials::CredentialSource;
 use crate::desk::Desk;
 use crate::error::{CliError, Exit};
 use crate::output::{Console, LoginList, LoginWord, TerminalForm, logged, login_list, stdio};
 use crate::own_engine::login_engine;
 use crate::patience::{Patience, Stop};
-use crate::reach::block_on;
+use crate::reach::{block_on, for_agents};
 use crate::settings::Settings;
+use crate::talk::waiting_for;
+use crate::terminal::Terminal;
 
 /// How many questions of a login may wait.
 const QUESTIONS: usize = 4;
@@ -29,19 +33,27 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
     block_on(async {
         let mut patience = Patience::new(settings.timeout)?;
         let engine = login_engine(settings)?;
+        let slow = waiting_for(&settings.agent.label());
         if let AuthCommand::LogOut = command {
-            patience.during(engine.log_out(settings.new_session())).await??;
+            let leaving = engine.log_out(settings.new_session());
+            let done = patience.during_start(&slow, &mut console, leaving).await?;
+            done.map_err(|error| not_logged_out(error.into(), settings))?;
             logged(&settings.agent, &LoginWord::Out, &mut console)?;
             return Ok(Exit::Success.into());
         }
-        let answer = patience.during(engine.agent_answer(settings.new_session())).await??;
+        let asking = engine.agent_answer(settings.new_session());
+        let answer = patience.during_start(&slow, &mut console, asking).await??;
+        patience.allow(Duration::ZERO);
         let ways = login_ways(&answer);
         let environment = settings.environment();
         let is_set = |name: &str| environment.iter().any(|(known, value)| known == name && !value.is_empty());
         let AuthCommand::LogIn { method } = command else {
             let typed = settings.typed_agent();
             let logout = Capabilities::of_answer(&answer).logout;
-            let list = LoginList { agent: &settings.agent, typed: &typed, ways: &ways, logout };
+            let credentials: Vec<_> =
+                ways.iter().filter_map(|way| Some((way.id.clone(), source(settings, way)?))).collect();
+            let agent = &settings.agent;
+            let list = LoginList { agent, typed: &typed, ways: &ways, logout, credentials: &credentials };
             login_list(&list, is_set, &mut console)?;
             return Ok(Exit::Success.into());
         };
@@ -59,6 +71,9 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
                 LoginWord::Variables { way, variables: variables.collect() }
             }
             LoginHow::Terminal { args, env } => {
+                if Terminal::of_program().is_none() {
+                    console.banner("there is no terminal here, which this login may want");
+                }
                 in_terminal(settings, way, args, env, environment, &mut patience).await?;
                 LoginWord::In(way)
             }
@@ -93,7 +108,42 @@ async fn ask(
             never = answering => never,
         }
     };
-    Ok(Box::pin(patience.during(work)).await??)
+    let done = Box::pin(patience.during(work)).await;
+    let done = done.map_err(|stop| stop.while_doing(&format!("logging in with {label}")))?;
+    done.map_err(|error| refused(error.into(), settings, way))
+}
+
+/// Where the credential for a way to log in is found, if there is one.
+fn source(settings: &Settings, way: &LoginWay) -> Option<CredentialSource> {
+    settings.credentials.source(&way.id, &for_agents(), &settings.agent)
+}
+
+/// An agent that refuses a login wants another credential, or another way.
+fn refused(error: CliError, settings: &Settings, way: &LoginWay) -> CliError {
+    if error.code() != "AUTH_REQUIRED" {
+        return error;
+    }
+    let typed = settings.typed_agent();
+    let credential = match source(settings, way) {
+        Some(CredentialSource::Variable(name)) => format!("put another credential in {name}"),
+        Some(CredentialSource::Configuration) => {
+            "put another credential under \"auth\" in config.json".to_owned()
+        }
+        None => format!(
+            "if it takes a credential, put it in {} or under \"auth\" in config.json",
+            credential_variable(&way.id)
+        ),
+    };
+    error.with_hint(format!("{credential}; acpx {typed} auth has the other ways, if there are any"))
+}
+
+/// An agent that has no way to log out keeps its login where its own program finds it.
+fn not_logged_out(error: CliError, settings: &Settings) -> CliError {
+    if error.code() == "NOT_OFFERED" {
+        let label = settings.agent.label();
+        return error.with_hint(format!("log out with {label}'s own program, which keeps the login"));
+    }
+    error
 }
 
 /// Asks the person what the agent asks meanwhile; where nobody is, it is declined, and that is said.

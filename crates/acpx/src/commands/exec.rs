@@ -45,18 +45,25 @@ pub(super) fn run(
     let asking = Asking::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
     let mut console = Console::of_program(settings.mode);
-    let mut view = TurnView::new(settings.mode.format, None);
+    settings.warn_of_unread_keys(config, &mut console);
+    if prompt_input::words_look_like_blocks(&command.input) {
+        console.banner(output::WORDS_NOT_BLOCKS);
+    }
+    let mut view = TurnView::new(settings.mode, None);
     block_on(async {
         let (host, engine) = host(settings)?;
         let desk = Desk::of_program();
         let asking = asking.interactive(desk.is_some());
+        if desk.is_some() {
+            view.ask_here();
+        }
         let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
         let start = start(command, settings, options);
         let mut made = None;
         let ended = turn(&host, &asking, &given, (settings, start), &mut talk, &mut made).await;
         let unwritable = talk.trouble_with_stdout();
-        let told = tell(ended, &asking, settings, (view, unwritable), &mut console);
+        let told = tell(ended, &asking, (command, settings), (view, unwritable), &mut console);
         if let Some(record) = made {
             // One that does not delete in time keeps its session, and is ended like any other.
             drop(tokio::time::timeout(FAREWELL, engine.delete(&record)).await);
@@ -70,7 +77,7 @@ pub(super) fn run(
 fn tell(
     ended: Result<Outcome, Trouble>,
     asking: &Asking,
-    settings: &Settings,
+    (command, settings): (&ExecCommand, &Settings),
     (view, unwritable): (TurnView, Option<std::io::Error>),
     console: &mut Console<'_>,
 ) -> Result<ExitCode, CliError> {
@@ -84,6 +91,8 @@ fn tell(
     let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
     ending.result.say_that_nothing_is_kept();
     ending.result.say_how_to_log_in(&settings.typed_agent(), view.is_silent());
+    ending.result.say_why_denied(view.denied(), asking.permission_terms(false));
+    ending.result.say_what_to_leave_out(&command.input.attachments);
     let shown = unwritable.map_or_else(|| view.finish(&ending.result, console), Err);
     done(shown, ending.exit, "the turn is over all the same, and nothing of it is kept")
 }
@@ -108,7 +117,7 @@ fn host(settings: &Settings) -> Result<(Arc<Host>, Engine), CliError> {
 
 /// What the agent is started with: the model comes before the options, which may depend on it.
 fn start(command: &ExecCommand, settings: &Settings, options: &Options) -> StartMeta {
-    let mut start = settings.start(None, options.model.as_deref());
+    let mut start = settings.start(&settings.agent, None, options.model.as_deref());
     let chosen = command.options.iter().cloned();
     start.settings.extend(chosen.map(|(option, value)| SettingMeta { option: Some(option), value }));
     start
@@ -125,9 +134,8 @@ async fn turn(
     let mut client = HostClient::in_process(host).await?;
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
     let new = NewParams::new(settings, given, meta);
-    let slow = format!("waiting for the agent {} to start", settings.agent.label());
     output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
-    let answer = talk.ask(&mut client, "session/new", &new, &slow).await?;
+    let answer = talk.start(&mut client, "session/new", &new, &settings.agent.label()).await?;
     let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
     let (identity, _) = setup::read(&answer).ok_or_else(bad)?;
     let record = made.insert(identity.record).as_str();

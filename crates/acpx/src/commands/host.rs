@@ -15,7 +15,7 @@ use tokio::time::timeout;
 use crate::cli::{HostCommand, OutputOptions};
 use crate::config::{Config, McpFile, Surroundings};
 use crate::error::{CliError, Exit};
-use crate::output::{self, Console, HostChange, RunningHost};
+use crate::output::{self, HostChange, RunningHost};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on, relay};
 use crate::settings::{self, LazyConfig};
@@ -36,7 +36,7 @@ pub(crate) fn run(
     if command == HostCommand::Run {
         return Ok(be_the_host(&reach.place));
     }
-    let mut console = Console::of_program(settings::mode(output, config.get()?)?);
+    let mut console = config.console(output)?;
     block_on(async {
         let mut talk = Talk::new(&mut console, Patience::new(None)?, Some(&reach));
         let done = talk.persist(async |talk| change(command, &reach, talk).await).await?;

@@ -3,14 +3,14 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use acpx_core::host::KeptEvents;
-use acpx_core::model::{
-    Content, Lifecycle, Record, RecordId, Seq, SessionName, SessionUsage, Timestamp, Update,
-};
-use acpx_core::store::{ScopeQuery, SqliteStore, Store};
+use acpx_core::model::{Content, Lifecycle, Record, RecordId, Seq, SessionName, SessionUsage, Turn, Update};
+use acpx_core::store::{RecordFilter, ScopeQuery, SqliteStore, Store};
+use tokio::time::timeout;
 
-use crate::error::{CliError, Remedy};
+use crate::error::{CliError, LostSession, Other, Remedy, Wanted};
 use crate::reach::Reach;
 use crate::scope::Walk;
 use crate::settings::Settings;
@@ -72,22 +72,65 @@ impl Kept {
         if let Some(record) = self.meant(settings, Which::Open).await? {
             return Ok(record);
         }
-        let closed = self.find(settings, Which::OpenOrClosed).await?;
+        Err(self.missing(settings, Wanted::Said).await?)
+    }
+
+    /// That there is no open session of those that are meant, with what there is in its place.
+    pub(super) async fn missing(&self, settings: &Settings, wanted: Wanted) -> Result<CliError, CliError> {
+        let other = self.other(settings).await?;
         let is_id = |name: &SessionName| uuid::Uuid::try_parse(name.as_str()).is_ok();
-        let remedy = match closed {
-            Some(closed) => Remedy::GoOn(closed.id),
-            // Nobody names a session so.
-            None if settings.session.as_ref().is_some_and(is_id) => Remedy::Look,
-            None => Remedy::Create,
-        };
-        Err(no_session(settings, remedy)?)
+        // Nobody names a session so.
+        let is_unknown_id = other == Other::None && settings.session.as_ref().is_some_and(is_id);
+        no_session(settings, if is_unknown_id { Remedy::LOOK } else { Remedy { wanted, other } })
+    }
+
+    /// What there is in the place of an open session that no shell finds: an open one without a scope, a closed one, or
+    /// one whose directory is gone.
+    async fn other(&self, settings: &Settings) -> Result<Other, CliError> {
+        let Some(store) = &self.store else { return Ok(Other::None) };
+        let directories = Walk::from(settings.cwd.as_path())?.directories()?;
+        // Whoever names a session does not mean one that has no name.
+        for directory in directories.into_iter().filter(|_| settings.session.is_none()) {
+            let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: Some(directory) };
+            let records = store.records(filter, None, usize::MAX).await?;
+            let is_meant = |record: &Record| record.lifecycle == Lifecycle::Open && record.scope.is_none();
+            let open: Vec<RecordId> = records.into_iter().filter(is_meant).map(|record| record.id).collect();
+            if !open.is_empty() {
+                return Ok(Other::Open(open));
+            }
+        }
+        if let Some(closed) = self.find(settings, Which::OpenOrClosed).await? {
+            return Ok(Other::Closed(closed.id));
+        }
+        let lost: Vec<Record> = self.lost_of(settings).await?;
+        Ok(if lost.is_empty() { Other::None } else { Other::Lost(lost.iter().map(told).collect()) })
+    }
+
+    /// The open sessions of this agent and name whose own directories are gone. Where they were, nobody who works in
+    /// another directory can say.
+    pub(super) async fn lost_of(&self, settings: &Settings) -> Result<Vec<Record>, CliError> {
+        let lost = self.lost(Some(settings)).await?;
+        Ok(lost.into_iter().filter(|record| has_name(record, settings.session.as_ref())).collect())
+    }
+
+    /// The open sessions, of the agent that is meant or of all, whose own directories are gone.
+    pub(super) async fn lost(&self, settings: Option<&Settings>) -> Result<Vec<Record>, CliError> {
+        Ok(lost_among(self.open_with(settings).await?).await)
+    }
+
+    /// The open sessions of the agent that is meant, or of all, last used first.
+    pub(super) async fn open_with(&self, settings: Option<&Settings>) -> Result<Vec<Record>, CliError> {
+        let Some(store) = &self.store else { return Ok(Vec::new()) };
+        let filter = RecordFilter { agent: settings.map(|settings| settings.agent.key()), real_cwd: None };
+        let records = store.records(filter, None, usize::MAX).await?;
+        Ok(records.into_iter().filter(|record| record.lifecycle == Lifecycle::Open).collect())
     }
 
     /// The session that is meant; without it the command cannot go on.
     pub(super) async fn need(&self, settings: &Settings) -> Result<(Record, &SqliteStore), CliError> {
         match (self.meant(settings, Which::OpenOrClosed).await?, &self.store) {
             (Some(record), Some(store)) => Ok((record, store)),
-            _ => Err(no_session(settings, Remedy::Look)?),
+            _ => Err(no_session(settings, Remedy::LOOK)?),
         }
     }
 
@@ -98,11 +141,10 @@ impl Kept {
         Some((store, events))
     }
 
-    /// When the last prompt of a record was accepted.
-    pub(super) async fn last_prompt(&self, record: &Record) -> Result<Option<Timestamp>, CliError> {
+    /// The last turn of a record.
+    pub(super) async fn last_turn(&self, record: &Record) -> Result<Option<Turn>, CliError> {
         let (Some(store), Some(turn)) = (&self.store, record.last_turn) else { return Ok(None) };
-        let turn = store.turn_numbered(record.id.clone(), turn).await?;
-        Ok(turn.map(|turn| turn.queued_at))
+        Ok(store.turn_numbered(record.id.clone(), turn).await?)
     }
 
     /// What the session of a record had used when its agent last told it, as far as that is not long ago.
@@ -121,6 +163,9 @@ impl Kept {
     }
 }
 
+/// How long directories are looked for.
+const LOOK: Duration = Duration::from_secs(2);
+
 /// How many of the last events are looked through for what was used: agents tell it with every answer, or never.
 const LOOKED_THROUGH: u64 = 511;
 /// What an event that tells it has in it.
@@ -131,6 +176,24 @@ pub(super) fn agent_lives(record: &Record) -> bool {
     record.agent_run.as_ref().is_some_and(|run| run.ended.is_none() && run.process.is_alive())
 }
 
+/// Those of these records whose own directories are gone. A disk that does not answer in time has not been seen to have
+/// lost anything.
+pub(super) async fn lost_among(records: Vec<Record>) -> Vec<Record> {
+    let is_lost = |record: &Record| !record.cwd.as_path().is_dir();
+    let look = tokio::task::spawn_blocking(move || records.into_iter().filter(is_lost).collect());
+    timeout(LOOK, look).await.ok().and_then(Result::ok).unwrap_or_default()
+}
+
+/// Whether a shell finds a record under this name, or under none.
+pub(super) fn has_name(record: &Record, name: Option<&SessionName>) -> bool {
+    record.scope.as_ref().is_some_and(|scope| scope.name.as_ref() == name)
+}
+
+/// A session and where it works.
+pub(super) fn told(record: &Record) -> LostSession {
+    LostSession { id: record.id.clone(), cwd: record.cwd.to_string() }
+}
+
 /// That there is no such session, with where it was looked for and what to do about it.
 pub(crate) fn no_session(settings: &Settings, remedy: Remedy) -> Result<CliError, CliError> {
     let walk = Walk::from(settings.cwd.as_path())?;
@@ -139,6 +202,6 @@ pub(crate) fn no_session(settings: &Settings, remedy: Remedy) -> Result<CliError
         name: settings.session.as_ref().map(ToString::to_string),
         cwd: walk.start().to_owned(),
         searched: walk.root().map(Path::to_owned),
-        remedy,
+        remedy: remedy.into(),
     })
 }

@@ -39,19 +39,23 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         takeover::first(&settings)?;
         Ok::<_, CliError>(settings)
     };
+    // What starts no agent works, whatever is wrong with the agent's entry in the configuration.
+    let found = || {
+        let settings = config.without_start(&options)?;
+        takeover::first(&settings)?;
+        Ok::<_, CliError>(settings)
+    };
     match command {
         Command::Tour(args) => tour::run(&args),
         Command::DemoAgent(args) => demo_agent::run(&args),
         Command::RemoteAgent(args) => Ok(remote_agent::run(&args)),
-        Command::Status => status::run(&settings()?),
-        Command::Sessions(SessionsCommand::Show) => sessions::show::run(&settings()?),
-        Command::Sessions(SessionsCommand::History { limit }) => sessions::history::run(&settings()?, limit),
-        Command::Sessions(SessionsCommand::Replay(replay)) => sessions::replay::run(&settings()?, &replay),
-        Command::Sessions(SessionsCommand::Watch { from }) => {
-            sessions::watch::run(&settings()?, from.as_ref())
-        }
+        Command::Status => status::run(&found()?),
+        Command::Sessions(SessionsCommand::Show) => sessions::show::run(&found()?),
+        Command::Sessions(SessionsCommand::History { limit }) => sessions::history::run(&found()?, limit),
+        Command::Sessions(SessionsCommand::Replay(replay)) => sessions::replay::run(&found()?, &replay),
+        Command::Sessions(SessionsCommand::Watch { from }) => sessions::watch::run(&found()?, from.as_ref()),
         Command::Sessions(SessionsCommand::List(list)) if !list.remote => {
-            sessions::list::run(&settings()?, &options, list.filter_cwd.as_deref())
+            sessions::list::run(&found()?, &options, list.filter_cwd.as_deref())
         }
         Command::Prompt(prompt) => prompt::run(&prompt, &settings()?, &options),
         Command::Exec(exec) => {
@@ -64,15 +68,15 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         Command::Token(command) => token::run(&command, options.output, config),
         Command::Pending => pending::run(options.output, config),
         Command::Answer(answer) => answer::run(&answer, options.output, config),
-        Command::Cancel => cancel::run(&settings()?),
+        Command::Cancel => cancel::run(&found()?),
         Command::Set(set) => set::run(&set, &settings()?),
         Command::Sessions(SessionsCommand::New) => sessions::new::new(&settings()?, &options, config.get()?),
         Command::Sessions(SessionsCommand::Ensure) => {
             sessions::new::ensure(&settings()?, &options, config.get()?)
         }
-        Command::Sessions(SessionsCommand::Close) => sessions::close::run(&settings()?),
+        Command::Sessions(SessionsCommand::Close) => sessions::close::run(&found()?),
         Command::Sessions(SessionsCommand::Delete) => sessions::delete::run(&settings()?),
-        Command::Sessions(SessionsCommand::Move) => sessions::moving::run(&settings()?),
+        Command::Sessions(SessionsCommand::Move) => sessions::moving::run(&found()?),
         Command::Host(command) => host::run(command, options.output, config),
         Command::Sessions(SessionsCommand::List(list)) => sessions::remote::run(&settings()?, &list),
         Command::Sessions(SessionsCommand::Migrate(migrate)) => {

@@ -9,10 +9,10 @@ use acpx_core::model::Record;
 
 use crate::cli::OutputOptions;
 use crate::error::{CliError, Exit};
-use crate::output::{self, Console};
+use crate::output;
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
-use crate::settings::{self, LazyConfig};
+use crate::settings::LazyConfig;
 use crate::talk::{Talk, Trouble};
 
 const METHOD: &str = "_acpx/pending";
@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// Lists them.
 pub(super) fn run(output: OutputOptions, config: &LazyConfig) -> Result<ExitCode, CliError> {
     let reach = Reach::of_environment()?;
-    let mut console = Console::of_program(settings::mode(output, config.get()?)?);
+    let mut console = config.console(output)?;
     block_on(async {
         let mut talk = Talk::new(&mut console, Patience::new(None)?, Some(&reach));
         let pending = talk.persist(async |talk| questions(&reach, talk).await).await?;

@@ -12,7 +12,8 @@ use acpx_core::host::meta::{RestoreMeta, SessionMeta};
 use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
 use acpx_core::store::Store;
 
-use super::kept::{Kept, agent_lives};
+use super::kept::{Kept, agent_lives, lost_among};
+use crate::agents;
 use crate::asking::{Asking, Ending, done, told_ids};
 use crate::cli::{Options, PromptCommand, Wait};
 use crate::config::McpFile;
@@ -35,12 +36,11 @@ pub(super) fn run(
     let input = &command.input;
     let blocks = prompt_input::read(input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
     let asking = Asking::new(&blocks, settings, &settings.policy, command.wake, command.wait)?;
-    // Without the flag a prompt brings no servers and changes none.
-    let given = match &options.mcp_config {
-        Some(file) => Some(Given::of(&McpFile::load(settings.cwd.as_path().join(file))?, &settings.cwd)?),
-        None => None,
-    };
+    let given = given(settings, options)?;
     let mut console = Console::of_program(settings.mode);
+    if prompt_input::words_look_like_blocks(input) {
+        console.banner(output::WORDS_NOT_BLOCKS);
+    }
     let reach = Reach::of_environment()?;
     block_on(async {
         // Whoever only queues is not there when the agent asks.
@@ -49,18 +49,22 @@ pub(super) fn run(
         let kept = Kept::open()?;
         let record = kept.open_one(settings).await?;
         drop(kept);
-        say_where(&record, settings, &mut console);
+        let asking = asking.for_agent(&record.agent.label());
+        say_where(&record, settings, &mut console).await;
         // A session that was found by its id may be with another agent than the one that is meant here.
         let is_with_it = record.agent.key() == settings.agent.key();
         let meta = RestoreMeta {
             agent: is_with_it.then(|| (&settings.agent).into()),
             wishes: command.wake.into(),
             later: asking.wait == Wait::JustQueue,
-            start: settings.start(settings.ttl, options.model.as_deref()),
+            start: settings.start(&record.agent, settings.ttl, options.model.as_deref()),
             ..RestoreMeta::default()
         };
         let mut resume = ResumeParams::new(&record, settings, given.as_ref(), meta);
-        let mut view = TurnView::new(settings.mode.format, Some(record.identity()));
+        let mut view = TurnView::new(settings.mode, Some(record.identity()));
+        if desk.is_some() {
+            view.ask_here();
+        }
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
         let patience = Patience::new(settings.timeout)?;
         let talk = Talk::new(&mut console, patience, Some(&reach));
@@ -68,9 +72,15 @@ pub(super) fn run(
         let answered =
             talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
         let unwritable = talk.trouble_with_stdout();
-        let typed = if is_with_it { settings.typed_agent() } else { record.agent.label().to_owned() };
+        let typed = agents::typed(if is_with_it { &settings.agent } else { &record.agent });
         let about = |error: CliError| error.with_login_of(&typed).about(record.identity());
-        match answered.map_err(about)? {
+        let answered = match answered {
+            Err(error) if !error.is_broken_pipe() && !is_accepted(&record, &asking).await => {
+                return Err(error.with_login_of(&typed).with_unsent_prompt().about(record.identity()));
+            }
+            answered => answered.map_err(about)?,
+        };
+        match answered {
             Answered::Queued => {
                 let shown = output::queued(&record.identity(), &asking.request, &mut console);
                 done(shown, Exit::Success, "the prompt is queued all the same")
@@ -86,12 +96,21 @@ pub(super) fn run(
             Answered::Over(ending) => {
                 let Ending { mut result, exit } = *ending;
                 result.say_how_to_log_in(&typed, view.is_silent());
+                result.say_why_denied(view.denied(), asking.permission_terms(true));
+                result.say_what_to_leave_out(&input.attachments);
                 let shown = unwritable.map_or_else(|| view.finish(&result, &mut console), Err);
                 done(shown, exit, "the turn is over; sessions history has what was said")
             }
         }
         .map_err(about)
     })
+}
+
+/// The servers that a prompt brings. Without the flag it brings none and changes none.
+fn given(settings: &Settings, options: &Options) -> Result<Option<Given>, CliError> {
+    let Some(file) = &options.mcp_config else { return Ok(None) };
+    let file = McpFile::load(settings.cwd.as_path().join(file))?;
+    Ok(Some(Given::of(&file, &settings.cwd)?))
 }
 
 /// What came of it.
@@ -148,8 +167,7 @@ async fn attempt(
     if asking.wait == Wait::ForAnswer {
         talk.watch(&client, id).await?;
     }
-    let slow = format!("waiting for the agent {} to start", record.agent.label());
-    let answer = talk.ask(&mut client, "session/resume", resume, &slow).await?;
+    let answer = talk.start(&mut client, "session/resume", resume, &record.agent.label()).await?;
     if let Some((_, SessionMeta { awakening: Some(how), .. })) = setup::read(&answer) {
         output::awake(&how, talk.console);
     }
@@ -182,9 +200,24 @@ async fn what_became(record: &Record, asking: &Asking) -> Result<Fate, CliError>
     }
 }
 
-fn say_where(record: &Record, settings: &Settings, console: &mut Console<'_>) {
+/// Whether the prompt is one of the record's, as far as can be seen: then history has it.
+async fn is_accepted(record: &Record, asking: &Asking) -> bool {
+    let Ok(kept) = Kept::open() else { return true };
+    let Some(store) = kept.store() else { return false };
+    !matches!(store.turn(record.id.clone(), asking.request.clone()).await, Ok(None))
+}
+
+async fn say_where(record: &Record, settings: &Settings, console: &mut Console<'_>) {
     let word = if agent_lives(record) { AgentWord::Connected } else { AgentWord::Starting };
     let name = record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(SessionName::as_str);
     let label = SessionLabel { record: &record.id, name, cwd: record.cwd.as_path() };
     output::prompting(label, settings.cwd.as_path(), word, console);
+    // Whoever found it by its directory is in there. An agent that does not run yet is not started in none.
+    let is_by_id = settings.session.as_ref().is_some_and(|name| name.as_str() == record.id.as_str());
+    if is_by_id && word == AgentWord::Connected && !lost_among(vec![record.clone()]).await.is_empty() {
+        let (cwd, id) = (&record.cwd, &record.id);
+        console.banner(&format!(
+            "the session's directory {cwd} is gone; if the project has moved: acpx sessions move {id} --cwd DIR"
+        ));
+    }
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::kept::Kept;
+use crate::agents;
 use crate::cli::SetCommand;
 use crate::error::{CliError, Exit};
 use crate::output::{self, Chosen, Console};
@@ -36,7 +37,7 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
     block_on(async {
         let record = Kept::open()?.open_one(settings).await?;
         let is_with_it = record.agent.key() == settings.agent.key();
-        let start = settings.start(settings.ttl, None);
+        let start = settings.start(&record.agent, settings.ttl, None);
         let chosen = SettingMeta { option: command.option.clone(), value: command.value.clone() };
         let meta = RestoreMeta {
             agent: is_with_it.then(|| (&settings.agent).into()),
@@ -44,15 +45,14 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
             ..RestoreMeta::default()
         };
         let resume = ResumeParams::new(&record, settings, None, meta);
-        let slow = format!("waiting for the agent {} to start", record.agent.label());
         let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
         let asked = talk.persist(async |talk| {
             let mut client = talk.host(&reach).await?;
-            talk.ask(&mut client, "session/resume", &resume, &slow).await
+            talk.start(&mut client, "session/resume", &resume, &record.agent.label()).await
         });
         let answer = asked
             .await
-            .map_err(|error| error.with_login_of(record.agent.label()).about(record.identity()))?;
+            .map_err(|error| error.with_login_of(&agents::typed(&record.agent)).about(record.identity()))?;
         let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
         let (identity, meta) = setup::read(&answer).ok_or_else(bad)?;
         let Options { config_options } = serde_json::from_str(&answer).map_err(|_| bad())?;

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use acpx_core::host::listens;
 use acpx_core::host::meta::{WaitingAnswer, WaitingMeta};
-use acpx_core::model::{Record, Timestamp};
+use acpx_core::model::{Record, Timestamp, TurnState};
 use acpx_core::store::Store;
 use serde_json::json;
 use tokio::time::timeout;
@@ -33,16 +33,19 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         // Only of turns that are open it matters whether somebody goes on with them, and what they wait for.
         let reach = Reach::of_environment()?;
         let host_lives = !open_turns.is_empty() && listens(&reach.place);
-        let waiting = match open_turns.first() {
-            Some(_) if host_lives => ask(&reach, &record, now()).await,
-            Some(first) => Some(waiting_for(CLIENT, first.queued_at)),
-            None => None,
+        let waiting = if host_lives {
+            ask(&reach, &record, now()).await
+        } else {
+            // Nobody goes on with a turn that was sent; what waits is sent by the next host.
+            let queued = open_turns.iter().find(|turn| turn.state == TurnState::Queued);
+            queued.map(|first| waiting_for(CLIENT, first.queued_at))
         };
+        let last_turn = kept.last_turn(&record).await?;
         let questions = if host_lives { pending::of_record(&reach, &record).await } else { Vec::new() };
         let snapshot = Snapshot {
             waiting: waiting.as_ref(),
             open_turns: &open_turns,
-            last_prompt: kept.last_prompt(&record).await?,
+            last_turn: last_turn.as_ref(),
             usage: kept.last_usage(&record).await?,
             agent_lives: agent_lives(&record),
             host_lives,

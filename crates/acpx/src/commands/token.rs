@@ -8,9 +8,9 @@ use acpx_core::tools::is_inside;
 use crate::cli::{OutputOptions, TokenCommand};
 use crate::error::{CliError, Exit};
 use crate::home::{acpx_home, make_private};
-use crate::output::{self, Console};
+use crate::output;
 use crate::remote::tokens::Tokens;
-use crate::settings::{self, LazyConfig};
+use crate::settings::LazyConfig;
 
 /// Does something about tokens.
 pub(super) fn run(
@@ -18,7 +18,7 @@ pub(super) fn run(
     options: OutputOptions,
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
-    let mut console = Console::of_program(settings::mode(options, config.get()?)?);
+    let mut console = config.console(options)?;
     let home = acpx_home()?;
     make_private(&home)?;
     let tokens = Tokens::of(&home);

@@ -1,5 +1,8 @@
 //! The agents that a configuration file has: a list of words, a line to split, or a program with arguments; and in which
-//! version of the protocol each is spoken to, and how each behaves.
+//! version of the protocol each is spoken to, how each behaves, and what is set in its environment.
+//!
+//! An entry with a mistake in it costs nobody but those who want that agent: the others can be used, and whatever runs
+//! can be stopped.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -8,11 +11,15 @@ use std::sync::Arc;
 use acpx_core::model::{AgentProfile, AgentSpec, ProtocolVersion};
 
 use super::ConfigError;
+use super::error::WrongValue;
 use super::node::Node;
+use super::variables::AgentVariables;
 use crate::agents::{canonical, split_line};
 
 /// What says how an agent is started or reached.
 const COMMAND: [&str; 5] = ["argv", "command", "args", "url", "tokenFile"];
+/// What else is said of one.
+const BESIDE: [&str; 3] = ["protocol", "profile", "env"];
 const EXPECTED: &str = "an object with \"argv\", with \"command\" and perhaps \"args\", or with \"url\" and perhaps \"tokenFile\"";
 
 /// What the file says of an agent.
@@ -24,14 +31,26 @@ pub(super) struct AgentEntry {
     pub(super) protocol: Option<ProtocolVersion>,
     /// How it behaves, over what is known of it.
     pub(super) profile: Option<Arc<AgentProfile>>,
+    /// What is set in its environment.
+    pub(super) variables: AgentVariables,
+    /// Members that nobody reads, by their keys from the top.
+    pub(super) unknown: Vec<String>,
 }
 
-/// Every agent by the name it is looked up by.
-pub(super) fn agents(node: &Node<'_>) -> Result<BTreeMap<String, AgentEntry>, ConfigError> {
+/// Every agent by the name it is looked up by, or what is wrong with its entry.
+pub(super) type Agents = BTreeMap<String, Result<AgentEntry, WrongValue>>;
+
+/// Every agent of the file.
+pub(super) fn agents(node: &Node<'_>) -> Result<Agents, ConfigError> {
     let members = node.object("an object")?;
     let mut agents = BTreeMap::new();
     for (name, entry) in members.names().zip(members.all()) {
-        agents.insert(canonical(name), agent(&entry)?);
+        let entry = match agent(&entry) {
+            Ok(entry) => Ok(entry),
+            Err(ConfigError::Wrong(wrong)) => Err(wrong),
+            Err(other) => return Err(other),
+        };
+        agents.insert(canonical(name), entry);
     }
     Ok(agents)
 }
@@ -41,10 +60,15 @@ fn agent(entry: &Node<'_>) -> Result<AgentEntry, ConfigError> {
     let members = entry.object(EXPECTED)?;
     let protocol = members.get("protocol").map(|node| protocol(&node)).transpose()?;
     let profile = members.get("profile").map(|node| node.profile().map(Arc::new)).transpose()?;
+    let variables = members.get("env").map(|node| AgentVariables::of(&node)).transpose()?.unwrap_or_default();
     let says_command = COMMAND.into_iter().any(|name| members.get(name).is_some());
-    let argv =
-        if (protocol.is_some() || profile.is_some()) && !says_command { None } else { Some(command(entry)?) };
-    Ok(AgentEntry { argv, protocol, profile })
+    let says_more = BESIDE.into_iter().any(|name| members.get(name).is_some());
+    let argv = if says_more && !says_command { None } else { Some(command(entry)?) };
+    let known = [&COMMAND[..], &BESIDE].concat();
+    let of_profile =
+        members.get("profile").into_iter().flat_map(|node| node.unknown_of_profile().collect::<Vec<_>>());
+    let unknown = members.others(&known).chain(of_profile).collect();
+    Ok(AgentEntry { argv, protocol, profile, variables, unknown })
 }
 
 fn protocol(node: &Node<'_>) -> Result<ProtocolVersion, ConfigError> {

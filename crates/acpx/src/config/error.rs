@@ -24,15 +24,8 @@ pub(crate) enum ConfigError {
         problem: String,
     },
     /// A value is of another sort than its key wants.
-    #[error("{}: {key} must be {expected}", file.display())]
-    Wrong {
-        /// The file.
-        file: PathBuf,
-        /// The key, from the top.
-        key: String,
-        /// What it must be.
-        expected: String,
-    },
+    #[error(transparent)]
+    Wrong(#[from] WrongValue),
     /// The program of an MCP server is nowhere.
     #[error("{}: the command {command:?} of the MCP server {server:?} was not found", file.display())]
     NoCommand {
@@ -45,12 +38,24 @@ pub(crate) enum ConfigError {
     },
 }
 
+/// A value of another sort than its key wants.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}: {key} must be {expected}", file.display())]
+pub(crate) struct WrongValue {
+    /// The file.
+    pub(crate) file: PathBuf,
+    /// The key, from the top.
+    pub(crate) key: String,
+    /// What it must be.
+    pub(crate) expected: String,
+}
+
 impl ConfigError {
     /// The stable code of this error.
     pub(crate) fn code(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => "CONFIG_UNREADABLE",
-            Self::NotJson { .. } | Self::Wrong { .. } => "CONFIG_INVALID",
+            Self::NotJson { .. } | Self::Wrong(_) => "CONFIG_INVALID",
             Self::NoCommand { .. } => "MCP_COMMAND_NOT_FOUND",
         }
     }
@@ -62,7 +67,7 @@ impl ConfigError {
                 "check the path; it is taken from the directory the command works in"
             }
             Self::Unreadable { .. } => "check that it is a file, and yours",
-            Self::NotJson { .. } | Self::Wrong { .. } => "mend the file, or move it away",
+            Self::NotJson { .. } | Self::Wrong(_) => "mend the file, or move it away",
             Self::NoCommand { .. } => "install it, or give its full path",
         }
     }

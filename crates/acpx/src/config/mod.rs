@@ -1,13 +1,15 @@
 //! What the user has settled for all commands: `config.json` in the home.
 //!
 //! A file that is not there says nothing. One that is there is right or an error that names the file and the
-//! key; a value is never in an error, since any value may be a secret. Keys that nobody knows are left alone:
-//! the file is shared with other versions and with npm acpx.
+//! key; a value is never in an error, since any value may be a secret. What is wrong with the entry of one agent is an
+//! error for whoever wants that agent alone. Keys that nobody knows are named and stop nothing: the file is shared with
+//! other versions and with npm acpx.
 
 mod agents;
 mod error;
 mod mcp;
 mod node;
+mod variables;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -17,12 +19,13 @@ use std::time::Duration;
 
 use acpx_core::model::{AgentProfile, LoginPolicy, PermissionMode, ProtocolVersion, ToolPolicy, Unasked};
 
-pub(crate) use self::error::ConfigError;
+pub(crate) use self::error::{ConfigError, WrongValue};
 pub(crate) use self::mcp::{McpEntry, McpFile, Surroundings, find_program};
+pub(crate) use self::variables::AgentVariables;
 
-use self::agents::AgentEntry;
+use self::agents::{AgentEntry, Agents};
 use self::node::Node;
-use crate::cli::{Format, seconds_to_idle_time, seconds_to_limit};
+use crate::cli::{Format, is_verb, seconds_to_idle_time, seconds_to_limit};
 use crate::credentials::Credentials;
 
 /// What the file says, checked.
@@ -56,8 +59,29 @@ pub(crate) struct Config {
     pub(crate) login: Option<LoginPolicy>,
     /// The credentials for logins.
     pub(crate) credentials: Credentials,
-    agents: BTreeMap<String, AgentEntry>,
+    agents: Agents,
+    /// Keys at the top that nobody reads.
+    unknown: Vec<String>,
 }
+
+/// Every key that is read, and `queueMaxDepth`, which has a meaning to npm acpx alone.
+const KEYS: [&str; 15] = [
+    "defaultAgent",
+    "defaultPermissions",
+    "nonInteractivePermissions",
+    "permissionPolicy",
+    "ttl",
+    "timeout",
+    "idleTimeout",
+    "format",
+    "disableExec",
+    "keepPrograms",
+    "mcpServers",
+    "authPolicy",
+    "auth",
+    "agents",
+    "queueMaxDepth",
+];
 
 /// The most a configuration file may have. Nobody writes that much by hand.
 const LARGEST: u64 = 16 * 1024 * 1024;
@@ -104,31 +128,70 @@ impl Config {
             login: members.get("authPolicy").map(|node| login(&node)).transpose()?,
             credentials: members.get("auth").map(|node| credentials(&node)).transpose()?.unwrap_or_default(),
             agents: members.get("agents").map(|node| agents::agents(&node)).transpose()?.unwrap_or_default(),
+            unknown: members.others(&KEYS).collect(),
             file: file.to_owned(),
         };
         check_the_rest(&members)?;
         Ok(config)
     }
 
-    /// The command of an agent that the file has.
-    pub(crate) fn agent(&self, name: &str) -> Option<&[String]> {
-        self.agents.get(name)?.argv.as_deref()
+    /// The command of an agent that the file has, unless its entry is wrong.
+    pub(crate) fn agent(&self, name: &str) -> Result<Option<&[String]>, WrongValue> {
+        match self.agents.get(name) {
+            None => Ok(None),
+            Some(Ok(entry)) => Ok(entry.argv.as_deref()),
+            Some(Err(wrong)) => Err(wrong.clone()),
+        }
     }
 
     /// The version of the protocol that the file wants this agent to be asked for.
     pub(crate) fn protocol(&self, name: &str) -> Option<ProtocolVersion> {
-        self.agents.get(name)?.protocol
+        self.entry(name)?.protocol
     }
 
     /// How the file says that this agent behaves.
     pub(crate) fn profile(&self, name: &str) -> Option<Arc<AgentProfile>> {
-        self.agents.get(name)?.profile.clone()
+        self.entry(name)?.profile.clone()
     }
 
-    /// The names of the agents that the file has.
+    /// What is set in the environment of each agent, for those whose entries are right.
+    pub(crate) fn variables(&self) -> BTreeMap<String, AgentVariables> {
+        let named = |(name, entry): (&String, &Result<AgentEntry, _>)| {
+            Some((name.clone(), entry.as_ref().ok()?.variables.clone()))
+        };
+        self.agents.iter().filter_map(named).collect()
+    }
+
+    /// The names of the agents that the file has, also of those whose entries are wrong.
     pub(crate) fn agent_names(&self) -> Vec<String> {
-        let has_command = |(_, entry): &(&String, &AgentEntry)| entry.argv.is_some();
-        self.agents.iter().filter(has_command).map(|(name, _)| name.clone()).collect()
+        let is_one =
+            |entry: &Result<AgentEntry, _>| entry.as_ref().map_or(true, |entry| entry.argv.is_some());
+        self.agents.iter().filter(|(_, entry)| is_one(entry)).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// What is wrong with entries of agents, each by the agent's name.
+    pub(crate) fn wrong_agents(&self) -> impl Iterator<Item = (&str, &WrongValue)> {
+        self.agents.iter().filter_map(|(name, entry)| Some((name.as_str(), entry.as_ref().err()?)))
+    }
+
+    /// The agents that have the name of a command, so that nobody can name them.
+    pub(crate) fn unreachable_agents(&self) -> impl Iterator<Item = &str> {
+        self.agents.keys().map(String::as_str).filter(|name| is_verb(name))
+    }
+
+    /// The keys that nobody reads: those at the top, and those of one agent or of all.
+    pub(crate) fn unknown_keys(&self, agent: Option<&str>) -> Vec<&str> {
+        let is_meant = |name: &str| agent.is_none_or(|agent| agent == name);
+        let entries = self
+            .agents
+            .iter()
+            .filter(|(name, _)| is_meant(name))
+            .filter_map(|(_, entry)| entry.as_ref().ok());
+        self.unknown.iter().chain(entries.flat_map(|entry| &entry.unknown)).map(String::as_str).collect()
+    }
+
+    fn entry(&self, name: &str) -> Option<&AgentEntry> {
+        self.agents.get(name)?.as_ref().ok()
     }
 }
 

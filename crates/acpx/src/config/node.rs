@@ -6,6 +6,7 @@ use acpx_core::model::{AgentProfile, ProfileError, ToolPolicy};
 use serde_json::{Map, Value};
 
 use super::ConfigError;
+use super::error::WrongValue;
 
 /// A value and its key from the top.
 #[derive(Debug, Clone)]
@@ -26,8 +27,11 @@ pub(super) struct Members<'a> {
 /// Reads a text as JSON.
 pub(super) fn json(file: &Path, text: &str) -> Result<Value, ConfigError> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
-    serde_json::from_str(text)
-        .map_err(|error| ConfigError::NotJson { file: file.to_owned(), problem: error.to_string() })
+    let bad = |problem: String| ConfigError::NotJson { file: file.to_owned(), problem };
+    if text.trim().is_empty() {
+        return Err(bad("it is empty".to_owned()));
+    }
+    serde_json::from_str(text).map_err(|error| bad(error.to_string()))
 }
 
 impl<'a> Node<'a> {
@@ -38,7 +42,7 @@ impl<'a> Node<'a> {
     /// The error that this value is something else.
     pub(super) fn wrong(&self, expected: &str) -> ConfigError {
         let key = if self.key.is_empty() { "the file".to_owned() } else { self.key.clone() };
-        ConfigError::Wrong { file: self.file.to_owned(), key, expected: expected.to_owned() }
+        WrongValue { file: self.file.to_owned(), key, expected: expected.to_owned() }.into()
     }
 
     /// Rules for single tools. What is wrong with them is named by its member.
@@ -46,7 +50,7 @@ impl<'a> Node<'a> {
         ToolPolicy::of(self.value).map_err(|problem| {
             let keys = [self.key.as_str(), &problem.member];
             let key = keys.into_iter().filter(|key| !key.is_empty()).collect::<Vec<_>>().join(": ");
-            ConfigError::Wrong { file: self.file.to_owned(), key, expected: problem.expected.to_owned() }
+            WrongValue { file: self.file.to_owned(), key, expected: problem.expected.to_owned() }.into()
         })
     }
 
@@ -89,8 +93,13 @@ impl<'a> Node<'a> {
         AgentProfile::parse(self.value).map_err(|ProfileError { member, expected }| {
             let dot = if member.is_empty() { "" } else { "." };
             let key = format!("{}{dot}{member}", self.key);
-            ConfigError::Wrong { file: self.file.to_owned(), key, expected: expected.to_owned() }
+            WrongValue { file: self.file.to_owned(), key, expected: expected.to_owned() }.into()
         })
+    }
+
+    /// The members of a profile that nobody reads, by their keys from the top.
+    pub(super) fn unknown_of_profile(&self) -> impl Iterator<Item = String> + '_ {
+        AgentProfile::unknown_members(self.value).into_iter().map(|member| format!("{}.{member}", self.key))
     }
 
     pub(super) fn array(&self) -> Result<Vec<Node<'a>>, ConfigError> {
@@ -123,6 +132,11 @@ impl<'a> Members<'a> {
 
     pub(super) fn names(&self) -> impl Iterator<Item = &'a str> + '_ {
         self.map.keys().map(String::as_str)
+    }
+
+    /// The members of other names than these, by their keys from the top.
+    pub(super) fn others<'s>(&'s self, known: &'s [&str]) -> impl Iterator<Item = String> + 's {
+        self.names().filter(|name| !known.contains(name)).map(|name| self.key_of(name))
     }
 
     fn node(&self, name: &str, value: &'a Value) -> Node<'a> {

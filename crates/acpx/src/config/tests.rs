@@ -9,12 +9,16 @@ fn parse(text: &str) -> Result<Config, ConfigError> {
     Config::parse(Path::new("/h/config.json"), text)
 }
 
+/// What is wrong with a file, or else with one of its agents.
 fn wrong(text: &str) -> String {
-    parse(text).unwrap_err().to_string()
+    match parse(text) {
+        Ok(config) => config.wrong_agents().next().unwrap().1.to_string(),
+        Err(error) => error.to_string(),
+    }
 }
 
 #[test]
-fn every_key_is_read_and_unknown_ones_are_left_alone() {
+fn every_key_is_read_and_unknown_ones_are_named_and_left_alone() {
     let text = r#"{
         "defaultAgent": " Claude ", "defaultPermissions": "deny-all", "nonInteractivePermissions": "fail",
         "authPolicy": "skip", "ttl": 0, "timeout": 1.5, "idleTimeout": 0.5, "queueMaxDepth": 16, "format": "json",
@@ -39,14 +43,15 @@ fn every_key_is_read_and_unknown_ones_are_left_alone() {
         agents: [
             (
                 "a".to_owned(),
-                AgentEntry { argv: Some(vec!["a".to_owned(), String::new()]), protocol: None, profile: None },
+                Ok(AgentEntry { argv: Some(vec!["a".to_owned(), String::new()]), ..AgentEntry::default() }),
             ),
             (
                 "claude".to_owned(),
-                AgentEntry { argv: None, protocol: Some(ProtocolVersion::V2), profile: None },
+                Ok(AgentEntry { protocol: Some(ProtocolVersion::V2), ..AgentEntry::default() }),
             ),
         ]
         .into(),
+        unknown: vec!["fromTheFuture".to_owned()],
     };
     assert_eq!(parse(text).unwrap(), expected);
     let nothing = Config { file: "/h/config.json".into(), ..Config::default() };
@@ -154,7 +159,7 @@ fn how_an_agent_behaves_is_read_for_a_built_in_one_too_and_what_is_wrong_is_name
         r#"{"agents":{"Gemini":{"profile":{"waitBeforeLoad":"none"}},"mine":{"argv":["m"],"profile":{}}}}"#;
     let config = parse(text).unwrap();
     let said = AgentProfile { wait_before_load: Some(LoadWait::None), ..AgentProfile::default() };
-    assert_eq!((config.profile("gemini").as_deref(), config.agent("gemini")), (Some(&said), None));
+    assert_eq!((config.profile("gemini").as_deref(), config.agent("gemini")), (Some(&said), Ok(None)));
     assert_eq!(config.profile("mine").as_deref(), Some(&AgentProfile::default()));
     assert_eq!(config.agent_names(), ["mine"]);
     let cases = [
@@ -241,4 +246,63 @@ fn the_file_of_servers_must_be_there_and_have_them() {
     assert_eq!(error.to_string(), "cannot read /nowhere/m.json");
     let error = McpFile::parse("/m.json".into(), "{}").unwrap_err();
     assert_eq!(error.to_string(), "/m.json: mcpServers must be an array");
+}
+
+#[test]
+fn a_wrong_entry_is_an_error_for_its_agent_alone() {
+    let text = r#"{"agents":{"nof":{"command":"a b","args":[]},"mine":{"argv":["m"]}}}"#;
+    let config = parse(text).unwrap();
+    assert_eq!(config.agent("mine"), Ok(Some(&["m".to_owned()][..])));
+    let wrong = config.agent("nof").unwrap_err();
+    let words = "one program without spaces or quotes, since \"args\" has the arguments";
+    assert_eq!(wrong.to_string(), format!("/h/config.json: agents.nof.command must be {words}"));
+    assert_eq!(config.wrong_agents().collect::<Vec<_>>(), [("nof", &wrong)]);
+    // It can be named, to be told what is wrong with it.
+    assert_eq!(config.agent_names(), ["mine", "nof"]);
+}
+
+#[test]
+fn what_nobody_reads_is_named_by_its_key_and_never_by_its_value() {
+    let text = r#"{"defaultPermision":"s3cret","agents":{
+        "mine":{"argv":["m"],"evn":{"A":"s3cret"},"profile":{"bogus":1,"errors":[{"code":1,"reading":"lost","x":2}]}},
+        "other":{"argv":["o"],"cwd":"/"},"sessions":{"argv":["s"]},"flow":{"argv":["f"]}}}"#;
+    let config = parse(text).unwrap();
+    let mine = [
+        "defaultPermision",
+        "agents.mine.evn",
+        "agents.mine.profile.bogus",
+        "agents.mine.profile.errors[0].x",
+    ];
+    assert_eq!(config.unknown_keys(Some("mine")), mine);
+    assert_eq!(config.unknown_keys(None), [&mine[..], &["agents.other.cwd"]].concat());
+    assert_eq!(config.unreachable_agents().collect::<Vec<_>>(), ["flow", "sessions"]);
+    let npm = r#"{"defaultAgent":"codex","defaultPermissions":"approve-all","nonInteractivePermissions":"deny",
+        "authPolicy":"skip","ttl":300,"timeout":null,"queueMaxDepth":16,"format":"text","agents":{},"auth":{},
+        "disableExec":false,"mcpServers":[]}"#;
+    assert_eq!(parse(npm).unwrap().unknown_keys(None), [""; 0]);
+}
+
+#[test]
+fn what_is_set_for_an_agent_takes_the_place_of_what_is_there_and_is_never_printed() {
+    let text = r#"{"agents":{"claude":{"env":{"FOO":"s3cret","EMPTY":""}}}}"#;
+    let config = parse(text).unwrap();
+    let pairs = |pairs: &[(&str, &str)]| -> Vec<(std::ffi::OsString, std::ffi::OsString)> {
+        pairs.iter().map(|(name, value)| (name.into(), value.into())).collect()
+    };
+    let there = pairs(&[("FOO", "old"), ("HOME", "/h")]);
+    let expected = pairs(&[("HOME", "/h"), ("EMPTY", ""), ("FOO", "s3cret")]);
+    assert_eq!(config.variables()["claude"].over(there), expected);
+    assert_eq!((config.agent("claude"), config.unknown_keys(None)), (Ok(None), Vec::new()));
+    assert!(!format!("{config:?}").contains("s3cret"), "{config:?}");
+    for (env, message) in [
+        (r#"["A=b"]"#, "agents.a.env must be an object of strings"),
+        (r#"{"A":1}"#, "agents.a.env.A must be a string"),
+        (
+            r#"{"A=B":"s3cret"}"#,
+            "agents.a.env.A=B must be under a name that a variable can have, without \"=\"",
+        ),
+    ] {
+        let said = wrong(&format!(r#"{{"agents":{{"a":{{"argv":["a"],"env":{env}}}}}}}"#));
+        assert_eq!(said, format!("/h/config.json: {message}"));
+    }
 }

@@ -60,7 +60,9 @@ impl ErrorClass {
     pub(crate) fn of(code: &str) -> Self {
         match code {
             "NO_SESSION" | "NO_QUESTION" => Self::NoSession,
-            "TIMEOUT" | "IDLE_TIMEOUT" | "AGENT_START_TIMEOUT" | "AGENT_UNRESPONSIVE" => Self::Timeout,
+            "TIMEOUT" | "QUEUE_TIMEOUT" | "IDLE_TIMEOUT" | "AGENT_START_TIMEOUT" | "AGENT_UNRESPONSIVE" => {
+                Self::Timeout
+            }
             "PERMISSION_DENIED" | "PERMISSION_PROMPT_UNAVAILABLE" => Self::PermissionDenied,
             "EXEC_DISABLED" => Self::ExecDisabled,
             "SIGNALLED" => Self::Interrupted,
@@ -119,6 +121,7 @@ pub(crate) fn is_retryable(code: &str) -> bool {
             | "SHUT_DOWN"
             | "HOST_LOST"
             | "HOST_SILENT"
+            | "QUEUE_TIMEOUT"
             | "AGENT_START_TIMEOUT"
             | "AGENT_UNRESPONSIVE"
             | "AGENT_DIED"

@@ -29,15 +29,11 @@ fn an_error_is_shown_whole_in_each_format() {
         name: Some("an api".to_owned()),
         cwd: "/w/a".into(),
         searched: Some("/w".into()),
-        remedy,
+        remedy: Box::new(remedy),
     };
-    let error = none(Remedy::Create);
+    let error = none(Remedy { wanted: Wanted::Said, other: Other::None });
     let message = "there is no session named \"an api\" of claude in /w/a or above, up to /w";
     let hint = "create one: acpx claude sessions new --name 'an api'";
-    let closed = RecordId::new("r").unwrap();
-    let go_on = format!("one is closed; go on with it: acpx claude -s r …; or {hint}");
-    assert_eq!(none(Remedy::GoOn(closed)).hint().as_deref(), Some(&*go_on));
-    assert_eq!(none(Remedy::Look).hint().as_deref(), Some("acpx sessions list has those there are"));
     let json = serde_json::json!({"jsonrpc": "2.0", "id": null, "error": {
         "code": -32002, "message": message, "data": {"acpxCode": "NO_SESSION", "detailCode": "NO_SESSION",
         "origin": "cli", "retryable": false, "hint": hint}}});
@@ -45,6 +41,88 @@ fn an_error_is_shown_whole_in_each_format() {
     assert_eq!(text, format!("acpx: {message}\nhint: {hint}\n"));
     assert_eq!(quiet, format!("[acpx] error: NO_SESSION [NO_SESSION] {message}\n"));
     assert_eq!((serde_json::from_str::<serde_json::Value>(&line).unwrap(), line.lines().count()), (json, 1));
+}
+
+#[test]
+fn where_there_is_no_session_those_that_may_be_meant_are_named_with_the_line_that_reaches_them() {
+    let id = |text: &str| RecordId::new(text).unwrap();
+    let hint = |wanted, other| Remedy { wanted, other }.hint("lo", None);
+    let create = "create one: acpx lo sessions new";
+    let alone = "that is found by id alone, as those of editors are, is open there";
+    let lost = |text: &str| LostSession { id: id(text), cwd: format!("/old/{text}") };
+    let many = ["a", "b", "c", "d", "e"];
+    let cases = [
+        (hint(Wanted::Said, Other::None), create.to_owned()),
+        (
+            hint(Wanted::Said, Other::Open(vec![id("a")])),
+            format!("one {alone}; go on in it: acpx lo -s a …; or {create}"),
+        ),
+        (
+            hint(Wanted::Said, Other::Open(many.map(id).to_vec())),
+            format!(
+                "5 that are found by id alone, as those of editors are, are open there; go on in one of them: \
+                 acpx lo -s a … or acpx lo -s b … or acpx lo -s c … or one of 2 more; or {create}"
+            ),
+        ),
+        (
+            hint(Wanted::Said, Other::Closed(id("a"))),
+            format!("one is closed; go on with it: acpx lo -s a …; or {create}"),
+        ),
+        (
+            hint(Wanted::Said, Other::Lost(vec![lost("a")])),
+            format!(
+                "{create}; if the project has moved here, bring its session along: \
+                 acpx lo sessions move a (it worked in /old/a)"
+            ),
+        ),
+        (
+            hint(Wanted::Closed, Other::Open(vec![id("a")])),
+            format!("one {alone}; close it: acpx lo sessions close a"),
+        ),
+        (hint(Wanted::Closed, Other::Closed(id("a"))), "the last one there, a, is closed already".to_owned()),
+        (
+            hint(Wanted::Deleted, Other::Open(vec![id("a")])),
+            format!("one {alone}; delete it: acpx lo sessions delete a"),
+        ),
+        (
+            hint(Wanted::Deleted, Other::Closed(id("a"))),
+            "one is closed; delete it: acpx lo sessions delete a".to_owned(),
+        ),
+        (hint(Wanted::Closed, Other::None), WHERE_SESSIONS_ARE.to_owned()),
+        (Remedy::LOOK.hint("lo", None), WHERE_SESSIONS_ARE.to_owned()),
+    ];
+    for (said, expected) in cases {
+        assert_eq!(said, expected);
+    }
+}
+
+#[test]
+fn a_directory_that_is_gone_can_be_made_again_or_moved_from() {
+    let gone = AgentError::NoDirectory { agent: "demo".to_owned(), cwd: "/w".to_owned() };
+    let error = CliError::from(SessionError::from(gone)).about(identity());
+    let hint = "make the directory again; the session belongs to it; \
+                if the project has moved: acpx sessions move r --cwd DIR";
+    assert_eq!(error.hint().as_deref(), Some(hint));
+}
+
+#[test]
+fn what_cannot_be_moved_without_its_id_is_told_with_its_place() {
+    let at = |id: &str| LostSession { id: RecordId::new(id).unwrap(), cwd: format!("/w/{id}") };
+    let none = |name: Option<&str>, there| {
+        CliError::NoneLost { agent: "demo".to_owned(), name: name.map(str::to_owned), there }.message()
+    };
+    assert_eq!(none(None, Vec::new()), "no session of demo has lost its directory");
+    assert_eq!(none(Some("api"), Vec::new()), "there is no session named \"api\" of demo");
+    let words = "no session named \"api\" of demo has lost its directory: a (/w/a)";
+    assert_eq!(none(Some("api"), vec![at("a")]), words);
+    let several = CliError::SeveralLost { lost: vec![at("a"), at("b")] };
+    assert_eq!(several.message(), "more than one session has lost its directory: a (/w/a), b (/w/b)");
+}
+
+#[test]
+fn a_disk_that_is_full_says_what_to_do() {
+    let full = CliError::from(io::Error::from(io::ErrorKind::StorageFull));
+    assert_eq!(full.hint().as_deref(), Some("make room where stdout goes, or send it elsewhere"));
 }
 
 #[test]
@@ -97,6 +175,7 @@ fn every_class_has_its_numbers() {
     let cases = [
         ("NO_SESSION", "NO_SESSION", -32002, 4),
         ("TIMEOUT", "TIMEOUT", -32070, 3),
+        ("QUEUE_TIMEOUT", "TIMEOUT", -32070, 3),
         ("AGENT_START_TIMEOUT", "TIMEOUT", -32070, 3),
         ("PERMISSION_DENIED", "PERMISSION_DENIED", -32071, 5),
         ("EXEC_DISABLED", "EXEC_DISABLED", -32603, 1),

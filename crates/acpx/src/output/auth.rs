@@ -8,6 +8,7 @@ use serde::Serialize;
 use super::record::command;
 use super::{Console, json_line};
 use crate::cli::Format;
+use crate::credentials::CredentialSource;
 use crate::error::Exit;
 
 /// The ways to log in that an agent offers.
@@ -19,6 +20,14 @@ pub(crate) struct LoginList<'a> {
     pub(crate) ways: &'a [LoginWay],
     /// Whether one can log out.
     pub(crate) logout: bool,
+    /// Where the credentials are found, by the ways that they are for.
+    pub(crate) credentials: &'a [(String, CredentialSource)],
+}
+
+impl LoginList<'_> {
+    fn source(&self, way: &LoginWay) -> Option<&CredentialSource> {
+        self.credentials.iter().find(|(id, _)| *id == way.id).map(|(_, source)| source)
+    }
 }
 
 /// What became of a login.
@@ -143,7 +152,7 @@ fn text(list: &LoginList<'_>, is_set: &impl Fn(&str) -> bool, out: &mut dyn Writ
         return writeln!(out, "{} offers no login", list.agent.label());
     }
     for way in list.ways {
-        writeln!(out, "{}\t{}\t{}", way.id, way.name, state(way, is_set))?;
+        writeln!(out, "{}\t{}\t{}", way.id, way.name, state(way, list.source(way), is_set))?;
         if let Some(description) = &way.description {
             writeln!(out, "  {}", description.replace('\n', "\n  "))?;
         }
@@ -165,16 +174,16 @@ fn text(list: &LoginList<'_>, is_set: &impl Fn(&str) -> bool, out: &mut dyn Writ
 }
 
 /// What a way waits for.
-fn state(way: &LoginWay, is_set: &impl Fn(&str) -> bool) -> String {
-    let credential = credential_variable(&way.id);
+fn state(way: &LoginWay, source: Option<&CredentialSource>, is_set: &impl Fn(&str) -> bool) -> String {
     match &way.how {
         LoginHow::Terminal { .. } => "in a terminal".to_owned(),
         LoginHow::Variables(_) if way.is_prepared(is_set) => "its variables are set".to_owned(),
         LoginHow::Variables(_) => "by variables that are not set".to_owned(),
-        LoginHow::Agent | LoginHow::Other(_) if is_set(&credential) => {
-            format!("with the credential in {credential}")
-        }
-        LoginHow::Agent | LoginHow::Other(_) => format!("no credential in {credential}"),
+        LoginHow::Agent | LoginHow::Other(_) => match source {
+            Some(CredentialSource::Variable(name)) => format!("with the credential in {name}"),
+            Some(CredentialSource::Configuration) => "with the credential in config.json".to_owned(),
+            None => format!("no credential in {} or config.json", credential_variable(&way.id)),
+        },
     }
 }
 

@@ -27,6 +27,10 @@ pub(crate) enum AgentWord {
     Starting,
 }
 
+/// What is said where words look like content blocks: they are text all the same.
+pub(crate) const WORDS_NOT_BLOCKS: &str =
+    "the words are sent as text; content blocks are read from stdin or --file";
+
 /// Says that a session was made.
 pub(crate) fn created(session: SessionLabel<'_>, agent: &AgentSpec, console: &mut Console<'_>) {
     console.banner(&format!("created session {} ({})", session.name.unwrap_or("cwd"), session.record));

@@ -128,7 +128,7 @@ pub(crate) fn verdict(verdict: Verdict, console: &mut Console<'_>) -> io::Result
         Format::Json => json_line(&Whole { action: "doctor", status, verdict }, out)?,
         Format::Text => {
             let Verdict { ok, warn, fail } = verdict;
-            writeln!(out, "\n{ok} ok, {warn} to know, {fail} failed")?;
+            writeln!(out, "\n{ok} ok, {warn} warn, {fail} fail")?;
         }
     }
     console.flush()
@@ -166,7 +166,7 @@ warn  agents        none is installed
                     -> install one
 fail  store         /h/acpx.db is damaged
 
-1 ok, 1 to know, 1 failed
+1 ok, 1 warn, 1 fail
 ";
         assert_eq!(written(Format::Text), text);
         let json = r#"{"action":"doctor_check","level":"ok","check":"home","detail":"/h"}

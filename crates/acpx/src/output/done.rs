@@ -90,12 +90,34 @@ pub(crate) fn closed(identity: &SessionIdentity, console: &mut Console<'_>) -> i
     console.flush()
 }
 
-/// Writes that a session was deleted.
-pub(crate) fn deleted(identity: &SessionIdentity, console: &mut Console<'_>) -> io::Result<()> {
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct DeletedObject<'a> {
+    action: &'static str,
+    #[serde(flatten)]
+    identity: &'a SessionIdentity,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    kept_by_agent: Option<&'a str>,
+}
+
+/// Writes that a session was deleted, and why its agent may still have it, if it may.
+pub(crate) fn deleted(
+    identity: &SessionIdentity,
+    kept_by_agent: Option<&str>,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
     match console.mode.format {
         Format::Quiet => writeln!(console.out, "{}", identity.record)?,
-        Format::Text => writeln!(console.out, "{}\t(deleted)", identity.record)?,
-        Format::Json => json_line(&Ended { action: "session_deleted", identity }, &mut *console.out)?,
+        Format::Text => {
+            writeln!(console.out, "{}\t(deleted)", identity.record)?;
+            if let Some(why) = kept_by_agent {
+                console.say(&format!("it is deleted here; the agent may still have its own of it: {why}"));
+            }
+        }
+        Format::Json => {
+            let object = DeletedObject { action: "session_deleted", identity, kept_by_agent };
+            json_line(&object, &mut *console.out)?;
+        }
     }
     console.flush()
 }
@@ -131,8 +153,13 @@ pub(crate) fn moved(moved: &Moved<'_>, console: &mut Console<'_>) -> io::Result<
     match console.mode.format {
         Format::Quiet => {}
         Format::Text => {
-            let (from, to) = (from.display(), cwd.display());
-            writeln!(console.out, "{}\t(moved from {from} to {to})", identity.record)?;
+            let record = &identity.record;
+            if from == cwd {
+                writeln!(console.out, "{record}\t(works in {} already)", cwd.display())?;
+            } else {
+                let (from, to) = (from.display(), cwd.display());
+                writeln!(console.out, "{record}\t(moved from {from} to {to})")?;
+            }
             for directory in staying {
                 console.say(&format!("the session still has {directory}, which is not in the old directory"));
             }

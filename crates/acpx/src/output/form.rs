@@ -16,8 +16,9 @@ use self::field::Field;
 const WORDS: usize = 400;
 /// How many fields a form may have. Nobody fills in more on a terminal.
 const FIELDS: usize = 32;
-/// What is typed to say nothing.
+/// What is typed to say nothing, and what is typed for that very sign.
 const DECLINES: &str = "-";
+const HYPHEN: &str = "\\-";
 
 /// A question that a person is asked.
 #[derive(Debug, Clone, PartialEq)]
@@ -69,6 +70,11 @@ impl TerminalForm {
             What::Unaskable(why) => format!("  declined: {why}\n"),
         };
         visible(&format!("[question] {}\n{more}", self.message))
+    }
+
+    /// That it was declined without anybody being asked, and why, in one line.
+    pub(crate) fn declined(&self, why: &str) -> String {
+        visible(&format!("declined, since {why}: the agent's question {:?}", self.message))
     }
 
     /// The line that asks, and what there is to choose from.

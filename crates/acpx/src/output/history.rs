@@ -1,16 +1,19 @@
-//! What was said in a session, last entries last: each prompt, and after it what the agent thought, said and
-//! used, with the time of its first event.
+//! What was said in a session, last entries last: each prompt, and after it what the agent thought, said, used and
+//! had done for it, with the time of its first event.
+
+mod works;
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 
 use acpx_core::acp;
 use acpx_core::model::{
-    Content, Conversation, Entry, Event, MessageKind, RecordId, Seq, SessionIdentity, TerminalText,
-    Timestamp, ToolCall, Turn, TurnId, Update,
+    Content, Conversation, Entry, Event, Fact, FactError, MessageKind, RecordId, Seq, SessionIdentity,
+    TerminalText, Timestamp, ToolCall, Turn, TurnId, Update,
 };
 use serde::Serialize;
 
+use self::works::{Work, Works};
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -19,6 +22,9 @@ const PREVIEW_CHARS: usize = 2000;
 
 /// How much of a terminal's output is shown of it: its end.
 const TERMINAL_CHARS: usize = 400;
+
+/// What is said of a turn whose host went away.
+const INTERRUPTED: &str = "interrupted";
 
 /// One thing said, by the user or by the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -60,14 +66,27 @@ pub(crate) struct History {
     conversation: Conversation,
     /// When each tool call was first heard of: the conversation has their events' numbers alone.
     tool_times: HashMap<Seq, Timestamp>,
+    /// What the agent has had done for it, which the conversation has not.
+    works: Works,
     /// Prompts that no agent was sent, and when they were accepted: no event has their words.
     unsent: HashMap<TurnId, (Timestamp, String)>,
+    /// What cut a turn short, and when: what the agent said in it is not all that it would have said.
+    cut: HashMap<TurnId, (Timestamp, String)>,
+    /// Turns that were sent by a host that is gone, and when: no event tells their ends yet.
+    left: Vec<(TurnId, Timestamp)>,
 }
 
 impl History {
     /// The history of a record before its first event.
     pub(crate) fn new(record: RecordId) -> Self {
-        Self { conversation: Conversation::new(record), tool_times: HashMap::new(), unsent: HashMap::new() }
+        Self {
+            conversation: Conversation::new(record),
+            tool_times: HashMap::new(),
+            works: Works::default(),
+            unsent: HashMap::new(),
+            cut: HashMap::new(),
+            left: Vec::new(),
+        }
     }
 
     /// The turns that ended without anything said in them, by the user or by anybody.
@@ -93,54 +112,111 @@ impl History {
         }
     }
 
+    /// Takes a turn that was sent by a host that is gone.
+    pub(crate) fn add_interrupted(&mut self, turn: TurnId, at: Timestamp) {
+        self.left.push((turn, at));
+    }
+
     /// Takes the next event.
     pub(crate) fn apply(&mut self, event: &Event) {
         let content = acp::content(event);
         if matches!(content, Content::Update(Update::Tool { .. })) {
             self.tool_times.insert(event.seq, event.at);
         }
+        if let Content::Fact(Fact::TurnEnded { turn, stop_reason, error }) = &content
+            && let Some(words) = cut_short(stop_reason.as_deref(), error.as_ref())
+        {
+            self.cut.insert(TurnId(*turn), (event.at, words));
+        }
+        self.works.take(event, self.conversation.entries().len());
         self.conversation.apply(event, content);
     }
 
     /// The last entries, and how many there are in all.
     pub(crate) fn last(&self, limit: usize) -> (Vec<HistoryEntry>, usize) {
         let mut gathered = Gathered { last: VecDeque::new(), limit, total: 0 };
-        for entry in self.conversation.entries() {
-            match entry {
-                Entry::Message(message) => {
-                    let (role, text) = match message.kind {
-                        MessageKind::User => (Role::User, &message.text),
-                        MessageKind::Agent | MessageKind::Thought => (Role::Assistant, &message.text),
-                    };
-                    gathered.add(role, message.turn, message.at, text);
-                }
-                Entry::Tool(tool) => {
-                    let field = |name: &str| tool.fields.get(name).and_then(serde_json::Value::as_str);
-                    let title = field("title").or_else(|| field("kind")).unwrap_or("-");
-                    if let Some(at) = self.tool_times.get(&tool.first) {
-                        let mut text = format!("[tool:{title}]");
-                        for terminal in self.terminals_of(tool) {
-                            show(terminal, &mut text);
-                        }
-                        gathered.add(Role::Assistant, tool.turn, *at, &text);
-                    }
-                }
-                Entry::TurnEnd { turn, .. } => {
-                    if let Some((at, words)) = self.unsent.get(turn) {
-                        gathered.add(Role::User, Some(*turn), *at, &format!("[not sent] {words}"));
-                    }
-                }
-                Entry::Plan { .. } | Entry::Reset { .. } => {}
+        let in_tools = self.terminals_in_tools();
+        let mut works = self.works.all().peekable();
+        for (index, entry) in self.conversation.entries().iter().enumerate() {
+            while let Some(work) = works.next_if(|work| work.before <= index) {
+                self.add_work(work, &in_tools, &mut gathered);
             }
+            self.add_entry(entry, &mut gathered);
+        }
+        works.for_each(|work| self.add_work(work, &in_tools, &mut gathered));
+        for (turn, at) in &self.left {
+            gathered.add(Role::Assistant, Some(*turn), *at, &format!("[{INTERRUPTED}]"));
         }
         (gathered.last.into(), gathered.total)
     }
 
-    /// The terminals that a tool call refers to.
-    fn terminals_of<'a>(&'a self, tool: &'a ToolCall) -> impl Iterator<Item = &'a TerminalText> {
-        let content = tool.fields.get("content").and_then(serde_json::Value::as_array);
-        let ids = content.into_iter().flatten().filter_map(|item| item.get("terminalId")?.as_str());
-        ids.filter_map(|id| self.conversation.terminals().get(id))
+    fn add_entry(&self, entry: &Entry, gathered: &mut Gathered) {
+        match entry {
+            Entry::Message(message) => {
+                let (role, text) = match message.kind {
+                    MessageKind::User => (Role::User, &message.text),
+                    MessageKind::Agent | MessageKind::Thought => (Role::Assistant, &message.text),
+                };
+                gathered.add(role, message.turn, message.at, text);
+            }
+            Entry::Tool(tool) => {
+                let field = |name: &str| tool.fields.get(name).and_then(serde_json::Value::as_str);
+                let title = field("title").or_else(|| field("kind")).unwrap_or("-");
+                if let Some(at) = self.tool_times.get(&tool.first) {
+                    let mut text = format!("[tool:{title}]");
+                    for terminal in ids_in(tool).filter_map(|id| self.conversation.terminals().get(id)) {
+                        show(terminal, &mut text);
+                    }
+                    gathered.add(Role::Assistant, tool.turn, *at, &text);
+                }
+            }
+            Entry::TurnEnd { turn, .. } => {
+                if let Some((at, words)) = self.unsent.get(turn) {
+                    gathered.add(Role::User, Some(*turn), *at, &format!("[not sent] {words}"));
+                } else if let Some((at, words)) = self.cut.get(turn) {
+                    gathered.add(Role::Assistant, Some(*turn), *at, &format!("[{words}]"));
+                }
+            }
+            Entry::Plan { .. } | Entry::Reset { .. } => {}
+        }
+    }
+
+    /// What a command shows is told where a tool call has it, and by itself where none has.
+    fn add_work(&self, work: &Work, in_tools: &HashSet<&str>, gathered: &mut Gathered) {
+        let terminal = work.terminal.as_deref();
+        if terminal.is_some_and(|id| in_tools.contains(id)) {
+            return;
+        }
+        let mut text = work.words();
+        if let Some(terminal) = terminal.and_then(|id| self.conversation.terminals().get(id)) {
+            show(terminal, &mut text);
+        }
+        gathered.add(Role::Assistant, work.turn, work.at, &text);
+    }
+
+    /// The terminals that tool calls refer to.
+    fn terminals_in_tools(&self) -> HashSet<&str> {
+        let tools = self.conversation.entries().iter().filter_map(|entry| match entry {
+            Entry::Tool(tool) => Some(tool),
+            _ => None,
+        });
+        tools.flat_map(ids_in).collect()
+    }
+}
+
+/// The terminals that a tool call refers to, by their ids.
+fn ids_in(tool: &ToolCall) -> impl Iterator<Item = &str> {
+    let content = tool.fields.get("content").and_then(serde_json::Value::as_array);
+    content.into_iter().flatten().filter_map(|item| item.get("terminalId")?.as_str())
+}
+
+/// What cut a turn short, if anything did.
+fn cut_short(stop_reason: Option<&str>, error: Option<&FactError>) -> Option<String> {
+    match (stop_reason, error) {
+        (Some("cancelled"), _) => Some("cancelled".to_owned()),
+        (_, Some(error)) if error.code == "INTERRUPTED" => Some(INTERRUPTED.to_owned()),
+        (_, Some(error)) => Some(format!("failed: {}", error.code)),
+        (_, None) => None,
     }
 }
 

@@ -2,10 +2,10 @@
 
 use std::io::{self, Write};
 
-use acpx_core::model::{AcpSessionId, Record, Timestamp, title_of};
+use acpx_core::model::{AcpSessionId, Record, Timestamp};
 use serde::Serialize;
 
-use super::record::{RecordObject, closed_at, name};
+use super::record::{RecordObject, closed_at, in_a_column, shown_directory, shown_name};
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -80,9 +80,9 @@ fn text(rows: &[ListRow<'_>], out: &mut dyn Write) -> io::Result<()> {
     for row in rows {
         match row {
             ListRow::Kept(record) => {
-                let name = name(record).map_or("-", |name| name.as_str());
-                let (id, cwd, at) = (shown_id(record), &record.cwd, record.updated_at);
-                let (agent, title) = (record.agent.label(), in_a_column(record.title.as_deref()));
+                let (id, name, cwd) = (shown_id(record), shown_name(record), shown_directory(record));
+                let (at, agent) = (record.updated_at, in_a_column(Some(&record.agent.label())));
+                let title = in_a_column(record.title.as_deref());
                 writeln!(out, "{id}\t{name}\t{cwd}\t{at}\t{agent}\t{title}")?;
             }
             ListRow::Remote(session) => {
@@ -96,12 +96,7 @@ fn text(rows: &[ListRow<'_>], out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// A title as the last column of a line.
-fn in_a_column(title: Option<&str>) -> String {
-    let line = title.map(|title| title.replace(['\n', '\t'], " "));
-    line.and_then(|line| title_of(&line)).unwrap_or_else(|| "-".to_owned())
-}
-
+/// The id, and behind a blank whether it is closed, as npm acpx writes it.
 fn shown_id(record: &Record) -> String {
     let closed = if closed_at(record).is_some() { " [closed]" } else { "" };
     format!("{}{closed}", record.id)

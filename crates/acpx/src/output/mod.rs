@@ -11,6 +11,7 @@ mod console;
 mod diff;
 mod doctor;
 mod done;
+mod errand;
 mod error;
 mod form;
 mod history;
@@ -33,7 +34,9 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 pub(crate) use self::auth::{LoginList, LoginWord, logged, login_list};
-pub(crate) use self::banner::{AgentWord, SessionLabel, awake, created, prompting, starting};
+pub(crate) use self::banner::{
+    AgentWord, SessionLabel, WORDS_NOT_BLOCKS, awake, created, prompting, starting,
+};
 pub(crate) use self::console::{Console, Mode};
 pub(crate) use self::doctor::{Finding, Level, Verdict, finding, verdict};
 pub(crate) use self::done::{Ensured, HowEnsured, Moved, cancelled, closed, deleted, ensured, moved, queued};
@@ -50,7 +53,7 @@ pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, token
 pub(crate) use self::settings::{Chosen, chosen, unmet};
 pub(crate) use self::show::show;
 pub(crate) use self::status::{CLIENT, HOST, Snapshot, no_session, status};
-pub(crate) use self::turn::{FollowView, PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
+pub(crate) use self::turn::{Denied, FollowView, PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
 
 use acpx_core::host::WatchedEvent;
 

@@ -1,11 +1,13 @@
-//! What agents ask and nobody has answered, as a list; and that one was answered.
+//! What agents ask and nobody has answered, as a list with all that a terminal would show of it; and that one was
+//! answered.
 
 use std::io::{self, Write};
 
 use acpx_core::host::meta::IdsMeta;
-use acpx_core::host::{AskedMeta, QuestionMeta};
+use acpx_core::host::{AskedMeta, OptionMeta, QuestionMeta};
 use serde::Serialize;
 
+use super::question::{WORDS, details_of, one_line};
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -40,41 +42,42 @@ fn text(question: &QuestionMeta) -> String {
         Some(name) => format!("{} {name} ({})", question.agent, question.ids.acpx_record_id),
         None => format!("{} ({})", question.agent, question.ids.acpx_record_id),
     };
-    let option = |option: &acpx_core::host::OptionMeta| match &option.name {
-        Some(name) => format!("{} ({})", option.option_id, one_line(name)),
-        None => option.option_id.clone(),
-    };
-    let options: Vec<String> = question.options.iter().map(option).collect();
-    format!(
-        "{}\t{}\n  session: {}\n  since: {}\n  asked: {}\n  options: {}\n",
-        question.question_id,
-        subject(question),
-        one_line(&session),
-        question.since,
-        asked(&question.asked),
-        one_line(&options.join(", ")),
-    )
+    let mut text = format!("{}\t{}\n{}", question.question_id, subject(question), details_of(question));
+    text.extend(["  session: ", &one_line(&session, WORDS), "\n"]);
+    if !question.cwd.is_empty() {
+        text.extend(["  cwd: ", &one_line(&question.cwd, WORDS), "\n"]);
+    }
+    text.extend(["  since: ", &question.since, "\n  asked: ", &asked(&question.asked), "\n  options:\n"]);
+    text.extend((1..).zip(&question.options).map(option));
+    text
+}
+
+/// An option with everything that it can be chosen by.
+fn option((number, option): (usize, &OptionMeta)) -> String {
+    let OptionMeta { option_id, name, kind } = option;
+    let name = name.as_ref().map(|name| format!("  {}", one_line(name, WORDS))).unwrap_or_default();
+    let kind = kind.as_ref().map(|kind| format!(" [{}]", one_line(kind, WORDS))).unwrap_or_default();
+    format!("    {number}  {}{name}{kind}\n", one_line(option_id, WORDS))
 }
 
 /// What a question is about, in one line.
 pub(super) fn subject(question: &QuestionMeta) -> String {
     let title = question.title.as_deref().unwrap_or("-");
-    format!("{} [{}]", one_line(title), one_line(&question.kind))
+    format!("{} [{}]", one_line(title, WORDS), one_line(&question.kind, WORDS))
 }
 
 fn asked(clients: &[AskedMeta]) -> String {
     let words = |client: &AskedMeta| {
         let who = if client.is_turns { "the turn's client" } else { "another client" };
-        client.name.as_ref().map_or_else(|| who.to_owned(), |name| format!("{who}, {}", one_line(name)))
+        client
+            .name
+            .as_ref()
+            .map_or_else(|| who.to_owned(), |name| format!("{who}, {}", one_line(name, WORDS)))
     };
     if clients.is_empty() {
         return "nobody is there".to_owned();
     }
     clients.iter().map(words).collect::<Vec<_>>().join("; ")
-}
-
-fn one_line(text: &str) -> String {
-    text.replace(['\n', '\r', '\t'], " ")
 }
 
 #[derive(Serialize)]
@@ -104,3 +107,6 @@ pub(crate) fn answered(
     }
     console.flush()
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,9 +1,11 @@
-//! A permission as a person is asked for it on a terminal: what the agent wants to do, shown before it is asked for.
+//! A permission as a person is asked for it on a terminal, or finds it in a list: what the agent wants to do, shown before
+//! it is asked for. There is one way to show it, so whoever answers from elsewhere sees what the terminal shows.
 //!
 //! Whatever the agent says goes through here before it reaches the terminal: without control characters, without marks
 //! that turn the direction of writing, and not longer than a screen or two. What is left out is said, so that nobody
 //! approves the rest unseen.
 
+use acpx_core::host::QuestionMeta;
 use serde_json::{Map, Value, json};
 
 use super::clean::clean;
@@ -15,13 +17,17 @@ const INPUT_CHARS: usize = 4000;
 /// How many files are shown.
 const DIFFS: usize = 8;
 /// How long a title or the name of an option may be.
-const WORDS: usize = 400;
+pub(super) const WORDS: usize = 400;
+/// How much of a title stands in a line beside what is shown anyway.
+pub(super) const BRIEF: usize = 80;
 
 /// A permission that a person is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TerminalQuestion {
     tool: Map<String, Value>,
     options: Vec<Choice>,
+    /// What it would do, in lines.
+    details: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -57,24 +63,18 @@ impl TerminalQuestion {
             })
         };
         let options = params.get("options").and_then(Value::as_array);
-        Self { tool, options: options.into_iter().flatten().filter_map(choice).collect() }
+        let details = visible(&details(&tool));
+        Self { tool, options: options.into_iter().flatten().filter_map(choice).collect(), details }
     }
 
-    /// What the agent wants to do, in lines.
+    /// What the agent wants to do, in lines; nothing, where the line that asks says all of it.
     pub(crate) fn shown(&self) -> String {
-        let mut shown = format!("[permission] {}\n", self.subject());
-        shown.push_str(&self.input());
-        let content = self.tool.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
-        let is_diff = |item: &&Value| item.get("type").is_some_and(|kind| kind == "diff");
-        let diffs: Vec<&Value> = content.iter().filter(is_diff).collect();
-        for diff in diffs.iter().take(DIFFS) {
-            let text = |name: &str| diff.get(name).and_then(Value::as_str);
-            let path = one_line(text("path").unwrap_or("-"), WORDS);
-            shown.push_str(&indented(&unified(&path, text("oldText"), text("newText").unwrap_or_default())));
+        if self.is_brief() {
+            return String::new();
         }
-        if diffs.len() > DIFFS {
-            shown.extend(["  ... (", &(diffs.len() - DIFFS).to_string(), " more files)\n"]);
-        }
+        // A command that is its own title is shown below, and longer.
+        let length = if self.is_titled_by_command() { BRIEF } else { WORDS };
+        let mut shown = format!("[permission] {}\n{}", self.subject(length), self.details);
         if self.has_choice() {
             for (number, option) in (1..).zip(&self.options) {
                 shown.extend([&format!("  {number}  "), &one_line(&option.name, WORDS), "\n"]);
@@ -86,7 +86,19 @@ impl TerminalQuestion {
     /// The line that asks.
     pub(crate) fn asks(&self) -> String {
         let answers = if self.has_choice() { "y/N, or a number" } else { "y/N" };
-        visible(&format!("[permission] Allow {}? ({answers}) ", self.subject()))
+        let subject = self.subject(if self.is_brief() { WORDS } else { BRIEF });
+        visible(&format!("[permission] Allow {subject}? ({answers}) "))
+    }
+
+    /// Whether there is nothing to show but what it is called.
+    fn is_brief(&self) -> bool {
+        self.details.is_empty() && !self.has_choice()
+    }
+
+    fn is_titled_by_command(&self) -> bool {
+        let title =
+            self.tool.get("title").and_then(Value::as_str).map(|title| title.trim().trim_matches('`'));
+        title.is_some() && title == self.tool.get("rawInput").and_then(command_line).as_deref()
     }
 
     /// What a line that was typed means.
@@ -101,7 +113,10 @@ impl TerminalQuestion {
             "" | "n" | "no" => return Reply::Answer(self.refusal()),
             _ => match numbered.and_then(|index| self.options.get(index)) {
                 Some(option) => option,
-                None => return Reply::Again("type y or n, or the number of an option"),
+                None if self.has_choice() => {
+                    return Reply::Again("type y or n, or the number of an option");
+                }
+                None => return Reply::Again("type y or n"),
             },
         };
         Reply::Answer(selected(&chosen.id))
@@ -128,38 +143,71 @@ impl TerminalQuestion {
         self.options.len() > plain || self.of_kind("allow").is_none()
     }
 
-    fn subject(&self) -> String {
+    fn subject(&self, length: usize) -> String {
         let text = |name: &str| self.tool.get(name).and_then(Value::as_str);
-        let title = one_line(text("title").or_else(|| text("toolCallId")).unwrap_or("a tool call"), WORDS);
-        text("kind").map_or_else(|| title.clone(), |kind| format!("{title} [{}]", one_line(kind, WORDS)))
+        let title = one_line(text("title").or_else(|| text("toolCallId")).unwrap_or("a tool call"), length);
+        text("kind").map_or_else(|| title.clone(), |kind| format!("{title} [{}]", one_line(kind, length)))
     }
+}
 
-    fn input(&self) -> String {
-        let Some(input) = self.tool.get("rawInput") else { return String::new() };
-        if let Some(command) = command_line(input) {
-            // Where it runs, and with what, decides what it does.
-            let place =
-                input.get("cwd").and_then(Value::as_str).map(|cwd| format!("in {}\n", one_line(cwd, WORDS)));
-            let names = variables(input).map(|names| format!("with {}\n", one_line(&names, WORDS)));
-            let line = format!("$ {}\n", cut(&command, INPUT_CHARS));
-            return indented(&[line, place.unwrap_or_default(), names.unwrap_or_default()].concat());
-        }
-        let has_diff =
-            self.tool.get("content").is_some_and(|content| content.to_string().contains("\"diff\""));
-        match first_named(input) {
-            Some(named) => {
-                let more = input.as_object().map_or(0, |members| members.len().saturating_sub(1));
-                let rest = if more == 0 || has_diff {
-                    String::new()
-                } else {
-                    indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS)))
-                };
-                format!("  {}\n{rest}", one_line(&named, WORDS))
-            }
-            None if has_diff || input.as_object().is_some_and(Map::is_empty) => String::new(),
-            None => indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS))),
-        }
+/// What a question that is listed would do, in lines.
+pub(super) fn details_of(question: &QuestionMeta) -> String {
+    let mut shown = question.tool_call.as_ref().map(details).unwrap_or_default();
+    if !question.left_out.is_empty() {
+        shown.extend(["  (too long to be told: ", &one_line(&question.left_out.join(", "), WORDS), ")\n"]);
     }
+    visible(&shown)
+}
+
+/// What a tool call would do, in lines: its command or other input, and the difference that it makes.
+fn details(tool: &Map<String, Value>) -> String {
+    let mut shown = input(tool);
+    let content = tool.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+    let is_diff = |item: &&Value| item.get("type").is_some_and(|kind| kind == "diff");
+    let diffs: Vec<&Value> = content.iter().filter(is_diff).collect();
+    for diff in diffs.iter().take(DIFFS) {
+        let text = |name: &str| diff.get(name).and_then(Value::as_str);
+        let path = one_line(text("path").unwrap_or("-"), WORDS);
+        shown.push_str(&indented(&unified(&path, text("oldText"), text("newText").unwrap_or_default())));
+    }
+    if diffs.len() > DIFFS {
+        shown.extend(["  ... (", &(diffs.len() - DIFFS).to_string(), " more files)\n"]);
+    }
+    shown
+}
+
+fn input(tool: &Map<String, Value>) -> String {
+    let Some(input) = tool.get("rawInput") else { return String::new() };
+    if let Some(command) = command_line(input) {
+        // Where it runs, and with what, decides what it does.
+        let place =
+            input.get("cwd").and_then(Value::as_str).map(|cwd| format!("in {}\n", one_line(cwd, WORDS)));
+        let names = variables(input).map(|names| format!("with {}\n", one_line(&names, WORDS)));
+        let line = format!("$ {}\n", cut(&command, INPUT_CHARS));
+        return indented(&[line, place.unwrap_or_default(), names.unwrap_or_default()].concat());
+    }
+    let has_diff = tool.get("content").is_some_and(|content| content.to_string().contains("\"diff\""));
+    match first_named(input) {
+        // The difference names its file.
+        Some(named) if is_file_of_diff(tool, &named) => String::new(),
+        Some(named) => {
+            let more = input.as_object().map_or(0, |members| members.len().saturating_sub(1));
+            let rest = if more == 0 || has_diff {
+                String::new()
+            } else {
+                indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS)))
+            };
+            format!("  {}\n{rest}", one_line(&named, WORDS))
+        }
+        None if has_diff || input.as_object().is_some_and(Map::is_empty) => String::new(),
+        None => indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS))),
+    }
+}
+
+/// Whether a path is that of a file whose difference is shown.
+fn is_file_of_diff(tool: &Map<String, Value>, path: &str) -> bool {
+    let content = tool.get("content").and_then(Value::as_array).into_iter().flatten();
+    content.filter_map(|item| item.get("path")?.as_str()).take(DIFFS).any(|shown| shown == path)
 }
 
 /// The names of the variables that a command is given, if it is given any.

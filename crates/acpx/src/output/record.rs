@@ -1,6 +1,8 @@
 //! A record in JSON: the three ids under their own names, what is known and nothing that is not.
 
-use acpx_core::model::{AgentSpec, Lifecycle, LineageRow, Record, SessionIdentity, SessionName, Timestamp};
+use acpx_core::model::{
+    AgentSpec, Lifecycle, LineageRow, Record, SessionIdentity, SessionName, Timestamp, title_of,
+};
 use serde::Serialize;
 
 /// A record as every list has it.
@@ -16,6 +18,9 @@ pub(super) struct RecordObject<'a> {
     cwd: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<&'a SessionName>,
+    /// Whether no directory leads to it.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    by_id_only: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     title: Option<&'a str>,
     created_at: Timestamp,
@@ -35,6 +40,7 @@ impl<'a> From<&'a Record> for RecordObject<'a> {
             agent_argv: argv(&record.agent).collect(),
             cwd: record.cwd.as_str(),
             name: name(record),
+            by_id_only: record.scope.is_none(),
             title: record.title.as_deref(),
             created_at: record.created_at,
             last_used_at: record.updated_at,
@@ -97,6 +103,32 @@ fn argv(agent: &AgentSpec) -> impl Iterator<Item = &str> {
 
 pub(super) fn name(record: &Record) -> Option<&SessionName> {
     record.scope.as_ref().and_then(|scope| scope.name.as_ref())
+}
+
+/// The name for people. A record that no directory leads to, such as one that an editor began, says so.
+pub(super) fn shown_name(record: &Record) -> &str {
+    match &record.scope {
+        None => "[by id]",
+        Some(scope) => scope.name.as_ref().map_or("-", SessionName::as_str),
+    }
+}
+
+/// The directory as a column: with or without a `/` at its end it is the same one, and looks so.
+pub(super) fn shown_directory(record: &Record) -> String {
+    match record.cwd.as_str().trim_end_matches('/') {
+        "" => "/".to_owned(),
+        shown => on_one_line(shown),
+    }
+}
+
+/// A text as a column: the beginning of it.
+pub(super) fn in_a_column(text: Option<&str>) -> String {
+    text.and_then(|text| title_of(&on_one_line(text))).unwrap_or_else(|| "-".to_owned())
+}
+
+/// A text without what would make lines or columns of it.
+pub(super) fn on_one_line(text: &str) -> String {
+    text.replace(['\n', '\r', '\t'], " ")
 }
 
 pub(super) fn closed_at(record: &Record) -> Option<Timestamp> {

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 
 use acpx_core::model::{Record, Timestamp};
 
-use super::record::{WholeRecord, closed_at, command, name};
+use super::record::{WholeRecord, closed_at, command, on_one_line, shown_name};
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -38,8 +38,8 @@ fn text(record: &Record, last_prompt: Option<Timestamp>, out: &mut dyn Write) ->
     }
     writeln!(out, "agent: {}", command(&record.agent))?;
     writeln!(out, "cwd: {}", record.cwd)?;
-    writeln!(out, "name: {}", or_dash(name(record)))?;
-    writeln!(out, "title: {}", or_dash(record.title.as_ref().map(|title| title.replace('\n', " "))))?;
+    writeln!(out, "name: {}", shown_name(record))?;
+    writeln!(out, "title: {}", or_dash(record.title.as_deref().map(on_one_line)))?;
     writeln!(out, "created: {}", record.created_at)?;
     writeln!(out, "lastActivity: {}", record.updated_at)?;
     writeln!(out, "lastPrompt: {}", or_dash(last_prompt))?;

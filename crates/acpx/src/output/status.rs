@@ -17,6 +17,7 @@ use acpx_core::model::{
 use serde::Serialize;
 
 use self::settings::SettingsObject;
+use super::question::details_of;
 use super::record::{command, name};
 use super::{Console, json_line, pending};
 use crate::cli::Format;
@@ -27,8 +28,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) record: &'a Record,
     /// The turns that run or wait, in order.
     pub(crate) open_turns: &'a [Turn],
-    /// When its last prompt was accepted.
-    pub(crate) last_prompt: Option<Timestamp>,
+    /// The last of its turns, whatever became of it.
+    pub(crate) last_turn: Option<&'a Turn>,
     /// What it had used when its agent last told it.
     pub(crate) usage: Option<SessionUsage>,
     /// Whether the process of its last run still lives.
@@ -83,7 +84,7 @@ impl<'a> Snapshot<'a> {
     }
 
     fn summary(&self) -> &'static str {
-        let (was_sent, waits) = (self.sent().is_some(), self.queued().next().is_some());
+        let (was_sent, waits) = (self.interrupted().is_some(), self.queued().next().is_some());
         match (self.standing(), was_sent, waits) {
             (Standing::Running, _, _) if self.running().is_some() => "the agent works on a turn",
             (Standing::Running, _, _) => "the agent is ready",
@@ -118,6 +119,17 @@ impl<'a> Snapshot<'a> {
     /// host will say so in the store.
     fn running(&self) -> Option<(&'a Turn, Timestamp)> {
         self.sent().filter(|_| self.agent_lives && self.host_lives)
+    }
+
+    /// The turn that nobody goes on with, because its host went away.
+    fn interrupted(&self) -> Option<&'a Turn> {
+        let left = self.sent().map(|(turn, _)| turn).filter(|_| self.running().is_none());
+        left.or(self.last_turn.filter(|turn| matches!(turn.state, TurnState::Interrupted { .. })))
+    }
+
+    /// When the last prompt was accepted.
+    fn last_prompt(&self) -> Option<Timestamp> {
+        self.last_turn.map(|turn| turn.queued_at)
     }
 
     /// The turns that wait.
@@ -220,6 +232,9 @@ struct StatusObject<'a> {
     /// The turn that runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<TurnObject<'a>>,
+    /// The turn that ran when its host went away.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    interrupted_turn: Option<InterruptedObject<'a>>,
     /// How many wait behind it.
     queued: usize,
     /// Since when the first of them waits.
@@ -244,12 +259,25 @@ struct TurnObject<'a> {
     since: Timestamp,
 }
 
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct InterruptedObject<'a> {
+    number: u64,
+    request_id: &'a str,
+    accepted_at: Timestamp,
+}
+
 fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
     let (record, standing) = (snapshot.record, snapshot.standing());
     let turn = snapshot.running().map(|(turn, since)| TurnObject {
         number: turn.id.0,
         request_id: turn.request.as_str(),
         since,
+    });
+    let interrupted_turn = snapshot.interrupted().map(|turn| InterruptedObject {
+        number: turn.id.0,
+        request_id: turn.request.as_str(),
+        accepted_at: turn.queued_at,
     });
     let exit = snapshot.exit();
     StatusObject {
@@ -264,9 +292,10 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         pid: snapshot.pid(),
         settings: SettingsObject::of(&record.settings),
         uptime: snapshot.uptime(),
-        last_prompt_time: snapshot.last_prompt,
+        last_prompt_time: snapshot.last_prompt(),
         usage: snapshot.usage.clone(),
         turn,
+        interrupted_turn,
         queued: snapshot.queued().count(),
         waiting_since: snapshot.queued().next().map(|turn| turn.queued_at),
         waiting_for: snapshot.waiting,
@@ -290,7 +319,7 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     writeln!(out, "status: {}", snapshot.standing().word())?;
     settings::text(&record.settings, out)?;
     writeln!(out, "uptime: {}", snapshot.uptime().unwrap_or_else(dash))?;
-    writeln!(out, "lastPromptTime: {}", snapshot.last_prompt.map_or_else(dash, |at| at.to_string()))?;
+    writeln!(out, "lastPromptTime: {}", snapshot.last_prompt().map_or_else(dash, |at| at.to_string()))?;
     if let Some(SessionUsage { used, size, cost }) = &snapshot.usage {
         let cost =
             cost.as_ref().map(|cost| format!(", {} {}", cost.amount, cost.currency)).unwrap_or_default();
@@ -299,8 +328,15 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     if let Some((turn, since)) = snapshot.running() {
         writeln!(out, "turn: {} ({}) since {since}", turn.id, turn.request)?;
     }
+    if let Some(Turn { id, request, queued_at, .. }) = snapshot.interrupted() {
+        writeln!(
+            out,
+            "interrupted: {id} ({request}), accepted at {queued_at}; it is not sent again by itself"
+        )?;
+    }
     for question in snapshot.questions {
         writeln!(out, "question: {} {}", question.question_id, pending::subject(question))?;
+        out.write_all(details_of(question).as_bytes())?;
     }
     if let Some(first) = snapshot.queued().next() {
         write!(out, "queued: {}, waiting since {}", snapshot.queued().count(), first.queued_at)?;
@@ -312,7 +348,8 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "waitingFor: {}", waiting_words(waiting, snapshot.now))?;
     }
     if let Some(exit) = snapshot.exit() {
-        writeln!(out, "lastExit: {} at {}", exit.how, exit.at)?;
+        // The words may be the agent's own, so that nothing of ours stands behind them.
+        writeln!(out, "lastExit: {}\nlastExitAt: {}", exit.how, exit.at)?;
     }
     Ok(())
 }

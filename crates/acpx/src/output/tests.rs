@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use acpx_core::host::{FileMeta, ImportMeta, TakenMeta};
-use acpx_core::model::{AcpSessionId, RecordId, RequestId};
+use acpx_core::model::{AcpSessionId, Record, RecordId, RequestId};
 
 use super::samples::{at, bare_record, formats, mode, record, written};
 use super::*;
@@ -83,7 +83,7 @@ fn a_list_is_one_array_and_a_session_that_is_not_kept_has_no_record_id() {
     let rows = [ListRow::Kept(&kept), ListRow::Kept(&closed), ListRow::Remote(remote)];
     let text = "\
 r1\tapi\t/w\t2023-11-14T22:14:20.000Z\tclaude\tA title
-r1 [closed]\t-\t/w\t2023-11-14T22:14:20.000Z\t./mine\t-
+r1 [closed]\t[by id]\t/w\t2023-11-14T22:14:20.000Z\t./mine --acp\t-
 s9 [remote]\t-\t/w\t2023-11-14T22:13:21.000Z\tclaude\ta b
 ";
     let json = concat!(
@@ -91,7 +91,7 @@ s9 [remote]\t-\t/w\t2023-11-14T22:13:21.000Z\tclaude\ta b
         r#""agentArgv":["npx","-y","an agent"],"cwd":"/w","name":"api","title":"A\ntitle","#,
         r#""createdAt":"2023-11-14T22:13:20.000Z","lastUsedAt":"2023-11-14T22:14:20.000Z","lastSeq":9,"closed":false},"#,
         r#"{"acpxRecordId":"r1","acpxSessionId":"s1","agentCommand":"./mine --acp","agentArgv":["./mine","--acp"],"#,
-        r#""cwd":"/w","createdAt":"2023-11-14T22:13:20.000Z","lastUsedAt":"2023-11-14T22:14:20.000Z","lastSeq":0,"#,
+        r#""cwd":"/w","byIdOnly":true,"createdAt":"2023-11-14T22:13:20.000Z","lastUsedAt":"2023-11-14T22:14:20.000Z","lastSeq":0,"#,
         r#""closed":true,"closedAt":"2023-11-14T22:14:30.000Z"},"#,
         r#"{"acpxSessionId":"s9","cwd":"/w","title":"a\tb","updatedAt":"2023-11-14T22:13:21.000Z"}]"#,
         "\n"
@@ -142,6 +142,10 @@ lineage:
     assert!(json.starts_with(r#"{"acpxRecordId":"r1","acpxSessionId":"s2","agentName":"claude","#), "{json}");
     assert!(json.ends_with(lineage), "{json}");
     assert!(json.contains(r#""lastPromptAt":"2023-11-14T22:14:03.000Z","pid":4242,"#), "{json}");
+
+    let hostile = Record { title: Some("a\tb\nclosed: yes".to_owned()), ..record };
+    let [shown, ..] = formats(|console| show(&hostile, None, console).unwrap());
+    assert!(shown.contains("\ntitle: a b closed: yes\n"), "{shown}");
 
     let [_, _, bare] = formats(|console| show(&bare_record(), None, console).unwrap());
     assert!(!bare.contains("null") && !bare.contains("agentSessionId"), "{bare}");

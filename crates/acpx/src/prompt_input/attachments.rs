@@ -59,7 +59,7 @@ impl AttachmentError {
             Self::Unreadable { .. } => "check the path; it is taken from the directory the command works in",
             Self::TooLarge { .. } => "tell the agent where the file is instead",
             Self::UnknownType { .. } => {
-                "give the block itself, as JSON with its mimeType, or send the file with --resource"
+                "send it with --resource, or give the block itself with its mimeType: a JSON array on stdin or in --file"
             }
         }
     }
@@ -107,6 +107,16 @@ const ENDINGS: [(&str, &str); 21] = [
 ];
 
 impl Attachment {
+    /// What was typed to send it, with what an agent must advertise to be sent it.
+    pub(crate) fn typed(&self) -> (String, &'static str) {
+        let (flag, file, capability) = match self {
+            Self::Image(file) => ("--image", file, "promptCapabilities.image"),
+            Self::Audio(file) => ("--audio", file, "promptCapabilities.audio"),
+            Self::Resource(file) => ("--resource", file, "promptCapabilities.embeddedContext"),
+        };
+        (format!("{flag} {}", file.display()), capability)
+    }
+
     /// The content block of the file, which is looked for in `cwd`.
     pub(super) fn block(&self, cwd: &Path) -> Result<Value, AttachmentError> {
         let (Self::Image(file) | Self::Audio(file) | Self::Resource(file)) = self;

@@ -60,6 +60,14 @@ pub(super) fn of_text(text: &str, words: &str) -> Result<Arc<str>, InputError> {
     }
 }
 
+/// Whether a text is a list of objects that each name their type, as content blocks do.
+pub(super) fn look_like_blocks(text: &str) -> bool {
+    let is_block = |block: &Map<String, Value>| block.get("type").is_some_and(Value::is_string);
+    let is_array = text.trim_start().starts_with('[');
+    let blocks = is_array.then(|| serde_json::from_str::<Vec<Map<String, Value>>>(text).ok()).flatten();
+    blocks.is_some_and(|blocks| !blocks.is_empty() && blocks.iter().all(is_block))
+}
+
 fn both(text: &str, words: &str) -> Arc<str> {
     let texts: Vec<&str> = [text, words].into_iter().filter(|text| !text.is_empty()).collect();
     plain(&texts)

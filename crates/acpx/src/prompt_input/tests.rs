@@ -97,6 +97,26 @@ fn content_blocks_go_out_byte_for_byte_and_words_after_them() {
 }
 
 #[test]
+fn words_are_text_even_if_they_look_like_blocks_and_that_can_be_told() {
+    let cases = [
+        (r#"[{"type":"text","text":"x"}]"#, true),
+        (r#" [{"type":"bogus"}] "#, true),
+        ("[WIP] fix it", false),
+        ("[1]", false),
+        ("[]", false),
+        (r#"[{"m":"x"}]"#, false),
+        (r#"{"type":"text","text":"x"}"#, false),
+    ];
+    for (typed, looks) in cases {
+        let input = words(&[typed], None);
+        assert_eq!(told(&input, "not read"), Ok(text(typed.trim())), "{typed}");
+        assert_eq!(words_look_like_blocks(&input), looks, "{typed}");
+    }
+    let beside = words(&[r#"[{"type":"text","text":"x"}]"#], Some("-"));
+    assert!(!words_look_like_blocks(&beside), "beside a file they are what is said about it");
+}
+
+#[test]
 fn a_block_that_is_none_is_named_by_its_place() {
     let cases = [
         ("[1]", "prompt[0] must be an object"),

@@ -2,11 +2,15 @@
 //! no reason to stop; it is remembered why, and told when the work is done.
 
 use std::io;
+use std::sync::Arc;
 
-use acpx_core::host::WatchedEvent;
-use acpx_core::model::{Direction, Fact, RequestId, Seq, TurnId};
+use acpx_core::acp::prompt_text;
+use acpx_core::host::{KeptEvents, WatchedEvent};
+use acpx_core::model::{Direction, Fact, RecordId, RequestId, Seq, TurnId};
+use acpx_core::store::Store;
 
 use super::Talk;
+use crate::error::CliError;
 use crate::output::{FollowView, TurnView};
 
 /// What is shown of a session.
@@ -25,8 +29,8 @@ enum Showing<'a> {
         request: RequestId,
         turn: Option<TurnId>,
     },
-    /// Everything.
-    All(&'a mut FollowView),
+    /// Everything that happens in a record.
+    All(&'a mut FollowView, RecordId),
 }
 
 impl<'a> Talk<'a> {
@@ -37,8 +41,24 @@ impl<'a> Talk<'a> {
     }
 
     /// The same talk about everything that happens in a record, from an event on.
-    pub(crate) fn following(self, view: &'a mut FollowView, next: Seq) -> Self {
-        Self { shown: Some(Shown { what: Showing::All(view), next }), ..self }
+    pub(crate) fn following(self, view: &'a mut FollowView, record: RecordId, next: Seq) -> Self {
+        Self { shown: Some(Shown { what: Showing::All(view, record), next }), ..self }
+    }
+
+    /// Shows, where everything is followed, the prompt of a turn that is over without an agent having been sent it:
+    /// only the store has it.
+    pub(super) async fn show_unsent(&mut self, event: &WatchedEvent) -> Result<(), CliError> {
+        let Some(Shown { what: Showing::All(view, record), .. }) = &mut self.shown else { return Ok(()) };
+        let (Some(turn), Some(reach)) = (view.ends_unbegun(event), self.reach) else { return Ok(()) };
+        let Some(store) = reach.kept()? else { return Ok(()) };
+        let store: Arc<dyn Store> = Arc::new(store);
+        let kept = KeptEvents::new(Arc::clone(&store), record.clone(), Some(event.seq));
+        if !kept.has_begun(turn).await?
+            && let Some(turn) = store.turn_numbered(record.clone(), turn).await?
+        {
+            view.unsent(&prompt_text(&turn.prompt), self.console)?;
+        }
+        Ok(())
     }
 
     /// Shows what has been written; false if that is no longer possible.
@@ -70,7 +90,7 @@ impl<'a> Talk<'a> {
             desk.saw(event);
         }
         let (view, request, turn) = match &mut shown.what {
-            Showing::All(view) => return view.event(event, self.console),
+            Showing::All(view, _) => return view.event(event, self.console),
             Showing::Turn { view, request, turn } => (view, request, turn),
         };
         if event.direction == Direction::Ours

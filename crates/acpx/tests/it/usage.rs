@@ -84,7 +84,7 @@ fn help_and_version_need_neither_a_home_nor_a_configuration() {
     for line in [&["--version"][..], &["-V"], &["--format", "json", "--version"], &["claude", "--version"]] {
         assert_eq!(run(line), version);
     }
-    for line in [&["--help"][..], &["help"], &["claude", "-h"]] {
+    for line in [&["--help"][..], &["help"], &["claude", "--help"]] {
         assert!(run(line).contains("acpx claude sessions new"), "{line:?}");
     }
     assert!(run(&["help", "sessions"]).contains("ensure"));
@@ -105,7 +105,7 @@ fn a_broken_configuration_is_named_by_file_and_key() {
         code: Some(1),
     };
     place.configure(r#"{"agents":{"foo":{"argv":["a",1]}}}"#);
-    assert_eq!(place.acpx(&["status"]), shown(": agents.foo.argv[1] must be a string"));
+    assert_eq!(place.acpx(&["foo", "hello"]), shown(": agents.foo.argv[1] must be a string"));
     place.configure("{,}");
     assert_eq!(place.acpx(&["status"]), shown(" is not JSON: key must be a string at line 1 column 2"));
     let found = place.acpx(&["status", "--format", "json"]).json();
@@ -117,7 +117,7 @@ fn a_directory_that_cannot_be_worked_in_is_a_mistake() {
     let place = Place::new();
     let missing = place.work().join("missing");
     let err = format!(
-        "acpx: cannot work in {}: No such file or directory (os error 2)\nhint: name a directory that exists with --cwd\n",
+        "acpx: cannot work in {}: No such file or directory\nhint: name a directory that exists with --cwd\n",
         missing.display()
     );
     assert_eq!(place.acpx(&["status", "--cwd", "missing"]), Done { out: String::new(), err, code: Some(2) });

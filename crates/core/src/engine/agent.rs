@@ -66,17 +66,17 @@ pub(super) async fn start(
     let Shared { settings, spawner, .. } = &shared;
     let program = settings.program_of(agent);
     let profile = Profiles::built_in().of(agent, None);
-    let (patience, grace) = (agent.patience(&profile), grace_for(&profile, settings.process));
+    let (patience, grace) = (place.patience(&profile), grace_for(&profile, settings.process));
     let spawn = AgentProcess::spawn(spawner, &program, cwd, environment, grace);
     // A program on a disk that does not answer can hang before it is one.
-    let spawned = tokio::time::timeout(patience, spawn).await.unwrap_or_else(|_| {
-        Err(AgentError::SlowStart { agent: label(agent), limit: patience, said: Vec::new() })
-    });
+    let late = |said| slow_start(agent, patience, said);
+    let spawned = tokio::time::timeout(patience, spawn).await.unwrap_or_else(|_| Err(late(Vec::new())));
     let since = (settings.clock)();
     let (mut process, pipes) = spawned.map_err(|error| FailedStart::new(error, Vec::new()))?;
     let (peer, incoming) = wire::connect(pipes.stdout, pipes.stdin, settings.wire);
-    let initialize =
-        AgentConnection::start(agent.label(), agent.protocol, peer.clone(), incoming, place.secrets());
+    place.words.are_of(&process, &peer);
+    let called = agent.label();
+    let initialize = AgentConnection::start(&called, agent.protocol, peer.clone(), incoming, place.secrets());
     let mut failed = match tokio::time::timeout(patience, initialize).await {
         Ok(Ok(Started { mut connection, mut lines })) => {
             let told = connection.info().name;
@@ -114,8 +114,7 @@ pub(super) async fn start(
         }
         Err(_) => {
             let said = place.censor(&said(&mut process, &peer).await);
-            let error = AgentError::SlowStart { agent: label(agent), limit: patience, said };
-            FailedStart::new(error, Vec::new())
+            FailedStart::new(late(said), Vec::new())
         }
     };
     peer.abort();
@@ -127,6 +126,11 @@ pub(super) async fn start(
         AgentRun { process: identity, since, ended }
     });
     Err(failed)
+}
+
+fn slow_start(agent: &AgentSpec, limit: Duration, said: Vec<String>) -> AgentError {
+    let missed = "did not answer initialize".to_owned();
+    AgentError::SlowStart { agent: label(agent), missed, limit, said }
 }
 
 /// The mark of an agent that is to have no session.
@@ -300,6 +304,11 @@ async fn drain(connection: &mut AgentConnection, lines: &mut Vec<Line>) {
 }
 
 impl Place {
+    /// What the agent has said last, beside the protocol.
+    pub(super) fn last_words(&self) -> Vec<String> {
+        self.censor(&self.words.last())
+    }
+
     /// An agent's words without the secret values it was given.
     fn censor(&self, said: &[String]) -> Vec<String> {
         let secrets = self.secrets();
@@ -333,7 +342,7 @@ fn exit_words(exit: Option<Exit>) -> String {
 }
 
 fn label(agent: &AgentSpec) -> String {
-    agent.label().to_owned()
+    agent.label().into_owned()
 }
 
 /// The ACP sessions that are live in this engine. An agent that gives one id twice has given us a stranger's.
@@ -367,6 +376,7 @@ impl Drop for LiveId {
 
 #[cfg(test)]
 mod tests {
+    use super::super::words::Words;
     use super::*;
     use crate::model::{AbsolutePath, McpServer, NamedValue, ProcessIdentity, Timestamp};
 
@@ -393,6 +403,8 @@ mod tests {
             }]
             .into(),
             besides: None,
+            limit: None,
+            words: Words::default(),
         };
         let said = vec!["key from-env, header Bearer t0ken, login for-login, home /home/x".to_owned()];
         assert_eq!(place.censor(&said), ["key [secret], header [secret], login [secret], home /home/x"]);

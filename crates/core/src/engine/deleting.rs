@@ -49,7 +49,7 @@ impl Engine {
         limit: Duration,
     ) -> Result<AtAgent, SessionError> {
         let Some(kept) = self.record(record).await? else { return Ok(AtAgent::Deleted) };
-        let agent = kept.agent.label().to_owned();
+        let agent = kept.agent.label().into_owned();
         let method = "session/delete".to_owned();
         match self.delete_here(record).await? {
             Deletion::NotThere => {
@@ -88,7 +88,7 @@ impl Engine {
         let moved = given.agent.filter(|given| given.key() == agent.key());
         let agent: AgentSpec = moved.unwrap_or(agent);
         let not_offered = || {
-            let (agent, method) = (agent.label().to_owned(), "session/delete".to_owned());
+            let (agent, method) = (agent.label().into_owned(), "session/delete".to_owned());
             SessionError::from(AgentError::NotOffered { agent, method })
         };
         let with = NewSession::new(agent.clone(), cwd, given.environment);

@@ -50,7 +50,7 @@ pub enum SessionError {
     #[error("the record {0} is being closed")]
     Closing(RecordId),
     /// The session has a turn running or waiting.
-    #[error("the record {0} has work to do")]
+    #[error("the record {0} has a turn that runs or waits")]
     Busy(RecordId),
     /// The conversation is too long to be copied.
     #[error("the conversation of the record {record} has more than {limit} bytes and cannot be copied")]

@@ -9,7 +9,7 @@ use crate::acp::client::{Answer, Known, Meaning, Outgoing, SessionPlace};
 use crate::acp::{AgentInfo, Capabilities};
 use crate::machine::Permit;
 use crate::model::{AcpSessionId, AgentError, AgentProfile, McpServer, Profiles, ProtocolVersion};
-use crate::tools::Ended;
+use crate::tools::{Ended, Exit};
 use crate::wire::RpcError;
 
 use super::agent::{self, FailedStart, LiveAgent};
@@ -42,6 +42,8 @@ pub struct Examination {
     pub ended: Ended,
     /// How long its end took.
     pub ended_in: Duration,
+    /// How its process exited, if it did.
+    pub exit: Option<Exit>,
 }
 
 /// What came of `session/new`.
@@ -74,6 +76,7 @@ impl Engine {
         let known_as = Profiles::built_in().name_of(&place.agent, info.name.as_deref()).map(str::to_owned);
         let limit = place.agent.patience(&profile);
         let tried = try_all(&mut agent, &place, limit).await;
+        let exit = agent.process.exit();
         let begun = Instant::now();
         let (error, ended) = if tried.is_gone() {
             let (error, leftover) = agent.gone(&place, &shared.settings).await;
@@ -95,6 +98,7 @@ impl Engine {
             servers,
             ended,
             ended_in,
+            exit: exit(),
         })
     }
 }
@@ -120,7 +124,7 @@ impl Tried {
 }
 
 fn unresponsive(place: &Place) -> AgentError {
-    AgentError::Unresponsive { agent: place.agent.label().to_owned(), method: "session/new".to_owned() }
+    AgentError::Unresponsive { agent: place.agent.label().into_owned(), method: "session/new".to_owned() }
 }
 
 /// Tries a session without servers, and then one with each.

@@ -40,7 +40,7 @@ impl SessionTask {
         if let Some(cwd) = cwd.filter(|_| self.machine.is_adopting())
             && !is_same_directory(&self.shared.disk, &self.place.cwd, &cwd).await
         {
-            let agent = self.place.agent.label().to_owned();
+            let agent = self.place.agent.label().into_owned();
             let error = AgentError::WorksElsewhere { agent, session, cwd };
             return self.step(Input::SetupImpossible(error));
         }

@@ -65,7 +65,7 @@ impl Engine {
         let shared = self.0.shared.clone();
         let started = agent::start(place.clone(), shared.clone(), &agent::unused_mark(), None).await;
         let (mut agent, _) = started.map_err(|FailedStart { error, .. }| error)?;
-        let label = || place.agent.label().to_owned();
+        let label = || place.agent.label().into_owned();
         let Some(request) = request(&agent) else {
             agent.end(shared.settings.process).await;
             return Err(AgentError::NotOffered { agent: label(), method: method.to_owned() }.into());
@@ -96,7 +96,7 @@ pub(super) async fn at_start(
     let ways = login_ways(connection.answer());
     let is_set = |name: &str| place.environment.get(name).is_some_and(|value| !value.is_empty());
     let request = ways.iter().find(|way| way.has_credential(is_set));
-    let label = || place.agent.label().to_owned();
+    let label = || place.agent.label().into_owned();
     let Some(request) = request.and_then(|way| connection.login(&way.id, None)) else {
         return match (policy, ways_in_words(&ways)) {
             (LoginPolicy::Fail, Some(ways)) => Err(Some(AgentError::NoCredential { agent: label(), ways })),

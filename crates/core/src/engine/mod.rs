@@ -54,6 +54,7 @@ mod telling;
 mod tools;
 mod waiters;
 mod waiting;
+mod words;
 
 pub use crate::acp::client::Offered;
 pub use advice::{Advice, ClientOffer, Question, QuestionKind, Wanted};
@@ -80,6 +81,7 @@ use keeper::{Heir, Keeper, Seed};
 use place::Place;
 use reservations::Reservations;
 use task::SessionTask;
+use words::Words;
 
 /// How many commands may wait for a session's task.
 const COMMANDS: usize = 64;
@@ -201,6 +203,8 @@ impl Engine {
             mcp_servers: new.mcp_servers,
             login: Some(new.login),
             besides: new.besides.clone(),
+            limit: new.limit,
+            words: Words::default(),
         };
         let session = {
             let mut running = self.0.running.lock().await;
@@ -215,8 +219,9 @@ impl Engine {
             session
         };
         let unclaimed = Unclaimed::new(session.clone());
+        let restore = RestoreSession { besides: new.besides, limit: new.limit, ..RestoreSession::default() };
         let awake = tokio::select! {
-            awake = session.wake(RestoreSession { besides: new.besides, ..RestoreSession::default() }) => awake,
+            awake = session.wake(restore) => awake,
             () = unwanted => {
                 unclaimed.close().await;
                 return Err(SessionError::Closing(record));
@@ -225,7 +230,8 @@ impl Engine {
         match awake {
             Ok(how) => Ok((session, unclaimed, how)),
             Err(error) => {
-                // Without a record there is nothing to come back to; the task ends by itself.
+                // Without a record there is nothing to come back to; the task ends by itself. One whose agent only takes
+                // too long is abandoned, and ends without us.
                 let failed = self.0.running.lock().await.as_mut().and_then(|running| {
                     // Somebody else may have begun it again by now.
                     running
@@ -335,6 +341,8 @@ impl Engine {
             mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
             login: Some(restore.login),
             besides: restore.besides.clone(),
+            limit: restore.limit,
+            words: Words::default(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))
     }

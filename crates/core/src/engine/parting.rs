@@ -48,7 +48,7 @@ impl SessionTask {
             Some(turn) => format!("in turn {turn}"),
             None => "outside any turn".to_owned(),
         };
-        let error = AgentError::Flooded { agent: self.place.agent.label().to_owned(), limit, during };
+        let error = AgentError::Flooded { agent: self.place.agent.label().into_owned(), limit, during };
         let leftover = Leftover::of(agent, self.shared.settings.process);
         self.lose_agent(leftover, error);
     }

@@ -164,7 +164,9 @@ impl SessionTask {
     /// How long the agent may take to answer a setup request.
     fn patience(&self) -> Duration {
         let spec = &self.place.agent;
-        self.agent.as_ref().map_or(spec.start_timeout, |agent| spec.patience(agent.connection.profile()))
+        let limit = self.place.limit.unwrap_or_default();
+        let agent = self.agent.as_ref();
+        agent.map_or(spec.start_timeout.max(limit), |agent| self.place.patience(agent.connection.profile()))
     }
 
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {
@@ -323,7 +325,7 @@ impl SessionTask {
                 if self.live_id.is_some() {
                     self.step(Input::Opened { session, inner });
                 } else {
-                    let agent = self.place.agent.label().to_owned();
+                    let agent = self.place.agent.label().into_owned();
                     let error = AgentError::SessionIdTaken { agent, session };
                     self.step(Input::SetupRefused { reading: Reading::Broken, error });
                 }
@@ -451,7 +453,7 @@ impl SessionTask {
         let Some(agent) = &self.agent else { return };
         let sent = tokio::time::timeout(self.shared.settings.close_grace, outgoing.send()).await;
         if sent.is_err() {
-            let (agent, method) = (self.place.agent.label().to_owned(), "what it was sent".to_owned());
+            let (agent, method) = (self.place.agent.label().into_owned(), "what it was sent".to_owned());
             self.undoing = Some(AgentError::Unresponsive { agent, method });
         }
         if !matches!(sent, Ok(Ok(()))) {

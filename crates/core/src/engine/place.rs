@@ -1,9 +1,12 @@
 //! Where a session's agent is started, and with what. Nothing of it is shown, and its values are never stored.
 
+use std::time::Duration;
+
 use crate::acp::Besides;
-use crate::model::{AbsolutePath, AgentSpec, LoginPolicy};
+use crate::model::{AbsolutePath, AgentProfile, AgentSpec, LoginPolicy};
 use crate::tools::{Environment, Roots};
 
+use super::words::Words;
 use super::{NewSession, RestoreSession, Servers};
 
 /// What an agent is started with.
@@ -19,14 +22,38 @@ pub(super) struct Place {
     pub(super) login: Option<LoginPolicy>,
     /// What the client says besides whose request makes the agent start.
     pub(super) besides: Option<Besides>,
+    /// How long that client waits, if it says so.
+    pub(super) limit: Option<Duration>,
+    /// What the agent says beside the protocol.
+    pub(super) words: Words,
 }
 
 impl Place {
     /// Where an agent is started that is to have no session.
     pub(super) fn alone(with: NewSession) -> Self {
-        let NewSession { agent, cwd, environment, mcp_servers, login, .. } = with;
-        let (additional_directories, login) = (Vec::new(), Some(login));
-        Self { agent, cwd, additional_directories, environment, mcp_servers, login, besides: None }
+        let NewSession { agent, cwd, environment, mcp_servers, login, limit, .. } = with;
+        // Nobody but its client waits for it.
+        let agent = match limit {
+            Some(limit) => agent.with_start_timeout(limit),
+            None => agent,
+        };
+        let (additional_directories, login, words) = (Vec::new(), Some(login), Words::default());
+        Self {
+            agent,
+            cwd,
+            additional_directories,
+            environment,
+            mcp_servers,
+            login,
+            besides: None,
+            limit: None,
+            words,
+        }
+    }
+
+    /// How long an agent that behaves so may take to come up: whoever waits for longer than is usual is not stopped.
+    pub(super) fn patience(&self, profile: &AgentProfile) -> Duration {
+        self.agent.patience(profile).max(self.limit.unwrap_or_default())
     }
 
     /// The directories whose files the agent may have.
@@ -37,9 +64,17 @@ impl Place {
     /// Takes what the client that wants the agent started has given; whether the agent has moved.
     pub(super) fn renew(&mut self, given: RestoreSession) -> bool {
         let RestoreSession {
-            agent, environment, mcp_servers, additional_directories, login, besides, ..
+            agent,
+            environment,
+            mcp_servers,
+            additional_directories,
+            login,
+            besides,
+            limit,
+            ..
         } = given;
         self.besides = besides;
+        self.limit = limit;
         if let Some(directories) = additional_directories {
             self.additional_directories = directories;
         }

@@ -116,7 +116,7 @@ impl Engine {
                 return Err(error.into());
             }
             Err(_) => {
-                let (agent, method) = (place.agent.label().to_owned(), inquiry.method().to_owned());
+                let (agent, method) = (place.agent.label().into_owned(), inquiry.method().to_owned());
                 Err(AgentError::Unresponsive { agent, method })
             }
         };

@@ -1,5 +1,7 @@
 //! What a client asks an engine for: a session to be made, or one to be brought back.
 
+use std::time::Duration;
+
 use crate::acp::Besides;
 use crate::model::{AbsolutePath, AgentSpec, KeptServer, LoginPolicy, McpServer, Scope, WakeOptions};
 use crate::store::real_path;
@@ -26,6 +28,8 @@ pub struct NewSession {
     pub login: LoginPolicy,
     /// What a shell finds it by; `None` if none is to.
     pub scope: Option<Scope>,
+    /// How long its client waits for it. Then it is told what the agent has not done, and the agent is ended.
+    pub limit: Option<Duration>,
 }
 
 /// A session to be brought back.
@@ -46,6 +50,9 @@ pub struct RestoreSession {
     pub mcp_servers: Option<Servers>,
     /// Directories beside the one it works in whose files belong to it from then on; `None` leaves those in force.
     pub additional_directories: Option<Vec<AbsolutePath>>,
+    /// How long its client waits for it. Then it is told what the agent has not done; the agent comes up all the same,
+    /// and may take as long for it.
+    pub limit: Option<Duration>,
 }
 
 /// Servers with their values, which are never stored.
@@ -73,6 +80,7 @@ impl NewSession {
             besides: None,
             login: LoginPolicy::default(),
             scope: None,
+            limit: None,
         }
     }
 }

@@ -82,7 +82,11 @@ impl SessionTask {
             return self.step(Input::Request { ask });
         }
         if let Some(path) = &path {
-            agent.tools.check(Errand { ask: ask.clone(), turn }, path, is_shown);
+            let length = match &request {
+                ToolRequest::Write { content, .. } => content.len(),
+                _ => 0,
+            };
+            agent.tools.check(Errand { ask: ask.clone(), turn }, path, length, is_shown);
         }
         let tool = ToolAsk { request, params, line: kept_later, located: None, old: None, question: None };
         self.asks.insert(ask.clone(), Ask::Tool(Box::new(tool)));
@@ -191,10 +195,12 @@ impl SessionTask {
     }
 
     fn start_terminal(&mut self, errand: Errand, request: TerminalRequest, place: Option<&Located>) {
+        // A command that has ended makes room, once that is kept.
+        self.keep_news(false);
         let (Some(agent), Some(place)) = (&mut self.agent, place) else { return };
-        if !agent.tools.has_room_for_terminal() {
-            return self
-                .answer_tool(&errand, Err(unusable("too many terminals; release those that are done with")));
+        if !agent.tools.make_room_for_terminal() {
+            let words = "too many terminals whose commands run; kill or release those that are done with";
+            return self.answer_tool(&errand, Err(unusable(words)));
         }
         let TerminalRequest { command, args, env, output_bytes, .. } = request;
         let line = CommandLine { command, args, env, cwd: place.real_path(), output_bytes };

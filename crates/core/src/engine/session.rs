@@ -219,11 +219,29 @@ impl Session {
     /// Sees to it that the agent has the session, and tells how that went.
     pub async fn wake(&self, restore: RestoreSession) -> Result<Awakening, SessionError> {
         let (reply, answer) = oneshot::channel();
-        self.ask(Command::Wake(Box::new(restore), reply), answer).await?.map_err(|asleep| match asleep {
+        let limit = restore.limit;
+        let awake = self.ask(Command::Wake(Box::new(restore), reply), answer);
+        let awake = match limit {
+            None => awake.await,
+            Some(limit) => match tokio::time::timeout(limit, awake).await {
+                Ok(awake) => awake,
+                Err(_) => return Err(self.slow_start(limit).await),
+            },
+        };
+        awake?.map_err(|asleep| match asleep {
             Asleep::Agent(error) => SessionError::Agent(error),
             Asleep::Closing => SessionError::Closing(self.record.clone()),
             Asleep::Busy => SessionError::Busy(self.record.clone()),
         })
+    }
+
+    /// What the agent has not done in the time that somebody has waited for it.
+    async fn slow_start(&self, limit: Duration) -> SessionError {
+        let (reply, answer) = oneshot::channel();
+        match self.ask(Command::SlowStart(limit, reply), answer).await {
+            Ok(error) => SessionError::Agent(error),
+            Err(error) => error,
+        }
     }
 
     /// Prompts the agent, after those who prompted before. Returns when the prompt is kept.

@@ -69,6 +69,8 @@ pub(super) enum Command {
     HasServers(Vec<McpServer>, oneshot::Sender<bool>),
     /// What is waited for?
     Waiting(oneshot::Sender<Option<Waiting>>),
+    /// What has the agent not done in this time?
+    SlowStart(Duration, oneshot::Sender<AgentError>),
     Idle(Option<Duration>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Move(Box<Moving>),
@@ -359,6 +361,7 @@ impl SessionTask {
             }
             Command::HasServers(servers, reply) => tell(reply, self.has_servers(&servers)),
             Command::Waiting(reply) => tell(reply, self.waiting()),
+            Command::SlowStart(limit, reply) => tell(reply, self.slow_start(limit)),
             Command::Idle(limit) => {
                 self.idle = limit;
                 self.renew_idle_time();

@@ -131,11 +131,12 @@ impl Files {
         Self { roots: Arc::new(roots), disk, whose, room: Arc::new(Semaphore::new(FILES)) }
     }
 
-    /// Looks where a path leads, and with `shown` what a write there would replace.
-    async fn check(self, path: String, shown: bool) -> Result<Checked, RpcError> {
+    /// Looks where a path leads, whether so much can be written there, and with `shown` what that would replace.
+    async fn check(self, path: String, length: usize, shown: bool) -> Result<Checked, RpcError> {
         let roots = Arc::clone(&self.roots);
         self.at_disk(move || {
             let located = roots.locate(&path)?;
+            located.takes(length)?;
             let old = if shown { Some(located.replaced(OLD_TEXT_BYTES)?) } else { None };
             Ok(Checked { located: Some(located), old })
         })
@@ -195,8 +196,16 @@ impl Tools {
         self.open.values().filter(|job| job.sort == sort).count() < JOBS
     }
 
-    /// Whether there can be another terminal.
-    pub(super) fn has_room_for_terminal(&self) -> bool {
+    /// Makes room for another terminal: where there are as many as there may be, the oldest whose command has ended, and
+    /// of which that is kept, is forgotten. Whether there is room.
+    pub(super) fn make_room_for_terminal(&mut self) -> bool {
+        if self.terminals.len() >= TERMINALS {
+            // The ids are made in the order of the terminals.
+            let over = self.terminals.iter().filter(|(_, running)| running.is_over).map(|(id, _)| id);
+            if let Some(oldest) = over.min().cloned() {
+                self.terminals.remove(&oldest);
+            }
+        }
         self.terminals.len() < TERMINALS
     }
 
@@ -250,9 +259,10 @@ impl Tools {
         !self.open.is_empty()
     }
 
-    /// Looks whether what a request wants is inside the session's directories, and with `shown` what it would replace.
-    pub(super) fn check(&mut self, errand: Errand, path: &str, shown: bool) {
-        let check = self.files.clone().check(path.to_owned(), shown);
+    /// Looks whether what a request wants is inside the session's directories, whether so many bytes can be written
+    /// there, and with `shown` what they would replace.
+    pub(super) fn check(&mut self, errand: Errand, path: &str, length: usize, shown: bool) {
+        let check = self.files.clone().check(path.to_owned(), length, shown);
         self.begin(errand, Sort::Work, async { Done::Checked(check.await) });
     }
 

@@ -1,7 +1,9 @@
 //! What a session waits for and since when, for those who hear nothing from it.
 
+use std::time::Duration;
+
 use crate::machine::Awaited;
-use crate::model::Timestamp;
+use crate::model::{AgentError, Timestamp};
 
 use super::advice::QuestionKind;
 use super::task::{Ask, SessionTask};
@@ -74,5 +76,18 @@ impl SessionTask {
         });
         let since = self.glance.since.unwrap_or_else(|| self.now());
         Some(Waiting { what, is_served, question, since, heard: self.glance.heard })
+    }
+
+    /// The error for whoever has waited so long for the session to be awake, with what the agent has said so far.
+    pub(super) fn slow_start(&self, limit: Duration) -> AgentError {
+        let missed = match self.machine.awaited() {
+            Some(Awaited::AgentStart) => "did not answer initialize".to_owned(),
+            Some(Awaited::Answer(method)) => format!("did not answer {method}"),
+            Some(Awaited::LoadTime) => "was not to be asked for session/load".to_owned(),
+            Some(Awaited::AgentEnd) => "did not end to be started again".to_owned(),
+            Some(Awaited::TurnEnd | Awaited::Questions(_)) | None => "was not ready".to_owned(),
+        };
+        let agent = self.place.agent.label().into_owned();
+        AgentError::SlowStart { agent, missed, limit, said: self.place.last_words() }
     }
 }

@@ -59,6 +59,7 @@ impl Connection {
             additional_directories: call.additional_directories.clone(),
             mcp_servers,
             login: meta.start.login.unwrap_or_default().into(),
+            limit: meta.start.limit(),
             besides: self.besides(spoken, call.meta.as_deref(), call.unknown.as_deref()),
             ..NewSession::new(agent, call.cwd.clone(), environment)
         };
@@ -93,6 +94,7 @@ impl Connection {
             mcp_servers,
             besides,
             login: meta.start.login.unwrap_or_default().into(),
+            limit: meta.start.limit(),
             ..NewSession::new(agent, call.cwd, environment)
         };
         let opened = self.host.fork(&record, new).await?;

@@ -169,6 +169,7 @@ impl Connection {
             mcp_servers,
             besides,
             login: meta.start.login.unwrap_or_default().into(),
+            limit: meta.start.limit(),
             ..NewSession::new(agent, call.cwd, environment)
         };
         let opened = match meta.shell {

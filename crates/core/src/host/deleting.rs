@@ -53,7 +53,7 @@ impl Connection {
             // It is a session of ours by another name, and is deleted by ours.
             return Ok(Meta::new());
         }
-        let label = agent.agent.label().to_owned();
+        let label = agent.agent.label().into_owned();
         let deleted = timeout(PATIENCE, self.delete_with(agent, session)).await;
         deleted.unwrap_or_else(|_| {
             let method = "session/delete".to_owned();
@@ -74,7 +74,7 @@ impl Connection {
         }
         let row = self.host.engine.remote_session(&agent, session).await.map_err(refused)?;
         let Some(row) = row else { return Ok(Meta::new()) };
-        let (label, method) = (agent.agent.label().to_owned(), "session/delete".to_owned());
+        let (label, method) = (agent.agent.label().into_owned(), "session/delete".to_owned());
         self.host.engine.disown(agent, row).await.map_err(refused)?;
         Ok(kept_by_agent(&AgentError::NotOffered { agent: label, method }))
     }

@@ -152,6 +152,9 @@ pub struct StartMeta {
     /// What to do where the agent offers logins and no credential is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub login: Option<LoginMeta>,
+    /// How long the client waits for the agent to be ready. Then it is told what the agent has not done.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub limit_ms: Option<u64>,
     /// The configuration file that the MCP servers come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_source: Option<String>,

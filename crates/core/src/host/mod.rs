@@ -4,6 +4,7 @@
 //! later speak one protocol to one dispatcher. There is one host for each home: whoever has its lock. It comes
 //! when it is needed and goes when nobody needs it; what it leaves behind is in the store and nowhere else.
 
+mod asked_call;
 mod attachment;
 mod bridge;
 mod choosing;

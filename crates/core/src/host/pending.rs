@@ -8,12 +8,14 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::acp::agent::CallError;
 use crate::engine::{Advice, Wanted};
 use crate::model::{RecordId, ToolUse};
 
+use super::asked_call::{AskedCall, Room, ToldCall};
 use super::connection::{Connection, problem};
 use super::fault;
 use super::meta::IdsMeta;
@@ -27,6 +29,7 @@ struct Open {
     record: RecordId,
     wanted: Wanted,
     options: Vec<OptionMeta>,
+    call: Arc<AskedCall>,
     asked: Vec<AskedMeta>,
     answer: mpsc::Sender<Outside>,
 }
@@ -78,11 +81,20 @@ pub struct QuestionMeta {
     pub name: Option<String>,
     /// The agent, by its name or its program.
     pub agent: String,
+    /// The directory that the session works in.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub cwd: String,
     /// What it wants to do, in its own words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
     /// What sort of thing that is.
     pub kind: String,
+    /// The tool call that it is about, with all that was told of it: its command, or the difference it makes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_call: Option<Map<String, Value>>,
+    /// The members of the call that are too long to be told.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub left_out: Vec<String>,
     /// The answers it offers.
     pub options: Vec<OptionMeta>,
     /// Since when it is asked.
@@ -124,17 +136,24 @@ pub struct AnswerParams {
     pub question_id: String,
     /// Whether the agent may.
     pub approve: bool,
-    /// Which of its options says so; absent, the narrowest one that does.
+    /// Which of its options says so: its id, its kind if no other has that, or its number in the list, from 1; absent,
+    /// the narrowest one that does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub option_id: Option<String>,
 }
 
 impl OpenQuestions {
     /// Lists a question about a record.
-    pub(super) fn list(self: &Arc<Self>, record: &RecordId, wanted: Wanted, params: &str) -> Listed {
+    pub(super) fn list(
+        self: &Arc<Self>,
+        record: &RecordId,
+        wanted: Wanted,
+        params: &str,
+        call: AskedCall,
+    ) -> Listed {
         let (answer, answers) = mpsc::channel(1);
-        let open =
-            Open { record: record.clone(), wanted, options: options(params), asked: Vec::new(), answer };
+        let (record, options, call) = (record.clone(), options(params), Arc::new(call));
+        let open = Open { record, wanted, options, call, asked: Vec::new(), answer };
         // The last part of such an id is random and nothing else, and is short enough to be typed.
         let id = uuid::Uuid::now_v7().simple().to_string().split_off(20);
         self.lock().insert(id.clone(), open);
@@ -189,20 +208,28 @@ impl Open {
         let allows =
             |option: &OptionMeta| option.kind.as_deref().is_some_and(|kind| kind.starts_with("allow"));
         match option {
-            Some(wanted) => {
-                self.options.iter().find(|option| option.option_id == wanted)?;
-                Some(Advice::Choose(wanted.into()))
-            }
+            Some(word) => Some(Advice::Choose(self.chosen(word)?.option_id.as_str().into())),
             None if approve => self.options.iter().any(allows).then_some(Advice::Approve),
             None => Some(Advice::Reject),
         }
+    }
+
+    /// The option that a word stands for: its id, its kind if no other has that, or its number.
+    fn chosen(&self, word: &str) -> Option<&OptionMeta> {
+        let by_id = || self.options.iter().find(|option| option.option_id == word);
+        let by_kind = || {
+            let mut of_kind = self.options.iter().filter(|option| option.kind.as_deref() == Some(word));
+            of_kind.next().filter(|_| of_kind.next().is_none())
+        };
+        let by_number = || self.options.get(word.parse::<usize>().ok()?.checked_sub(1)?);
+        by_id().or_else(by_kind).or_else(by_number)
     }
 }
 
 impl Connection {
     /// The questions that are open.
     pub(super) async fn pending(&self, params: PendingParams) -> Result<String, CallError> {
-        let mut questions = Vec::new();
+        let (mut questions, mut room) = (Vec::new(), Room::default());
         for (id, open) in self.host.askable.open().all() {
             if params.session_id.as_deref().is_some_and(|wanted| wanted != open.record.as_str()) {
                 continue;
@@ -211,13 +238,17 @@ impl Connection {
             // A record that is gone by now has no questions.
             let Some(record) = record.map_err(|error| self.refused(&error))? else { continue };
             let ToolUse { title, .. } = &open.wanted.tool;
+            let ToldCall { call, left_out } = open.call.told(&self.host.store, &open.record, &mut room).await;
             questions.push(QuestionMeta {
                 question_id: id,
                 ids: record.identity().into(),
                 name: record.scope.as_ref().and_then(|scope| scope.name.as_ref()).map(ToString::to_string),
-                agent: record.agent.label().to_owned(),
+                agent: record.agent.label().into_owned(),
+                cwd: record.cwd.to_string(),
                 title: title.as_deref().map(str::to_owned),
                 kind: open.wanted.tool.kind_name().to_owned(),
+                tool_call: Some(call).filter(|call| !call.is_empty()),
+                left_out,
                 options: open.options,
                 since: open.wanted.since.to_string(),
                 asked: open.asked,
@@ -238,7 +269,7 @@ impl Connection {
         let open = self.host.askable.open().lock().get(&question_id).cloned();
         let Some(open) = open else { return Err(fault::no_question(&question_id)) };
         let Some(advice) = open.advice(approve, option_id.as_deref()) else {
-            return Err(fault::no_option(&question_id, option_id.as_deref()));
+            return Err(fault::no_option(&question_id, option_id.as_deref(), &open.options));
         };
         let record = self.host.engine.record(&open.record).await;
         let record = record.map_err(|error| self.refused(&error))?;
@@ -255,11 +286,11 @@ impl Connection {
 
 /// The options of a permission request. Those without an id cannot be chosen.
 fn options(params: &str) -> Vec<OptionMeta> {
-    let params: serde_json::Value = serde_json::from_str(params).unwrap_or_default();
-    let option = |option: &serde_json::Value| {
-        let text = |name: &str| option.get(name).and_then(serde_json::Value::as_str).map(str::to_owned);
+    let params: Value = serde_json::from_str(params).unwrap_or_default();
+    let option = |option: &Value| {
+        let text = |name: &str| option.get(name).and_then(Value::as_str).map(str::to_owned);
         Some(OptionMeta { option_id: text("optionId")?, name: text("name"), kind: text("kind") })
     };
-    let options = params.get("options").and_then(serde_json::Value::as_array);
+    let options = params.get("options").and_then(Value::as_array);
     options.into_iter().flatten().filter_map(option).collect()
 }

@@ -27,6 +27,7 @@ use crate::store::Store;
 use crate::wire::splice::{Step, locate, put};
 use crate::wire::{RpcError, RpcId, WireError};
 
+use super::asked_call::AskedCall;
 use super::elicited::Elicited;
 use super::pending::{AskedMeta, Listed, OpenQuestions, Outside};
 use super::progress::Progress;
@@ -255,9 +256,13 @@ async fn settle(
         question.answer(Advice::Reject);
         return;
     };
-    let listed = question.wanted().map(|wanted| askable.open.list(&record, wanted.clone(), &params));
     let (kind, version, seq) = (question.kind(), question.version(), question.seq());
     let asked = Arc::new(Asked { kind, version, params });
+    let listed = question.wanted().map(|wanted| {
+        let shown = asked.params_for(ProtocolVersion::V1).unwrap_or_default();
+        let call = AskedCall::new(&question, &shown);
+        askable.open.list(&record, wanted.clone(), &asked.params, call)
+    });
     let can_be_asked = |own: &TurnClient| {
         asked.can_be_put_to(&own.client.link) && (own.takes_permissions || kind == QuestionKind::Elicitation)
     };

@@ -233,6 +233,19 @@ impl KeptEvents {
         Ok((survey, row))
     }
 
+    /// Goes through the events of the turn that was last begun.
+    pub(super) async fn of_last_turn(&self, mut look: impl FnMut(&Event)) -> Result<(), StoreError> {
+        let mut pages = self.pages(self.context_of(self.until.next()).await?);
+        let mut stretch = Stretch::default();
+        while let Some(page) = pages.next().await? {
+            for event in &page {
+                look(event);
+                stretch.done(event).await;
+            }
+        }
+        Ok(())
+    }
+
     /// The ids that agents have used so far.
     pub(super) async fn known_ids(&self) -> Result<KnownIds, StoreError> {
         let mut known = KnownIds::default();

@@ -202,6 +202,7 @@ impl Connection {
             login,
             mcp_servers,
             additional_directories,
+            limit: meta.start.limit(),
         })
     }
 

@@ -25,19 +25,28 @@ impl SessionMachine {
     pub(super) fn turn_is_overdue(&mut self, now: Timestamp, id: TurnId) {
         if let Some(limit) = self.unstopped().filter(|turn| turn.id == id).and_then(|turn| turn.limits.whole)
         {
-            return self.stop(Stopping::Failing(Box::new(TurnError::took_too_long(limit))));
+            let error = TurnError::took_too_long(&self.agent, limit);
+            return self.stop(Stopping::Failing(Box::new(error)));
         }
         let waits = self.queue.iter().position(|turn| turn.id == id && turn.limits.whole.is_some());
-        if let Some(turn) = waits.and_then(|index| self.queue.remove(index))
-            && let Some(limit) = turn.limits.whole
-        {
-            self.end_turn(now, turn, TurnOutcome::Failed(TurnError::waited_too_long(limit)));
+        if let Some(turn) = waits.and_then(|index| self.queue.remove(index)) {
+            let error = TurnError::waited_too_long(&self.waited_behind());
+            self.end_turn(now, turn, TurnOutcome::Failed(error));
+        }
+    }
+
+    /// What a prompt waits for that is not sent yet, in words.
+    fn waited_behind(&self) -> String {
+        match self.current_turn() {
+            Some(turn) => format!("behind turn {turn}"),
+            None => format!("to have the agent {:?} ready", self.agent),
         }
     }
 
     pub(super) fn agent_is_silent(&mut self) {
         if let Some(limit) = self.unstopped().and_then(|turn| turn.limits.silence) {
-            self.stop(Stopping::Failing(Box::new(TurnError::silent_too_long(limit))));
+            let error = TurnError::silent_too_long(&self.agent, limit);
+            self.stop(Stopping::Failing(Box::new(error)));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! How an agent is started, as far as it is kept: its name, and its command line or its URL. Never its environment.
 
+use std::borrow::Cow;
 use std::iter;
 use std::sync::Arc;
 use std::time::Duration;
@@ -32,6 +33,9 @@ pub struct AgentBuild {
     /// The program's file as it stands, path, size and time, and the version of the protocol it is asked for, in words.
     pub program: String,
 }
+
+/// How much of a command line is enough to call an agent by.
+const LABEL_CHARS: usize = 80;
 
 impl AgentSpec {
     /// Long enough for a first `npx` to download its package.
@@ -98,15 +102,42 @@ impl AgentSpec {
         profile.start_timeout.filter(|_| !is_said).unwrap_or(self.start_timeout)
     }
 
-    /// What to call it in a message to a person.
-    pub fn label(&self) -> &str {
-        self.name.as_deref().unwrap_or(&self.program)
+    /// What to call it in a message to a person: its name, or else its command line, of which a long one is cut within;
+    /// two that one program runs are told apart.
+    pub fn label(&self) -> Cow<'_, str> {
+        if let Some(name) = &self.name {
+            return name.into();
+        }
+        if self.args.is_empty() || self.url().is_some() {
+            return self.program.as_str().into();
+        }
+        let line = iter::once(&self.program).chain(&self.args).cloned().collect::<Vec<_>>().join(" ");
+        let count = line.chars().count();
+        if count <= LABEL_CHARS {
+            return line.into();
+        }
+        let half = LABEL_CHARS / 2;
+        let beginning = line.chars().take(half).collect::<String>();
+        let end = line.chars().skip(count - half).collect::<String>();
+        format!("{beginning}…{end}").into()
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_agent_is_called_by_its_name_or_else_by_its_command_line() {
+        let python = |file: &str| AgentSpec::new("python3", [file]);
+        assert_eq!(python("opt.py").label(), "python3 opt.py");
+        assert_eq!(python("opt.py").named("mine").label(), "mine");
+        assert_eq!(AgentSpec::new("wss://host/acp", ["--token-file", "/t"]).label(), "wss://host/acp");
+        let (one, two) =
+            (python(&format!("/{}/1.py", "é".repeat(99))), python(&format!("/{}/2.py", "é".repeat(99))));
+        assert_eq!(one.label(), format!("python3 /{}…{}/1.py", "é".repeat(31), "é".repeat(35)));
+        assert_ne!(one.label(), two.label());
+    }
 
     #[test]
     fn an_agent_elsewhere_is_told_by_its_scheme() {

@@ -323,7 +323,10 @@ impl Conversation {
         self.open = None;
         let Ok(serde_json::Value::Object(told)) = serde_json::from_str(fields) else { return };
         let key = (event.lineage, call.clone());
-        if let Some(Entry::Tool(tool)) = self.tools.get(&key).and_then(|&index| self.entries.get_mut(index)) {
+        let known = self.tools.get(&key).and_then(|&index| self.entries.get_mut(index));
+        if let Some(Entry::Tool(tool)) = known
+            && !begins_again(tool, event, &told)
+        {
             tool.last = event.seq;
             tool.fields.extend(told);
             return;
@@ -391,6 +394,13 @@ impl Conversation {
         }
         exchanges
     }
+}
+
+/// Whether a call is another one than the call that had its id before: one that begins in a later turn. Version 1 has a
+/// word for it; in version 2 work may go on from one turn to the next, and nothing tells that it is new.
+fn begins_again(tool: &ToolCall, event: &Event, told: &serde_json::Map<String, serde_json::Value>) -> bool {
+    let is_beginning = told.get("sessionUpdate").is_some_and(|what| what == "tool_call");
+    is_beginning && tool.turn.is_some() && event.turn.is_some() && tool.turn != event.turn
 }
 
 #[cfg(test)]

@@ -38,11 +38,13 @@ pub enum AgentError {
         /// The directory.
         cwd: String,
     },
-    /// It did not answer `initialize` in time.
-    #[error("the agent {agent:?} did not answer initialize within {} s{}", limit.as_secs_f32(), last_words(said))]
+    /// It did not come up in time.
+    #[error("the agent {agent:?} {missed} within {} s{}", limit.as_secs_f32(), last_words(said))]
     SlowStart {
         /// The agent.
         agent: String,
+        /// What it did not do in time, in words that follow its name.
+        missed: String,
         /// How long it was given.
         limit: Duration,
         /// Its last lines on stderr, or the garbage it printed on stdout.
@@ -57,6 +59,14 @@ pub enum AgentError {
         how: String,
         /// Its last lines on stderr, or the garbage it printed on stdout.
         said: Vec<String>,
+    },
+    /// It does not do what any agent would.
+    #[error("the agent {agent:?} does not seem to speak the Agent Client Protocol: {sign}")]
+    NotAcp {
+        /// The agent.
+        agent: String,
+        /// By what that is seen.
+        sign: String,
     },
     /// It is on another machine, and is not reached there.
     #[error("the agent {agent:?} on another machine cannot be reached{}", last_words(said))]
@@ -222,7 +232,7 @@ pub enum AgentError {
     },
     /// It cannot take a content block it would be given. Nothing was sent.
     #[error(
-        "the agent {agent:?} cannot take block {index} of the prompt ({kind}): it does not advertise promptCapabilities.{capability}"
+        "the agent {agent:?} cannot take prompt[{index}] ({kind}): it does not advertise promptCapabilities.{capability}"
     )]
     ContentUnsupported {
         /// The agent.
@@ -267,6 +277,7 @@ impl AgentError {
             Self::NoDirectory { .. } => "BAD_DIRECTORY",
             Self::SlowStart { .. } => "AGENT_START_TIMEOUT",
             Self::ExitedAtOnce { .. } => "AGENT_EXITED_AT_START",
+            Self::NotAcp { .. } => "AGENT_NOT_ACP",
             Self::NotReached { .. } => "REMOTE_LOST",
             Self::Version { .. } | Self::VersionRefused { .. } => "AGENT_PROTOCOL_VERSION",
             Self::Died { .. } => "AGENT_DIED",
@@ -313,7 +324,10 @@ impl AgentError {
 
     /// What a person can do next.
     pub fn hint(&self) -> Option<&'static str> {
-        Self::hint_of(self.code())
+        match self {
+            Self::ExitedAtOnce { said, .. } if said.is_empty() => Self::hint_of("AGENT_NOT_ACP"),
+            _ => Self::hint_of(self.code()),
+        }
     }
 
     /// What a person can do next about an error of which only the code is known: one that was kept.
@@ -323,7 +337,9 @@ impl AgentError {
                 "install the agent or give its full path; it is looked for in the PATH it is given itself"
             }
             "AGENT_NOT_EXECUTABLE" => "make it executable (chmod +x), or name the program that runs it",
-            "AGENT_START_TIMEOUT" => "a first start may download a package; give the agent more time",
+            "AGENT_START_TIMEOUT" => {
+                "a first start may download a package; give the agent more time, with startTimeoutSeconds in its profile"
+            }
             "AGENT_NOT_STARTED" => "do what the system's words suggest",
             "AGENT_PROTOCOL_VERSION" => {
                 "ask for another version with --protocol, or use a version of the agent that speaks the one asked for"
@@ -335,8 +351,12 @@ impl AgentError {
             "AGENT_EXITED_AT_START" => {
                 "do what its last words ask for; if it has none, run its command by hand"
             }
+            "AGENT_NOT_ACP" => {
+                "check its command: many programs speak the protocol only with a word of their own, such as acp or --acp"
+            }
             "REMOTE_LOST" => "do what these words say; the other machine must be there, and let us in",
             "TIMEOUT" => "give the turn more time",
+            "QUEUE_TIMEOUT" => "wait for what came before it, or cancel that, or give the prompt more time",
             "IDLE_TIMEOUT" => {
                 "see whether the agent or its model is stalled, or let it be silent for longer; the next prompt goes on"
             }
@@ -351,7 +371,7 @@ impl AgentError {
             "DIRECTORIES_UNSUPPORTED" => {
                 "leave the additional directories out, or begin in one that holds them all"
             }
-            "CONTENT_UNSUPPORTED" => "send the content as text, or name it as a link",
+            "CONTENT_UNSUPPORTED" => "leave it out, and tell the agent in words where it is",
             "INTERRUPTED" => "what was said until then is kept; prompt again to go on",
             "PERMISSION_PROMPT_UNAVAILABLE" => "allow it by the turn's policy, or be there to be asked",
             "BAD_DIRECTORY" => "make the directory again; the session belongs to it",

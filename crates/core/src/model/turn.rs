@@ -148,25 +148,30 @@ pub struct TurnError {
 impl TurnError {
     /// The stable code of a turn that took too long.
     pub const TIMEOUT: &str = "TIMEOUT";
+    /// The stable code of a prompt that waited too long, and was never sent.
+    pub const QUEUE_TIMEOUT: &str = "QUEUE_TIMEOUT";
     /// The stable code of a turn whose agent was silent for too long.
     pub const IDLE_TIMEOUT: &str = "IDLE_TIMEOUT";
 
-    /// A turn took longer than it may.
-    pub fn took_too_long(limit: Duration) -> Self {
+    /// A turn with this agent took longer than it may.
+    pub fn took_too_long(agent: &str, limit: Duration) -> Self {
         let seconds = limit.as_secs_f32();
-        Self::of_ours(Self::TIMEOUT, format!("the turn took longer than {seconds} s and was cancelled"))
+        let message =
+            format!("the turn with the agent {agent:?} took longer than {seconds} s and was cancelled");
+        Self::of_ours(Self::TIMEOUT, message)
     }
 
-    /// A prompt waited longer than its turn may take.
-    pub fn waited_too_long(limit: Duration) -> Self {
-        let seconds = limit.as_secs_f32();
-        Self::of_ours(Self::TIMEOUT, format!("the prompt waited longer than {seconds} s and was not sent"))
+    /// A prompt waited for this for as long as its turn may take. How long that was is not said: of the time that its
+    /// client knows, only what was left when the prompt was accepted is known here.
+    pub fn waited_too_long(what: &str) -> Self {
+        let message = format!("the prompt waited {what} until its time was over, and was not sent");
+        Self::of_ours(Self::QUEUE_TIMEOUT, message)
     }
 
     /// An agent was silent for longer than it may be.
-    pub fn silent_too_long(limit: Duration) -> Self {
+    pub fn silent_too_long(agent: &str, limit: Duration) -> Self {
         let seconds = limit.as_secs_f32();
-        let message = format!("the agent said nothing for {seconds} s and the turn was cancelled");
+        let message = format!("the agent {agent:?} said nothing for {seconds} s and the turn was cancelled");
         Self::of_ours(Self::IDLE_TIMEOUT, message)
     }
 

@@ -166,11 +166,14 @@ impl Located {
         }
     }
 
+    /// Whether so many bytes are a text that is written at once. It can be known before anybody is asked.
+    pub fn takes(&self, length: usize) -> Result<(), FileError> {
+        if length > MAX_TEXT_BYTES { Err(self.too_large(MAX_TEXT_BYTES)) } else { Ok(()) }
+    }
+
     /// Puts this text in the file's place, and makes the directories that lead there. The file keeps its mode.
     pub fn write(&self, text: &str) -> Result<(), FileError> {
-        if text.len() > MAX_TEXT_BYTES {
-            return Err(self.too_large(MAX_TEXT_BYTES));
-        }
+        self.takes(text.len())?;
         let name = self.inner.file_name().ok_or_else(|| self.failed(not_a_file()))?;
         self.replace(name, text.as_bytes()).map_err(|error| self.failed(error))
     }

@@ -36,6 +36,7 @@ pub use marks::{HOST_VARIABLE, RECORD_VARIABLE};
 pub use orphans::Orphans;
 pub use process::{AgentProcess, Pipes};
 pub use spawner::Spawner;
+pub(crate) use stderr::Tail;
 pub use strays::Strays;
 pub use sweep::{Swept, SweptProcess, sweep};
 pub use tag::{InvalidTag, Tag};

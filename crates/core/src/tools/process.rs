@@ -17,7 +17,7 @@ use super::ending::{self, Ended, Exit, Grace, Phase};
 use super::environment::Environment;
 use super::leader::{Leader, Streams};
 use super::spawner::{Spawner, StartError};
-use super::stderr::Stderr;
+use super::stderr::{Stderr, Tail};
 
 /// How long the last lines of an exited process are waited for.
 const LAST_WORDS: Duration = Duration::from_millis(300);
@@ -76,9 +76,23 @@ impl AgentProcess {
         self.stderr.last_lines(if is_running { Duration::ZERO } else { LAST_WORDS }).await
     }
 
+    /// What it writes to stderr, to be looked at while it runs.
+    pub(crate) fn tail(&self) -> Tail {
+        self.stderr.tail()
+    }
+
     /// Waits for the process to exit by itself, but not for ever.
     pub async fn exited_within(&mut self, limit: Duration) -> Option<Exit> {
         ending::exited_within(&mut self.leader.phase, limit).await
+    }
+
+    /// What says how it exited, also when it has been ended; `None` as long as it has not.
+    pub fn exit(&self) -> impl Fn() -> Option<Exit> + use<> {
+        let phase = self.leader.phase.clone();
+        move || match &*phase.borrow() {
+            Phase::Running => None,
+            Phase::Exited(exit) | Phase::Over(exit, _) => Some(exit.clone()),
+        }
     }
 
     /// Ends it, its stdin being closed already, and returns when nothing of it is left, or when even KILL has not
@@ -93,7 +107,7 @@ fn not_started(agent: &AgentSpec, cwd: &AbsolutePath, error: &StartError) -> Age
     let program = agent.program.clone();
     match error {
         StartError::NoDirectory => {
-            AgentError::NoDirectory { agent: agent.label().to_owned(), cwd: cwd.to_string() }
+            AgentError::NoDirectory { agent: agent.label().into_owned(), cwd: cwd.to_string() }
         }
         StartError::System(error) if error.kind() == io::ErrorKind::NotFound => {
             AgentError::NotFound { program }

@@ -31,6 +31,11 @@ impl Stderr {
         Self { tail, drain }
     }
 
+    /// The end of it, to be looked at while it grows.
+    pub(super) fn tail(&self) -> Tail {
+        self.tail.clone()
+    }
+
     /// The last lines that say anything, each shortened. The end of the pipe is waited for, as long as `limit`.
     pub(super) async fn last_lines(&mut self, limit: Duration) -> Vec<String> {
         // Somebody else may hold the pipe for ever.
@@ -41,7 +46,7 @@ impl Stderr {
 
 /// The end of what was written.
 #[derive(Debug, Clone, Default)]
-struct Tail(Arc<Mutex<VecDeque<u8>>>);
+pub(crate) struct Tail(Arc<Mutex<VecDeque<u8>>>);
 
 impl Tail {
     /// Reads until the other side closes.
@@ -59,7 +64,8 @@ impl Tail {
         tail.drain(..excess);
     }
 
-    fn last_lines(&self) -> Vec<String> {
+    /// The last lines that say anything, as they stand.
+    pub(crate) fn last_lines(&self) -> Vec<String> {
         let tail = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let bytes: Vec<u8> = tail.iter().copied().collect();
         drop(tail);

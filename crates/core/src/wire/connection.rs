@@ -4,8 +4,8 @@
 //! The tasks belong to the ends. When the last [`Peer`] is gone the connection closes as by [`Peer::close`];
 //! when [`Incoming`] is gone reading stops; when both are gone nothing runs any more.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Weak};
 
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{mpsc, watch};
@@ -58,6 +58,17 @@ pub fn memory(limits: Limits) -> ((Peer, Incoming), (Peer, Incoming)) {
 #[derive(Debug, Clone)]
 pub struct Peer(Arc<Sending>);
 
+/// A peer to look at, which keeps no connection open.
+#[derive(Debug, Clone)]
+pub(crate) struct WeakPeer(Weak<Sending>);
+
+impl WeakPeer {
+    /// What the peer has sent that was no message; nothing, once the connection is gone.
+    pub(crate) fn garbage(&self) -> GarbageReport {
+        self.0.upgrade().map(|sending| Peer(sending).garbage()).unwrap_or_default()
+    }
+}
+
 #[derive(Debug)]
 struct Sending {
     outbox: Arc<Outbox>,
@@ -68,6 +79,11 @@ struct Sending {
 }
 
 impl Peer {
+    /// The same peer, to be looked at.
+    pub(crate) fn downgrade(&self) -> WeakPeer {
+        WeakPeer(Arc::downgrade(&self.0))
+    }
+
     /// Why nothing more comes from the peer; `None` while reading goes on.
     pub fn end(&self) -> Option<End> {
         self.0.inbox.end()

@@ -25,6 +25,7 @@ mod reader;
 mod rpc_error;
 mod writer;
 
+pub(crate) use connection::WeakPeer;
 pub use connection::{End, Inbound, Incoming, Peer, connect, memory};
 pub use error::WireError;
 pub use garbage::GarbageReport;

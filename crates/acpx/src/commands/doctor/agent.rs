@@ -21,6 +21,9 @@ use crate::own_engine::own_engine;
 use crate::patience::Patience;
 use crate::settings::Settings;
 
+/// The signal that nothing can ignore.
+const KILL: i32 = 9;
+
 /// Looks at the agent; what it said, if it could be started.
 pub(super) async fn look(
     settings: &Settings,
@@ -172,7 +175,18 @@ fn login_missing(settings: &Settings, error: &AgentError, report: &mut Report) -
 }
 
 fn end(seen: &Examination, report: &mut Report) -> Result<(), CliError> {
+    let was_killed = seen.exit.as_ref().is_some_and(|exit| exit.signal == Some(KILL));
     match seen.ended {
+        // Of one that is known to stay, nothing else is expected, and nobody waits for it.
+        Ended::Gone if was_killed && seen.profile.ignores_terminate != Some(true) => report.say(&Finding::warn(
+            "end",
+            format!(
+                "it was killed after {}: it stays when its stdin ends and when it is told to terminate",
+                millis(seen.ended_in)
+            ),
+            "it works; \"profile\": {\"ignoresStdinEnd\": true, \"ignoresTerminate\": true} of the agent in \
+             config.json spares the wait",
+        )),
         Ended::Gone => report.say(&Finding::ok("end", format!("gone after {}", millis(seen.ended_in)))),
         Ended::Left => report.say(&Finding::warn(
             "end",

@@ -5,6 +5,7 @@
 //! is bounded, and what fails is a finding and not the end of the look.
 
 mod agent;
+mod configuration;
 mod session;
 mod system;
 
@@ -33,16 +34,18 @@ pub(super) fn run(options: &Options, config: &LazyConfig) -> Result<ExitCode, Cl
         let read = config.get();
         let known = read.as_ref().map_or(&nothing, |config| *config);
         let mut report = Report::new(Console::of_program(settings::mode(options.output, known)?));
-        block_on(system::look(read, &mut report))?;
+        block_on(system::look(options.cwd.as_deref(), read, &mut report))?;
         report.end()?
     } else {
         let config = config.get()?;
         let settings = Settings::new(options, config)?;
         let servers = settings.mcp_servers(options, config)?;
         let mut report = Report::new(Console::of_program(settings.mode));
+        configuration::unread(config, Some(settings.agent.name.as_deref().unwrap_or_default()), &mut report)?;
         block_on(async {
             let seen = agent::look(&settings, &servers, &mut report).await?;
-            session::look(&settings, seen.as_ref(), &mut report).await
+            // What it holds meanwhile is large, and of no use to whoever waits for it.
+            Box::pin(session::look(&settings, seen.as_ref(), &mut report)).await
         })?;
         report.end()?
     };

@@ -4,18 +4,22 @@
 use std::env;
 use std::sync::Arc;
 
-use acpx_core::engine::Examination;
-use acpx_core::model::{AgentError, KeptServer, LineageReason, Record, TurnOutcome, TurnState};
-use acpx_core::store::{MemoryStore, Store, real_path};
+use acpx_core::engine::{Examination, Trial};
+use acpx_core::model::{AgentError, KeptServer, LineageReason, Reading, Record, TurnOutcome, TurnState};
+use acpx_core::store::{MemoryStore, real_path};
 
 use super::super::kept::{Kept, Which, agent_lives, no_session};
 use super::{Report, patient_session};
+use crate::agents;
 use crate::config::{McpFile, Surroundings};
-use crate::error::{CliError, Remedy};
+use crate::error::{CliError, Remedy, login_hint};
 use crate::output::Finding;
 use crate::own_engine::own_engine;
 use crate::patience::Patience;
 use crate::settings::Settings;
+
+/// How many sessions without a directory are named.
+const LOST: usize = 5;
 
 /// Looks at the session that is meant. One that was named has to be there.
 pub(super) async fn look(
@@ -29,8 +33,8 @@ pub(super) async fn look(
     };
     let record = match kept.meant(settings, Which::OpenOrClosed).await {
         Ok(Some(record)) => record,
-        Ok(None) if settings.session.is_none() => return Ok(()),
-        Ok(None) => return report.fail("session", &no_session(settings, Remedy::Look)?),
+        Ok(None) if settings.session.is_none() => return lost(&kept, Some(settings), report).await,
+        Ok(None) => return report.fail("session", &no_session(settings, Remedy::LOOK)?),
         Err(error) => return report.fail("session", &error),
     };
     let lives = if agent_lives(&record) { "its agent runs" } else { "no agent runs" };
@@ -46,6 +50,26 @@ pub(super) async fn look(
         Some(agent) => restorable(settings, &record, agent, report).await,
         None => Ok(()),
     }
+}
+
+/// The open sessions, of the agent that is meant or of all, that have lost their directories.
+pub(super) async fn lost(
+    kept: &Kept,
+    settings: Option<&Settings>,
+    report: &mut Report,
+) -> Result<(), CliError> {
+    // Whatever is wrong with the store is told by itself.
+    let records = kept.lost(settings).await.unwrap_or_default();
+    let Some(first) = records.first() else { return Ok(()) };
+    let shown = records.iter().take(LOST).map(|record| format!("{} ({})", record.id, record.cwd));
+    let more = records.len().checked_sub(LOST + 1).map(|more| format!("{} more", more + 1));
+    let words = shown.chain(more).collect::<Vec<_>>().join(", ");
+    let words = format!("the directory is gone of {words}");
+    let hint = format!(
+        "if the project has moved: acpx sessions move {} --cwd DIR; acpx sessions close ID if it is not wanted",
+        first.id
+    );
+    report.say(&Finding::warn("sessions", words, hint))
 }
 
 fn directory(record: &Record, report: &mut Report) -> Result<(), CliError> {
@@ -111,13 +135,12 @@ fn server(record: &Record, server: &KeptServer, report: &mut Report) -> Result<(
 
 /// How the last turn ended, and the last agent.
 async fn last_error(kept: &Kept, record: &Record, report: &mut Report) -> Result<(), CliError> {
-    let last = match (kept.store(), record.last_turn) {
-        (Some(store), Some(turn)) => store.turn_numbered(record.id.clone(), turn).await?,
-        _ => None,
-    };
-    match last.map(|turn| (turn.id, turn.state)) {
+    match kept.last_turn(record).await?.map(|turn| (turn.id, turn.state)) {
         Some((turn, TurnState::Ended { outcome: TurnOutcome::Failed(error), .. })) => {
-            let hint = AgentError::hint_of(&error.code).map(str::to_owned);
+            let hint = match &*error.code {
+                "AUTH_REQUIRED" => Some(login_hint(&agents::typed(&record.agent))),
+                code => AgentError::hint_of(code).map(str::to_owned),
+            };
             let words = format!("turn {turn} failed: {} ({})", error.message, error.code);
             report.say(&Finding::fail("last turn", words, hint))
         }
@@ -144,6 +167,15 @@ async fn restorable(
             "restore",
             "the agent advertises neither load nor resume: after a restart it begins afresh",
             "a prompt with --carry-history tells the fresh session what was said",
+        ));
+    }
+    if let Trial::Refused(error) = &agent.trial
+        && error.reading() == Reading::LoginNeeded
+    {
+        return report.say(&Finding::warn(
+            "restore",
+            "the agent can restore sessions, and restores none before the login",
+            login_hint(&agents::typed(&record.agent)),
         ));
     }
     let session = record.lineage.current().session.clone();

@@ -1,7 +1,6 @@
-//! How acpx itself stands on this machine: its home and store, its host, its configuration, what it can clean up, and
-//! which agents are there.
+//! How acpx itself stands on this machine: the directory, its home and store, its host, what it can clean up, and what
+//! is configured.
 
-use std::env;
 use std::path::Path;
 use std::time::Duration;
 
@@ -9,12 +8,13 @@ use acpx_core::host::{self, HostPlace};
 use acpx_core::store::{FileSystem, StoreCheck};
 use rustix::fs::{Access, access};
 
-use super::Report;
-use crate::agents;
-use crate::config::{Config, Surroundings, find_program};
+use super::{Report, configuration, session};
+use crate::commands::kept::Kept;
+use crate::config::Config;
 use crate::error::CliError;
 use crate::output::Finding;
 use crate::reach::Reach;
+use crate::settings;
 
 /// How long the store is looked through.
 const LOOK: Duration = Duration::from_secs(10);
@@ -22,12 +22,23 @@ const LOOK: Duration = Duration::from_secs(10);
 const HOST_PATIENCE: Duration = Duration::from_secs(5);
 
 /// Looks at all of it.
-pub(super) async fn look(config: Result<&Config, CliError>, report: &mut Report) -> Result<(), CliError> {
+pub(super) async fn look(
+    cwd: Option<&Path>,
+    config: Result<&Config, CliError>,
+    report: &mut Report,
+) -> Result<(), CliError> {
     report.say(&Finding::ok("acpx", format!("version {}", env!("CARGO_PKG_VERSION"))))?;
+    match settings::directory(cwd) {
+        Ok(cwd) => report.say(&Finding::ok("directory", cwd.to_string()))?,
+        Err(error) => report.fail("directory", &error)?,
+    }
     match Reach::of_environment() {
         Ok(reach) => {
             home(reach.place.home(), report)?;
             store(&reach, report).await?;
+            if let Ok(kept) = Kept::open() {
+                session::lost(&kept, None, report).await?;
+            }
             runtime(&reach.place, report)?;
             running(&reach.place, report).await?;
         }
@@ -36,10 +47,10 @@ pub(super) async fn look(config: Result<&Config, CliError>, report: &mut Report)
     cleanup(report)?;
     let nothing = Config::default();
     match &config {
-        Ok(config) => configuration(config, report)?,
+        Ok(config) => configuration::look(config, report)?,
         Err(error) => report.fail("config", error)?,
     }
-    installed(config.as_ref().map_or(&nothing, |config| *config), report)
+    configuration::agents(config.as_ref().map_or(&nothing, |config| *config), report)
 }
 
 fn home(home: &Path, report: &mut Report) -> Result<(), CliError> {
@@ -70,7 +81,7 @@ fn home(home: &Path, report: &mut Report) -> Result<(), CliError> {
 /// The usual file systems by the number Linux gives them.
 fn system_name(number: u32) -> Option<&'static str> {
     const KNOWN: [(u32, &str); 8] = [
-        (0xEF53, "ext"),
+        (0xEF53, "ext2, ext3 or ext4"),
         (0x9123_683E, "btrfs"),
         (0x5846_5342, "xfs"),
         (0x0102_1994, "tmpfs, which forgets all at the next boot"),
@@ -170,65 +181,4 @@ fn cleanup(report: &mut Report) -> Result<(), CliError> {
         "best effort: /proc cannot be read, so what a killed host left is not found",
         "mount /proc in this container",
     ))
-}
-
-fn configuration(config: &Config, report: &mut Report) -> Result<(), CliError> {
-    let file = config.file.display();
-    let words = if config.file.exists() { "read, and trusted" } else { "not there; the defaults hold" };
-    report.say(&Finding::ok("config", format!("{file}: {words}")))?;
-    let project = env::current_dir().ok().map(|cwd| cwd.join(".acpxrc.json")).filter(|file| file.exists());
-    match project {
-        None => Ok(()),
-        Some(file) => report.say(&Finding::warn(
-            "config",
-            format!("{} is not read: a project may not choose for its user", file.display()),
-            format!("put what you want of it into {}", config.file.display()),
-        )),
-    }
-}
-
-/// Which agents can be started from here.
-fn installed(config: &Config, report: &mut Report) -> Result<(), CliError> {
-    let path = env::var_os("PATH");
-    let cwd = env::current_dir().unwrap_or_default();
-    let around = Surroundings { cwd: &cwd, path: path.as_deref() };
-    let mut names: Vec<String> =
-        agents::built_in_names().map(str::to_owned).chain(config.agent_names()).collect();
-    names.sort();
-    names.dedup();
-    let (mut here, mut by_runner, mut missing) = (Vec::new(), Vec::new(), Vec::new());
-    for name in names {
-        let agent = agents::resolve(&name, config)?;
-        let is_found = agent.url().is_some() || find_program(&agent.program, around).is_some();
-        match (is_found, agent.program.as_str()) {
-            (true, "npx" | "uvx") => by_runner.push(name),
-            (true, _) => here.push(name),
-            (false, _) => missing.push(name),
-        }
-    }
-    report.say(&Finding::ok("agents", format!("installed: {}", words(&here))))?;
-    if !by_runner.is_empty() {
-        report
-            .say(&Finding::ok("agents", format!("downloaded when first started: {}", words(&by_runner))))?;
-    }
-    if !missing.is_empty() {
-        report.say(&Finding::ok("agents", format!("not installed: {}", words(&missing))))?;
-    }
-    default_agent(config, &missing, report)
-}
-
-fn default_agent(config: &Config, missing: &[String], report: &mut Report) -> Result<(), CliError> {
-    let name = config.default_agent.as_deref().unwrap_or(agents::DEFAULT);
-    if !missing.iter().any(|known| known == name) {
-        return Ok(());
-    }
-    report.say(&Finding::warn(
-        "agents",
-        format!("the default agent, {name}, is not installed"),
-        "install it, or name another as defaultAgent in config.json",
-    ))
-}
-
-fn words(names: &[String]) -> String {
-    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }

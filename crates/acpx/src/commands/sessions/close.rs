@@ -5,8 +5,8 @@ use std::process::ExitCode;
 use acpx_core::host::meta::IdsMeta;
 use serde_json::json;
 
-use super::super::kept::{Kept, Which, no_session};
-use crate::error::{CliError, Exit, Remedy};
+use super::super::kept::{Kept, Which};
+use crate::error::{CliError, Exit, Wanted};
 use crate::output::{self, Console};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
@@ -18,8 +18,10 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     let reach = Reach::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
-        let record = Kept::open()?.meant(settings, Which::Open).await?;
-        let Some(record) = record else { return Err(no_session(settings, Remedy::Look)?) };
+        let kept = Kept::open()?;
+        let record = kept.meant(settings, Which::Open).await?;
+        let Some(record) = record else { return Err(kept.missing(settings, Wanted::Closed).await?) };
+        drop(kept);
         let params = json!({ "sessionId": record.id });
         let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
         let asked = talk.persist(async |talk| {

@@ -4,12 +4,14 @@
 
 use std::process::ExitCode;
 
-use acpx_core::host::meta::RestoreMeta;
+use acpx_core::host::meta::{DeletedMeta, RestoreMeta};
+use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::json;
 
-use super::super::kept::{Kept, Which, no_session};
-use crate::error::{CliError, Exit, Remedy};
+use super::super::kept::{Kept, Which};
+use crate::asking::Under;
+use crate::error::{CliError, Exit, Wanted};
 use crate::output::{self, Console};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
@@ -17,21 +19,30 @@ use crate::settings::Settings;
 use crate::setup::ResumeParams;
 use crate::talk::{Talk, Trouble};
 
+/// The answer to `session/delete`, as far as there is anything in it.
+#[derive(Deserialize)]
+struct Deleted {
+    #[serde(rename = "_meta", default)]
+    meta: Option<Under<DeletedMeta>>,
+}
+
 /// Deletes the session that is meant.
 pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     let reach = Reach::of_environment()?;
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let which = if settings.session.is_some() { Which::OpenOrClosed } else { Which::Open };
-        let record = Kept::open()?.meant(settings, which).await?;
-        let Some(record) = record else { return Err(no_session(settings, Remedy::Look)?) };
+        let kept = Kept::open()?;
+        let record = kept.meant(settings, which).await?;
+        let Some(record) = record else { return Err(kept.missing(settings, Wanted::Deleted).await?) };
+        drop(kept);
         let params = json!({ "sessionId": record.id });
         // An agent that has to be started to delete it gets the environment of this command.
         let is_with_it = record.agent.key() == settings.agent.key();
         let meta = RestoreMeta {
             agent: is_with_it.then(|| (&settings.agent).into()),
             later: true,
-            start: settings.start(settings.ttl, None),
+            start: settings.start(&record.agent, settings.ttl, None),
             ..RestoreMeta::default()
         };
         let resume = ResumeParams::new(&record, settings, None, meta);
@@ -43,10 +54,11 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
                 Ok(_) | Err(Trouble::Failed(_)) => {}
                 Err(trouble) => return Err(trouble),
             }
-            talk.call::<IgnoredAny>(&mut client, "session/delete", &params).await
+            talk.call::<Deleted>(&mut client, "session/delete", &params).await
         });
-        asked.await.map_err(|error| error.about(record.identity()))?;
-        output::deleted(&record.identity(), &mut console)?;
+        let Deleted { meta } = asked.await.map_err(|error| error.about(record.identity()))?;
+        let kept_by_agent = meta.map(|Under { acpx }| acpx.kept_by_agent);
+        output::deleted(&record.identity(), kept_by_agent.as_deref(), &mut console)?;
         Ok(Exit::Success.into())
     })
 }

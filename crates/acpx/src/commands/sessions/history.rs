@@ -3,13 +3,14 @@
 use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
-use acpx_core::model::Seq;
+use acpx_core::host::listens;
+use acpx_core::model::{Seq, TurnState};
 use acpx_core::store::Store;
 
-use crate::commands::kept::Kept;
+use crate::commands::kept::{Kept, agent_lives};
 use crate::error::{CliError, Exit};
 use crate::output::{Console, History, history};
-use crate::reach::block_on;
+use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
 
 /// How many events are read at a time.
@@ -33,6 +34,14 @@ pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, 
         for turn in said.silent_turns() {
             if let Some(turn) = store.turn_numbered(record.id.clone(), turn).await? {
                 said.add_unsent(&turn);
+            }
+        }
+        // Nobody goes on with what was sent by a host, or to an agent, that is gone.
+        if !(agent_lives(&record) && listens(&Reach::of_environment()?.place)) {
+            for turn in store.open_turns(record.id.clone()).await? {
+                if let TurnState::Dispatched { at } = turn.state {
+                    said.add_interrupted(turn.id, at);
+                }
             }
         }
         let mut console = Console::of_program(settings.mode);

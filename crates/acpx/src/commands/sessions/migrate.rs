@@ -5,11 +5,11 @@ use std::process::ExitCode;
 use acpx_core::store::import_acpx::ImportMode;
 
 use crate::cli::{MigrateCommand, OutputOptions};
-use crate::error::{CliError, Exit};
-use crate::output::{Console, migrated};
+use crate::error::{CliError, Exit, system_words};
+use crate::output::migrated;
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
-use crate::settings::{self, LazyConfig};
+use crate::settings::LazyConfig;
 use crate::takeover;
 use crate::talk::Talk;
 
@@ -19,11 +19,11 @@ pub(crate) fn run(
     output: OutputOptions,
     config: &LazyConfig,
 ) -> Result<ExitCode, CliError> {
-    let mut console = Console::of_program(settings::mode(output, config.get()?)?);
+    let mut console = config.console(output)?;
     let reach = Reach::of_environment()?;
     let directory = match &command.directory {
         Some(directory) => std::path::absolute(directory)
-            .map_err(|error| CliError::Directory { path: directory.clone(), reason: error.to_string() })?,
+            .map_err(|error| CliError::Directory { path: directory.clone(), reason: system_words(&error) })?,
         None => reach.place.npm_sessions(),
     };
     let mode = if command.dry_run { ImportMode::DryRun } else { ImportMode::Keep };

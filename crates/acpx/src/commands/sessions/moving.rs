@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use acpx_core::host::meta::MovedMeta;
-use acpx_core::model::{Lifecycle, Record};
-use acpx_core::store::{RecordFilter, Store};
+use acpx_core::model::{AbsolutePath, Record};
+use acpx_core::store::real_path;
 use serde_json::json;
 
-use super::super::kept::Kept;
+use super::super::kept::{Kept, has_name, told};
 use crate::error::{CliError, Exit};
 use crate::output::{self, Console, Moved};
 use crate::patience::Patience;
@@ -21,14 +21,18 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let record = meant(&Kept::open()?, settings).await?;
-        let params = json!({ "sessionId": record.id, "cwd": settings.cwd });
-        let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
-        let asked = talk.persist(async |talk| {
-            let mut client = talk.host(&reach).await?;
-            talk.call::<MovedMeta>(&mut client, "_acpx/move", &params).await
-        });
-        let MovedMeta { ids, staying_directories } =
-            asked.await.map_err(|error| error.about(record.identity()))?;
+        let MovedMeta { ids, staying_directories } = if works_in(&record, &settings.cwd) {
+            // It is where it is to be, and its agent need not be disturbed.
+            MovedMeta { ids: record.identity().into(), staying_directories: Vec::new() }
+        } else {
+            let params = json!({ "sessionId": record.id, "cwd": settings.cwd });
+            let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
+            let asked = talk.persist(async |talk| {
+                let mut client = talk.host(&reach).await?;
+                talk.call::<MovedMeta>(&mut client, "_acpx/move", &params).await
+            });
+            asked.await.map_err(|error| of_taken_place(error).about(record.identity()))?
+        };
         let identity = ids.identity().unwrap_or_else(|| record.identity());
         let (from, to) = (record.cwd.as_path(), settings.cwd.as_path());
         let moved = Moved { identity: &identity, from, to, staying: &staying_directories };
@@ -37,31 +41,37 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
     })
 }
 
-/// The session of an id, or else the one of this agent and name whose directory is gone: where it was, nobody who
-/// works in the new directory can say.
+/// The session of an id, or else the one of this agent and name whose directory is gone.
 async fn meant(kept: &Kept, settings: &Settings) -> Result<Record, CliError> {
     if let Some(record) = kept.by_id(settings).await? {
         return Ok(record);
     }
-    let filter = RecordFilter { agent: Some(settings.agent.key()), real_cwd: None };
-    let records = match kept.store() {
-        Some(store) => store.records(filter, None, usize::MAX).await?,
-        None => Vec::new(),
-    };
-    let is_meant = |record: &Record| {
-        let scope = record.scope.as_ref().filter(|_| record.lifecycle == Lifecycle::Open);
-        scope.is_some_and(|scope| scope.name == settings.session) && !record.cwd.as_path().is_dir()
-    };
-    let mut lost: Vec<Record> = records.into_iter().filter(is_meant).collect();
+    let mut lost = kept.lost_of(settings).await?;
     match (lost.pop(), lost.is_empty()) {
         (Some(record), true) => Ok(record),
-        (None, _) => Err(CliError::NoneLost {
-            agent: settings.typed_agent(),
-            name: settings.session.as_ref().map(ToString::to_string),
-        }),
+        (None, _) => {
+            let name = settings.session.as_ref();
+            let mut there = kept.open_with(Some(settings)).await?;
+            there.retain(|record| name.is_some() && has_name(record, name));
+            Err(CliError::NoneLost {
+                agent: settings.typed_agent(),
+                name: name.map(ToString::to_string),
+                there: there.iter().map(told).collect(),
+            })
+        }
         (Some(another), false) => {
-            let ids = lost.iter().chain([&another]).map(|record| record.id.to_string()).collect();
-            Err(CliError::SeveralLost { ids })
+            Err(CliError::SeveralLost { lost: lost.iter().chain([&another]).map(told).collect() })
         }
     }
+}
+
+/// Whether a record works in a directory already, also by its real path: a link may lead elsewhere by now.
+fn works_in(record: &Record, cwd: &AbsolutePath) -> bool {
+    record.cwd.as_path() == cwd.as_path() && real_path(cwd).is_ok_and(|real| real == record.real_cwd)
+}
+
+/// The same error; one that says that the place is taken says how to have it. A move gives no other name.
+fn of_taken_place(error: CliError) -> CliError {
+    let hint = "close that session first, by its id: acpx sessions close ID";
+    if error.code() == "SCOPE_TAKEN" { error.with_hint(hint.to_owned()) } else { error }
 }

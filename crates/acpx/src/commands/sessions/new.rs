@@ -47,11 +47,12 @@ fn make(
 ) -> Result<ExitCode, CliError> {
     let is_ensure = shell.unless_in.is_some();
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
-    let start = settings.start(settings.ttl, options.model.as_deref());
+    let start = settings.start(&settings.agent, settings.ttl, options.model.as_deref());
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: Some(shell), start };
     let params = NewParams::new(settings, &given, meta);
     let reach = Reach::of_environment()?;
     let mut console = Console::of_program(settings.mode);
+    settings.warn_of_unread_keys(config, &mut console);
     block_on(async {
         let answer = ask(&reach, &params, settings, &mut console).await?;
         let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
@@ -83,11 +84,10 @@ async fn ask(
     console: &mut Console<'static>,
 ) -> Result<Box<str>, CliError> {
     let mut talk = Talk::new(console, Patience::new(settings.timeout)?, Some(reach));
-    let slow = format!("waiting for the agent {} to start", settings.agent.label());
     let asked = talk.persist(async |talk| {
         let mut client = talk.host(reach).await?;
         output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
-        talk.ask(&mut client, "session/new", params, &slow).await
+        talk.start(&mut client, "session/new", params, &settings.agent.label()).await
     });
     let told = |error: CliError| error.with_nothing_kept().with_login_of(&settings.typed_agent());
     asked.await.map_err(told)

@@ -15,6 +15,7 @@ use crate::own_engine::own_engine;
 use crate::patience::Patience;
 use crate::reach::block_on;
 use crate::settings::Settings;
+use crate::talk::waiting_for;
 
 /// Asks the agent. One that does not list its sessions is an error: what is kept is another question.
 pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode, CliError> {
@@ -26,7 +27,8 @@ pub(crate) fn run(settings: &Settings, command: &ListCommand) -> Result<ExitCode
         let kept = all(&filter).await?;
         let mut patience = Patience::new(settings.timeout)?;
         let asked = ask(settings, directory.as_ref(), command.cursor.as_deref());
-        let page = patience.during(asked).await?;
+        let slow = waiting_for(&settings.agent.label());
+        let page = patience.during_start(&slow, &mut console, asked).await?;
         let page = page.map_err(|error| error.with_login_of(&settings.typed_agent()))?;
         let (sessions, next) =
             page.ok_or_else(|| CliError::NoRemoteList { agent: settings.typed_agent() })?;
@@ -55,7 +57,7 @@ fn row<'a>(session: &ListedSession, kept: &'a [Record], settings: &Settings) -> 
         Some(record) => ListRow::Kept(record),
         None => ListRow::Remote(RemoteSession {
             session: session.session.clone(),
-            agent: settings.agent.label().to_owned(),
+            agent: settings.agent.label().into_owned(),
             cwd: session.cwd.clone(),
             title: session.title.clone(),
             updated_at: session.updated_at,

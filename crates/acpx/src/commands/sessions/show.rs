@@ -16,7 +16,7 @@ pub(crate) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let kept = Kept::open()?;
         let (mut record, store) = kept.need(settings).await?;
         record.title = title(store, &record).await?;
-        let last_prompt = kept.last_prompt(&record).await?;
+        let last_prompt = kept.last_turn(&record).await?.map(|turn| turn.queued_at);
         Ok(show(&record, last_prompt, &mut Console::of_program(settings.mode))?)
     })?;
     Ok(Exit::Success.into())

@@ -40,7 +40,7 @@ async fn follow(
     let mut console = Console::of_program(settings.mode);
     let mut view = FollowView::new(settings.mode.format, record.identity());
     let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(reach));
-    let mut talk = talk.following(&mut view, next);
+    let mut talk = talk.following(&mut view, record.id.clone(), next);
     let watched = talk.persist(async |talk| {
         let seen = async |talk: &mut Talk<'_>| {
             let mut client = talk.host(reach).await?;

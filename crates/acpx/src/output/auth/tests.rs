@@ -40,22 +40,26 @@ fn written(format: Format, write: impl FnOnce(&mut Console<'_>) -> io::Result<()
     String::from_utf8(out.into_inner()).unwrap()
 }
 
-fn listed(format: Format) -> String {
+fn listed(format: Format, has_credential: bool) -> String {
     let (agent, ways) = (AgentSpec::new("my-agent", ["--acp"]).named("mine"), ways());
-    let list = LoginList { agent: &agent, typed: "mine", ways: &ways, logout: true };
+    let credentials = [("oauth".to_owned(), CredentialSource::Configuration)];
+    let credentials = if has_credential { &credentials[..] } else { &[] };
+    let list = LoginList { agent: &agent, typed: "mine", ways: &ways, logout: true, credentials };
     written(format, |console| login_list(&list, |name| name == "KEY", console))
 }
 
 #[test]
 fn the_ways_are_listed_with_what_each_needs() {
     assert_eq!(
-        listed(Format::Text),
-        "oauth\tAccount\tno credential in ACPX_AUTH_OAUTH\n  In a browser\n  acpx mine auth oauth\n\
+        listed(Format::Text, false),
+        "oauth\tAccount\tno credential in ACPX_AUTH_OAUTH or config.json\n  In a browser\n  acpx mine auth oauth\n\
          env\tBy key\tits variables are set\n  KEY (set)\n  ORG (not set, optional)\n\
          tui\tTerminal\tin a terminal\n  acpx mine auth tui\nlog out: acpx mine auth --logout\n"
     );
-    assert_eq!(listed(Format::Quiet), "oauth\nenv\ntui\n");
-    let told: Value = serde_json::from_str(&listed(Format::Json)).unwrap();
+    let first = |list: String| list.lines().next().unwrap().to_owned();
+    assert_eq!(first(listed(Format::Text, true)), "oauth\tAccount\twith the credential in config.json");
+    assert_eq!(listed(Format::Quiet, false), "oauth\nenv\ntui\n");
+    let told: Value = serde_json::from_str(&listed(Format::Json, false)).unwrap();
     let expected = json!({
         "action": "auth_methods", "agentName": "mine", "agentCommand": "my-agent --acp", "logout": true,
         "methods": [

@@ -4,7 +4,7 @@ use acpx_core::acp::client::is_secret_field;
 use serde_json::{Value, json};
 
 use super::super::question::one_line;
-use super::{DECLINES, WORDS, strings};
+use super::{DECLINES, HYPHEN, WORDS, strings};
 
 /// How many choices a field may have.
 const CHOICES: usize = 64;
@@ -120,7 +120,14 @@ impl Field {
             (None, true) => ", required".to_owned(),
             (None, false) => ", empty to skip".to_owned(),
         };
-        format!("{asks}[question] {} ({kind}{empty}, {DECLINES} to decline): ", one_line(&self.title, WORDS))
+        let hidden = if self.is_secret { ", not shown as it is typed" } else { "" };
+        // What is chosen or counted, or has a format, is never the sign by itself.
+        let hyphen = match self.kind {
+            Kind::Text { format: None, .. } => format!(", {HYPHEN} for a hyphen"),
+            _ => String::new(),
+        };
+        let title = one_line(&self.title, WORDS);
+        format!("{asks}[question] {title} ({kind}{hidden}{empty}, {DECLINES} to decline{hyphen}): ")
     }
 
     /// What a line means for this field; `None` leaves it out.
@@ -134,6 +141,7 @@ impl Field {
         }
         match &self.kind {
             Kind::Text { shortest, longest, format } => {
+                let typed = if typed == HYPHEN { DECLINES } else { typed };
                 written(typed, *shortest, *longest, format.as_deref())
             }
             Kind::Choice(of) => Ok(json!(chosen(of, typed)?)),

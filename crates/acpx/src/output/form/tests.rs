@@ -40,10 +40,16 @@ fn a_form_is_filled_in_field_by_field_and_what_is_skipped_is_left_out() {
         "  1  Red\n  2  Blue\n[question] colour (a number of the list, empty to skip, - to decline): "
     );
     assert_eq!((form.reply("3"), form.reply("2")), (again("type a number from 1 to 2"), FormReply::Next));
-    assert_eq!(form.asks(), "  As on the card\n[question] name (text, empty for Ann, - to decline): ");
+    assert_eq!(
+        form.asks(),
+        "  As on the card\n[question] name (text, empty for Ann, - to decline, \\- for a hyphen): "
+    );
     assert!(!form.is_secret());
     assert_eq!(form.reply(""), FormReply::Next);
     assert!(form.is_secret(), "what a token is, nobody else reads");
+    let asks =
+        "[question] token (text, not shown as it is typed, empty to skip, - to decline, \\- for a hyphen): ";
+    assert_eq!(form.asks(), asks);
     assert_eq!(form.reply(""), accepted(&json!({ "age": 40, "colour": "b", "name": "Ann" })));
 }
 
@@ -58,6 +64,7 @@ fn every_type_takes_what_it_is_and_nothing_else() {
             json!({ "type": "string", "minLength": 2, "maxLength": 3 }),
             vec![("x", again("type from 2 to 3 characters")), ("xéy", one(json!("xéy")))],
         ),
+        (json!({ "type": "string" }), vec![("\\-", one(json!("-")))]),
         (
             json!({ "type": "string", "format": "email" }),
             vec![("me", again("that is no email")), ("me@here", one(json!("me@here")))],

@@ -68,6 +68,40 @@ session: r1 (4/4 shown)
 }
 
 #[test]
+fn a_turn_that_was_cut_short_says_so_behind_what_was_said_in_it() {
+    let told = |end: &str| {
+        let mut history = said();
+        history.apply(&Event {
+            seq: Seq(9),
+            at: at(9),
+            turn: Some(TurnId(2)),
+            lineage: LineageIndex::FIRST,
+            protocol: 1,
+            direction: Direction::Ours,
+            kind: EventKind::Fact,
+            body: format!(r#"{{"fact":"turn_ended","turn":2,{end}}}"#).into(),
+        });
+        history.last(1).0[0].text_preview.clone()
+    };
+    let failed = |code: &str| told(&format!(r#""error":{{"code":"{code}","message":"m"}}"#));
+    let ends = [
+        told(r#""stopReason":"end_turn""#),
+        told(r#""stopReason":"cancelled""#),
+        failed("INTERRUPTED"),
+        failed("AGENT_DIED"),
+    ];
+    let expected = ["[tool:search]", "[tool:search] [cancelled]", "[tool:search] [interrupted]"];
+    assert_eq!(
+        (&ends[..3], &*ends[3]),
+        (&expected.map(str::to_owned)[..], "[tool:search] [failed: AGENT_DIED]")
+    );
+    // Its host was killed, and no other has looked at it since.
+    let mut left = said();
+    left.add_interrupted(TurnId(2), at(8));
+    assert_eq!(left.last(1).0[0].text_preview, "[tool:search] [interrupted]");
+}
+
+#[test]
 fn the_last_entries_are_shown_and_counted_among_all() {
     let identity = record().identity();
     let [text, ..] = formats(|console| history(&identity, &said(), 1, console).unwrap());
@@ -145,4 +179,64 @@ fn a_tool_call_shows_what_its_terminal_showed() {
     }
     let (shown, _) = history.last(1);
     assert_eq!(shown[0].text_preview, format!("[tool:Run] $ ls -l … {long} [exit code 3]"));
+}
+
+#[test]
+fn what_the_host_has_done_is_in_the_row_of_its_turn_and_a_command_once() {
+    let request = |id: u64, method: &str, params: &str| {
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"{method}","params":{params}}}"#);
+        (Direction::FromAgent, EventKind::Request, line)
+    };
+    let answer = |id: u64, answer: &str| {
+        (Direction::ToAgent, EventKind::Response, format!(r#"{{"jsonrpc":"2.0","id":{id},{answer}}}"#))
+    };
+    let update = |update: &str| {
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{{"update":{update}}}}}"#);
+        (Direction::FromAgent, EventKind::Update, line)
+    };
+    let say = |text: &str| {
+        update(&format!(
+            r#"{{"sessionUpdate":"agent_message_chunk","content":{{"type":"text","text":"{text}"}}}}"#
+        ))
+    };
+    let fact = |text: &str| (Direction::Ours, EventKind::Fact, text.to_owned());
+    let events = [
+        say("first"),
+        request(1, "fs/write_text_file", r#"{"path":"/w/a","content":"x"}"#),
+        answer(1, r#""result":{}"#),
+        update(
+            r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"Run","content":[{"type":"terminal","terminalId":"u"}]}"#,
+        ),
+        request(2, "fs/write_text_file", r#"{"path":"/w/b","content":"x"}"#),
+        answer(2, r#""error":{"code":-32603,"message":"Permission denied for fs/write_text_file"}"#),
+        fact(r#"{"fact":"terminal_started","terminalId":"u","command":"make"}"#),
+        request(3, "terminal/create", r#"{"command":"make"}"#),
+        answer(3, r#""result":{"terminalId":"u"}"#),
+        fact(r#"{"fact":"terminal_started","terminalId":"v","command":"ls -l"}"#),
+        request(4, "terminal/create", r#"{"command":"ls","args":["-l"]}"#),
+        answer(4, r#""result":{"terminalId":"v"}"#),
+        fact(r#"{"fact":"terminal_output","terminalId":"v","output":"total 0"}"#),
+        fact(r#"{"fact":"terminal_ended","terminalId":"v","exitCode":0}"#),
+        request(5, "terminal/wait_for_exit", r#"{"terminalId":"v"}"#),
+        answer(5, r#""result":{"exitCode":0}"#),
+        request(6, "fs/read_text_file", r#"{"path":"/w/c"}"#),
+    ];
+    let mut history = History::new(record().id);
+    for (seq, (direction, kind, body)) in (1..).zip(events) {
+        history.apply(&Event {
+            seq: Seq(seq),
+            at: at(1),
+            turn: Some(TurnId(1)),
+            lineage: LineageIndex::FIRST,
+            protocol: 1,
+            direction,
+            kind,
+            body: body.into(),
+        });
+    }
+    let (shown, total) = history.last(9);
+    let expected = "first [client:fs/write_text_file] /w/a [tool:Run] $ make \
+        [client:fs/write_text_file (denied)] /w/b: Permission denied for fs/write_text_file \
+        [client:terminal/create] $ ls -l total 0 [exit code 0] [client:fs/read_text_file (not answered)] /w/c";
+    assert_eq!((shown[0].text_preview.as_str(), total), (expected, 1));
 }

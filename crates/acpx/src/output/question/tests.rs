@@ -29,6 +29,12 @@ fn an_edit_is_shown_with_its_diff_and_a_command_with_its_words() {
 ";
     assert_eq!(asked.shown(), expected);
     assert_eq!(asked.asks(), "[permission] Allow Edit a.txt [edit]? (y/N) ");
+    // The difference names the file, and another one is named beside it.
+    let mut named = tool.clone();
+    named["rawInput"] = json!({ "path": "a.txt" });
+    assert_eq!(question(&named, &plain()).shown(), expected);
+    named["rawInput"] = json!({ "path": "b.txt" });
+    assert!(question(&named, &plain()).shown().contains("[edit]\n  b.txt\n  --- a.txt\n"));
     let tool = json!({ "title": "Run it", "kind": "execute", "rawInput": { "command": "rm -rf x\nls" } });
     assert_eq!(question(&tool, &plain()).shown(), "[permission] Run it [execute]\n  $ rm -rf x\n  ls\n");
     let tool = json!({ "title": "Look", "rawInput": { "depth": 3 } });
@@ -52,8 +58,38 @@ fn a_hostile_title_cannot_drive_the_terminal_or_pretend_to_be_the_question() {
     let title = "Read\u{1b}[2J\u{9b}31m a\r\n[permission] Allow nothing? (y/N) y\u{202e}txt.exe";
     let asked = question(&json!({ "title": title, "kind": "ed\u{7}it\n" }), &plain());
     let subject = "Read[2J31m a  [permission] Allow nothing? (y/N) y\u{fffd}txt.exe [edit ]";
-    assert_eq!(asked.shown(), format!("[permission] {subject}\n"));
+    assert_eq!(asked.shown(), "");
     assert_eq!(asked.asks(), format!("[permission] Allow {subject}? (y/N) "));
+    let asked =
+        question(&json!({ "title": title, "kind": "ed\u{7}it\n", "rawInput": { "depth": 3 } }), &plain());
+    assert_eq!(asked.shown(), format!("[permission] {subject}\n  {{\"depth\":3}}\n"));
+}
+
+#[test]
+fn what_is_asked_is_said_once_and_a_long_command_shown_once_whatever_its_title_is() {
+    let command = "echo ".to_owned() + &"x".repeat(500);
+    for title in [command.clone(), format!("`{command}`")] {
+        let tool = json!({ "title": title, "kind": "execute", "rawInput": { "command": command } });
+        let asked = question(&tool, &plain());
+        let (begin, more) = (&title[..80], title.len() - 80);
+        let subject = format!("{begin}... ({more} more characters) [execute]");
+        assert_eq!(asked.shown(), format!("[permission] {subject}\n  $ {command}\n"));
+        assert_eq!(asked.asks(), format!("[permission] Allow {subject}? (y/N) "));
+    }
+    // A title that says something else is shown as far as any is.
+    let tool = json!({ "title": "y".repeat(500), "rawInput": { "command": command } });
+    let shown = question(&tool, &plain()).shown();
+    assert!(
+        shown.starts_with(&format!("[permission] {}... (100 more characters)\n", "y".repeat(400))),
+        "{shown}"
+    );
+    assert_eq!(question(&json!({ "title": "Edit it" }), &plain()).shown(), "");
+}
+
+#[test]
+fn numbers_are_asked_for_only_where_options_are_numbered() {
+    let asked = question(&json!({ "title": "T" }), &plain());
+    assert_eq!(asked.reply("sure"), Reply::Again("type y or n"));
 }
 
 #[test]

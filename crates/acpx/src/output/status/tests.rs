@@ -12,7 +12,7 @@ fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
     words_of(&Snapshot {
         record,
         open_turns,
-        last_prompt: None,
+        last_turn: None,
         usage: None,
         agent_lives,
         host_lives,
@@ -61,7 +61,7 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
     let left = |host_lives| Snapshot {
         record: &killed,
         open_turns: &turns,
-        last_prompt: None,
+        last_turn: None,
         usage: None,
         agent_lives: false,
         host_lives,
@@ -72,11 +72,39 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
     assert_eq!([words_of(&left(false)), words_of(&left(true))], ["dead dead", "dead dead"]);
     let [text, _, json] = formats(|console| status(&left(false), console).unwrap());
     assert!(text.contains("queued: 1, waiting since ") && !text.contains("turn: "), "{text}");
+    let line = "interrupted: 2 (q2), accepted at 2023-11-14T22:14:02.000Z; it is not sent again by itself\n";
+    assert!(text.contains(line), "{text}");
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
     assert_eq!((json["queued"].as_u64(), json.get("turn")), (Some(1), None));
+    let interrupted = serde_json::json!({"number": 2, "requestId": "q2", "acceptedAt": at(42)});
+    assert_eq!(json["interruptedTurn"], interrupted);
     let summary =
         "the turn that ran was interrupted; the next prompt restores the session and runs what waits first";
     assert_eq!(json["summary"].as_str(), Some(summary));
+}
+
+#[test]
+fn a_turn_that_was_interrupted_is_told_until_there_is_another() {
+    let ended = Record { agent_run: Some(run(Some(AgentEnd::Asked.words()))), ..record() };
+    let interrupted = turn(2, TurnState::Interrupted { at: at(50) });
+    let snapshot = Snapshot {
+        record: &ended,
+        open_turns: &[],
+        last_turn: Some(&interrupted),
+        usage: None,
+        agent_lives: false,
+        host_lives: false,
+        waiting: None,
+        now: at(60),
+        questions: &[],
+    };
+    let [text, quiet, json] = formats(|console| status(&snapshot, console).unwrap());
+    let line = "interrupted: 2 (q2), accepted at 2023-11-14T22:14:02.000Z; it is not sent again by itself\n";
+    assert!(text.contains(line) && quiet == "idle\n", "{text}");
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    let told = (&json["summary"], &json["interruptedTurn"]["number"]);
+    let summary = "the turn that ran was interrupted; the next prompt restores the session";
+    assert_eq!(told, (&serde_json::json!(summary), &serde_json::json!(2)));
 }
 
 #[test]
@@ -97,7 +125,7 @@ fn a_snapshot_is_whole_and_has_no_null() {
     let snapshot = Snapshot {
         record: &record,
         open_turns: &turns,
-        last_prompt: Some(at(44)),
+        last_turn: turns.last(),
         usage: Some(SessionUsage {
             used: 53_000,
             size: 200_000,
@@ -143,7 +171,7 @@ fn what_is_not_there_is_a_hyphen_for_people_and_left_out_for_programs() {
     let snapshot = Snapshot {
         record: &gone,
         open_turns: &[],
-        last_prompt: None,
+        last_turn: None,
         usage: None,
         agent_lives: false,
         host_lives: false,
@@ -162,7 +190,8 @@ model: -
 mode: -
 uptime: -
 lastPromptTime: -
-lastExit: signal 9 at 2023-11-14T22:14:15.000Z
+lastExit: signal 9
+lastExitAt: 2023-11-14T22:14:15.000Z
 ";
     assert_eq!(text, expected);
     let expected = concat!(
@@ -238,7 +267,7 @@ fn settings_are_told_as_they_stand_and_what_is_wished_where_that_is_another() {
     let snapshot = Snapshot {
         record: &record,
         open_turns: &[],
-        last_prompt: None,
+        last_turn: None,
         usage: None,
         agent_lives: true,
         host_lives: false,

@@ -90,10 +90,9 @@ impl FollowView {
     /// The turn that ends with an event and was not seen to begin, where its prompt would be shown.
     pub(crate) fn ends_unbegun(&self, event: &WatchedEvent) -> Option<TurnId> {
         let is_shown = matches!(self.view, View::Text(_)) && event.direction == Direction::Ours;
-        match Fact::from_body(event.message.get()) {
-            Some(Fact::TurnEnded { turn, .. }) if is_shown && self.begun != Some(TurnId(turn)) => {
-                Some(TurnId(turn))
-            }
+        let fact = is_shown.then(|| Fact::from_body(event.message.get())).flatten();
+        match fact {
+            Some(Fact::TurnEnded { turn, .. }) if self.begun != Some(TurnId(turn)) => Some(TurnId(turn)),
             _ => None,
         }
     }

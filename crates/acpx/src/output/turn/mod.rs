@@ -3,7 +3,9 @@
 //! Text is for people, JSON is the very lines exchanged with the agent, quiet is the agent's words alone. That
 //! a session was lost is said in every format: on stderr, and in JSON on stdout too.
 
+mod denials;
 mod follow;
+mod host_work;
 mod quiet;
 mod result;
 mod text;
@@ -17,14 +19,16 @@ use acpx_core::model::{
 };
 use serde::Serialize;
 
+pub(crate) use self::denials::Denied;
 pub(crate) use self::follow::FollowView;
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
 pub(super) use self::tool::{command_line, first_named};
 
+use self::denials::Denials;
 use self::quiet::QuietView;
 use self::text::TextView;
 use super::settings::not_restored;
-use super::{Console, WatchedEvent, json_line};
+use super::{Console, Mode, WatchedEvent, json_line};
 use crate::cli::Format;
 
 /// What a line has in it that reports something, and what one has that tells the agent to stop.
@@ -38,6 +42,7 @@ pub(crate) struct TurnView {
     session: Option<SessionIdentity>,
     view: View,
     heard: Heard,
+    denials: Denials,
 }
 
 /// What the agent has been heard of.
@@ -58,13 +63,25 @@ enum View {
 
 impl TurnView {
     /// A view of a turn that has not begun.
-    pub(crate) fn new(format: Format, session: Option<SessionIdentity>) -> Self {
-        let view = match format {
-            Format::Text => View::Text(Box::default()),
+    pub(crate) fn new(mode: Mode, session: Option<SessionIdentity>) -> Self {
+        let view = match mode.format {
+            Format::Text => View::Text(TextView::new(mode.verbose).into()),
             Format::Json => View::Json,
             Format::Quiet => View::Quiet(QuietView::default()),
         };
-        Self { session, view, heard: Heard::Nothing }
+        Self { session, view, heard: Heard::Nothing, denials: Denials::default() }
+    }
+
+    /// Permissions are asked for on the terminal, and need not be shown before they are answered.
+    pub(crate) fn ask_here(&mut self) {
+        if let View::Text(view) = &mut self.view {
+            view.ask_here();
+        }
+    }
+
+    /// What the agent was not allowed, if it was not allowed something.
+    pub(crate) fn denied(&self) -> Option<&Denied> {
+        self.denials.denied()
     }
 
     /// Whether the agent has not reported anything in the time it had.
@@ -82,6 +99,7 @@ impl TurnView {
             (Heard::Nothing, Direction::ToAgent, line) if line.contains(CANCEL) => Heard::NothingInTime,
             (heard, ..) => heard,
         };
+        self.denials.take(event);
         match &mut self.view {
             View::Text(view) => view.message(event, &mut *console.out),
             View::Json => {

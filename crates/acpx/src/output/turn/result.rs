@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use acpx_core::model::{
     AcpSessionId, AgentError, AgentSessionId, PermissionCount, RecordId, RequestId, SessionIdentity,
-    StopReason, Turn, TurnError, TurnOutcome, TurnState,
+    StopReason, ToolUse, Turn, TurnError, TurnOutcome, TurnState,
 };
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
 use crate::error::{ErrorClass, Exit, MORE_TIME, hint_here, is_retryable};
+use crate::output::errand::brief;
 
 /// How a turn ended.
 #[derive(Debug, Clone, Serialize)]
@@ -105,10 +106,10 @@ impl ResultError {
         }
     }
 
-    /// The time of a turn was over.
-    pub(crate) fn timed_out(limit: Duration) -> Self {
-        let message = format!("the turn took longer than {} s and was cancelled", limit.as_secs_f32());
-        Self::new("TIMEOUT", message, Some(MORE_TIME), None)
+    /// The time of a turn with this agent was over.
+    pub(crate) fn timed_out(agent: &str, limit: Duration) -> Self {
+        let TurnError { code, message, .. } = TurnError::took_too_long(agent, limit);
+        Self::new(&code, message.into(), Some(MORE_TIME), None)
     }
 
     fn interrupted(turn: &Turn) -> Self {
@@ -117,10 +118,20 @@ impl ResultError {
         Self::new("INTERRUPTED", message, Some(hint), None)
     }
 
+    /// The code of a turn whose agent was allowed nothing.
+    pub(crate) const PERMISSION_DENIED: &'static str = "PERMISSION_DENIED";
+
+    /// What was denied, and what would have allowed it, is for whoever has seen the turn to add.
     fn denied() -> Self {
         let message = "every permission that the agent asked for was denied".to_owned();
-        let hint = "--approve-all lets the agent do everything, --approve-reads lets it read and search";
-        Self::new("PERMISSION_DENIED", message, Some(hint), None)
+        Self::new(Self::PERMISSION_DENIED, message, None, None)
+    }
+
+    /// Names what was denied: the first thing, and how many came after it.
+    pub(crate) fn name_denied(&mut self, tool: &ToolUse, more: usize) {
+        let named = brief(tool.title.as_deref().unwrap_or_else(|| tool.kind_name()));
+        let more = if more > 0 { format!(", and {more} more") } else { String::new() };
+        self.message = format!("{}: {named}{more}", self.message);
     }
 }
 

@@ -12,6 +12,8 @@ use crate::output::samples::{at, mode, record, turn, written};
 
 use Direction::{FromAgent, Ours, ToAgent};
 
+mod host_work;
+
 fn event(seq: u64, direction: Direction, message: &str) -> WatchedEvent {
     let message = serde_json::value::RawValue::from_string(message.to_owned()).unwrap();
     WatchedEvent {
@@ -49,7 +51,7 @@ fn completed() -> PromptResult {
 /// What is shown of a turn on stdout and on stderr.
 fn shown(mode: Mode, lines: &[(Direction, String)], result: &PromptResult) -> (String, String) {
     written(mode, |console| {
-        let mut view = TurnView::new(mode.format, Some(record().identity()));
+        let mut view = TurnView::new(mode, Some(record().identity()));
         for (seq, (direction, message)) in (1..).zip(lines) {
             view.event(&event(seq, *direction, message), console).unwrap();
         }
@@ -77,7 +79,7 @@ fn a_turn_in_text_is_sections_and_the_agents_words() {
         chunk("agent_message_chunk", "and more\n"),
         line(
             FromAgent,
-            r#"{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"toolCall":{"toolCallId":"t","title":"Write file"}}}"#,
+            r#"{"jsonrpc":"2.0","id":"p","method":"session/request_permission","params":{"toolCall":{"toolCallId":"t","title":"Write file"},"options":[{"optionId":"reject","name":"No, not now","kind":"reject_once"}]}}"#,
         ),
         line(
             ToAgent,
@@ -90,10 +92,6 @@ fn a_turn_in_text_is_sections_and_the_agents_words() {
         line(Ours, r#"{"fact":"turn_ended","turn":1,"stopReason":"end_turn"}"#),
     ];
     let expected = "\
-[client] initialize (running)
-
-[client] session/load (running)
-
 [thinking] let me
            think
 hello world
@@ -105,14 +103,19 @@ hello world
 and more
 
 [client] session/request_permission (running)
+  asks: Write file
 
-[permission] Write file: answered reject
+[permission] Write file: answered No, not now
 
 [resource_link file:///a]
 
 [done] end_turn
 ";
     assert_eq!(shown(mode(Format::Text), &lines, &completed()), (expected.to_owned(), String::new()));
+    // How the session was set up is for those who want to know what is being done.
+    let set_up = "[client] initialize (running)\n\n[client] session/load (running)\n\n";
+    let verbose = Mode { verbose: true, ..mode(Format::Text) };
+    assert_eq!(shown(verbose, &lines, &completed()).0, format!("{set_up}{expected}"));
 }
 
 #[test]
@@ -297,15 +300,13 @@ fn a_turn_that_was_allowed_nothing_is_done_and_says_so() {
     let denied = PermissionCount { approved: 0, rejected: 1 };
     let result = PromptResult { permissions: denied, ..completed() }.explained();
     let message = "every permission that the agent asked for was denied";
-    let hint = "--approve-all lets the agent do everything, --approve-reads lets it read and search";
-    let text = format!("[done] end_turn\n[error] PERMISSION_DENIED: {message}\nhint: {hint}\n");
+    let text = format!("[done] end_turn\n[error] PERMISSION_DENIED: {message}\n");
     assert_eq!(shown(mode(Format::Text), &[], &result), (text, String::new()));
-    let said =
-        format!("[acpx] error: PERMISSION_DENIED [PERMISSION_DENIED] {message}\n[acpx] hint: {hint}\n");
+    let said = format!("[acpx] error: PERMISSION_DENIED [PERMISSION_DENIED] {message}\n");
     assert_eq!(shown(mode(Format::Quiet), &[], &result), ("\n".to_owned(), said));
     let json: serde_json::Value = serde_json::from_str(&shown(mode(Format::Json), &[], &result).0).unwrap();
     let error = serde_json::json!({"code": "PERMISSION_DENIED", "acpxCode": "PERMISSION_DENIED",
-        "message": message, "hint": hint, "retryable": false});
+        "message": message, "retryable": false});
     assert_eq!((&json["status"], &json["error"]), (&"completed".into(), &error));
 }
 
@@ -320,6 +321,9 @@ fn a_failed_turn_says_why_and_what_to_do() {
         shown(mode(Format::Text), &lines, &failed).0,
         "half\n\n[error] AGENT_DIED: the agent died\nhint: prompt again\n"
     );
+    let words = ResultError::new("AGENT_ERROR", "no\n[done] end_turn".to_owned(), None, None);
+    let hostile = PromptResult { error: Some(words), ..failed.clone() };
+    assert_eq!(shown(mode(Format::Text), &[], &hostile).0, "[error] AGENT_ERROR: no\n  [done] end_turn\n");
     assert_eq!(
         shown(mode(Format::Quiet), &[], &failed),
         (

@@ -4,20 +4,22 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use acpx_core::model::{ChunkContent, Direction, Fact, FactError, MessageKind, Terminals, Update};
-use acpx_core::wire::{Message, RpcId};
+use acpx_core::wire::Message;
 use serde_json::Value;
 
+use super::host_work::HostWork;
 use super::tool::{Telling, Tool};
 use super::updates::Updates;
 use super::{PromptResult, TurnStatus};
 use crate::output::WatchedEvent;
+use crate::output::errand::shown as shown_words;
 
 /// How much of a thought is shown.
 const THOUGHT_CHARS: usize = 900;
+/// The request for a permission.
+const PERMISSION: &str = "session/request_permission";
 /// Requests that are no section of their own: the turn itself.
 const UNSHOWN: [&str; 3] = ["session/prompt", "session/cancel", "session/update"];
-/// Permissions that wait for an answer, at most. An agent asks for one or a few at a time.
-const OPEN_PERMISSIONS: usize = 64;
 
 /// What has been shown so far.
 #[derive(Debug, Default)]
@@ -27,8 +29,12 @@ pub(super) struct TextView {
     thought: String,
     tools: HashMap<Box<str>, Tool>,
     terminals: Terminals,
-    /// What the agent wants to be permitted, by its request.
-    permissions: Vec<(RpcId, String)>,
+    /// What the agent has done for it.
+    work: HostWork,
+    /// Whether it is shown how the session is set up.
+    verbose: bool,
+    /// Whether permissions are asked for on the terminal, which shows them itself.
+    is_asked_here: bool,
     /// The last compaction, and how far it was when it was shown.
     compaction: Option<(Box<str>, Box<str>)>,
 }
@@ -50,6 +56,16 @@ enum Place {
 }
 
 impl TextView {
+    /// Nothing is shown yet. How a session is set up is shown to those who want to know what is being done.
+    pub(super) fn new(verbose: bool) -> Self {
+        Self { verbose, ..Self::default() }
+    }
+
+    /// Permissions are asked for on the terminal.
+    pub(super) fn ask_here(&mut self) {
+        self.is_asked_here = true;
+    }
+
     /// Shows one line exchanged with the agent.
     pub(super) fn message(&mut self, event: &WatchedEvent, out: &mut dyn Write) -> io::Result<()> {
         let Ok(message) = Message::parse(event.message.get()) else { return Ok(()) };
@@ -58,24 +74,49 @@ impl TextView {
                 self.updates.read(event).into_iter().try_for_each(|update| self.update(update, out))
             }
             (Some(method), Some(id)) if !UNSHOWN.contains(&method) => {
-                self.request(method, id, message.params(), out)
+                let section = match event.direction {
+                    Direction::FromAgent => {
+                        let is_shown = self.verbose || !(self.is_asked_here && method == PERMISSION);
+                        let section = self.work.begun(id, method, message.params(), self.verbose);
+                        section.filter(|_| is_shown)
+                    }
+                    Direction::ToAgent | Direction::Ours => {
+                        self.verbose.then(|| format!("[client] {} (running)\n", shown_words(method)))
+                    }
+                };
+                self.sections(section, out)
             }
-            (None, Some(id)) if event.direction == Direction::ToAgent => {
-                self.answer(id, message.result(), out)
+            (None, Some(_)) if event.direction == Direction::ToAgent => {
+                let section = self.work.answered(&message, &self.terminals);
+                self.sections(section, out)
             }
             _ => Ok(()),
         }
     }
 
+    /// Shows sections that are written already.
+    fn sections(
+        &mut self,
+        sections: impl IntoIterator<Item = String>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        sections.into_iter().try_for_each(|section| {
+            self.section(out)?;
+            out.write_all(section.as_bytes())
+        })
+    }
+
     /// Shows how the turn ended.
     pub(super) fn finish(mut self, result: &PromptResult, out: &mut dyn Write) -> io::Result<()> {
+        let rest = self.work.rest(&self.terminals);
+        self.sections(rest, out)?;
         self.section(out)?;
         // A turn that was answered is done, whatever is to be said about it.
         if result.error.is_none() || result.status == TurnStatus::Completed {
-            writeln!(out, "[done] {}", result.stop_reason.as_deref().unwrap_or("-"))?;
+            writeln!(out, "[done] {}", shown_words(result.stop_reason.as_deref().unwrap_or("-")))?;
         }
         if let Some(error) = &result.error {
-            writeln!(out, "[error] {}: {}", error.code, error.message)?;
+            writeln!(out, "[error] {}: {}", error.code, hanging(&error.message))?;
             error.hint.iter().try_for_each(|hint| writeln!(out, "hint: {hint}"))?;
         }
         Ok(())
@@ -99,12 +140,13 @@ impl TextView {
         error: Option<&FactError>,
         out: &mut dyn Write,
     ) -> io::Result<()> {
+        let rest = self.work.rest(&self.terminals);
+        self.sections(rest, out)?;
         self.section(out)?;
         self.tools.clear();
-        self.permissions.clear();
         match error {
-            Some(error) => writeln!(out, "[error] {}: {}", error.code, error.message),
-            None => writeln!(out, "[done] {}", stop_reason.unwrap_or("-")),
+            Some(error) => writeln!(out, "[error] {}: {}", error.code, hanging(&error.message)),
+            None => writeln!(out, "[done] {}", shown_words(stop_reason.unwrap_or("-"))),
         }
     }
 
@@ -196,32 +238,12 @@ impl TextView {
         out.write_all(text.as_bytes())
     }
 
-    fn request(
-        &mut self,
-        method: &str,
-        id: &RpcId,
-        params: Option<&str>,
-        out: &mut dyn Write,
-    ) -> io::Result<()> {
-        if method == "session/request_permission" && self.permissions.len() < OPEN_PERMISSIONS {
-            self.permissions.push((id.clone(), wanted(params.unwrap_or("null"))));
-        }
-        self.section(out)?;
-        writeln!(out, "[client] {method} (running)")
-    }
-
-    /// Shows what an agent was permitted, once it is told so.
-    fn answer(&mut self, id: &RpcId, result: Option<&str>, out: &mut dyn Write) -> io::Result<()> {
-        let Some(index) = self.permissions.iter().position(|(asked, _)| asked == id) else { return Ok(()) };
-        let (_, wanted) = self.permissions.swap_remove(index);
-        self.section(out)?;
-        writeln!(out, "[permission] {wanted}: {}", outcome(result.unwrap_or("null")))
-    }
-
     fn tool(&mut self, call: Box<str>, fields: &str, out: &mut dyn Write) -> io::Result<()> {
         self.end_thought(out)?;
         let tool = self.tools.entry(call).or_default();
-        let Some(telling) = tool.told(fields) else { return Ok(()) };
+        let telling = tool.told(fields);
+        self.work.leave_to_tool(tool);
+        let Some(telling) = telling else { return Ok(()) };
         let text = match telling {
             Telling::Begun => tool.begun(),
             Telling::Over => tool.over(&self.terminals),
@@ -236,7 +258,7 @@ impl TextView {
         let plan: Value = serde_json::from_str(fields).unwrap_or_default();
         for entry in plan.get("entries").and_then(Value::as_array).into_iter().flatten() {
             let field = |name: &str| entry.get(name).and_then(Value::as_str).unwrap_or("-");
-            writeln!(out, "  - [{}] {}", field("status"), field("content"))?;
+            writeln!(out, "  - [{}] {}", shown_words(field("status")), shown_words(field("content")))?;
         }
         Ok(())
     }
@@ -274,24 +296,9 @@ fn shown(content: ChunkContent) -> String {
     }
 }
 
-/// What a permission is asked for: the title of the tool call, or of the question in version 2.
-fn wanted(params: &str) -> String {
-    let params: Value = serde_json::from_str(params).unwrap_or_default();
-    let field = |path: &str| params.pointer(path).and_then(Value::as_str);
-    let title = field("/toolCall/title").or_else(|| field("/title"));
-    title.or_else(|| field("/toolCall/toolCallId")).unwrap_or("-").to_owned()
-}
-
-/// What a permission request was answered.
-fn outcome(result: &str) -> String {
-    let result: Value = serde_json::from_str(result).unwrap_or_default();
-    let outcome = result.get("outcome");
-    let field = |name: &str| outcome.and_then(|outcome| outcome.get(name)).and_then(Value::as_str);
-    match (field("outcome"), field("optionId")) {
-        (Some("selected"), Some(option)) => format!("answered {option}"),
-        (Some(outcome), _) => outcome.to_owned(),
-        (None, _) => "not answered".to_owned(),
-    }
+/// Words that may be the agent's and have several lines: none of them begins as a line of ours does.
+fn hanging(words: &str) -> String {
+    words.replace('\n', "\n  ")
 }
 
 /// The first characters of a text, and a sign if that is not all.

@@ -108,23 +108,34 @@ impl Tool {
                 other => other.to_string(),
             }));
         }
-        let text = cut(parts.join("\n").trim_end(), OUTPUT_CHARS);
-        if text.is_empty() {
-            return String::new();
-        }
-        let count = text.lines().count();
-        let mut shown = String::from("  output:\n");
-        for line in text.lines().take(OUTPUT_LINES) {
-            shown.push_str("    ");
-            shown.push_str(line);
-            shown.push('\n');
-        }
-        if count > OUTPUT_LINES {
-            // Writing to a string cannot fail.
-            let _ = writeln!(shown, "    ... ({} more lines)", count - OUTPUT_LINES);
-        }
-        shown
+        output(&parts.join("\n"))
     }
+
+    /// Whether what it gave is, or is also, what this terminal shows.
+    pub(super) fn refers_to(&self, terminal: &str) -> bool {
+        let content = self.fields.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
+        content.iter().any(|item| item.get("terminalId").and_then(Value::as_str) == Some(terminal))
+    }
+}
+
+/// What something gave, as much of it as is shown.
+pub(super) fn output(text: &str) -> String {
+    let text = cut(text.trim_end(), OUTPUT_CHARS);
+    if text.is_empty() {
+        return String::new();
+    }
+    let count = text.lines().count();
+    let mut shown = String::from("  output:\n");
+    for line in text.lines().take(OUTPUT_LINES) {
+        shown.push_str("    ");
+        shown.push_str(line);
+        shown.push('\n');
+    }
+    if count > OUTPUT_LINES {
+        // Writing to a string cannot fail.
+        let _ = writeln!(shown, "    ... ({} more lines)", count - OUTPUT_LINES);
+    }
+    shown
 }
 
 /// The command line that an input has.
@@ -169,7 +180,7 @@ fn part(content: &Value, terminals: &Terminals) -> String {
 }
 
 /// What a terminal shows.
-fn terminal(TerminalText { command, output, exit }: &TerminalText) -> String {
+pub(super) fn terminal(TerminalText { command, output, exit }: &TerminalText) -> String {
     let exit = exit.as_ref().map(|exit| format!("[{exit}]"));
     let parts = [Some(format!("$ {command}")), Some(output.trim_end().to_owned()), exit];
     parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")

@@ -56,7 +56,7 @@ fn enter_alone_refuses_and_what_is_no_answer_is_asked_again() {
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
     terminal.wait_for(ASKS);
     terminal.type_in("sure\n");
-    terminal.wait_for("[permission] type y or n, or the number of an option\n");
+    terminal.wait_for("[permission] type y or n\n");
     terminal.wait_for(ASKS);
     terminal.type_in("\n");
     terminal.wait_for("[permission] Edit notes.txt: answered no\n");
@@ -110,6 +110,7 @@ fn a_question_that_is_answered_from_a_second_shell_is_taken_back_and_what_is_typ
     let expected = json!({
         "questionId": id, "acpxRecordId": session["acpxRecordId"], "acpxSessionId": "s1", "name": "work",
         "agent": "scripted", "title": "Edit notes.txt", "kind": "edit", "since": since,
+        "cwd": place.work(), "toolCall": edit(),
         "options": [option("yes", "allow_once"), option("no", "reject_once")], "asked": [{ "isTurns": true }],
     });
     assert_eq!(pending, json!({ "action": "pending", "questions": [expected] }));
@@ -133,8 +134,10 @@ fn ctrl_c_at_a_question_cancels_the_turn_and_the_agent_is_told_so() {
     let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
     terminal.wait_for(ASKS);
     terminal.type_in("\u{3}");
-    terminal.wait_for("[permission] withdrawn: ");
+    terminal.wait_for("\n[permission] cancelled with its turn\n");
     assert_eq!(terminal.done(), Some(130), "{}", terminal.seen);
+    assert!(!terminal.seen.contains("withdrawn"), "{}", terminal.seen);
+    assert_eq!(terminal.seen.matches(ASKS).count(), 1, "{}", terminal.seen);
     assert!(terminal.seen.contains("[permission] Edit notes.txt: cancelled\n"), "{}", terminal.seen);
     assert_eq!(place.ok(&["pending"]), "nothing is asked\n");
 }

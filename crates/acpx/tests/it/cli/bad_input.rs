@@ -138,16 +138,60 @@ fn a_slow_start_is_said_to_people_and_not_to_programs() {
 }
 
 #[test]
-fn an_agent_that_does_not_come_is_given_up_in_time() {
+fn an_agent_that_does_not_come_is_given_up_in_time_and_quoted() {
     let place = Place::new();
-    place.scripted(&Script::new().hang());
+    place.scripted(&Script::new().stderr("loading models").hang());
     for verb in [&["exec", "hi"][..], &["sessions", "new"]] {
-        let line = [&["--format", "json", "--timeout", "0.3", "scripted"], verb].concat();
-        let (code, hint, exit) = place.acpx(&line).failure();
-        let expected = ("TIMEOUT", "give it more time with --timeout", Some(3));
+        let line = [&["--format", "json", "--timeout", "1.5", "scripted"], verb].concat();
+        let done = place.acpx(&line);
+        let (code, hint, exit) = done.failure();
+        let expected = (
+            "AGENT_START_TIMEOUT",
+            "a first start may download a package; give the agent more time with --timeout",
+            Some(3),
+        );
         assert_eq!((code.as_str(), hint.as_str(), exit), expected, "{verb:?}");
+        let message =
+            "the agent \"scripted\" did not answer initialize within 1.5 s; it said: loading models";
+        assert_eq!(done.lines()[0]["error"]["message"], message, "{verb:?}");
     }
     assert_eq!(place.json(&["scripted", "status"])["status"], "no-session");
+}
+
+#[test]
+fn a_program_that_is_no_agent_is_said_to_be_none() {
+    let place = Place::new();
+    let hint = "hint: check its command: many programs speak the protocol only with a word of their own, such as acp or --acp\n";
+    let rows = [
+        ("cat", "does not seem to speak the Agent Client Protocol: it sends back what it is sent"),
+        ("true", "ended before it answered initialize (exit code 0)"),
+    ];
+    for (program, words) in rows {
+        let done = place.acpx(&["--agent", program, "exec", "hi"]);
+        assert_eq!(
+            (done.err, done.code),
+            (format!("acpx: the agent \"{program}\" {words}\n{hint}"), Some(1))
+        );
+    }
+}
+
+#[test]
+fn a_prompt_whose_agent_does_not_come_back_says_what_is_missing_and_is_not_kept() {
+    let place = Place::new();
+    let loads = json!({ "loadSession": true });
+    let first = Script::new()
+        .initialize(loads.clone())
+        .session_new("s1")
+        .prompt(|turn| turn.say("hello").end("end_turn"));
+    place.scripted(&first.next_start().initialize(loads).expect("session/load").hang());
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["scripted", "hi"]);
+    place.ok(&["host", "stop"]);
+    let late = place.acpx(&["--timeout", "2", "scripted", "again"]);
+    let words = "acpx: the agent \"scripted\" did not answer session/load within 2 s\n\
+        hint: the prompt was not sent; a first start may download a package; give the agent more time with --timeout\n";
+    assert!(late.err.ends_with(words), "{late:?}");
+    assert_eq!(late.code, Some(3));
 }
 
 #[test]

@@ -50,7 +50,9 @@ fn an_agent_that_does_not_take_them_is_sent_nothing_and_the_capability_is_named(
     for (flag, file, capability) in rows {
         let refused = place.acpx(&["scripted", flag, file, "look"]);
         let words = format!("it does not advertise promptCapabilities.{capability}");
+        let hint = format!("\nhint: leave {flag} {file} out, and tell the agent in words where it is\n");
         assert!(refused.out.contains("CONTENT_UNSUPPORTED") && refused.out.contains(&words), "{refused:?}");
+        assert!(refused.out.ends_with(&hint), "{refused:?}");
         assert_eq!(refused.code, Some(2));
     }
     assert!(!received_lines(&agent).iter().any(|line| line.contains("session/prompt")));

@@ -55,12 +55,42 @@ fn a_prompt_that_waited_when_its_host_died_is_told_to_wait_and_leaves_its_words_
     assert_eq!((&status["summary"], &status["queued"]), (&json!(summary), &json!(1)));
     let text = place.ok(&["demo", "status"]);
     assert!(text.contains("; the next prompt runs what waits first\n"), "{text}");
+    let cut = "wait\nWaiting until cancelled. [interrupted]\n";
+    assert_eq!(place.ok(&["--format", "quiet", "demo", "sessions", "history"]), cut);
     assert_eq!(place.ok(&["demo", "cancel"]), "cancel requested\n");
     place.until("nothing waits", |status| status["queued"] == 0);
     let history = place.ok(&["--format", "quiet", "demo", "sessions", "history"]);
-    assert_eq!(history, "wait\nWaiting until cancelled.\n[not sent] later\n");
+    assert_eq!(history, format!("{cut}[not sent] later\n"));
     let replay = place.ok(&["demo", "sessions", "replay"]);
     assert!(replay.ends_with("\n[user] later\n\n[done] cancelled\n"), "{replay}");
+}
+
+#[test]
+fn a_turn_that_its_killed_host_left_is_told_to_be_interrupted_and_waits_for_nobody() {
+    let (place, _) = begun();
+    let mut running = place.start(&["demo", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    running.signal(Signal::KILL);
+    running.done();
+    kill_hard(place.host_pid());
+    let left = place.until("the agent is dead", |status| status.get("pid").is_none());
+    let members = |status: &serde_json::Value| {
+        (
+            status["interruptedTurn"]["number"].clone(),
+            status.get("waitingFor").cloned(),
+            status.get("turn").cloned(),
+        )
+    };
+    assert_eq!(members(&left), (json!(1), None, None));
+    // The next host has looked at it, and nothing has run since.
+    place.ok(&["demo", "cancel"]);
+    assert_eq!(members(&place.json(&["demo", "status"])), (json!(1), None, None));
+    let text = place.ok(&["demo", "status"]);
+    assert!(text.contains("\ninterrupted: 1 ("), "{text}");
+    let history = place.ok(&["--format", "quiet", "demo", "sessions", "history"]);
+    assert_eq!(history, "wait\nWaiting until cancelled. [interrupted]\n");
+    place.ok(&["demo", "go on"]);
+    assert_eq!(members(&place.json(&["demo", "status"])).0, json!(null));
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `sessions delete`: which session it takes, what it says, and that the session is gone for everybody.
 
+use acpx_testkit::Script;
 use serde_json::{Value, json};
 
 use crate::acpx::{Done, Place};
@@ -29,6 +30,24 @@ fn a_session_is_deleted_by_its_name_by_its_id_and_by_its_directory() {
     let remote = place.json(&["demo", "sessions", "list", "--remote"]);
     let left: Vec<&Value> = remote.as_array().unwrap().iter().map(|row| &row["acpxSessionId"]).collect();
     assert!(!left.contains(&&named["acpxSessionId"]) && !left.contains(&&here["acpxSessionId"]), "{remote}");
+}
+
+#[test]
+fn an_agent_that_keeps_what_is_deleted_here_is_named() {
+    let place = Place::new();
+    place.scripted(&Script::new().initialize(json!({})).session_new("s1"));
+    let kept = "the agent \"scripted\" does not offer session/delete";
+    let made = place.json(&["scripted", "sessions", "new"]);
+    let done = place.acpx(&["scripted", "sessions", "delete"]);
+    let expected = Done {
+        out: format!("{}\t(deleted)\n", id(&made)),
+        err: format!("[acpx] it is deleted here; the agent may still have its own of it: {kept}\n"),
+        code: Some(0),
+    };
+    assert_eq!(done, expected);
+    place.scripted(&Script::new().initialize(json!({})).session_new("s1"));
+    place.ok(&["scripted", "sessions", "new"]);
+    assert_eq!(place.json(&["scripted", "sessions", "delete"])["keptByAgent"], kept);
 }
 
 #[test]

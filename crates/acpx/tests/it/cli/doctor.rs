@@ -63,6 +63,70 @@ fn what_is_broken_fails_with_what_to_do_and_the_look_goes_on() {
 }
 
 #[test]
+fn what_a_configuration_cannot_mean_is_told_and_so_are_directories_that_are_gone() {
+    let place = Place::new();
+    let (old, here) = (place.work().join("old"), place.work().join("here"));
+    fs::create_dir(&old).unwrap();
+    fs::create_dir(&here).unwrap();
+    let made = place.acpx_in(&old, &["--format", "json", "demo", "sessions", "new"]).json();
+    let id = made["acpxRecordId"].as_str().unwrap();
+    fs::remove_dir(&old).unwrap();
+    place.configure(
+        r#"{"defaultAgent":"nosuch","agents":{"mine":{"argv":["/no/such/program"],"evn":{"A":"s3cret"}},
+            "nof":{"argv":[]},"sessions":{"argv":["true"]}}}"#,
+    );
+    let mut command = place.command(&["--format", "json", "doctor"]);
+    let done = Done::of(command.current_dir(&here));
+    let (found, _) = findings(&done);
+    let told = |level: &str, words: &str| {
+        assert!(
+            found.iter().any(|(is, _, said)| is == level && said.contains(words)),
+            "{level} {words}: {found:?}"
+        );
+    };
+    told("ok", &here.display().to_string());
+    told("fail", "agents.nof.argv must be an array with at least the program");
+    told("fail", "there is no agent named \"nosuch\", which ");
+    told("warn", "the agent \"sessions\" has the name of a command, so nobody can name it");
+    told("warn", "nothing reads agents.mine.evn");
+    told("warn", "mine, which the configuration has, is not there: its program is /no/such/program");
+    told("warn", &format!("the directory is gone of {id} ({})", old.display()));
+    assert_eq!((done.code, done.out.contains("s3cret")), (Some(1), false));
+    let missing = found.iter().find(|(_, _, said)| said.starts_with("not installed: "));
+    assert!(missing.is_none_or(|(_, _, said)| !said.contains("mine")), "{missing:?}");
+
+    let of_agent = place.acpx_in(&here, &["--format", "json", "doctor", "demo"]);
+    let (found, _) = findings(&of_agent);
+    assert_eq!(level(&found, "sessions"), "warn", "{found:?}");
+    // A shell may stand where nothing is any more.
+    let nowhere = place.work().join("nowhere");
+    fs::create_dir(&nowhere).unwrap();
+    let script = r#"rmdir "$PWD"; exec "$0" --format json doctor"#;
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", script, env!("CARGO_BIN_EXE_acpx")]).current_dir(&nowhere);
+    let shell = shell.env("ACPX_HOME", place.acpx_home()).env("XDG_RUNTIME_DIR", place.beside("run"));
+    let (found, _) = findings(&Done::of(shell));
+    assert_eq!(level(&found, "directory"), "fail", "{found:?}");
+}
+
+#[test]
+fn an_agent_that_has_to_be_killed_is_told_unless_it_is_known_to_be_like_that() {
+    let place = Place::new();
+    let script = Script::new().ignoring_eof().ignoring_terminate().initialize(json!({})).session_new("s1");
+    let argv = place.scripted(&script.hang());
+    let end = || {
+        let done = place.acpx(&["--format", "json", "scripted", "doctor"]);
+        let (found, _) = findings(&done);
+        (level(&found, "end").to_owned(), detail(&found, "end").to_owned())
+    };
+    let (level, words) = end();
+    assert!(level == "warn" && words.starts_with("it was killed after "), "{words}");
+    let profile = json!({"ignoresStdinEnd": true, "ignoresTerminate": true});
+    place.configure(&json!({"agents": {"scripted": {"argv": argv, "profile": profile}}}).to_string());
+    assert_eq!(end().0, "ok");
+}
+
+#[test]
 fn an_agent_is_looked_over_without_a_prompt_and_leaves_no_record() {
     let place = Place::new();
     let answer = json!({

@@ -16,7 +16,7 @@ fn is_untouched(place: &Place) -> bool {
 #[test]
 fn exec_is_shown_in_three_formats_and_keeps_neither_record_nor_process() {
     let place = Place::new();
-    let out = "[client] initialize (running)\n\n[client] session/new (running)\n\nYou said: hi there\n\n[done] end_turn\n";
+    let out = "You said: hi there\n\n[done] end_turn\n";
     let expected = |out: &str| Done { out: out.to_owned(), err: String::new(), code: Some(0) };
     assert_eq!(place.acpx(&["demo", "exec", "hi", "there"]), expected(out));
     assert_eq!(place.acpx(&["--format", "quiet", "demo", "exec", "hi"]), expected("You said: hi\n"));

@@ -3,6 +3,7 @@
 use std::io::{BufRead, BufReader};
 use std::process::Stdio;
 
+use rustix::process::Signal;
 use serde_json::Value;
 
 use crate::acpx::{Place, eventually};
@@ -48,6 +49,26 @@ fn a_session_is_shown_again_from_any_place_with_no_host_and_no_agent() {
     let nowhere = place.acpx(&["--format", "json", "demo", "sessions", "replay", "--from", "turn:3"]);
     assert_eq!((nowhere.failure().0.as_str(), nowhere.code), ("USAGE", Some(2)));
     assert_eq!(place.acpx(&["demo", "sessions", "replay", "--from", "end"]).code, Some(2));
+}
+
+#[test]
+fn whoever_watches_sees_the_prompt_that_was_cancelled_before_it_was_sent() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    let mut first = place.start(&["demo", "first", "wait"]);
+    first.wait_for("Waiting until cancelled.");
+    let mut watching = place.start(&["demo", "sessions", "watch", "--from", "start"]);
+    watching.wait_for("Waiting until cancelled.");
+    let second = place.start(&["demo", "second"]);
+    place.until("the second prompt waits", |status| status["queued"] == 1);
+    second.signal(Signal::INT);
+    assert_eq!(second.done().code, Some(130));
+    watching.wait_for("[user] second");
+    first.signal(Signal::INT);
+    assert_eq!(first.done().code, Some(130));
+    watching.signal(Signal::INT);
+    let shown = watching.done().out;
+    assert!(shown.contains("[user] second\n") && shown.contains("[user] first wait\n"), "{shown}");
 }
 
 #[test]

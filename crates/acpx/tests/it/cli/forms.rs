@@ -48,7 +48,9 @@ fn a_form_is_filled_in_on_the_terminal_and_what_is_secret_is_neither_shown_nor_k
     terminal.type_in("2\n");
     terminal.wait_for("[question] count (whole number, empty for 2, - to decline): ");
     terminal.type_in("\n");
-    terminal.wait_for("[question] Token (text, required, - to decline): ");
+    terminal.wait_for(
+        "[question] Token (text, not shown as it is typed, required, - to decline, \\- for a hyphen): ",
+    );
     terminal.type_in(&format!("{SECRET}\n"));
     assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
     assert!(!terminal.seen.contains(SECRET), "{}", terminal.seen);
@@ -72,6 +74,19 @@ fn a_hyphen_declines_and_the_turn_goes_on() {
 }
 
 #[test]
+fn ctrl_c_at_a_field_cancels_the_form_with_its_turn_and_asks_no_more() {
+    let (place, agent) = asking(form());
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
+    terminal.wait_for("[question] Colour (a number of the list, required, - to decline): ");
+    terminal.type_in("\u{3}");
+    terminal.wait_for("\n[question] cancelled with its turn\n");
+    assert_eq!(terminal.done(), Some(130), "{}", terminal.seen);
+    assert_eq!(terminal.seen.matches("[question] Colour").count(), 1, "{}", terminal.seen);
+    assert!(!terminal.seen.contains("withdrawn"), "{}", terminal.seen);
+    assert_eq!(answer(&agent), json!({ "action": "cancel" }));
+}
+
+#[test]
 fn an_address_is_shown_and_agreed_to() {
     let params = json!({
         "sessionId": "{sessionId}", "mode": "url", "elicitationId": "e1",
@@ -90,7 +105,7 @@ fn without_a_terminal_a_question_is_declined_and_that_is_said() {
     let (place, agent) = asking(form());
     let done = place.acpx(&["--format", "quiet", "scripted", "go"]);
     assert_eq!((done.out.as_str(), done.code), ("done\n", Some(0)), "{}", done.err);
-    let words = "[acpx] [question] How shall it look? (declined: there is no terminal to ask on)\n";
+    let words = "[acpx] declined, since there is no terminal to ask on: the agent's question \"How shall it look?\"\n";
     assert!(done.err.contains(words), "{}", done.err);
     assert_eq!(answer(&agent), json!({ "action": "decline" }));
     let exec = place.acpx(&["--format", "quiet", "scripted", "exec", "go"]);

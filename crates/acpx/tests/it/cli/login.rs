@@ -157,6 +157,22 @@ fn a_login_that_is_missing_when_something_is_said_is_made_up_for_by_the_next_pro
 }
 
 #[test]
+fn a_prompt_whose_agent_wants_a_login_before_it_is_accepted_is_said_to_be_unsent() {
+    let refusal = json!({ "code": -32000, "message": "Authentication required" });
+    let script = offering(|script| script.session_new("s1").prompt(|turn| turn.say("hi").end("end_turn")));
+    let script = offers(script.next_start()).refuse("session/new", refusal);
+    let (place, _) = place(&script, &json!({}));
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["scripted", "go"]);
+    place.ok(&["host", "stop"]);
+    let refused = place.acpx(&["scripted", "again"]);
+    let unsent = HINT.replace("hint: ", "hint: the prompt was not sent; ");
+    assert!(refused.code == Some(1) && refused.err.ends_with(&unsent), "{refused:?}");
+    let history = place.ok(&["--format", "quiet", "scripted", "sessions", "history"]);
+    assert_eq!(history, "go\nhi\n");
+}
+
+#[test]
 fn a_login_that_is_missing_in_other_words_is_told_in_those_words() {
     let refusal = json!({ "code": -32603, "message": "Internal error", "data": "Missing provider" });
     let script = offering(|script| script.session_new("s1").refuse("session/prompt", refusal));

@@ -2,6 +2,7 @@
 
 mod asking;
 mod bad_input;
+mod configuration;
 mod content;
 mod crash;
 mod deleting;
@@ -9,6 +10,7 @@ mod doctor;
 mod exec;
 mod following;
 mod forms;
+mod host_work;
 mod hosts;
 mod identity;
 mod imports;

@@ -35,6 +35,36 @@ fn a_session_whose_directory_is_gone_is_moved_to_the_new_one_and_goes_on_there()
 }
 
 #[test]
+fn who_asks_where_a_project_has_moved_to_or_by_its_id_is_told_how_to_bring_its_session_along() {
+    let place = Place::new();
+    let (old, new) = (place.work().join("old"), place.work().join("new"));
+    fs::create_dir(&old).unwrap();
+    let made = place.acpx_in(&old, &["--format", "json", "demo", "sessions", "new"]).json();
+    let id = made["acpxRecordId"].as_str().unwrap();
+    fs::rename(&old, &new).unwrap();
+    let hint = |done: &crate::acpx::Done| done.failure().1;
+    let here = place.acpx_in(&new, &["--format", "json", "demo", "hello"]);
+    let bring = format!("acpx demo sessions move {id} (it worked in {})", old.display());
+    let create = "create one: acpx demo sessions new; if the project has moved here, bring its session along";
+    assert_eq!(hint(&here), format!("{create}: {bring}"));
+    // The agent lives on where its directory was.
+    let alive = place.acpx(&["demo", "-s", id, "hello"]);
+    let gone = format!("the session's directory {} is gone; if the project has moved: ", old.display());
+    assert!(alive.code == Some(0) && alive.err.contains(&gone), "{alive:?}");
+    place.ok(&["host", "stop"]);
+    let by_id = place.acpx(&["--format", "json", "demo", "-s", id, "hello"]);
+    let expected = format!(
+        "the prompt was not sent; make the directory again; the session belongs to it; \
+         if the project has moved: acpx sessions move {id} --cwd DIR"
+    );
+    assert_eq!(by_id.failure(), ("BAD_DIRECTORY".to_owned(), expected, Some(1)));
+    let told = place.acpx_in(&new, &["demo", "sessions", "move", id]);
+    assert_eq!(told.code, Some(0), "{told:?}");
+    let again = place.acpx_in(&new, &["demo", "sessions", "move", id]);
+    assert_eq!((again.out, again.code), (format!("{id}\t(works in {} already)\n", new.display()), Some(0)));
+}
+
+#[test]
 fn what_cannot_be_moved_is_said_and_stays() {
     let place = Place::new();
     let none = place.acpx(&["--format", "json", "demo", "sessions", "move"]);
@@ -50,7 +80,12 @@ fn what_cannot_be_moved_is_said_and_stays() {
     fs::create_dir(&other).unwrap();
     let there = place.acpx_in(&other, &["--format", "json", "demo", "sessions", "new"]).json();
     let taken = place.acpx(&["--format", "json", "demo", "sessions", "move", id, "--cwd", &text(&other)]);
-    assert_eq!((taken.failure().0.as_str(), taken.code), ("SCOPE_TAKEN", Some(1)), "{taken:?}");
+    let hint = "close that session first, by its id: acpx sessions close ID".to_owned();
+    assert_eq!(taken.failure(), ("SCOPE_TAKEN".to_owned(), hint, Some(1)));
+    let unknown = place.acpx(&["demo", "sessions", "move", "bogus"]);
+    let words =
+        "acpx: there is no session named \"bogus\" of demo\nhint: acpx sessions list has those there are\n";
+    assert_eq!((unknown.err.as_str(), unknown.code), (words, Some(4)));
     assert_eq!(place.json(&["demo", "status"])["acpxRecordId"], made["acpxRecordId"]);
     assert_ne!(there["acpxRecordId"], made["acpxRecordId"]);
 

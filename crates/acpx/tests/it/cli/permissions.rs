@@ -32,10 +32,10 @@ fn what_was_permitted_is_told_in_every_format() {
     let place = Place::new();
     place.ok(&["demo", "sessions", "new"]);
     let text = place.acpx(&["demo", "permission"]);
-    assert!(text.out.contains("[permission] Edit notes.txt: answered reject\n"), "{}", text.out);
+    assert!(text.out.contains("[permission] Edit notes.txt: answered Reject\n"), "{}", text.out);
     let quiet = place.acpx(&["--format", "quiet", "demo", "permission"]);
-    let message = "every permission that the agent asked for was denied";
-    let hint = "--approve-all lets the agent do everything, --approve-reads lets it read and search";
+    let message = "every permission that the agent asked for was denied: Edit notes.txt";
+    let hint = "nobody who could be asked has allowed it: prompt on a terminal, or let it wait with --non-interactive-permissions wait and answer with acpx approve; --approve-all lets the agent do everything";
     let err = format!("[acpx] error: PERMISSION_DENIED [PERMISSION_DENIED] {message}\n[acpx] hint: {hint}\n");
     assert_eq!((quiet.err, quiet.code), (err, Some(5)));
     let told = format!("[done] end_turn\n[error] PERMISSION_DENIED: {message}\nhint: {hint}\n");
@@ -49,7 +49,10 @@ fn what_was_permitted_is_told_in_every_format() {
     assert_eq!(approved["permissions"], json!({"approved": 1, "rejected": 0}));
     place.configure(r#"{"defaultPermissions":"approve-all"}"#);
     assert_eq!(place.acpx(&["demo", "permission"]).code, Some(0));
-    assert_eq!(place.acpx(&["--deny-all", "demo", "exec", "permission"]).code, Some(5));
+    let exec = place.acpx(&["--deny-all", "demo", "exec", "permission"]);
+    let hint = "everything is denied, by --deny-all or by defaultPermissions in config.json: --approve-reads lets the agent read and search, --approve-all do everything";
+    assert!(exec.out.ends_with(&format!("PERMISSION_DENIED: {message}\nhint: {hint}\n")), "{}", exec.out);
+    assert_eq!(exec.code, Some(5));
     assert_eq!(place.acpx(&["demo", "exec", "permission"]).code, Some(0));
 }
 

@@ -153,15 +153,66 @@ fn a_question_that_waits_is_listed_and_shown_by_status_until_it_is_answered_from
 }
 
 #[test]
-fn a_question_outlives_the_command_whose_turn_it_is_and_an_option_can_be_chosen_by_its_id() {
-    let place = place();
+fn a_question_outlives_the_command_whose_turn_it_is_and_an_option_goes_by_its_id_its_kind_or_its_number() {
+    let option = |id: &str, kind: &str| json!({ "optionId": id, "name": format!("The {id}"), "kind": kind });
+    let options = [option("o1", "allow_once"), option("o2", "allow_always"), option("o3", "reject_once")];
+    let many = [&options[..], &[option("o4", "reject_once")]].concat();
+    let params = json!({ "sessionId": "{sessionId}", "toolCall": { "toolCallId": "t1", "title": "Edit" }, "options": many });
+    let turn = Script::new().request("session/request_permission", params).end("end_turn");
+    let place = Place::new();
+    place.scripted(&Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]));
+    place.ok(&["scripted", "sessions", "new"]);
+    for (word, name) in [("o2", "The o2"), ("allow_always", "The o2"), ("1", "The o1")] {
+        place.ok(&["--non-interactive-permissions", "wait", "scripted", "--no-wait", "go"]);
+        let id = open_question(&place);
+        for wrong in ["everything", "reject_once", "0", "5"] {
+            let unknown = place.acpx(&["--format", "json", "approve", &id, "--option", wrong]);
+            assert_eq!((unknown.failure().0.as_str(), unknown.code), ("NO_OPTION", Some(2)));
+            let expected = format!(
+                r#"the question {id:?} has no single option {wrong:?}; it has 1 "o1" (allow_once), 2 "o2" (allow_always), 3 "o3" (reject_once), 4 "o4" (reject_once)"#
+            );
+            assert_eq!(unknown.lines().pop().unwrap()["error"]["message"], expected);
+        }
+        place.ok(&["approve", &id, "--option", word]);
+        eventually("the turn is over", || place.json(&["scripted", "status"]).get("turn").is_none());
+        let answered = format!("[permission] Edit: answered {name}\n\n[done] end_turn\n");
+        assert!(place.ok(&["scripted", "sessions", "replay"]).ends_with(&answered), "{word}");
+    }
+}
+
+#[test]
+fn a_question_is_listed_with_all_that_was_told_of_its_tool_call_and_so_does_status_show_it() {
+    let diff = json!({ "type": "diff", "path": "/w/x", "oldText": "a\n", "newText": "b\n" });
+    let told = json!({
+        "sessionUpdate": "tool_call", "toolCallId": "t1", "title": "Look", "kind": "execute", "status": "pending",
+        "rawInput": { "command": "rm -rf /" },
+    });
+    let asked = json!({ "toolCallId": "t1", "title": "Tidy up", "kind": null, "content": [diff] });
+    let option = json!({ "optionId": "o1", "name": "Yes", "kind": "allow_once" });
+    let params = json!({ "sessionId": "{sessionId}", "toolCall": asked, "options": [option] });
+    let turn = Script::new().update(told).request("session/request_permission", params).end("end_turn");
+    let place = Place::new();
+    place.scripted(&Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]));
+    place.ok(&["scripted", "sessions", "new"]);
     place.ok(&["--non-interactive-permissions", "wait", "scripted", "--no-wait", "go"]);
     let id = open_question(&place);
-    let unknown = place.acpx(&["--format", "json", "approve", &id, "--option", "everything"]);
-    assert_eq!((unknown.failure().0.as_str(), unknown.code), ("NO_OPTION", Some(2)));
-    place.ok(&["approve", &id, "--option", "yes"]);
-    eventually("the turn is over", || place.json(&["scripted", "status"]).get("turn").is_none());
-    assert!(place.ok(&["scripted", "sessions", "replay"]).contains("answered yes"));
+    let question = place.json(&["pending"])["questions"][0].clone();
+    let expected = json!({
+        "toolCallId": "t1", "title": "Tidy up", "kind": "execute", "rawInput": { "command": "rm -rf /" },
+        "content": [diff],
+    });
+    assert_eq!((&question["toolCall"], &question["cwd"]), (&expected, &json!(place.work())));
+    let shown = "  $ rm -rf /\n  --- /w/x\n  +++ /w/x\n  @@ -1,1 +1,1 @@\n  -a\n  +b\n";
+    let listed = place.ok(&["pending"]);
+    assert!(
+        listed.starts_with(&format!("{id}\tTidy up [execute]\n{shown}  session: scripted (")),
+        "{listed}"
+    );
+    assert!(listed.ends_with("  options:\n    1  o1  Yes [allow_once]\n"), "{listed}");
+    let status = place.ok(&["scripted", "status"]);
+    assert!(status.contains(&format!("question: {id} Tidy up [execute]\n{shown}")), "{status}");
+    assert_eq!(place.json(&["scripted", "status"])["questions"][0], question);
+    place.ok(&["deny", &id]);
 }
 
 #[test]

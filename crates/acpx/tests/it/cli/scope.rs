@@ -5,6 +5,7 @@ use std::fs;
 use serde_json::{Value, json};
 
 use crate::acpx::{Place, text};
+use crate::editor::Editor;
 
 fn id(value: &Value) -> String {
     value["acpxRecordId"].as_str().unwrap_or_else(|| panic!("{value}")).to_owned()
@@ -151,6 +152,39 @@ fn a_closed_session_that_is_gone_on_with_has_its_name_again_unless_another_has_i
     assert_eq!(id(&place.json(&["demo", "-s", "api", "status"])), id(&second));
     let shown = place.json(&["sessions", "show", &first]);
     assert_eq!((&shown["closed"], shown.get("name")), (&json!(false), None));
+}
+
+#[test]
+fn a_session_that_an_editor_began_is_marked_in_the_list_and_named_where_the_shell_finds_none() {
+    let place = Place::new();
+    let closed = id(&place.json(&["demo", "sessions", "new"]));
+    place.ok(&["demo", "sessions", "close"]);
+    let mut editor = Editor::new(&place);
+    let cwd = format!("{}/", place.work().display());
+    let answer = editor.call("session/new", json!({ "cwd": cwd, "mcpServers": [] }));
+    let session = answer["result"]["sessionId"].as_str().unwrap().to_owned();
+    // The editor hears of its directory as it has written it, and people see the same directory twice.
+    let listed = editor.call("session/list", json!({}));
+    assert_eq!(listed["result"]["sessions"][0]["cwd"], json!(cwd));
+    let rows = place.json(&["demo", "sessions", "list"]);
+    let marks = rows.as_array().unwrap().iter().map(|row| (id(row), row.get("byIdOnly").cloned()));
+    assert_eq!(marks.collect::<Vec<_>>(), [(session.clone(), Some(json!(true))), (closed.clone(), None)]);
+    let text = place.ok(&["demo", "sessions", "list"]);
+    let columns: Vec<Vec<&str>> = text.lines().map(|line| line.split('\t').take(3).collect()).collect();
+    let work = place.work().display().to_string();
+    assert_eq!(columns, [[&*session, "[by id]", &*work], [&*format!("{closed} [closed]"), "-", &*work]]);
+    // An open one is named before one that is closed, with the line that goes on in it.
+    let alone = "one that is found by id alone, as those of editors are, is open there";
+    let hint = |line: &[&str]| place.acpx(&[&["--format", "json", "demo"], line].concat()).failure().1;
+    let create = "create one: acpx demo sessions new";
+    assert_eq!(hint(&["hello"]), format!("{alone}; go on in it: acpx demo -s {session} …; or {create}"));
+    let close = format!("{alone}; close it: acpx demo sessions close {session}");
+    assert_eq!(hint(&["sessions", "close"]), close);
+    place.ok(&["demo", "-s", &session, "hello"]);
+    place.ok(&["demo", "sessions", "close", &session]);
+    assert_eq!(hint(&["sessions", "close"]), format!("the last one there, {closed}, is closed already"));
+    let delete = format!("one is closed; delete it: acpx demo sessions delete {closed}");
+    assert_eq!(hint(&["sessions", "delete"]), delete);
 }
 
 #[test]

@@ -81,9 +81,9 @@ fn a_prompt_that_takes_too_long_is_cancelled_and_ends_with_3() {
     place.configure(r#"{"timeout":1.5}"#);
     let configured = place.acpx(&["demo", "wait"]);
     assert_eq!(configured.code, Some(3));
-    assert!(
-        configured.out.contains("[error] TIMEOUT: the turn took longer than 1.5 s and was cancelled\nhint: ")
-    );
+    assert!(configured.out.contains(
+        "[error] TIMEOUT: the turn with the agent \"demo\" took longer than 1.5 s and was cancelled\nhint: "
+    ));
 }
 
 #[test]
@@ -94,7 +94,7 @@ fn a_prompt_whose_agent_falls_silent_is_cancelled_and_ends_with_3() {
     assert!(lines.iter().any(|line| line["method"] == "session/cancel"), "{done:?}");
     let error = json!({
         "code": "IDLE_TIMEOUT", "acpxCode": "TIMEOUT", "retryable": false,
-        "message": "the agent said nothing for 0.5 s and the turn was cancelled",
+        "message": "the agent \"demo\" said nothing for 0.5 s and the turn was cancelled",
         "hint": "see whether the agent or its model is stalled, or let it be silent for longer with --idle-timeout",
     });
     let result = lines.last().unwrap();
@@ -120,12 +120,24 @@ fn a_prompt_that_waits_longer_than_its_timeout_is_never_sent_though_nobody_waits
     let events = place.json_lines(&["demo", "sessions", "replay", "-s", &record]);
     let ended = events.iter().map(|event| &event["message"]).find(|fact| fact["turn"] == 2).unwrap();
     let message = ended["error"]["message"].as_str().unwrap();
-    assert_eq!((&ended["fact"], &ended["error"]["code"]), (&json!("turn_ended"), &json!("TIMEOUT")));
-    assert!(
-        message.starts_with("the prompt waited longer than 0.") && message.ends_with("was not sent"),
-        "{message}"
-    );
+    assert_eq!((&ended["fact"], &ended["error"]["code"]), (&json!("turn_ended"), &json!("QUEUE_TIMEOUT")));
+    assert_eq!(message, "the prompt waited behind turn 1 until its time was over, and was not sent");
     assert!(!place.ok(&["demo", "recall"]).contains("second"));
+}
+
+#[test]
+fn a_prompt_that_waited_behind_another_for_too_long_says_so_and_blames_no_login() {
+    let place = begun();
+    let mut first = place.start(&["demo", "first", "wait"]);
+    first.wait_for("Waiting until cancelled.");
+    let second = place.acpx(&["--timeout", "1", "demo", "second"]);
+    let hint = "hint: acpx status shows what it waited for, and acpx cancel stops that; or give it more time with --timeout\n";
+    let words =
+        "[error] QUEUE_TIMEOUT: the prompt waited behind turn 1 until its time was over, and was not sent\n";
+    assert!(second.out.ends_with(&format!("{words}{hint}")), "{second:?}");
+    assert_eq!(second.code, Some(3));
+    first.signal(Signal::INT);
+    assert_eq!(first.done().code, Some(130));
 }
 
 #[test]

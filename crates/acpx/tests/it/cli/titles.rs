@@ -46,5 +46,8 @@ fn a_session_that_an_editor_began_is_told_from_others_by_its_title() {
     editor.leave();
     let listed = place.ok(&["demo", "sessions", "list"]);
     let columns: Vec<&str> = listed.trim_end().split('\t').collect();
-    assert_eq!((columns[0], columns[1], columns[4], columns[5]), (&*session, "-", "demo", "mend the roof"));
+    assert_eq!(
+        (columns[0], columns[1], columns[4], columns[5]),
+        (&*session, "[by id]", "demo", "mend the roof")
+    );
 }

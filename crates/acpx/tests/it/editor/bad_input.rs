@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 
 use super::Editor;
 use crate::acpx::{Done, Place};
+#[cfg(target_os = "linux")]
+use crate::terminal::OnTerminal;
 
 fn error(answer: &Value) -> (&Value, &Value) {
     (&answer["error"]["code"], &answer["error"]["data"])
@@ -23,6 +25,29 @@ fn garbage_is_passed_over_an_array_is_refused_and_nothing_comes_before_initializ
     assert_eq!(early["error"]["code"], -32600, "{early}");
     let answer = editor.call("initialize", json!({ "protocolVersion": 1 }));
     assert_eq!(answer["result"]["protocolVersion"], 1);
+}
+
+#[test]
+fn garbage_is_counted_on_stderr_and_never_on_stdout() {
+    let place = Place::new();
+    let rows = [
+        ("hello\n", "1 line from the editor was no message of the protocol, and was passed over"),
+        ("a\n\nb\n", "2 lines from the editor were no messages of the protocol, and were passed over"),
+    ];
+    for (said, words) in rows {
+        let expected = Done { out: String::new(), err: format!("[acpx] {words}\n"), code: Some(0) };
+        assert_eq!(place.acpx_told(said, &["demo", "acp"]), expected);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_person_who_types_it_is_told_that_it_is_for_an_editor() {
+    let place = Place::new();
+    let mut terminal = OnTerminal::start(&place.command(&["demo", "acp"]));
+    terminal.wait_for("this is for an editor to start");
+    terminal.type_in("\u{4}");
+    assert_eq!(terminal.done(), Some(0));
 }
 
 #[test]

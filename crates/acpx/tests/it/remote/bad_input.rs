@@ -45,7 +45,7 @@ fn what_is_wrong_with_the_way_is_said_before_anything_is_started() {
     assert_eq!(failure(&["token"]).0, "USAGE");
     assert_eq!(failure(&["demo", "token", "list"]).0, "USAGE");
     place.configure(r#"{ "agents": { "far": { "url": "ftp://x" } } }"#);
-    let done = place.acpx(&["--format", "json", "far", "status"]);
+    let done = place.acpx(&["--format", "json", "far", "sessions", "new"]);
     assert_eq!(done.failure().0, "CONFIG_INVALID");
 }
 

@@ -8,15 +8,12 @@
 //! another step.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use serde::Deserialize;
 
 use crate::machine::{AgentState, AskId};
-use crate::model::{
-    AcpSessionId, AgentProfile, Direction, EventKind, ProtocolVersion, Secrets, ToolUse, Update,
-};
+use crate::model::{AcpSessionId, AgentProfile, Direction, EventKind, ProtocolVersion, Secrets, Update};
 use crate::wire::splice::{Step, locate};
 use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 
@@ -28,6 +25,7 @@ mod call;
 mod elicitation;
 mod granted;
 mod inquiry;
+mod known_tools;
 mod offered;
 mod pass;
 mod permission;
@@ -40,15 +38,13 @@ pub use answer::{Answer, ListPage, ListedSession};
 pub use call::{Close, Delete, List, Outgoing};
 pub(crate) use elicitation::is_elicitation_answer;
 pub use elicitation::is_secret_field;
+pub use known_tools::{KnownTools, tool_request_use};
 pub use offered::Offered;
 pub use pass::Passing;
 pub use permission::{Escalation, PermissionRequest};
 pub use setup::{Load, Replay, Resume, SessionPlace};
 pub use start::{InitializeFailure, Started};
 pub use tools::{ExitStatus, TerminalRequest, ToolAnswer, ToolRequest};
-
-/// How many tool calls are remembered, for permission requests that do not repeat what they are.
-const KNOWN_TOOLS: usize = 256;
 
 /// A connection to an agent that has answered `initialize`.
 pub struct AgentConnection {
@@ -67,7 +63,7 @@ pub struct AgentConnection {
     passed: Vec<pass::Passed>,
     /// Inquiries that are out.
     inquiries: Vec<RpcId>,
-    tools: VecDeque<(Box<str>, ToolUse)>,
+    tools: KnownTools,
     /// What is kept out of every line.
     secrets: Secrets,
 }
@@ -263,25 +259,9 @@ impl AgentConnection {
             },
         };
         if let Update::Tool { call, fields, .. } = &update {
-            self.remember(call, fields);
+            self.tools.remember(call, fields);
         }
         Meaning::Update(update)
-    }
-
-    /// Remembers what a tool call is. Of one that changes its words the last ones count, and of one that is begun
-    /// again none of those before.
-    fn remember(&mut self, call: &str, fields: &str) {
-        let (mut tool, is_new) = permission::told_tool(fields);
-        if let Some(index) = self.tools.iter().position(|(known, _)| &**known == call)
-            && let Some((_, earlier)) = self.tools.remove(index)
-            && !is_new
-        {
-            tool = tool.or(&earlier);
-        }
-        self.tools.push_back((call.into(), tool));
-        if self.tools.len() > KNOWN_TOOLS {
-            self.tools.pop_front();
-        }
     }
 
     /// What a request means; `written` is the message as it came, where `message` has no secrets.
@@ -300,11 +280,7 @@ impl AgentConnection {
                 Ok(()) if !PermissionRequest::has_options(params) => {
                     Meaning::Refused(ask, RpcError::invalid_params("options must be an array"))
                 }
-                Ok(()) => {
-                    let known =
-                        |call: &str| self.tools.iter().find(|(id, _)| &**id == call).map(|(_, it)| it);
-                    Meaning::Permission(ask, PermissionRequest::read(params, known))
-                }
+                Ok(()) => Meaning::Permission(ask, self.tools.permission(params)),
             },
             // One that is about a request of ours names no session.
             Some("elicitation/create") => match about(params, session, false) {

@@ -1,6 +1,5 @@
 //! From a pair of pipes to an agent that has answered `initialize`.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use agent_client_protocol_schema::{v1, v2};
@@ -13,6 +12,7 @@ use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, encode};
 use super::super::login_ways;
 use super::answer::{self, Speaker};
 use super::call::json;
+use super::known_tools::KnownTools;
 use super::{AgentConnection, Capabilities, Line, Outgoing, clean_message, inbound_line};
 
 /// How much an agent may send before it answers `initialize`.
@@ -49,7 +49,7 @@ impl AgentConnection {
         let mut lines = Vec::new();
         match initialize(agent, version, &peer, &mut incoming, &mut secrets, &mut lines).await {
             Ok((version, capabilities, answer)) => {
-                let (agent, tools) = (agent.to_owned(), VecDeque::new());
+                let (agent, tools) = (agent.to_owned(), KnownTools::default());
                 let (offered, passed, inquiries) = (Arc::default(), Vec::new(), Vec::new());
                 let login_ways = ways_in_words(&login_ways(&answer)).map(Into::into);
                 let connection = Self {
@@ -102,6 +102,11 @@ async fn initialize(
         }
         lines.push(line);
         if let Inbound::Request { id, message } = &inbound {
+            // No agent asks its client to initialize: a program that is none has said our own line again.
+            if message.method() == Some("initialize") {
+                let sign = "it sends back what it is sent".to_owned();
+                return Err(Some(AgentError::NotAcp { agent: agent.to_owned(), sign }));
+            }
             refuse(peer, id, message, lines).await;
         }
     }

@@ -81,6 +81,8 @@ pub(super) struct Head<'a> {
     /// The id of a plan, where plans have one.
     pub(super) plan: Option<&'a RawValue>,
     pub(super) has_title: bool,
+    /// Whether it says that a tool call is new, as version 1 does.
+    pub(super) is_new_call: bool,
     /// Whether there is anything beside these.
     has_others: bool,
 }
@@ -121,6 +123,7 @@ impl<'a> Head<'a> {
             terminal: None,
             plan: None,
             has_title: false,
+            is_new_call: false,
             has_others: true,
         })
     }
@@ -272,12 +275,24 @@ impl<'de: 'a, 'a> Deserialize<'de> for Head<'a> {
                         }
                     }
                 }
-                let kind = what.and_then(text_of).map_or(Kind::Other, |what| kind_of(&what));
+                let what = what.and_then(text_of);
+                let kind = what.as_deref().map_or(Kind::Other, kind_of);
+                let is_new_call = what.as_deref() == Some("tool_call");
                 let message_id = message_id.filter(|id: &&RawValue| id.get() != "null");
                 let has_title = title.is_some();
                 has_others |= [title, terminal, plan, plan_id].iter().any(Option::is_some);
                 let plan = plan_id.or_else(|| plan_id_of(plan?));
-                Ok(Head { kind, message_id, tool_call, content, terminal, plan, has_title, has_others })
+                Ok(Head {
+                    kind,
+                    message_id,
+                    tool_call,
+                    content,
+                    terminal,
+                    plan,
+                    has_title,
+                    is_new_call,
+                    has_others,
+                })
             }
         }
         source.deserialize_map(Members(std::marker::PhantomData))

@@ -193,7 +193,9 @@ impl Rendering {
                 lines
             }
             (Direction::ToAgent, EventKind::Request) => {
-                self.prompt(event).map(|prompt| self.prompt_lines(&prompt, self.with_seq)).unwrap_or_default()
+                let prompt = self.prompt(event);
+                let beside = beside(event, self.with_seq);
+                prompt.map(|prompt| self.prompt_lines(&prompt, &beside)).unwrap_or_default()
             }
             (Direction::FromAgent, EventKind::Response) => {
                 let settled = self.answered(event);
@@ -208,24 +210,31 @@ impl Rendering {
     fn update_lines(&mut self, event: &Event) -> Vec<String> {
         let Some(line) = UpdateLine::read(&event.body) else { return Vec::new() };
         let begun = self.begun(event, &line);
-        let mut lines = begun.map(|prompt| self.prompt_lines(&prompt, false)).unwrap_or_default();
+        let mut lines = Vec::new();
         if self.update(event, &line) && !self.state.repeats() {
             let stops = line.head.kind == Kind::Running && self.state.is_idle();
             let beside = beside(event, self.with_seq || stops);
-            lines.extend(self.as_received(event, &line, &beside));
+            lines = self.as_received(event, &line, &beside);
         }
-        lines
+        self.behind(begun, lines)
+    }
+
+    /// A prompt that is part of the conversation by an event, and the lines that come of the same event behind it. The
+    /// last one has the number: whoever has heard that has heard all.
+    fn behind(&self, prompt: Option<Event>, lines: Vec<String>) -> Vec<String> {
+        let Some(prompt) = prompt else { return lines };
+        let with_seq = self.with_seq && lines.is_empty();
+        let mut told = self.prompt_lines(&prompt, &beside(&prompt, with_seq));
+        told.extend(lines);
+        told
     }
 
     /// The lines of a prompt that is part of the conversation by this event, and of what waited for that.
     fn settled(&mut self, event: &Event, settled: Settled) -> Vec<String> {
-        let prompt = settled.prompt.map(|prompt| Event { seq: event.seq, at: event.at, ..prompt });
-        let with_seq = self.with_seq && settled.held.is_empty();
-        let mut lines = prompt.map(|prompt| self.prompt_lines(&prompt, with_seq)).unwrap_or_default();
-        for held in settled.held {
-            lines.extend(self.update_lines(&Event { seq: event.seq, at: event.at, ..held }));
-        }
-        lines
+        let by = |waited: Event| Event { seq: event.seq, at: event.at, ..waited };
+        // The agent may have said nothing but the prompt itself, and that is not told again.
+        let held = settled.held.into_iter().flat_map(|held| self.update_lines(&by(held))).collect();
+        self.behind(settled.prompt.map(by), held)
     }
 
     /// Takes a fact; the lines that tell it.
@@ -302,12 +311,12 @@ impl Rendering {
 
     /// A prompt as the user's words: in version 2 a message with the id that the prompt was answered with. A client of
     /// version 1 has said its own itself.
-    pub(super) fn prompt_lines(&self, event: &Event, with_seq: bool) -> Vec<String> {
+    pub(super) fn prompt_lines(&self, event: &Event, beside: &Beside<'_>) -> Vec<String> {
         if self.is_own && self.client.protocol == ProtocolVersion::V1 {
             return Vec::new();
         }
         let blocks = prompt_blocks(&event.body);
-        let beside = Beside { asked: self.asked.as_ref(), ..beside(event, with_seq) };
+        let beside = Beside { asked: self.asked.as_ref(), ..beside.clone() };
         let texts: Vec<&str> = blocks.iter().map(|block| block.get()).collect();
         let updates = match self.client.protocol {
             ProtocolVersion::V1 => {

@@ -68,7 +68,8 @@ impl Replay {
             }
             (Direction::ToAgent, EventKind::Request) => {
                 if let Some(prompt) = self.rendering.prompt(event) {
-                    self.prompt(event, &prompt, true);
+                    self.flush();
+                    self.prompt(self.out.len(), &prompt);
                 }
             }
             (Direction::FromAgent, EventKind::Response) => {
@@ -88,51 +89,74 @@ impl Replay {
         self.out
     }
 
-    /// Tells a prompt that is part of the conversation by this event.
-    fn prompt(&mut self, event: &Event, prompt: &Event, with_seq: bool) {
-        self.flush();
-        let lines = self.rendering.prompt_lines(prompt, with_seq);
-        self.tell(event, lines);
+    /// Tells a prompt that is part of the conversation by this event, in its place: before what else is told by the same
+    /// event. That has the number then.
+    fn prompt(&mut self, place: usize, prompt: &Event) {
+        if prompt.seq < self.from {
+            return;
+        }
+        let is_last = self.out.len() == place && self.run.is_none();
+        let beside = Beside::of(prompt.seq, prompt.at);
+        let seq = beside.seq.filter(|_| is_last);
+        let lines = self.rendering.prompt_lines(prompt, &Beside { seq, ..beside });
+        self.out.splice(place..place, lines);
     }
 
     /// Tells what waited for the answer to the prompt.
     fn settle(&mut self, event: &Event, settled: Settled) {
-        if let Some(prompt) = settled.prompt {
-            let prompt = Event { seq: event.seq, at: event.at, ..prompt };
-            self.prompt(event, &prompt, settled.held.is_empty());
+        let by = |waited: Event| Event { seq: event.seq, at: event.at, ..waited };
+        if settled.prompt.is_some() {
+            self.flush();
         }
+        let place = self.out.len();
         for held in settled.held {
-            self.update(&Event { seq: event.seq, at: event.at, ..held });
+            self.update(&by(held));
+        }
+        if let Some(prompt) = settled.prompt {
+            self.prompt(place, &by(prompt));
         }
     }
 
     fn update(&mut self, event: &Event) {
         let Some(line) = UpdateLine::read(&event.body) else { return };
-        if let Some(prompt) = self.rendering.begun(event, &line) {
-            self.prompt(event, &prompt, false);
+        let begun = self.rendering.begun(event, &line);
+        if begun.is_some() {
+            self.flush();
         }
-        let is_told = self.rendering.update(event, &line);
+        let place = self.out.len();
+        self.tell_update(event, &line);
+        if let Some(prompt) = begun {
+            self.prompt(place, &prompt);
+        }
+    }
+
+    fn tell_update(&mut self, event: &Event, line: &UpdateLine<'_>) {
+        let is_told = self.rendering.update(event, line);
         match line.head.kind {
             Kind::Chunk(MessageKind::User) | Kind::Message(MessageKind::User) if !is_told => self.flush(),
-            Kind::Chunk(kind) => self.chunk(event, &line, kind),
-            Kind::Tool | Kind::ToolContent => self.tool(event, &line),
-            Kind::Terminal => self.terminal(event, &line),
-            Kind::State(State::Info) => self.info(event, &line),
+            Kind::Chunk(kind) => self.chunk(event, line, kind),
+            Kind::Tool | Kind::ToolContent => self.tool(event, line),
+            Kind::Terminal => self.terminal(event, line),
+            Kind::State(State::Info) => self.info(event, line),
             Kind::State(state) => {
                 // It does not end the message. But whoever has seen it goes on behind it, so what came before it is
                 // told before it.
                 let is_answered =
                     matches!(state, State::Mode | State::Options) && self.is_translated_up(event);
-                if self.survey.is_last(state, event, &line) && !is_answered {
+                if self.survey.is_last(state, event, line) && !is_answered {
                     self.flush();
-                    self.as_received(event, &line);
+                    self.as_received(event, line);
+                } else if state == State::Plan {
+                    // Several are told in the order in which they first came.
+                    self.take_in(event, line);
                 }
             }
             Kind::Notice | Kind::Running => {}
             Kind::Message(_) | Kind::Compaction | Kind::Other => {
                 self.flush();
                 if is_told {
-                    self.as_received(event, &line);
+                    self.note_begun(event, line);
+                    self.as_received(event, line);
                 }
             }
         }
@@ -188,7 +212,7 @@ impl Replay {
             return self.as_received(event, line);
         };
         if event.seq < self.from {
-            return;
+            return self.take_in(event, line);
         }
         let next = Run {
             kind,
@@ -216,6 +240,14 @@ impl Replay {
             _ if self.rendering.client.protocol == ProtocolVersion::V1 => false,
             MessageRef::First(first) => *first == event.seq,
             MessageRef::Given(id) => self.begun.insert((event.lineage, kind, id.clone())),
+        }
+    }
+
+    /// Takes note of a message that was told whole: chunks that come then go on with it.
+    fn note_begun(&mut self, event: &Event, line: &UpdateLine<'_>) {
+        let id = line.head.message_id.and_then(text_of);
+        if let (Kind::Message(kind), Some(id), Some(_)) = (line.head.kind, id, line.head.content) {
+            self.begun.insert((event.lineage, kind, id.into()));
         }
     }
 
@@ -275,6 +307,13 @@ impl Replay {
     fn as_received(&mut self, event: &Event, line: &UpdateLine<'_>) {
         let lines = self.rendering.as_received(event, line, &Beside::of(event.seq, event.at));
         self.tell(event, lines);
+    }
+
+    /// Takes in what is not told, where what is told later is told by what was before.
+    fn take_in(&mut self, event: &Event, line: &UpdateLine<'_>) {
+        if self.rendering.remembers_all(event) {
+            drop(self.rendering.as_received(event, line, &Beside::default()));
+        }
     }
 
     fn tell(&mut self, event: &Event, lines: Vec<String>) {

@@ -1,6 +1,7 @@
 //! The first look at a conversation that is to be replayed: where each tool call, and each thing that is told whole,
 //! is told last. It reads only the lines that may be one of these, and holds numbers, not lines.
 
+use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
@@ -19,7 +20,7 @@ pub(crate) struct Survey {
     /// Whether it is for a client of version 1: what a terminal shows is told it as a part of the tool calls that
     /// refer to the terminal.
     shows_terminals: bool,
-    tools: HashMap<Key, Seq>,
+    tools: HashMap<Key, Calls>,
     /// The terminals of ours that began.
     started: HashSet<Key>,
     /// The tool calls that refer to a terminal.
@@ -34,6 +35,16 @@ pub(crate) struct Survey {
     /// Where an agent's process was last known to be gone.
     gone: Option<Seq>,
     lacks_beginning: bool,
+}
+
+/// The tool calls that an agent gave one id. There should be one; but some agents use an id again in a later turn.
+#[derive(Debug)]
+struct Calls {
+    /// The turn in which the last of them began.
+    turn: Option<TurnId>,
+    /// Where those before it were told last.
+    earlier: Vec<Seq>,
+    last: Seq,
 }
 
 impl Survey {
@@ -85,7 +96,29 @@ impl Survey {
     /// A terminal shows something by this event, and so do the tool calls that refer to it.
     fn shown_by(&mut self, terminal: &Key, seq: Seq) {
         for call in self.shown_in.get(terminal).into_iter().flatten() {
-            self.tools.insert(call.clone(), seq);
+            if let Some(calls) = self.tools.get_mut(call) {
+                calls.last = seq;
+            }
+        }
+    }
+
+    /// A tool call is told by this event; whether it is the first time.
+    fn called(&mut self, call: Key, event: &Event, is_new: bool) -> bool {
+        match self.tools.entry(call) {
+            Entry::Vacant(place) => {
+                place.insert(Calls { turn: event.turn, earlier: Vec::new(), last: event.seq });
+                true
+            }
+            Entry::Occupied(mut calls) => {
+                let calls = calls.get_mut();
+                let is_another = is_new && calls.turn != event.turn;
+                if is_another {
+                    calls.earlier.push(calls.last);
+                    calls.turn = event.turn;
+                }
+                calls.last = event.seq;
+                is_another
+            }
         }
     }
 
@@ -101,9 +134,9 @@ impl Survey {
                         shown.push(call.clone());
                     }
                 }
-                let before = self.tools.insert(call, event.seq);
+                let is_first = self.called(call, event, head.is_new_call);
                 // A call begins with its title. One that does not may have begun before what is looked at.
-                self.lacks_beginning |= before.is_none() && !head.has_title;
+                self.lacks_beginning |= is_first && !head.has_title;
             }
             Kind::Terminal => {
                 let Some(terminal) = key(head.terminal) else { return };
@@ -127,7 +160,9 @@ impl Survey {
     /// Whether a tool call is told no more after this event.
     pub(super) fn is_last_of(&self, tool: &Key, event: &Event) -> bool {
         // One that was overlooked is told each time.
-        self.tools.get(tool).is_none_or(|last| *last <= event.seq)
+        self.tools
+            .get(tool)
+            .is_none_or(|calls| calls.last <= event.seq || calls.earlier.binary_search(&event.seq).is_ok())
     }
 
     /// The tool calls that a terminal is shown in.

@@ -12,6 +12,7 @@ use crate::model::{
 
 mod properties;
 mod second_agents;
+mod second_properties;
 mod terminals;
 mod versions;
 
@@ -313,6 +314,33 @@ fn a_tool_call_without_an_end_is_cancelled_once_its_turn_is_over_and_not_before(
         "_meta": { "acpx": { "status": "cancelled" }, "x": 1 },
     });
     assert_eq!(updates(&log.replay())[1], (3, cancelled));
+}
+
+#[test]
+fn a_call_that_takes_the_id_of_one_of_an_earlier_turn_is_another() {
+    let call = |title: &str, more: &str| {
+        format!(
+            r#"{{"sessionUpdate":"tool_call","toolCallId":"c","title":"{title}","status":"pending"{more}}}"#
+        )
+    };
+    let done = r#"{"sessionUpdate":"tool_call_update","toolCallId":"c","status":"completed"}"#;
+    let mut log = Log::new();
+    log.begin(1, "one");
+    log.update(&call("A", r#","rawOutput":"of A""#));
+    // Some agents say twice that a call is new.
+    log.update(&call("A", ""));
+    log.update(done);
+    log.end(1);
+    log.begin(2, "two");
+    log.update(&call("B", ""));
+    log.update(done);
+    log.end(2);
+    let calls: Vec<(u64, Value)> =
+        updates(&log.replay()).into_iter().filter(|(_, update)| update["toolCallId"].is_string()).collect();
+    let told = |title: &str| json!({ "sessionUpdate": "tool_call", "toolCallId": "c", "title": title, "status": "completed" });
+    let mut first = told("A");
+    first["rawOutput"] = "of A".into();
+    assert_eq!(calls, [(5, first), (10, told("B"))]);
 }
 
 #[test]

@@ -59,8 +59,6 @@ enum Said {
 pub struct Bridged {
     /// What the client sent that was no message.
     pub garbage: GarbageReport,
-    /// How many of those lines began like messages and were longer than one may be.
-    pub dropped_lines: u64,
 }
 
 /// A connection to a host.
@@ -106,13 +104,13 @@ impl Bridge {
         let mut stop = pin!(stop);
         let first = tokio::select! {
             host = self.connect() => host?,
-            () = &mut stop => return Ok(Bridged { garbage: GarbageReport::default(), dropped_lines: 0 }),
+            () = &mut stop => return Ok(Bridged { garbage: GarbageReport::default() }),
         };
         let mut client = ClientEnd::new(wire::connect(source, target, limits()));
         let joined = Joined { bridge: self, memory: Mutex::new(self.memory()), told: Notify::new() };
         joined.see_through(&mut client, first, stop, pin!(unheard)).await;
         drop(tokio::time::timeout(FAREWELL, client.peer.close()).await);
-        Ok(Bridged { garbage: client.peer.garbage(), dropped_lines: client.peer.dropped_lines() })
+        Ok(Bridged { garbage: client.peer.garbage() })
     }
 
     fn memory(&self) -> Memory {

@@ -84,6 +84,18 @@ impl StartMeta {
         Self { environment, idle_ms, login, without_updates: true, ..Self::default() }
     }
 
+    /// The same of a client that waits for so long.
+    #[must_use]
+    pub fn within(self, limit: Option<Duration>) -> Self {
+        let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1);
+        Self { limit_ms: limit.map(millis), ..self }
+    }
+
+    /// How long the client waits.
+    pub(in crate::host) fn limit(&self) -> Option<Duration> {
+        self.limit_ms.map(Duration::from_millis)
+    }
+
     /// The environment for the agent.
     pub(in crate::host) fn take_environment(&mut self) -> Environment {
         let variables = std::mem::take(&mut self.environment);

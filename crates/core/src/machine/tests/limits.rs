@@ -18,10 +18,13 @@ fn answered(reason: &str) -> Input {
 #[test]
 fn a_turn_that_comes_to_a_limit_is_cancelled_first_and_fails_whatever_its_agent_then_does() {
     let limits = [
-        (overdue(2), failed("TIMEOUT", "the turn took longer than 1 s and was cancelled")),
+        (
+            overdue(2),
+            failed("TIMEOUT", "the turn with the agent \"a\" took longer than 1 s and was cancelled"),
+        ),
         (
             Input::Deadline(Deadline::Silence),
-            failed("IDLE_TIMEOUT", "the agent said nothing for 0.5 s and the turn was cancelled"),
+            failed("IDLE_TIMEOUT", "the agent \"a\" said nothing for 0.5 s and the turn was cancelled"),
         ),
     ];
     for (limit, outcome) in limits {
@@ -45,8 +48,10 @@ fn a_turn_that_comes_to_a_limit_is_cancelled_first_and_fails_whatever_its_agent_
 
 #[test]
 fn a_prompt_that_waits_longer_than_its_turn_may_take_is_never_sent() {
-    let outcome = failed("TIMEOUT", "the prompt waited longer than 1 s and was not sent");
-    for mut machine in [live(ALL), kept(1)] {
+    let behind = "the prompt waited behind turn 2 until its time was over, and was not sent";
+    let unready = "the prompt waited to have the agent \"a\" ready until its time was over, and was not sent";
+    for (mut machine, message) in [(live(ALL), behind), (kept(1), unready)] {
+        let outcome = failed("QUEUE_TIMEOUT", message);
         feed(&mut machine, [prompt("p"), limited("q")]);
         let effects = feed(&mut machine, [overdue(3)]);
         assert_eq!((ended(&effects), calls(&effects)), (vec![(3, &outcome)], vec![]));

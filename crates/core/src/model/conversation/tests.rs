@@ -104,6 +104,32 @@ fn a_tool_call_stands_once_with_the_last_telling_of_each_field() {
 }
 
 #[test]
+fn an_id_that_begins_a_call_in_a_later_turn_is_another_call_and_an_update_belongs_to_the_last_one() {
+    let mut fold = Fold::new();
+    fold.tool("t", r#"{"sessionUpdate":"tool_call","title":"one","status":"pending"}"#);
+    fold.tool("t", r#"{"sessionUpdate":"tool_call","status":"completed"}"#);
+    fold.turn = Some(TurnId(2));
+    fold.tool("t", r#"{"sessionUpdate":"tool_call_update","late":1}"#);
+    fold.tool("t", r#"{"sessionUpdate":"tool_call","title":"two"}"#);
+    fold.tool("t", r#"{"sessionUpdate":"tool_call_update","status":"failed"}"#);
+    let told = fold.conversation.entries().iter().map(|entry| match entry {
+        Entry::Tool(ToolCall { turn, fields, .. }) => (*turn, serde_json::Value::from(fields.clone())),
+        other => panic!("{other:?}"),
+    });
+    let expected = [
+        (
+            Some(TurnId(1)),
+            serde_json::json!({"sessionUpdate": "tool_call_update", "title": "one", "status": "completed", "late": 1}),
+        ),
+        (
+            Some(TurnId(2)),
+            serde_json::json!({"sessionUpdate": "tool_call_update", "title": "two", "status": "failed"}),
+        ),
+    ];
+    assert_eq!(told.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn the_exchanges_begin_after_the_last_announced_reset() {
     let mut fold = Fold::new();
     let prompt = |text: &str| Content::Prompt { text: text.into(), blocks: Vec::new() };

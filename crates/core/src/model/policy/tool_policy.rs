@@ -100,7 +100,7 @@ impl ToolPolicy {
     }
 
     /// What it says of a tool call; `None` if it says nothing of it.
-    pub(super) fn rule(&self, tool: &ToolUse) -> Option<Ruling<'_>> {
+    pub fn rule(&self, tool: &ToolUse) -> Option<Ruling<'_>> {
         let settled = |decision| Ruling { decision, escalated_by: None };
         if matching(&self.auto_deny, tool).is_some() {
             return Some(settled(Decision::Reject));

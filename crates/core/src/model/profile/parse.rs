@@ -1,5 +1,6 @@
 //! A profile as JSON, in the table, in a user's configuration and on the socket. What is wrong is named by its member;
-//! a member that nobody knows is passed over, since versions share files and sockets.
+//! a member that nobody knows is passed over, since versions share files and sockets, and can be asked for by whoever
+//! wants to tell a mistake.
 
 use std::time::Duration;
 
@@ -31,7 +32,33 @@ const READINGS: [(&str, Reading); 4] = [
 
 const WAITS: [(&str, LoadWait); 2] = [("none", LoadWait::None), ("next-minute", LoadWait::NextMinute)];
 
+/// Every member of a profile.
+const MEMBERS: [&str; 7] = [
+    "errors",
+    "startTimeoutSeconds",
+    "needsPromptBeforeLoad",
+    "waitBeforeLoad",
+    "ignoresStdinEnd",
+    "ignoresTerminate",
+    "replaysOnResume",
+];
+/// Every member of a row of `errors`.
+const ROW_MEMBERS: [&str; 3] = ["code", "words", "reading"];
+
 impl AgentProfile {
+    /// The members that [`Self::parse`] passes over because it does not know them, from the top of the profile.
+    pub fn unknown_members(value: &Value) -> Vec<String> {
+        let others = |value: &Value, known: &[&str]| -> Vec<String> {
+            let names = value.as_object().into_iter().flat_map(Map::keys);
+            names.filter(|name| !known.contains(&name.as_str())).cloned().collect()
+        };
+        let rows = value.get("errors").and_then(Value::as_array).into_iter().flatten().enumerate();
+        let of_rows = rows.flat_map(|(index, row)| {
+            others(row, &ROW_MEMBERS).into_iter().map(move |name| format!("errors[{index}].{name}"))
+        });
+        others(value, &MEMBERS).into_iter().chain(of_rows).collect()
+    }
+
     /// Reads a profile.
     pub fn parse(value: &Value) -> Result<Self, ProfileError> {
         Member::root(value).profile()

@@ -214,7 +214,7 @@ async fn content_the_agent_does_not_take_ends_the_turn_and_nothing_is_sent() {
     let (session, command) = bench.open(&faithful(everything())).await;
     let image = Prompt::blocks(r#"[{"type":"image","data":"","mimeType":"image/png"}]"#).unwrap();
     let turn = session.prompt(image).await.unwrap().over().await.unwrap();
-    let text = r#"the agent "scripted" cannot take block 0 of the prompt (image): it does not advertise promptCapabilities.image"#;
+    let text = r#"the agent "scripted" cannot take prompt[0] (image): it does not advertise promptCapabilities.image"#;
     assert_eq!(failure(&turn), ("CONTENT_UNSUPPORTED", text));
     assert_eq!(methods(&command), ["initialize", "session/new"]);
     assert_eq!(stop_reason(&prompt(&session, "text").await), "end_turn");

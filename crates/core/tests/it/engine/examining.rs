@@ -35,6 +35,7 @@ async fn an_agent_is_asked_what_it_can_do_and_for_a_session_and_nothing_is_left_
     let seen = seen.unwrap();
     let info = AgentInfo { name: Some("some-agent".into()), version: Some("1.2.3".into()) };
     assert_eq!((seen.info, seen.protocol, seen.ended), (info, ProtocolVersion::V1, Ended::Gone));
+    assert_eq!(seen.exit.map(|exit| (exit.code, exit.signal)), Some((Some(0), None)));
     assert_eq!((seen.known_as, &seen.profile), (None, Profiles::built_in().any()));
     assert!(matches!(seen.trial, Trial::Made { modes: true, .. }), "{:?}", seen.trial);
     assert!(seen.capabilities.sessions.load && !seen.capabilities.sessions.resume);

@@ -62,7 +62,10 @@ async fn a_turn_that_takes_too_long_is_cancelled_though_its_agent_goes_on_talkin
         .prompt(|turn| turn.end("end_turn"));
     let (session, _) = bench.open(&script).await;
     let turn = prompt_within(&session, limits(Some(300), Some(200))).await;
-    assert_eq!(failure(&turn), ("TIMEOUT", "the turn took longer than 0.3 s and was cancelled"));
+    assert_eq!(
+        failure(&turn),
+        ("TIMEOUT", r#"the turn with the agent "scripted" took longer than 0.3 s and was cancelled"#)
+    );
     // It did not stop, so it was ended, and its run says why.
     let run = bench.engine.record(session.record_id()).await.unwrap().unwrap().agent_run.unwrap();
     session.wait_for(|status| status.agent_pid.is_none()).await;
@@ -137,7 +140,7 @@ async fn what_the_agent_asks_is_no_silence_of_its_own_and_an_answer_begins_it_an
     tokio::time::resume();
     question.answer(acpx_core::engine::Advice::Choose("yes".into()));
     let turn = ticket.over().await.unwrap();
-    let message = "the agent said nothing for 0.2 s and the turn was cancelled";
+    let message = r#"the agent "scripted" said nothing for 0.2 s and the turn was cancelled"#;
     assert_eq!((failure(&turn), turn.permissions.approved), (("IDLE_TIMEOUT", message), 1));
 }
 
@@ -170,7 +173,9 @@ async fn a_prompt_that_outlives_its_host_has_its_limits_and_is_not_sent_when_its
     let (session, _) = next.restore(session.record_id(), restore()).await.unwrap();
     session.wait_for(|status| !status.has_work).await;
     let hasty = session.join(&hasty, None).await.unwrap().unwrap();
-    assert_eq!(failure(&hasty), ("TIMEOUT", "the prompt waited longer than 60 s and was not sent"));
+    let unsent =
+        r#"the prompt waited to have the agent "scripted" ready until its time was over, and was not sent"#;
+    assert_eq!(failure(&hasty), ("QUEUE_TIMEOUT", unsent));
     let patient = session.join(&patient, None).await.unwrap().unwrap();
     assert_eq!((stop_reason(&patient), patient.limits), ("end_turn", limits(Some(86_400_000), Some(60_000))));
     let sent = received(&command).into_iter().filter(|(method, _)| method == "session/prompt");

@@ -544,3 +544,48 @@ async fn a_file_that_has_changed_since_somebody_was_asked_about_it_is_not_writte
     );
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "mine");
 }
+
+#[tokio::test]
+async fn a_text_that_is_too_long_to_be_written_is_refused_before_anybody_is_asked_and_whatever_the_policy_is()
+{
+    let bench = Bench::new();
+    let (file, elsewhere) = (bench.home.join("file"), std::env::temp_dir());
+    let long = "x".repeat((10 << 20) + 1);
+    let (session, command) = bench.open(&requesting([write(&file, &long), write(&elsewhere, &long)])).await;
+    let (advisor, mut questions) = mpsc::channel::<Question>(4);
+    let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::Ask);
+    let asked = session.prompt_asking(prompt, advisor).await.unwrap().over().await.unwrap();
+    assert!(questions.recv().await.is_none(), "somebody was asked");
+    let denied = prompt_with(&session, PermissionMode::DenyAll).await;
+    let words = format!("larger than {} bytes: {}", 10 << 20, file.display());
+    let too_long = json!({ "code": -32602, "message": words, "data": { "details": words } });
+    let expected = [too_long.clone(), outside(&elsewhere), too_long, outside(&elsewhere)];
+    assert_eq!(answers(&command), expected);
+    assert_eq!([asked.permissions, denied.permissions], [PermissionCount::default(); 2]);
+    assert!(!file.exists());
+}
+
+#[tokio::test]
+async fn commands_that_have_ended_make_room_for_others_and_those_that_run_do_not() {
+    let bench = Bench::new();
+    let turn = Script::new()
+        .repeat(70, |turn| {
+            let wait = terminal("terminal/wait_for_exit");
+            turn.request("terminal/create", create("true").1).request(wait.0, wait.1)
+        })
+        .repeat(65, |turn| turn.request("terminal/create", create("sleep 600").1))
+        .end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, command) = bench.open(&script).await;
+    prompt_with(&session, PermissionMode::ApproveAll).await;
+    let told = answers(&command);
+    let refused: Vec<usize> = told
+        .iter()
+        .enumerate()
+        .filter(|(_, answer)| answer.get("code").is_some())
+        .map(|(at, _)| at)
+        .collect();
+    assert_eq!((told.len(), refused), (140 + 65, vec![140 + 64]), "{told:?}");
+    let words = "too many terminals whose commands run; kill or release those that are done with";
+    assert_eq!(told[140 + 64]["message"], words);
+}

@@ -12,10 +12,10 @@ use crate::acpx::Place;
 fn the_ways_to_log_in_are_listed_with_what_each_needs() {
     let (place, _) = place(&offering(|script| script), &json!({ "auth": { "api-key": SECRET } }));
     let expected = "\
-oauth	Account	no credential in ACPX_AUTH_OAUTH
+oauth	Account	no credential in ACPX_AUTH_OAUTH or config.json
   With a browser
   acpx scripted auth oauth
-api-key	API key	with the credential in ACPX_AUTH_API_KEY
+api-key	API key	with the credential in config.json
   acpx scripted auth api-key
 tui	Terminal login	in a terminal
   acpx scripted auth tui
@@ -55,8 +55,30 @@ fn a_login_that_the_agent_refuses_fails_with_its_words() {
     let script = offering(|script| script.refuse("authenticate", refusal));
     let (place, _) = place(&script, &json!({}));
     let refused = place.acpx(&["scripted", "auth", "oauth"]);
-    assert!(refused.err.contains("refused authenticate: the browser was closed (-32000)"), "{refused:?}");
+    let words = "refused authenticate: the browser was closed (-32000)\nhint: if it takes a credential, put it in \
+        ACPX_AUTH_OAUTH or under \"auth\" in config.json; acpx scripted auth has the other ways, if there are any\n";
+    assert!(refused.err.ends_with(words), "{refused:?}");
     assert_eq!(refused.code, Some(1));
+}
+
+#[test]
+fn an_agent_that_does_not_start_is_waited_for_aloud_and_quoted_when_its_time_is_over() {
+    let (place, _) = place(&Script::new().stderr("fetching a package").hang(), &json!({}));
+    let late = place.acpx(&["--timeout", "2.5", "scripted", "auth"]);
+    let words = "[acpx] waiting for the agent scripted to start\n\
+        acpx: the agent \"scripted\" did not answer initialize within 2.5 s; it said: fetching a package\n\
+        hint: a first start may download a package; give the agent more time with --timeout\n";
+    assert_eq!((late.err.as_str(), late.code), (words, Some(3)));
+}
+
+#[test]
+fn an_agent_without_logout_is_left_to_its_own_program() {
+    let script = Script::new().expect("initialize").reply(json!({ "protocolVersion": 1 }));
+    let (place, _) = place(&script, &json!({}));
+    let refused = place.acpx(&["scripted", "auth", "--logout"]);
+    let words = "acpx: the agent \"scripted\" does not offer logout\n\
+        hint: log out with scripted's own program, which keeps the login\n";
+    assert_eq!((refused.err.as_str(), refused.code), (words, Some(1)));
 }
 
 #[test]
@@ -72,7 +94,7 @@ fn a_way_that_is_not_offered_is_a_mistake_and_so_are_too_many_words() {
     let refused = place.acpx(&["scripted", "auth", "--logout"]);
     assert!(refused.err.contains("refused logout: not now (-32603)"), "{refused:?}");
     assert_eq!(refused.code, Some(1));
-    assert_eq!(place.acpx(&["auth", "nobody"]).code, Some(1));
+    assert_eq!(place.acpx(&["auth", "nobody"]).code, Some(2));
 }
 
 /// An agent that is a program of the shell: it answers `initialize`, or logs in if its first argument says so.

@@ -64,6 +64,30 @@ fn of_the_users_messages_within_a_turn_only_the_prompt_itself_is_left_out() {
 }
 
 #[test]
+fn a_prompt_that_its_agent_repeats_before_it_answers_has_a_number_too() {
+    let echo = whole("user_message", "u1", "x").to_string();
+    let works = state("running").to_string();
+    for (before, seq) in
+        [(vec![], 3), (vec![echo.clone()], 4), (vec![works.clone()], 3), (vec![echo, works], 4)]
+    {
+        let mut log = log();
+        log.begin(1, "x");
+        for update in &before {
+            log.update(update);
+        }
+        log.answer(1, r#""result":{"messageId":"u1"}"#);
+        let mut rendering = Rendering::new(&record(), Arc::default()).with_seq(true);
+        let told: Vec<String> =
+            log.events.iter().flat_map(|event| rendering.tell(event, &|_| false)).collect();
+        let numbers = |line: &Value| line["params"]["_meta"]["acpx"]["seq"].clone();
+        let followed: Vec<Value> =
+            told.iter().map(|line| numbers(&serde_json::from_str(line).unwrap())).collect();
+        let again: Vec<Value> = log.replay_to(Arc::default(), 1).iter().map(numbers).collect();
+        assert_eq!((followed, again), (vec![json!(seq)], vec![json!(seq)]), "{before:?}");
+    }
+}
+
+#[test]
 fn a_prompt_that_is_refused_is_no_part_of_the_conversation_and_one_that_is_worked_on_is() {
     let mut log = log();
     log.begin(1, "refused");

@@ -1,0 +1,108 @@
+//! What the configuration says that cannot be meant: entries that are wrong, keys that nobody reads, agents that nobody
+//! can name or start; and which agents are there.
+
+use std::env;
+
+use super::Report;
+use crate::agents;
+use crate::config::{Config, ConfigError, Surroundings, find_program};
+use crate::error::CliError;
+use crate::output::Finding;
+use crate::settings;
+
+/// What is wrong with a configuration that could be read.
+pub(super) fn look(config: &Config, report: &mut Report) -> Result<(), CliError> {
+    let file = config.file.display();
+    let words = if config.file.exists() { "read, and trusted" } else { "not there; the defaults hold" };
+    report.say(&Finding::ok("config", format!("{file}: {words}")))?;
+    for (name, wrong) in config.wrong_agents() {
+        let hint = format!("mend the entry; {name} cannot be started until then, and every other agent can");
+        report.say(&Finding::fail("config", wrong.to_string(), Some(hint)))?;
+    }
+    for name in config.unreachable_agents() {
+        report.say(&Finding::warn(
+            "config",
+            format!("the agent {name:?} has the name of a command, so nobody can name it"),
+            "give it another name",
+        ))?;
+    }
+    unread(config, None, report)?;
+    let project = env::current_dir().ok().map(|cwd| cwd.join(".acpxrc.json")).filter(|file| file.exists());
+    match project {
+        None => Ok(()),
+        Some(file) => report.say(&Finding::warn(
+            "config",
+            format!("{} is not read: a project may not choose for its user", file.display()),
+            format!("put what you want of it into {}", config.file.display()),
+        )),
+    }
+}
+
+/// The keys that nobody reads, those of one agent or of all.
+pub(super) fn unread(config: &Config, agent: Option<&str>, report: &mut Report) -> Result<(), CliError> {
+    match settings::unread_keys(config, agent) {
+        None => Ok(()),
+        Some(words) => report.say(&Finding::warn(
+            "config",
+            words,
+            "see whether they are misspelt; what another version or npm acpx reads can stay",
+        )),
+    }
+}
+
+/// Which agents can be started from here.
+pub(super) fn agents(config: &Config, report: &mut Report) -> Result<(), CliError> {
+    let path = env::var_os("PATH");
+    let cwd = env::current_dir().unwrap_or_default();
+    let around = Surroundings { cwd: &cwd, path: path.as_deref() };
+    let own = config.agent_names();
+    let mut names: Vec<String> = agents::built_in_names().map(str::to_owned).chain(own.clone()).collect();
+    names.sort();
+    names.dedup();
+    let (mut here, mut by_runner, mut missing) = (Vec::new(), Vec::new(), Vec::new());
+    for name in names {
+        let agent = match agents::resolve(&name, config) {
+            // It is told already.
+            Err(CliError::Config(ConfigError::Wrong(_))) => continue,
+            agent => agent?,
+        };
+        let is_found = agent.url().is_some() || find_program(&agent.program, around).is_some();
+        match (is_found, agent.program.as_str()) {
+            (true, "npx" | "uvx") => by_runner.push(name),
+            (true, _) => here.push(name),
+            (false, program) if own.contains(&name) => report.say(&Finding::warn(
+                "agents",
+                format!("{name}, which the configuration has, is not there: its program is {program}"),
+                "install it, or give its full path in config.json",
+            ))?,
+            (false, _) => missing.push(name),
+        }
+    }
+    report.say(&Finding::ok("agents", format!("installed: {}", words(&here))))?;
+    if !by_runner.is_empty() {
+        report
+            .say(&Finding::ok("agents", format!("downloaded when first started: {}", words(&by_runner))))?;
+    }
+    if !missing.is_empty() {
+        report.say(&Finding::ok("agents", format!("not installed: {}", words(&missing))))?;
+    }
+    default_agent(config, &missing, report)
+}
+
+fn default_agent(config: &Config, missing: &[String], report: &mut Report) -> Result<(), CliError> {
+    match settings::default_agent(config) {
+        Err(error @ CliError::Agent(_)) => report.fail("agents", &error),
+        Ok(agent) if agent.name.as_ref().is_some_and(|name| missing.contains(name)) => {
+            report.say(&Finding::warn(
+                "agents",
+                format!("the default agent, {}, is not installed", agent.label()),
+                "install it, or name another as defaultAgent in config.json",
+            ))
+        }
+        Ok(_) | Err(_) => Ok(()),
+    }
+}
+
+fn words(names: &[String]) -> String {
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
+}

@@ -1,0 +1,111 @@
+//! What is said of a turn whose agent was allowed nothing: what it was not allowed, and what would have allowed it. That
+//! depends on who has said no: a rule, the mode, a person, or nobody, since nobody could be asked.
+
+use acpx_core::model::{Decision, PermissionMode, PermissionPolicy, Ruling, ToolPolicy, ToolUse, Unasked};
+
+use crate::output::{Denied, PromptResult, ResultError};
+
+/// How a turn was asked for.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Terms<'a> {
+    pub(crate) policy: &'a PermissionPolicy,
+    /// Whether a person was there who could be asked.
+    pub(crate) interactive: bool,
+    /// Whether its questions are open to answers from anywhere.
+    pub(crate) is_kept: bool,
+}
+
+impl PromptResult {
+    /// Says what was denied, and what would have helped. Of a turn that was not seen, what holds for most tools is said.
+    pub(crate) fn say_why_denied(&mut self, denied: Option<&Denied>, terms: Terms<'_>) {
+        let Some(error) = self.error.as_mut().filter(|error| error.code == ResultError::PERMISSION_DENIED)
+        else {
+            return;
+        };
+        if let Some(Denied { tool, more }) = denied {
+            error.name_denied(tool, *more);
+        }
+        error.hint = hint(denied.map_or(&ToolUse::default(), |denied| &denied.tool), terms);
+    }
+}
+
+/// What would have allowed it. To a person who has said no there is nothing to say.
+fn hint(tool: &ToolUse, Terms { policy, interactive, is_kept }: Terms<'_>) -> Option<String> {
+    let by_rule = policy.tools.as_deref().and_then(|rules: &ToolPolicy| rules.rule(tool));
+    let Ruling { decision, escalated_by } = policy.rule(tool);
+    let words = match decision {
+        Decision::Reject if by_rule.is_some() => {
+            "a rule denies it, and rules come before --approve-all: change --permission-policy, or permissionPolicy in config.json".to_owned()
+        }
+        Decision::Reject => {
+            "everything is denied, by --deny-all or by defaultPermissions in config.json: --approve-reads lets the agent read and search, --approve-all do everything".to_owned()
+        }
+        Decision::Approve => "it was approved, but the agent offers no answer that allows it".to_owned(),
+        Decision::Ask if interactive || policy.unasked == Unasked::Wait => return None,
+        Decision::Ask => {
+            let who = match escalated_by {
+                Some(rule) => format!("the rule {rule:?} wants somebody to be asked, and nobody has allowed it"),
+                None => "nobody who could be asked has allowed it".to_owned(),
+            };
+            let elsewhere = if is_kept {
+                ", or let it wait with --non-interactive-permissions wait and answer with acpx approve"
+            } else {
+                ""
+            };
+            // Rules come before the mode.
+            let all = match (escalated_by, policy.mode) {
+                (None, PermissionMode::ApproveReads | PermissionMode::Ask) => {
+                    "; --approve-all lets the agent do everything"
+                }
+                _ => "",
+            };
+            format!("{who}: prompt on a terminal{elsewhere}{all}")
+        }
+    };
+    Some(words)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    fn edit() -> ToolUse {
+        ToolUse { said_kind: Some("edit".into()), ..ToolUse::default() }
+    }
+
+    #[test]
+    fn the_hint_is_what_would_have_helped() {
+        use PermissionMode::{ApproveAll, ApproveReads, DenyAll};
+        let said = |mode, rules: &str, unasked, interactive, is_kept| {
+            let tools = (!rules.is_empty()).then(|| Arc::new(ToolPolicy::read(rules).unwrap()));
+            let policy = PermissionPolicy { mode, tools, unasked };
+            hint(&edit(), Terms { policy: &policy, interactive, is_kept })
+        };
+        let rule = "a rule denies it, and rules come before --approve-all: change --permission-policy, or permissionPolicy in config.json";
+        let all = "everything is denied, by --deny-all or by defaultPermissions in config.json: --approve-reads lets the agent read and search, --approve-all do everything";
+        let nobody = "nobody who could be asked has allowed it: prompt on a terminal, or let it wait with --non-interactive-permissions wait and answer with acpx approve; --approve-all lets the agent do everything";
+        let exec = "nobody who could be asked has allowed it: prompt on a terminal; --approve-all lets the agent do everything";
+        let escalated = "the rule \"edit\" wants somebody to be asked, and nobody has allowed it: prompt on a terminal, or let it wait with --non-interactive-permissions wait and answer with acpx approve";
+        let unoffered = "it was approved, but the agent offers no answer that allows it";
+        let (deny, escalate) = (r#"{"autoDeny":["edit"]}"#, r#"{"escalate":["edit"]}"#);
+        let cases = [
+            (said(ApproveReads, "", Unasked::Deny, false, true), Some(nobody)),
+            (said(ApproveReads, "", Unasked::Deny, false, false), Some(exec)),
+            (said(ApproveReads, r#"{"autoDeny":["read"]}"#, Unasked::Deny, false, true), Some(nobody)),
+            // Somebody was asked, and has said no.
+            (said(ApproveReads, "", Unasked::Deny, true, true), None),
+            (said(ApproveReads, "", Unasked::Wait, false, true), None),
+            (said(ApproveAll, escalate, Unasked::Deny, true, true), None),
+            (said(ApproveAll, escalate, Unasked::Deny, false, true), Some(escalated)),
+            (said(ApproveAll, deny, Unasked::Deny, true, true), Some(rule)),
+            (said(DenyAll, deny, Unasked::Deny, false, true), Some(rule)),
+            (said(DenyAll, "", Unasked::Deny, true, true), Some(all)),
+            (said(ApproveAll, "", Unasked::Deny, false, true), Some(unoffered)),
+        ];
+        for (index, (hint, expected)) in cases.into_iter().enumerate() {
+            assert_eq!(hint.as_deref(), expected, "{index}");
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What is said where a command finds no session, or none that can be moved: which other ones may be meant, and the exact
+//! line that reaches each. An open one is never passed over for a closed one.
+
+use acpx_core::model::RecordId;
+
+/// What a command wanted a session for, and what there is in its place.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Remedy {
+    /// What was to be done with it.
+    pub(crate) wanted: Wanted,
+    /// What there is.
+    pub(crate) other: Other,
+}
+
+/// What was to be done with a session.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wanted {
+    /// Something was to be said in it, so one can be made.
+    Said,
+    /// It was to be closed.
+    Closed,
+    /// It was to be deleted.
+    Deleted,
+    /// It was to be read: one that is there was meant.
+    Read,
+}
+
+/// Sessions that may have been meant.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Other {
+    /// None.
+    None,
+    /// These are open in the directory and are found by their ids alone, last used first. There is one.
+    Open(Vec<RecordId>),
+    /// This one has been closed.
+    Closed(RecordId),
+    /// The own directories of these are gone, and their project may have moved here. There is one.
+    Lost(Vec<LostSession>),
+}
+
+/// A session whose directory is gone.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct LostSession {
+    /// Its id.
+    pub(crate) id: RecordId,
+    /// Where it worked.
+    pub(crate) cwd: String,
+}
+
+/// How many sessions are named at most: those that were used last.
+const NAMED: usize = 3;
+pub(super) const WHERE_SESSIONS_ARE: &str = "acpx sessions list has those there are";
+
+impl Remedy {
+    /// For a command that reads a session.
+    pub(crate) const LOOK: Self = Self { wanted: Wanted::Read, other: Other::None };
+
+    /// The remedy in words, for an agent and a session's name as they stand on the command line.
+    pub(super) fn hint(&self, agent: &str, name: Option<&str>) -> String {
+        let create = || {
+            let name =
+                name.map_or_else(String::new, |name| format!(" --name {}", crate::agents::quote(name)));
+            format!("create one: acpx {agent} sessions new{name}")
+        };
+        match (self.wanted, &self.other) {
+            (Wanted::Said, Other::None) => create(),
+            (Wanted::Said, Other::Open(ids)) => {
+                let (open, go_on) = (open_there(ids), named(ids, |id| format!("acpx {agent} -s {id} …")));
+                format!("{open}; go on in {}: {go_on}; or {}", it(ids), create())
+            }
+            (Wanted::Said, Other::Closed(id)) => {
+                format!("one is closed; go on with it: acpx {agent} -s {id} …; or {}", create())
+            }
+            (Wanted::Said, Other::Lost(lost)) => {
+                let come = named(lost, |lost| {
+                    format!("acpx {agent} sessions move {} (it worked in {})", lost.id, lost.cwd)
+                });
+                format!("{}; if the project has moved here, bring its session along: {come}", create())
+            }
+            (Wanted::Closed, Other::Open(ids)) => {
+                let close = named(ids, |id| format!("acpx {agent} sessions close {id}"));
+                format!("{}; close {}: {close}", open_there(ids), it(ids))
+            }
+            (Wanted::Closed, Other::Closed(id)) => format!("the last one there, {id}, is closed already"),
+            (Wanted::Deleted, Other::Open(ids)) => {
+                let delete = named(ids, |id| format!("acpx {agent} sessions delete {id}"));
+                format!("{}; delete {}: {delete}", open_there(ids), it(ids))
+            }
+            (Wanted::Deleted, Other::Closed(id)) => {
+                format!("one is closed; delete it: acpx {agent} sessions delete {id}")
+            }
+            (Wanted::Closed | Wanted::Deleted, Other::None | Other::Lost(_)) | (Wanted::Read, _) => {
+                WHERE_SESSIONS_ARE.to_owned()
+            }
+        }
+    }
+}
+
+fn open_there(ids: &[RecordId]) -> String {
+    let (many, are) = if ids.len() == 1 { ("one".to_owned(), "is") } else { (ids.len().to_string(), "are") };
+    format!("{many} that {are} found by id alone, as those of editors are, {are} open there")
+}
+
+fn it(ids: &[RecordId]) -> &'static str {
+    if ids.len() == 1 { "it" } else { "one of them" }
+}
+
+/// The first of these in words, and how many more there are.
+fn named<T>(all: &[T], words: impl Fn(&T) -> String) -> String {
+    let more = all.len().checked_sub(NAMED + 1).map(|more| format!("one of {} more", more + 1));
+    all.iter().take(NAMED).map(words).chain(more).collect::<Vec<_>>().join(" or ")
+}
+
+/// Why no session can be moved that nobody named by its id.
+pub(super) fn none_lost(agent: &str, name: Option<&str>, there: &[LostSession]) -> String {
+    let session = format!("session {}of {agent}", super::named(name));
+    match (name, there) {
+        (Some(_), []) => format!("there is no {session}"),
+        (None, []) => format!("no {session} has lost its directory"),
+        (_, there) => format!("no {session} has lost its directory: {}", with_places(there)),
+    }
+}
+
+/// Sessions, each with where it works.
+pub(super) fn with_places(sessions: &[LostSession]) -> String {
+    sessions.iter().map(|session| format!("{} ({})", session.id, session.cwd)).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,194 @@
+//! What an agent has its client do: files that are read and written, commands that run, permissions; read from the lines
+//! that were exchanged, for whoever shows a turn.
+//!
+//! Whatever the agent says goes on one line here, so that nothing it asks for can look like another line of ours.
+
+use acpx_core::model::command_line;
+use acpx_core::wire::{Message, RpcError, RpcId};
+use serde_json::Value;
+
+use super::question::{BRIEF, WORDS, one_line, visible};
+
+/// How many requests may be open. An agent has one or a few at a time, and what is more is not waited for.
+const OPEN: usize = 64;
+/// How a refusal begins, as the host words it.
+const DENIED: &str = "Permission denied for ";
+/// The code of a request that was cancelled.
+const CANCELLED: i64 = -32800;
+
+/// A request of an agent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Errand {
+    pub(super) method: String,
+    pub(super) aim: Aim,
+}
+
+/// What a request is about.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Aim {
+    /// A file, with the line that is wanted first.
+    File(String),
+    /// A command, as a person would type it.
+    Command(String),
+    /// A terminal that there is.
+    Terminal(Box<str>),
+    /// A permission: what for, and the options with their names.
+    Permission(String, Vec<(String, String)>),
+    /// Anything else.
+    Other,
+}
+
+/// How a request was answered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum End {
+    /// It was done; the result.
+    Done(Value),
+    /// It was not allowed; the words for that.
+    Denied(String),
+    /// Its turn was cancelled, or the agent has taken it back.
+    Cancelled,
+    /// It went wrong; how.
+    Failed(String),
+}
+
+/// The requests that are not answered.
+#[derive(Debug, Default)]
+pub(super) struct Errands(Vec<(RpcId, Errand)>);
+
+impl Errand {
+    /// Reads a request.
+    pub(super) fn read(method: &str, params: Option<&str>) -> Self {
+        let params: Value = serde_json::from_str(params.unwrap_or("null")).unwrap_or_default();
+        let text = |path: &str| params.pointer(path).and_then(Value::as_str);
+        let aim = match method {
+            "fs/read_text_file" | "fs/write_text_file" => {
+                let line = params.get("line").and_then(Value::as_u64);
+                let line = line.map(|line| format!(":{line}")).unwrap_or_default();
+                Aim::File(shown(text("/path").unwrap_or("-")) + &line)
+            }
+            "terminal/create" => {
+                let args = params.get("args").and_then(Value::as_array).into_iter().flatten();
+                let line = command_line(text("/command").unwrap_or("-"), args.filter_map(Value::as_str));
+                Aim::Command(shown(&line))
+            }
+            "session/request_permission" => {
+                // Version 2 has the question itself as a title.
+                let title = text("/toolCall/title").or_else(|| text("/title"));
+                let title = title.or_else(|| text("/toolCall/toolCallId")).unwrap_or("-");
+                Aim::Permission(brief(title), options(&params))
+            }
+            _ if method.starts_with("terminal/") => Aim::Terminal(text("/terminalId").unwrap_or("-").into()),
+            _ => Aim::Other,
+        };
+        Self { method: shown(method), aim }
+    }
+
+    /// What it is about, with a word for what that is, if that can be said in a line.
+    pub(super) fn subject(&self) -> Option<(&'static str, &str)> {
+        match &self.aim {
+            Aim::File(path) => Some(("files", path)),
+            Aim::Command(line) => Some(("input", line)),
+            Aim::Permission(title, _) => Some(("asks", title)),
+            Aim::Terminal(_) | Aim::Other => None,
+        }
+    }
+
+    /// What a permission request was answered, in words.
+    pub(super) fn outcome(&self, end: &End) -> String {
+        let End::Done(result) = end else {
+            return end.error().map_or_else(|| end.word().to_owned(), str::to_owned);
+        };
+        let field = |name: &str| result.get("outcome")?.get(name)?.as_str();
+        let options: &[(String, String)] = match &self.aim {
+            Aim::Permission(_, options) => options,
+            _ => &[],
+        };
+        match (field("outcome"), field("optionId")) {
+            (Some("selected"), Some(chosen)) => {
+                let name = options.iter().find(|(id, _)| id == chosen).map_or(chosen, |(_, name)| name);
+                format!("answered {}", shown(name))
+            }
+            (Some(outcome), _) => shown(outcome),
+            (None, _) => "not answered".to_owned(),
+        }
+    }
+}
+
+impl End {
+    /// How it ended, in one word. What a person was asked to fill in may have been declined.
+    pub(super) fn word(&self) -> &'static str {
+        match self {
+            Self::Done(result) => match result.get("action").and_then(Value::as_str) {
+                Some("decline") => "declined",
+                Some("cancel") => "cancelled",
+                _ => "completed",
+            },
+            Self::Denied(_) => "denied",
+            Self::Cancelled => "cancelled",
+            Self::Failed(_) => "failed",
+        }
+    }
+
+    /// Why it was not done.
+    pub(super) fn error(&self) -> Option<&str> {
+        match self {
+            Self::Denied(words) | Self::Failed(words) => Some(words),
+            Self::Done(_) | Self::Cancelled => None,
+        }
+    }
+
+    /// Reads an answer to the agent.
+    pub(super) fn read(answer: &Message) -> Self {
+        let Some(error) = answer.error() else {
+            return Self::Done(serde_json::from_str(answer.result().unwrap_or("null")).unwrap_or_default());
+        };
+        let RpcError { code, message, .. } = RpcError::read(error);
+        match code {
+            CANCELLED => Self::Cancelled,
+            _ if message.starts_with(DENIED) => Self::Denied(shown(&message)),
+            _ => Self::Failed(shown(&message)),
+        }
+    }
+}
+
+impl Errands {
+    /// Takes a request of the agent.
+    pub(super) fn begin(&mut self, id: &RpcId, errand: Errand) {
+        if self.0.len() < OPEN {
+            self.0.push((id.clone(), errand));
+        }
+    }
+
+    /// Takes an answer to the agent; the request that it answers, and how.
+    pub(super) fn end(&mut self, answer: &Message) -> Option<(Errand, End)> {
+        let index = self.0.iter().position(|(asked, _)| Some(asked) == answer.id())?;
+        let (_, errand) = self.0.swap_remove(index);
+        Some((errand, End::read(answer)))
+    }
+
+    /// Nothing more comes of those that are open.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// The options of a permission request, with their names.
+fn options(params: &Value) -> Vec<(String, String)> {
+    let option = |option: &Value| {
+        let text = |name: &str| option.get(name).and_then(Value::as_str).map(str::to_owned);
+        let id = text("optionId")?;
+        Some((id.clone(), text("name").unwrap_or(id)))
+    };
+    let options = params.get("options").and_then(Value::as_array);
+    options.into_iter().flatten().filter_map(option).collect()
+}
+
+/// Words of an agent in a line of ours.
+pub(super) fn shown(words: &str) -> String {
+    visible(&one_line(words, WORDS))
+}
+
+/// The same with no more than it takes to know what is meant.
+pub(super) fn brief(words: &str) -> String {
+    visible(&one_line(words, BRIEF))
+}

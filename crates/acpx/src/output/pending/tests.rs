@@ -1,0 +1,68 @@
+use acpx_core::host::OptionMeta;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::output::samples::formats;
+
+fn question(tool: &Value) -> QuestionMeta {
+    let option = |id: &str, name: Option<&str>, kind: Option<&str>| OptionMeta {
+        option_id: id.to_owned(),
+        name: name.map(str::to_owned),
+        kind: kind.map(str::to_owned),
+    };
+    QuestionMeta {
+        question_id: "3f9c1a7be052".to_owned(),
+        ids: IdsMeta {
+            acpx_record_id: "r1".to_owned(),
+            acpx_session_id: "s1".to_owned(),
+            agent_session_id: None,
+        },
+        name: Some("work".to_owned()),
+        agent: "claude".to_owned(),
+        cwd: "/w".to_owned(),
+        title: Some("Edit\nit".to_owned()),
+        kind: "edit".to_owned(),
+        tool_call: tool.as_object().cloned(),
+        left_out: Vec::new(),
+        options: vec![option("o1", Some("Allow\nonce"), Some("allow_once")), option("o2", None, None)],
+        since: "2026-11-16T12:21:00.000Z".to_owned(),
+        asked: Vec::new(),
+    }
+}
+
+#[test]
+fn a_question_is_listed_with_all_that_a_terminal_shows_and_every_option_by_all_its_names() {
+    let diff = json!({ "type": "diff", "path": "/w/x", "oldText": "a\n", "newText": "b\n" });
+    let tool =
+        json!({ "toolCallId": "t", "rawInput": { "command": "rm -rf /\u{1b}[2J" }, "content": [diff] });
+    let asked = question(&tool);
+    let [text, quiet, json] = formats(|console| pending(std::slice::from_ref(&asked), console).unwrap());
+    let expected = "\
+3f9c1a7be052\tEdit it [edit]
+  $ rm -rf /[2J
+  --- /w/x
+  +++ /w/x
+  @@ -1,1 +1,1 @@
+  -a
+  +b
+  session: claude work (r1)
+  cwd: /w
+  since: 2026-11-16T12:21:00.000Z
+  asked: nobody is there
+  options:
+    1  o1  Allow once [allow_once]
+    2  o2
+";
+    assert_eq!((text.as_str(), quiet.as_str()), (expected, "3f9c1a7be052\n"));
+    let json: Value = serde_json::from_str(&json).unwrap();
+    let told = &json["questions"][0];
+    assert_eq!((&told["toolCall"], &told["cwd"]), (&tool, &json!("/w")));
+}
+
+#[test]
+fn what_is_too_long_to_be_told_is_named_and_an_older_host_tells_the_title_alone() {
+    let long = QuestionMeta { left_out: vec!["content".to_owned()], ..question(&json!({})) };
+    assert!(text(&long).contains("\n  (too long to be told: content)\n  session: "), "{}", text(&long));
+    let old = QuestionMeta { cwd: String::new(), tool_call: None, ..question(&json!(null)) };
+    assert!(text(&old).starts_with("3f9c1a7be052\tEdit it [edit]\n  session: claude work (r1)\n  since: "));
+}

@@ -1,0 +1,124 @@
+//! What a configuration that is not right stops, what it does not, and what an agent gets of one that is.
+
+use std::fs;
+
+use serde_json::json;
+
+use crate::acpx::{Place, text};
+
+const WRONG: &str =
+    "agents.demo.command must be one program without spaces or quotes, since \"args\" has the arguments";
+
+#[test]
+fn a_wrong_entry_stops_what_would_start_its_agent_and_nothing_else() {
+    let place = Place::new();
+    let made = place.json(&["demo", "sessions", "new"]);
+    let mut running = place.start(&["demo", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    place
+        .configure(r#"{"agents":{"demo":{"command":"a b","args":[]},"other":{"argv":["no-such-program"]}}}"#);
+    for line in
+        [&["demo", "hello"][..], &["demo", "exec", "hello"], &["demo", "sessions", "new"], &["demo", "auth"]]
+    {
+        let refused = place.acpx(&[&["--format", "json"], line].concat());
+        assert_eq!(refused.failure().0, "CONFIG_INVALID", "{line:?}");
+        let message = refused.json()["error"]["message"].as_str().unwrap().to_owned();
+        assert!(message.ends_with(WRONG), "{message}");
+    }
+    let reading: [&[&str]; 9] = [
+        &["demo", "status"],
+        &["demo", "sessions", "show"],
+        &["demo", "sessions", "list"],
+        &["demo", "sessions", "history"],
+        &["demo", "sessions", "replay"],
+        &["other", "status"],
+        &["status"],
+        &["pending"],
+        &["host", "status"],
+    ];
+    for line in reading {
+        place.ok(line);
+    }
+    assert_eq!(place.json(&["demo", "status"])["acpxRecordId"], made["acpxRecordId"]);
+    assert_eq!(place.ok(&["demo", "cancel"]), "cancel requested\n");
+    assert_eq!(running.done().code, Some(0));
+    place.ok(&["demo", "sessions", "close"]);
+    place.ok(&["host", "stop"]);
+}
+
+#[test]
+fn what_starts_no_agent_goes_on_without_a_configuration_that_cannot_be_read_and_says_so() {
+    let place = Place::new();
+    place.ok(&["demo", "sessions", "new"]);
+    let mut running = place.start(&["demo", "wait"]);
+    running.wait_for("Waiting until cancelled.");
+    place.configure(r#"{"agents":"#);
+    let file = text(place.acpx_home().join("config.json"));
+    for line in [&["pending"][..], &["host", "status"], &["demo", "status"], &["demo", "cancel"]] {
+        let done = place.acpx(line);
+        assert_eq!(done.code, Some(0), "{line:?}: {done:?}");
+        assert!(done.err.starts_with(&format!("[acpx] {file} is not JSON: ")), "{line:?}: {done:?}");
+        assert!(done.err.ends_with("; nothing of it is used\n"), "{line:?}: {done:?}");
+    }
+    assert_eq!(running.done().code, Some(0));
+    // Which agent is the default one, only the file can say.
+    for line in [&["status"][..], &["demo", "hello"]] {
+        let refused = place.acpx(&[&["--format", "json"], line].concat());
+        assert_eq!(refused.failure().0, "CONFIG_INVALID", "{line:?}");
+    }
+    place.ok(&["host", "stop"]);
+}
+
+#[test]
+fn what_is_set_for_an_agent_is_in_its_environment_and_in_no_others() {
+    let place = Place::new();
+    let agent = |file: &str| {
+        let line = format!("env > {file}; exec {} demo-agent", env!("CARGO_BIN_EXE_acpx"));
+        json!(["sh", "-c", line])
+    };
+    let config = json!({ "agents": {
+        "mine": { "argv": agent("mine.env"), "env": { "FOO": "of-mine", "HOME": "/nowhere" } },
+        "plain": { "argv": agent("plain.env") },
+    } });
+    place.configure(&config.to_string());
+    place.ok(&["mine", "sessions", "new"]);
+    let made = place.json(&["plain", "sessions", "new"]);
+    place.ok(&["host", "stop"]);
+    let seen = |file: &str, line: &str| {
+        let text = fs::read_to_string(place.work().join(file)).unwrap();
+        text.lines().any(|seen| seen == line)
+    };
+    assert!(seen("mine.env", "FOO=of-mine") && seen("mine.env", "HOME=/nowhere"));
+    assert!(!seen("plain.env", "FOO=of-mine") && !seen("plain.env", "HOME=/nowhere"));
+    // Whoever names one agent and means a session of another by its id starts that one.
+    fs::remove_file(place.work().join("plain.env")).unwrap();
+    place.ok(&["mine", "-s", made["acpxRecordId"].as_str().unwrap(), "hello"]);
+    assert!(!seen("plain.env", "FOO=of-mine"));
+    place.ok(&["host", "stop"]);
+    let store = fs::read(place.acpx_home().join("acpx.db")).unwrap();
+    assert!(!store.windows(7).any(|bytes| bytes == b"of-mine"));
+}
+
+#[test]
+fn what_nobody_reads_is_said_where_a_session_is_made_and_stops_nothing() {
+    let place = Place::new();
+    let argv = json!([env!("CARGO_BIN_EXE_acpx"), "demo-agent"]);
+    let config = json!({
+        "defaultPermision": "deny-all",
+        "agents": {
+            "mine": { "argv": argv, "evn": { "FOO": "s3cret" } },
+            "other": { "argv": ["x"], "cwd": "/" },
+        },
+    });
+    place.configure(&config.to_string());
+    let file = text(place.acpx_home().join("config.json"));
+    let warning = format!("[acpx] {file}: nothing reads defaultPermision, agents.mine.evn\n");
+    let made = place.acpx(&["mine", "sessions", "new"]);
+    assert!(made.code == Some(0) && made.err.contains(&warning), "{made:?}");
+    let run = place.acpx(&["mine", "exec", "hello"]);
+    assert!(run.code == Some(0) && run.err.contains(&warning), "{run:?}");
+    let said = place.acpx(&["mine", "hello"]);
+    assert!(said.code == Some(0) && !said.err.contains("nothing reads"), "{said:?}");
+    let quiet = place.acpx(&["--format", "quiet", "mine", "sessions", "new"]);
+    assert_eq!((quiet.code, quiet.err.as_str()), (Some(0), ""));
+}
