@@ -75,10 +75,18 @@ where
         },
         () = server.unwelcome(token) => Why::Unwelcome,
     };
-    let Some((code, reason)) = why.words() else { return };
-    let close = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
+    let farewell = async {
+        match why.words() {
+            Some((code, reason)) => {
+                let close = CloseFrame { code, reason: Utf8Bytes::from_static(reason) };
+                sink.send(Message::Close(Some(close))).await
+            }
+            // Who says that it goes is answered likewise: the answer was made when that came, and waits to be written.
+            None => sink.flush().await,
+        }
+    };
     // It may be gone by now.
-    drop(timeout(FAREWELL, sink.send(Message::Close(Some(close)))).await);
+    drop(timeout(FAREWELL, farewell).await);
 }
 
 /// Why a client is served no longer.

@@ -93,8 +93,13 @@ impl<'a> Offers<'a> {
     /// is a method that it does not offer at all.
     pub(crate) fn check(self, choice: &Choice<'_>) -> Result<(), Wrong> {
         if choice.method == "session/set_mode" {
-            let Some(modes) = settings::modes(self.offered) else { return Ok(()) };
-            return fits(&modes, choice);
+            let is_named = member(&choice.params, "modeId").is_some_and(|mode| mode.starts_with('"'));
+            return match settings::modes(self.offered) {
+                Some(modes) => fits(&modes, choice),
+                None if is_named => Ok(()),
+                // What is chosen of the option that modes are to version 2 is always a name.
+                None => Err(Wrong::Option(Vec::new())),
+            };
         }
         let Some(options) = settings::options(self.offered, self.agent) else {
             // A client of version 2 knows modes as the one option that there is.
@@ -241,6 +246,19 @@ mod tests {
         );
         let answer: Value = serde_json::from_str(&offers.options_answer(&choice, "{}")).unwrap();
         assert_eq!(answer, json!({ "configOptions": [mode_option("b")] }));
+
+        // What is wrong is named by what it is: the value of an option that is there, or the type of one.
+        let check = |offers: Offers<'_>, rest: &str| {
+            let params = format!(r#"{{"sessionId":"s","configId":"acpx.mode",{rest}}}"#);
+            let choice = offers.set_option(&params).map_err(|error| error.field())?;
+            Ok(offers.check(&choice))
+        };
+        let modes = vec!["a".into(), "b".into()];
+        assert_eq!(check(offers, r#""type":"boolean","value":true"#), Ok(Err(Wrong::Value(modes))));
+        assert_eq!(check(offers, r#""type":"_w","value":"b""#), Err(Some("type".to_owned())));
+        let nothing = Offered::default();
+        let without = Offers { offered: &nothing, ..offers };
+        assert_eq!(check(without, r#""type":"boolean","value":true"#), Ok(Err(Wrong::Option(Vec::new()))));
     }
 
     #[test]

@@ -23,6 +23,8 @@ const GRANTS: usize = 8;
 pub struct Question {
     asked: Asked,
     reply: oneshot::Sender<Advice>,
+    /// To say once that a person is asked.
+    put: Option<oneshot::Sender<()>>,
 }
 
 /// What an agent asks.
@@ -134,6 +136,15 @@ impl Question {
         self.asked.offer
     }
 
+    /// Says that it is put to a person, or waits for one: until it is answered the session waits for its user. A
+    /// client that answers by itself leaves this out.
+    pub fn waits_for_somebody(&mut self) {
+        if let Some(put) = self.put.take() {
+            // Where nobody wants to know, it is not known.
+            let _unheard = put.send(());
+        }
+    }
+
     /// Waits until nobody wants the answer any more: the turn is over or being cancelled, or the agent has taken the
     /// question back.
     pub async fn withdrawn(&mut self) {
@@ -147,10 +158,10 @@ impl Question {
 }
 
 /// Puts a question to whoever is there; what comes back has no answer if nobody gives one.
-pub(super) fn put(asked: Asked, advisor: Option<&Advisor>) -> oneshot::Receiver<Advice> {
-    let (reply, answer) = oneshot::channel();
+pub(super) fn put(asked: Asked, advisor: Option<&Advisor>) -> Putting {
+    let ((reply, answer), (told, put)) = (oneshot::channel(), oneshot::channel());
     if let Some(advisor) = advisor {
-        match advisor.try_send(Question { asked, reply }) {
+        match advisor.try_send(Question { asked, reply, put: Some(told) }) {
             // A client that has too many questions already gets no more, and what it is not asked it has not allowed.
             Err(TrySendError::Full(question)) => {
                 let advice = match (question.kind(), question.offer()) {
@@ -166,13 +177,49 @@ pub(super) fn put(asked: Asked, advisor: Option<&Advisor>) -> oneshot::Receiver<
             Ok(()) | Err(TrySendError::Closed(_)) => {}
         }
     }
-    answer
+    Putting { put, answer }
+}
+
+/// A question on its way.
+#[derive(Debug)]
+pub(super) struct Putting {
+    put: oneshot::Receiver<()>,
+    pub(super) answer: oneshot::Receiver<Advice>,
+}
+
+impl Putting {
+    /// What happens to it first.
+    async fn first(mut self) -> Heard {
+        tokio::select! {
+            biased;
+            Ok(()) = &mut self.put => Heard::Put(self.answer),
+            advice = &mut self.answer => Heard::Said(advice.ok()),
+        }
+    }
+}
+
+/// What happens to a question that is out.
+#[derive(Debug)]
+enum Heard {
+    /// Somebody is asked, and may answer.
+    Put(oneshot::Receiver<Advice>),
+    /// The answer; nobody's, if there is none.
+    Said(Option<Advice>),
+}
+
+/// What has become of a question.
+#[derive(Debug, PartialEq)]
+pub(super) enum Consulted {
+    /// A person is asked.
+    Put(AskId),
+    /// The answer; nobody's, if there is none.
+    Said(AskId, Option<Advice>),
 }
 
 /// The questions that are out.
 #[derive(Debug, Default)]
 pub(super) struct Consultations {
-    open: JoinSet<(AskId, Option<Advice>)>,
+    open: JoinSet<(AskId, Heard)>,
     waiting: HashMap<AskId, AbortHandle>,
     /// What somebody was asked and has approved, and the agent has not yet come back to, oldest first.
     granted: VecDeque<PermissionRequest>,
@@ -181,19 +228,27 @@ pub(super) struct Consultations {
 impl Consultations {
     /// Puts a question; without anybody to take it, the answer is nobody's.
     pub(super) fn put(&mut self, ask: AskId, asked: Asked, advisor: Option<&Advisor>) {
-        let answer = put(asked, advisor);
+        let putting = put(asked, advisor);
         let name = ask.clone();
-        let task = self.open.spawn(async move { (ask, answer.await.ok()) });
+        let task = self.open.spawn(async move { (ask, putting.first().await) });
         self.waiting.insert(name, task);
     }
 
-    /// The next answer; never, if nothing is out.
-    pub(super) async fn next(&mut self) -> (AskId, Option<Advice>) {
+    /// What becomes of a question next; never, if nothing is out.
+    pub(super) async fn next(&mut self) -> Consulted {
         loop {
             match self.open.join_next().await {
-                Some(Ok((ask, advice))) => {
+                Some(Ok((ask, Heard::Said(advice)))) => {
                     self.waiting.remove(&ask);
-                    return (ask, advice);
+                    return Consulted::Said(ask, advice);
+                }
+                Some(Ok((ask, Heard::Put(answer)))) => {
+                    // One that was withdrawn meanwhile is nobody's question.
+                    if let Some(waiting) = self.waiting.get_mut(&ask) {
+                        let name = ask.clone();
+                        *waiting = self.open.spawn(async move { (name, Heard::Said(answer.await.ok())) });
+                        return Consulted::Put(ask);
+                    }
                 }
                 Some(Err(_)) => {}
                 None => std::future::pending().await,
@@ -253,14 +308,36 @@ mod tests {
         };
         consultations.put(ask("1"), question(), Some(&advisor));
         consultations.put(ask("2"), question(), Some(&advisor));
-        assert_eq!(consultations.next().await, (ask("2"), Some(Advice::Reject)));
+        assert_eq!(consultations.next().await, Consulted::Said(ask("2"), Some(Advice::Reject)));
         asked.recv().await.unwrap().answer(Advice::Cancel);
-        assert_eq!(consultations.next().await, (ask("1"), Some(Advice::Cancel)));
+        assert_eq!(consultations.next().await, Consulted::Said(ask("1"), Some(Advice::Cancel)));
         // Where nobody is there, the answer is nobody's.
         drop(asked);
         consultations.put(ask("3"), question(), Some(&advisor));
-        assert_eq!(consultations.next().await, (ask("3"), None));
+        assert_eq!(consultations.next().await, Consulted::Said(ask("3"), None));
         consultations.put(ask("4"), question(), None);
-        assert_eq!(consultations.next().await, (ask("4"), None));
+        assert_eq!(consultations.next().await, Consulted::Said(ask("4"), None));
+    }
+
+    #[tokio::test]
+    async fn that_a_person_is_asked_is_heard_once_and_before_the_answer() {
+        let (advisor, mut asked) = mpsc::channel(1);
+        let mut consultations = Consultations::default();
+        let ask = AskId("1".into());
+        let question = Asked {
+            params: "{}".into(),
+            version: ProtocolVersion::V1,
+            seq: Seq::FIRST,
+            lineage: LineageIndex::FIRST,
+            wanted: None,
+            offer: None,
+        };
+        consultations.put(ask.clone(), question, Some(&advisor));
+        let mut question = asked.recv().await.unwrap();
+        question.waits_for_somebody();
+        question.waits_for_somebody();
+        question.answer(Advice::Approve);
+        assert_eq!(consultations.next().await, Consulted::Put(ask.clone()));
+        assert_eq!(consultations.next().await, Consulted::Said(ask, Some(Advice::Approve)));
     }
 }

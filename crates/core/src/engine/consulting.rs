@@ -4,7 +4,7 @@
 
 use crate::acp::client::{Escalation, Line, PermissionRequest, is_elicitation_answer};
 use crate::machine::{AskId, Input, Permit};
-use crate::model::{Seq, Timestamp, ToolKind, TurnId};
+use crate::model::{Fact, Seq, Timestamp, ToolKind, TurnId};
 use crate::wire::RpcError;
 
 use super::advice::{Advice, Asked, Wanted};
@@ -56,6 +56,15 @@ impl SessionTask {
         let lineage = self.keeper.lineage();
         let asked = Asked { params, version, seq, lineage, wanted, offer };
         self.consultations.put(ask, asked, advisor);
+    }
+
+    /// Keeps that somebody is asked about a file or a command. What the agent says is only that it wants it, and
+    /// whether anybody is asked is decided here.
+    pub(super) fn keep_that_somebody_is_asked(&mut self, ask: &AskId) {
+        if matches!(self.asks.get(ask), Some(Ask::Tool(_))) {
+            let fact = Fact::PermissionAsked { request: ask.0.to_string() };
+            self.keeper.keep_fact_in(self.now(), self.machine.current_turn(), &fact);
+        }
     }
 
     /// Takes what a client has said, or that nobody has.

@@ -1,5 +1,5 @@
 //! What a session's task knows of its agent's memory, and how the agent came to have the session: the next turn is told
-//! with it, since whoever asked for that may not have been there.
+//! with it, since whoever asked for that may not have been there. A turn that nobody has asked for has nobody to tell.
 
 use crate::machine::Awakening;
 use crate::model::{Fact, Memory, Seq, TurnId};
@@ -11,6 +11,8 @@ pub(super) struct Knowledge {
     /// How the agent came to have the session, until a turn begins.
     how: Option<Awakening>,
     awakened: Option<(TurnId, Awakening)>,
+    /// The last turn that the agent has begun by itself.
+    unasked: Option<TurnId>,
 }
 
 impl Knowledge {
@@ -23,10 +25,16 @@ impl Knowledge {
     pub(super) fn take(&mut self, seq: Seq, fact: &Fact) {
         self.memory.take(seq, fact);
         if let Fact::TurnStarted { turn, .. } = fact
+            && self.unasked != Some(TurnId(*turn))
             && let Some(how) = self.how.take()
         {
             self.awakened = Some((TurnId(*turn), how));
         }
+    }
+
+    /// A turn is about to begin that nobody has asked for.
+    pub(super) fn begins_unasked(&mut self, turn: TurnId) {
+        self.unasked = Some(turn);
     }
 
     /// The agent has the session.
@@ -43,5 +51,26 @@ impl Knowledge {
     /// The last turn that began with an agent which had the session anew, and how it had come to it.
     pub(super) fn awakened(&self) -> Option<(TurnId, Awakening)> {
         self.awakened
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::machine::Rung;
+
+    #[test]
+    fn how_an_agent_came_to_have_a_session_is_told_the_first_turn_that_somebody_asked_for() {
+        let mut knowledge = Knowledge::default();
+        let how = Awakening::Restored { rung: Rung::Resume, replay: None };
+        knowledge.awake(how);
+        let started = |turn| Fact::TurnStarted { turn, request_id: turn.to_string(), client: None };
+        knowledge.begins_unasked(TurnId(5));
+        knowledge.take(Seq(1), &started(5));
+        assert_eq!(knowledge.awakened(), None);
+        knowledge.take(Seq(2), &started(4));
+        assert_eq!(knowledge.awakened(), Some((TurnId(4), how)));
+        knowledge.take(Seq(3), &started(6));
+        assert_eq!(knowledge.awakened(), Some((TurnId(4), how)));
     }
 }

@@ -19,7 +19,7 @@ use crate::machine::Permit;
 use crate::model::{AgentError, LineageIndex, LoginPolicy, Seq, ways_in_words};
 use crate::wire::RpcError;
 
-use super::advice::{Advisor, Asked, Consultations};
+use super::advice::{Advisor, Asked, Consultations, Consulted};
 use super::agent::{self, FailedStart, LiveAgent};
 use super::consulting::elicited;
 use super::place::Place;
@@ -174,7 +174,11 @@ async fn ask(
                     | Meaning::Nothing => continue,
                 }
             }
-            (ask, advice) = questions.next() => connection.elicited(&ask, NOTHING_KEPT, &elicited(advice)),
+            consulted = questions.next() => match consulted {
+                Consulted::Said(ask, advice) => connection.elicited(&ask, NOTHING_KEPT, &elicited(advice)),
+                // No session waits for it.
+                Consulted::Put(_) => continue,
+            },
         };
         keep(answer.kept());
         answer.send().await.map_err(|_| Unanswered::Gone)?;

@@ -74,6 +74,7 @@ impl SessionTask {
                         self.knowledge.take(self.keeper.last().next(), fact);
                     }
                     Effect::Awake(Ok(how)) => self.knowledge.awake(*how),
+                    Effect::SaveTurn(turn) if !turn.is_asked() => self.knowledge.begins_unasked(turn.id),
                     _ => {}
                 }
                 if let Some(effect) = self.keeper.keep_effect(now, effect) {

@@ -187,7 +187,7 @@ impl SessionTask {
             wanted: None,
             offer: tool.offer(),
         };
-        let client = advice::put(question, errand.turn.and_then(|turn| self.waiters.advisor(turn)));
+        let client = advice::put(question, errand.turn.and_then(|turn| self.waiters.advisor(turn))).answer;
         let ToolAsk { request, located, old: shown, .. } = tool;
         if let (Some(agent), Some(place)) = (&mut self.agent, located) {
             agent.tools.serve_file(errand, FileWanted { request, place, shown }, client);

@@ -21,7 +21,7 @@ use crate::model::{AgentError, AgentRun, McpServer, RequestId, Scope, Turn, Turn
 use crate::store::{SessionWriter, StoreError};
 use crate::wire::{RpcError, RpcId};
 
-use super::advice::{Advice, Advisor, Consultations};
+use super::advice::{Advisor, Consultations, Consulted};
 use super::agent::{FailedStart, Farewell, Leftover, LiveAgent, LiveId, News};
 use super::deleting::Deletion;
 use super::inquiry::{Inquiry, Unanswered};
@@ -103,7 +103,7 @@ enum Happening {
     Done(Option<(Errand, Done)>),
     Deadline(Deadline),
     /// A client has answered a question of the agent, or nobody has.
-    Advised(AskId, Option<Advice>),
+    Consulted(Consulted),
     /// Somebody began or ceased to hold the session.
     Held,
 }
@@ -265,7 +265,7 @@ impl SessionTask {
                 News::Said(said) => Happening::Said(said),
                 News::Done(done) => Happening::Done(done),
             },
-            (ask, advice) = self.consultations.next() => Happening::Advised(ask, advice),
+            consulted = self.consultations.next() => Happening::Consulted(consulted),
             held = self.told.held.changed() => {
                 // The task has a share in the number, so there always is one.
                 drop(held);
@@ -295,7 +295,8 @@ impl SessionTask {
             Happening::Said(None) => self.take_end().await,
             Happening::Done(done) => self.take_done(done),
             Happening::Deadline(deadline) => self.step(Input::Deadline(deadline)),
-            Happening::Advised(ask, advice) => self.take_advice(ask, advice),
+            Happening::Consulted(Consulted::Said(ask, advice)) => self.take_advice(ask, advice),
+            Happening::Consulted(Consulted::Put(ask)) => self.keep_that_somebody_is_asked(&ask),
             Happening::Held => self.renew_idle_time(),
         }
         Ok(())

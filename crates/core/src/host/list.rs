@@ -6,13 +6,14 @@
 //! is asked only by whoever reads on after the last record, for a bounded time; one that fails costs nobody our records.
 
 use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 
 use crate::acp::agent::{CallError, ListCall, Meta, SessionPage, SessionSummary};
-use crate::acp::client::{ListPage, ListedSession};
+use crate::acp::client::ListedSession;
 use crate::engine::{NewSession, SessionError};
 use crate::model::{AbsolutePath, AgentError, Record, RecordId};
 use crate::store::RecordFilter;
@@ -34,8 +35,23 @@ const PATIENCE: Duration = Duration::from_secs(10);
 enum Cursor {
     /// After this record of ours, or at the first.
     Ours(Option<RecordId>),
-    /// At this cursor of the agent's, or at its first page.
-    Theirs(Option<String>),
+    /// At this cursor of the agent's, or at its first page, of the sessions whose directory it knows by this name.
+    Theirs(Named, Option<String>),
+}
+
+/// By which of its names an agent is asked for the sessions of a directory. Agents compare what is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Named {
+    /// With every link followed: so a program knows the directory that it was started in.
+    Really,
+    /// As the client wrote it, where that is another: so an editor may have given it to the agent.
+    AsWritten,
+}
+
+/// The names of a directory.
+struct Names {
+    real: AbsolutePath,
+    written: AbsolutePath,
 }
 
 /// The page of a client whose sessions are with this agent, which would be started so; of all agents, if it has none.
@@ -47,8 +63,10 @@ pub(super) async fn page(
     let cursor = call.cursor.as_deref().map_or(Some(Cursor::Ours(None)), Cursor::read);
     match (cursor, agent) {
         (Some(Cursor::Ours(after)), agent) => ours(host, after, call.cwd, agent).await,
-        (Some(Cursor::Theirs(cursor)), Some(agent)) => theirs(host, cursor, call.cwd, agent).await,
-        (Some(Cursor::Theirs(_)), None) | (None, _) => Err(unknown_cursor()),
+        (Some(Cursor::Theirs(named, cursor)), Some(agent)) => {
+            theirs(host, (named, cursor), call.cwd, agent).await
+        }
+        (Some(Cursor::Theirs(..)), None) | (None, _) => Err(unknown_cursor()),
     }
 }
 
@@ -84,7 +102,7 @@ async fn ours(
     let records = host.store.records_by_making(filter, after, PAGE).await.map_err(fault::not_kept)?;
     let next = match records.last() {
         Some(last) if records.len() == PAGE => Some(Cursor::Ours(Some(last.id.clone()))),
-        _ => may_list(host, agent).await?.then_some(Cursor::Theirs(None)),
+        _ => may_list(host, agent).await?.then_some(Cursor::Theirs(Named::Really, None)),
     };
     let mut sessions = Vec::with_capacity(records.len());
     for record in records {
@@ -121,14 +139,21 @@ async fn row(host: &Host, record: Record) -> Result<SessionSummary, CallError> {
 /// A page of what the agent has and we do not know.
 async fn theirs(
     host: &Host,
-    cursor: Option<String>,
+    (named, cursor): (Named, Option<String>),
     cwd: Option<AbsolutePath>,
     agent: NewSession,
 ) -> Result<SessionPage, CallError> {
     let key = agent.agent.key();
-    let asked = host.engine.remote_sessions(agent, cwd.as_ref(), cursor.as_deref());
+    let names = match &cwd {
+        Some(cwd) => Some(Names::of(host, cwd).await),
+        None => None,
+    };
+    let asked = host.engine.remote_sessions(agent, names.as_ref().map(|it| it.get(named)), cursor.as_deref());
     let page = match timeout(PATIENCE, asked).await {
-        Ok(Ok(page)) => page.unwrap_or(ListPage { sessions: Vec::new(), next: None }),
+        Ok(Ok(Some(page))) => page,
+        Ok(Ok(None)) => {
+            return Ok(SessionPage { sessions: Vec::new(), next_cursor: None, meta: Meta::new() });
+        }
         Ok(Err(SessionError::Agent(AgentError::Refused { code: RpcError::INVALID_PARAMS, .. })))
             if cursor.is_some() =>
         {
@@ -137,7 +162,8 @@ async fn theirs(
         Ok(Err(error)) => return Ok(unheard(error.to_string())),
         Err(_) => return Ok(unheard(format!("the agent took longer than {} s", PATIENCE.as_secs()))),
     };
-    let rows = page.sessions.into_iter().filter_map(their_row).collect();
+    let is_here = |row: &SessionSummary| names.as_ref().is_none_or(|names| names.lists(named, &row.cwd));
+    let rows = page.sessions.into_iter().filter_map(their_row).filter(is_here).collect();
     let rows = in_directory(host, rows, cwd).await;
     let ids = rows.iter().map(|row: &SessionSummary| row.session.clone()).collect();
     let owned = host.store.owners(key, ids).await.map_err(fault::not_kept)?;
@@ -145,8 +171,46 @@ async fn theirs(
     let sessions = rows.into_iter().filter(|row| !owned.contains(&row.session)).collect();
     // An agent that gives the same cursor again would be asked for ever.
     let next = page.next.filter(|next| Some(next) != cursor.as_ref());
-    let next_cursor = next.map(|next| Cursor::Theirs(Some(next)).text());
-    Ok(SessionPage { sessions, next_cursor, meta: Meta::new() })
+    let next = match next {
+        Some(next) => Some(Cursor::Theirs(named, Some(next))),
+        None => {
+            let has_other = named == Named::Really && names.as_ref().is_some_and(Names::are_two);
+            has_other.then_some(Cursor::Theirs(Named::AsWritten, None))
+        }
+    };
+    Ok(SessionPage { sessions, next_cursor: next.map(|next| next.text()), meta: Meta::new() })
+}
+
+impl Names {
+    async fn of(host: &Host, cwd: &AbsolutePath) -> Self {
+        let written = plain(cwd);
+        // One whose disk does not answer is looked for as it is written.
+        let real = host.engine.disk().real(cwd).await.unwrap_or_else(|_| written.clone());
+        Self { real, written }
+    }
+
+    fn get(&self, named: Named) -> &AbsolutePath {
+        match named {
+            Named::Really => &self.real,
+            Named::AsWritten => &self.written,
+        }
+    }
+
+    fn are_two(&self) -> bool {
+        self.real != self.written
+    }
+
+    /// Whether a session of this directory is listed where the agent is asked by this name. An agent that follows links
+    /// itself tells it by both.
+    fn lists(&self, named: Named, cwd: &AbsolutePath) -> bool {
+        !self.are_two() || (plain(cwd) == self.real) == (named == Named::Really)
+    }
+}
+
+/// A path without what means nothing in it, such as a slash at its end.
+fn plain(path: &AbsolutePath) -> AbsolutePath {
+    let components: PathBuf = path.as_path().components().collect();
+    AbsolutePath::from_path(&components).unwrap_or_else(|_| path.clone())
 }
 
 /// A session that does not say where it works cannot be brought back by anybody.
@@ -188,8 +252,8 @@ impl Cursor {
     fn text(&self) -> String {
         match self {
             Self::Ours(record) => format!("ours:{}", record.as_ref().map_or("", RecordId::as_str)),
-            Self::Theirs(None) => "theirs".to_owned(),
-            Self::Theirs(Some(cursor)) => format!("theirs:{cursor}"),
+            Self::Theirs(named, None) => named.word().to_owned(),
+            Self::Theirs(named, Some(cursor)) => format!("{}:{cursor}", named.word()),
         }
     }
 
@@ -197,10 +261,22 @@ impl Cursor {
     fn read(text: &str) -> Option<Self> {
         match text.split_once(':') {
             Some(("ours", record)) => Some(Self::Ours(Some(RecordId::new(record).ok()?))),
-            Some(("theirs", cursor)) => Some(Self::Theirs(Some(cursor.to_owned()))),
-            None if text == "theirs" => Some(Self::Theirs(None)),
-            _ => None,
+            Some((word, cursor)) => Some(Self::Theirs(Named::read(word)?, Some(cursor.to_owned()))),
+            None => Some(Self::Theirs(Named::read(text)?, None)),
         }
+    }
+}
+
+impl Named {
+    fn word(self) -> &'static str {
+        match self {
+            Self::Really => "theirs",
+            Self::AsWritten => "written",
+        }
+    }
+
+    fn read(word: &str) -> Option<Self> {
+        [Self::Really, Self::AsWritten].into_iter().find(|named| named.word() == word)
     }
 }
 
@@ -213,9 +289,10 @@ mod tests {
         let record = RecordId::new("a:b").unwrap();
         for cursor in [
             Cursor::Ours(Some(record)),
-            Cursor::Theirs(None),
-            Cursor::Theirs(Some(String::new())),
-            Cursor::Theirs(Some("x:\u{1f}".to_owned())),
+            Cursor::Theirs(Named::Really, None),
+            Cursor::Theirs(Named::AsWritten, None),
+            Cursor::Theirs(Named::Really, Some(String::new())),
+            Cursor::Theirs(Named::AsWritten, Some("x:\u{1f}".to_owned())),
         ] {
             assert_eq!(Cursor::read(&cursor.text()), Some(cursor));
         }

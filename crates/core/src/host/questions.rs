@@ -312,6 +312,7 @@ impl Asking {
                 }
                 return;
             }
+            question.waits_for_somebody();
             let own_is_gone = async {
                 match &mut own {
                     Some(own) => own.gone().await,

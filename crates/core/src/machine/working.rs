@@ -103,7 +103,7 @@ impl SessionMachine {
         let turn = Turn {
             id,
             request,
-            prompt: Arc::from("[]"),
+            prompt: Arc::from(Turn::NO_PROMPT),
             // Nobody has allowed anything, so whoever is there is asked.
             policy: PermissionMode::Ask.into(),
             wishes: WakeOptions::default(),

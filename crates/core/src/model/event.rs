@@ -148,6 +148,12 @@ pub enum Fact {
         /// How many bytes a line may have.
         limit: u64,
     },
+    /// Somebody is asked whether the agent may have the file or the command that it wants. The answer to its request
+    /// is the end of that.
+    PermissionAsked {
+        /// The id of the agent's request, as JSON.
+        request: String,
+    },
     /// A command runs that the agent asked for.
     TerminalStarted {
         /// The terminal it runs in.

@@ -49,6 +49,14 @@ pub struct PermissionCount {
 }
 
 impl Turn {
+    /// The prompt of a turn that nobody has asked for: an agent of version 2 works by itself too.
+    pub const NO_PROMPT: &str = "[]";
+
+    /// Whether somebody has asked for it.
+    pub fn is_asked(&self) -> bool {
+        &*self.prompt != Self::NO_PROMPT
+    }
+
     /// Whether the agent has answered the prompt. A cancelled or failed one proves nothing about what the agent
     /// has kept of the session.
     pub fn is_answered(&self) -> bool {

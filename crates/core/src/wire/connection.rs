@@ -13,7 +13,7 @@ use tokio::task::JoinHandle;
 
 use super::outbox::Outbox;
 use super::reader::{Inbox, Reader};
-use super::{GarbageReport, Limits, Malformed, Message, RpcError, RpcId, WireError, encode, writer};
+use super::{GarbageReport, Limits, Message, RpcError, RpcId, Unread, WireError, encode, writer};
 
 /// How much the in-memory pipe of [`memory`] holds in each direction.
 const MEMORY_BYTES: usize = 64 * 1024;
@@ -197,7 +197,7 @@ impl Drop for Sending {
 /// The receiving end of a connection: everything the peer sends, in the order it was sent.
 #[derive(Debug)]
 pub struct Incoming {
-    queue: mpsc::Receiver<Result<Inbound, Malformed>>,
+    queue: mpsc::Receiver<Result<Inbound, Unread>>,
     inbox: Arc<Inbox>,
     tasks: Arc<Tasks>,
 }
@@ -267,9 +267,9 @@ impl Incoming {
         }
     }
 
-    /// The next message, or why a line is none that [wants an answer](Malformed::wants_an_answer) all the same.
-    /// The answer is an error under the id `null`. Otherwise as [`Self::recv`].
-    pub async fn recv_each(&mut self) -> Option<Result<Inbound, Malformed>> {
+    /// The next message, or a line that is none and wants an answer all the same, which is an error. Otherwise as
+    /// [`Self::recv`].
+    pub async fn recv_each(&mut self) -> Option<Result<Inbound, Unread>> {
         let received = self.queue.recv().await?;
         self.take(received)
     }
@@ -289,7 +289,7 @@ impl Incoming {
         self.inbox.end()
     }
 
-    fn take(&mut self, received: Result<Inbound, Malformed>) -> Option<Result<Inbound, Malformed>> {
+    fn take(&mut self, received: Result<Inbound, Unread>) -> Option<Result<Inbound, Unread>> {
         if self.inbox.is_aborted() {
             self.queue.close();
             while self.queue.try_recv().is_ok() {}

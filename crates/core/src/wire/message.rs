@@ -98,15 +98,27 @@ pub enum Malformed {
     #[error("neither a request nor a response")]
     NeitherRequestNorResponse,
     /// The line is longer than any message may be.
-    #[error("a line that is too long")]
-    TooLong,
+    #[error("a line of more than {limit} bytes")]
+    TooLong {
+        /// How long a line may be.
+        limit: usize,
+    },
+}
+
+/// A line that is no message, and whose peer [wants an answer](Malformed::wants_an_answer) all the same.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Unread {
+    /// Why it is none.
+    pub problem: Malformed,
+    /// The id that the answer has: that of the request, if it could be seen, and otherwise `null`.
+    pub id: RpcId,
 }
 
 impl Malformed {
     /// Whether the peer wants an answer all the same: the line is JSON and asks for something, in a way that
     /// no request can.
     pub fn wants_an_answer(self) -> bool {
-        matches!(self, Self::Batch | Self::NullId | Self::TooLong)
+        matches!(self, Self::Batch | Self::NullId | Self::TooLong { .. })
     }
 }
 

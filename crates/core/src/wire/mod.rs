@@ -12,6 +12,7 @@
 pub mod encode;
 pub mod splice;
 
+mod beginning;
 mod connection;
 mod error;
 mod garbage;
@@ -30,5 +31,5 @@ pub use error::WireError;
 pub use garbage::GarbageReport;
 pub use id::RpcId;
 pub use limits::Limits;
-pub use message::{Body, Malformed, Message, Outcome};
+pub use message::{Body, Malformed, Message, Outcome, Unread};
 pub use rpc_error::RpcError;

@@ -9,12 +9,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::sync::{Semaphore, mpsc, watch};
 
+use super::beginning::request_id;
 use super::connection::{End, Inbound};
 use super::garbage::Garbage;
 use super::lines::{Dropped, Line, Lines};
 use super::message::Body;
 use super::outbox::Outbox;
-use super::{GarbageReport, Limits, Malformed, Message};
+use super::{GarbageReport, Limits, Malformed, Message, RpcId, Unread};
 
 /// The incoming half of a connection, shared by its reader, its peers and its consumer.
 #[derive(Debug)]
@@ -106,7 +107,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
         source: R,
         inbox: Arc<Inbox>,
         outbox: Arc<Outbox>,
-        queue: mpsc::Sender<Result<Inbound, Malformed>>,
+        queue: mpsc::Sender<Result<Inbound, Unread>>,
     ) -> Self {
         let limits = inbox.limits;
         Self {
@@ -154,7 +155,7 @@ impl<R: AsyncRead + Unpin> Reader<R> {
 struct Sink {
     inbox: Arc<Inbox>,
     outbox: Arc<Outbox>,
-    queue: mpsc::Sender<Result<Inbound, Malformed>>,
+    queue: mpsc::Sender<Result<Inbound, Unread>>,
     /// Bytes of lines since the last one that was a message.
     since_message: u64,
 }
@@ -178,7 +179,8 @@ impl Sink {
             Err(problem) => {
                 self.garbage(bytes, bytes.len() as u64)?;
                 if problem.wants_an_answer() {
-                    self.queue.send(Err(problem)).await.map_err(|_| End::Aborted)?;
+                    let unread = Unread { problem, id: RpcId::null() };
+                    self.queue.send(Err(unread)).await.map_err(|_| End::Aborted)?;
                 }
                 Ok(())
             }
@@ -190,7 +192,9 @@ impl Sink {
         self.garbage(&dropped.head, dropped.bytes)?;
         if dropped.head.trim_ascii_start().starts_with(b"{") {
             self.inbox.with(|state| state.dropped += 1);
-            self.queue.send(Err(Malformed::TooLong)).await.map_err(|_| End::Aborted)?;
+            let problem = Malformed::TooLong { limit: self.inbox.limits.line_bytes };
+            let id = request_id(&dropped.head).unwrap_or_else(RpcId::null);
+            self.queue.send(Err(Unread { problem, id })).await.map_err(|_| End::Aborted)?;
         }
         Ok(())
     }

@@ -27,7 +27,11 @@ impl Relay {
                 Unsaid::Slow => return Err(self.lost(&"what was said was not read")),
                 Unsaid::Gone(error) => return Err(self.lost(&error)),
             },
-            lost = self.hear(source, &load, &near.peer) => return Err(lost),
+            lost = self.hear(source, &load, &near.peer) => {
+                // Who says that it goes is answered likewise: the answer waits to be written.
+                drop(timeout(FAREWELL, futures_util::SinkExt::flush(&mut sink)).await);
+                return Err(lost);
+            }
         }
         // Whoever spoke here is done, and says so. Nobody may be left to hear it.
         drop(timeout(FAREWELL, futures_util::SinkExt::close(&mut sink)).await);

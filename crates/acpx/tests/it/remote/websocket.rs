@@ -2,6 +2,8 @@
 
 use serde_json::{Value, json};
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use super::{Served, Socket};
 use crate::acpx::Place;
@@ -45,6 +47,17 @@ fn a_text_frame_is_a_message_however_it_is_broken_into_lines() {
     // What is no text is no message, and whoever sends it is told so.
     socket.say(Message::binary(vec![1, 2, 3]));
     assert_eq!(socket.hear().unwrap_err(), "messages are text");
+}
+
+#[test]
+fn a_client_that_says_that_it_goes_is_answered_likewise() {
+    let place = Place::new();
+    let served = Served::new(&place, &[]);
+    for mut socket in [Socket::silent(&served, None).unwrap(), Socket::new(&served)] {
+        let bye = CloseFrame { code: CloseCode::Normal, reason: "bye".into() };
+        socket.say(Message::Close(Some(bye)));
+        assert_eq!(socket.hear().unwrap_err(), "bye");
+    }
 }
 
 #[test]

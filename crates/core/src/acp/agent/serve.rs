@@ -26,7 +26,7 @@ use super::turn::{CancelCause, CancelSignal};
 use super::worker::{Worker, caught};
 use crate::model::AcpSessionId;
 use crate::model::ProtocolVersion;
-use crate::wire::{Inbound, Incoming, Malformed, Message, Peer, RpcId};
+use crate::wire::{Inbound, Incoming, Message, Peer, RpcId, Unread};
 
 /// Requests under way at once on one connection. More are refused, so that a client cannot make us grow.
 const MAX_REQUESTS: usize = 1024;
@@ -115,13 +115,14 @@ impl<S: AgentService> Server<S> {
         }
     }
 
-    /// What asks for something in a way that no request can has one answer, which names no request.
-    async fn refuse_malformed(&mut self, problem: Malformed) {
+    /// What asks for something in a way that no request can has one answer, which names the request if that could be
+    /// seen.
+    async fn refuse_malformed(&mut self, Unread { problem, id }: Unread) {
         let error = CallError::Malformed(problem);
         if self.tasks.len() >= MAX_REQUESTS {
-            self.worker.clone().refuse(RpcId::null(), error).await;
+            self.worker.clone().refuse(id, error).await;
         } else {
-            self.refuse(RpcId::null(), error);
+            self.refuse(id, error);
         }
     }
 

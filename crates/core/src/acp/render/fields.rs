@@ -11,6 +11,9 @@ use crate::wire::encode::json_string;
 /// The member that says what an update is.
 pub(super) const WHAT: &str = "sessionUpdate";
 
+/// The member of `_meta.acpx` that names what was left out.
+const LEFT_OUT: &str = "leftOut";
+
 type Field = (Box<str>, Box<RawValue>);
 
 /// Members by their names, in the order in which they first came.
@@ -49,6 +52,40 @@ impl Fields {
             Some((_, told)) => *told = value,
             None => self.0.push((name, value)),
         }
+    }
+
+    /// Says something of ours under `_meta.acpx`, beside what stands there. The value is JSON.
+    pub(super) fn note(&mut self, name: &str, json: &str) {
+        let mut meta = self.object("_meta");
+        let mut acpx = meta.object("acpx");
+        acpx.set_json(name, json);
+        meta.set_json("acpx", &acpx.to_json());
+        self.set_json("_meta", &meta.to_json());
+    }
+
+    /// Takes these members out, and names them beside what was left out before.
+    pub(super) fn leave_out(&mut self, names: &[&str]) {
+        self.retain(|name, _| !names.contains(&name));
+        let acpx = self.object("_meta").object("acpx");
+        let before = acpx.get(LEFT_OUT).and_then(|list| serde_json::from_str::<Vec<String>>(list).ok());
+        let mut all = before.unwrap_or_default();
+        all.extend(names.iter().map(|name| (*name).to_owned()));
+        all.sort();
+        all.dedup();
+        let all: Vec<String> = all.iter().map(|name| json_string(name)).collect();
+        self.note(LEFT_OUT, &format!("[{}]", all.join(",")));
+    }
+
+    /// The members of a member; none if it is no object.
+    fn object(&self, name: &str) -> Self {
+        self.get(name).and_then(Self::read).unwrap_or_default()
+    }
+
+    /// The object of them all.
+    pub(super) fn to_json(&self) -> String {
+        let mut members = String::new();
+        self.write_behind(&mut members);
+        format!("{{{}}}", members.trim_start_matches(','))
     }
 
     /// Writes them behind other members of an object.

@@ -4,6 +4,7 @@
 //! by its bytes, with the session id, and an id that an earlier ACP session of the record had used, replaced. A client
 //! that did not ask for a kind of update is not told it.
 
+mod bounded;
 mod echo;
 mod entities;
 mod fields;

@@ -6,6 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::bounded::Bounded;
 use super::echo::Settled;
 use super::entities::{MessageRef, Sort};
 use super::fields::Fields;
@@ -30,6 +31,8 @@ pub(crate) struct Replay {
     rendering: Rendering,
     survey: Survey,
     bounds: Bounds,
+    /// What sees to it that no line has longer output, if there is a bound.
+    bounded: Option<Bounded>,
     /// The first event that is told. Those before are only taken in.
     from: Seq,
     tools: HashMap<Key, Tool>,
@@ -46,7 +49,8 @@ impl Replay {
     pub(crate) fn new(rendering: Rendering, survey: Survey, from: Seq, bounds: Bounds) -> Self {
         let (tools, begun) = (HashMap::new(), HashSet::new());
         let (info, run, out) = (None, None, Vec::new());
-        Self { rendering, survey, bounds, from, tools, info, begun, run, out }
+        let bounded = bounds.tool_output_bytes.map(Bounded::to);
+        Self { rendering, survey, bounds, bounded, from, tools, info, begun, run, out }
     }
 
     /// Takes the next event; the lines that can be told by now.
@@ -313,8 +317,16 @@ impl Replay {
     }
 
     fn tell(&mut self, event: &Event, lines: Vec<String>) {
-        if event.seq >= self.from {
-            self.out.extend(lines);
+        if event.seq < self.from {
+            return;
+        }
+        let Self { bounded, survey, out, .. } = self;
+        match bounded {
+            None => out.extend(lines),
+            Some(bounded) => {
+                let row = event.lineage;
+                out.extend(lines.into_iter().filter_map(|line| bounded.line(line, row, &survey.sizes)));
+            }
         }
     }
 

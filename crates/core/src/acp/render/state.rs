@@ -1,5 +1,6 @@
 //! Whether a session works, as clients of version 2 are told. An agent of version 1 does not say it: our facts do, and
-//! its questions. One of version 2 says it itself, and then the fact that follows is not told again.
+//! its questions. A file or a command that it wants is a question only if a fact says that somebody is asked. One of
+//! version 2 says it itself, and then the fact that follows is not told again.
 //!
 //! It takes every event in order and can be asked at any time, so that whoever comes hears how the session stands.
 
@@ -231,6 +232,10 @@ impl SessionState {
                 };
                 self.ended = Some((event.seq, told.clone()));
                 Some(told)
+            }
+            Fact::PermissionAsked { request } if event.turn.is_some() => {
+                self.questions.push(request.into());
+                None
             }
             // What works outside of any turn of ours works no more.
             Fact::AgentEnded { .. } => {

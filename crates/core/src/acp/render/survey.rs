@@ -6,6 +6,7 @@ use std::collections::{HashMap, HashSet};
 
 use serde_json::value::RawValue;
 
+use super::bounded::TerminalSizes;
 use super::line::{Kind, State, UpdateLine, text_of};
 use crate::model::{Direction, Event, EventKind, Fact, LineageIndex, ProtocolVersion, Seq, TurnId};
 use crate::wire::splice::{Step, elements, locate};
@@ -24,6 +25,8 @@ pub(crate) struct Survey {
     started: HashSet<Key>,
     /// The tool calls that refer to a terminal.
     shown_in: HashMap<Key, Vec<Key>>,
+    /// How much terminals show.
+    pub(super) sizes: TerminalSizes,
     states: HashMap<State, Seq>,
     plans: HashMap<(Option<TurnId>, Option<Box<str>>), Seq>,
     running: Option<TurnId>,
@@ -65,7 +68,11 @@ impl Survey {
     }
 
     fn fact(&mut self, event: &Event) {
-        match Fact::from_body(&event.body) {
+        let fact = Fact::from_body(&event.body);
+        if let Some(fact) = &fact {
+            self.sizes.fact(event.lineage, fact);
+        }
+        match fact {
             Some(Fact::TurnStarted { turn, .. }) => self.running = Some(TurnId(turn)),
             Some(Fact::TurnEnded { turn, .. }) if self.running == Some(TurnId(turn)) => {
                 self.running = None;
@@ -131,8 +138,10 @@ impl Survey {
                 // A call begins with its title. One that does not may have begun before what is looked at.
                 self.lacks_beginning |= is_first && !head.has_title;
             }
-            Kind::Terminal if self.shows_terminals => {
-                if let Some(terminal) = key(head.terminal) {
+            Kind::Terminal => {
+                let Some(terminal) = key(head.terminal) else { return };
+                self.sizes.update(&terminal, update);
+                if self.shows_terminals {
                     self.shown_by(&terminal, event.seq);
                 }
             }

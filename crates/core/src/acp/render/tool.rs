@@ -5,14 +5,13 @@ use serde_json::value::RawValue;
 use super::fields::Fields;
 use super::line::inside_quotes;
 use crate::model::{ProtocolVersion, TurnId};
-use crate::wire::encode::json_string;
 
 /// The member that says whose update it is.
 const ID: &str = "toolCallId";
 /// The member that grows piece by piece.
 const CONTENT: &str = "content";
 /// Members that are a tool's output.
-const OUTPUT: [&str; 2] = [CONTENT, "rawOutput"];
+pub(super) const OUTPUT: [&str; 2] = [CONTENT, "rawOutput"];
 /// How many bytes of content that came piece by piece are joined at most, whatever a client wants: a call is one
 /// line, and no agent makes a line of ours longer than a line may be.
 const MOST_JOINED: usize = 16 << 20;
@@ -87,36 +86,30 @@ impl Tool {
         self.fields.set_json(CONTENT, &list);
     }
 
-    /// Takes out output that is too long; what that was.
-    fn leave_out(&mut self) -> Vec<&'static str> {
+    /// Takes out output that is too long, and names it.
+    fn leave_out(&mut self) {
         let most = self.output_bytes.unwrap_or(usize::MAX);
         let is_too_long = |name: &&str| {
             let is_long = self.fields.get(name).is_some_and(|value| value.len() > most);
             is_long || self.is_too_long && *name == CONTENT
         };
-        let left_out: Vec<&str> = OUTPUT.into_iter().filter(is_too_long).collect();
-        self.fields.retain(|name, _| !left_out.contains(&name));
-        left_out
+        let long: Vec<&str> = OUTPUT.into_iter().filter(is_too_long).collect();
+        if !long.is_empty() {
+            self.fields.leave_out(&long);
+        }
     }
 
     /// The update object that tells all of it. `id` is JSON.
     pub(super) fn update(mut self, id: &str, protocol: ProtocolVersion, telling: Telling) -> String {
-        let mut ours = Vec::new();
         self.join_content();
-        let left_out: Vec<_> = self.leave_out().into_iter().map(json_string).collect();
-        if !left_out.is_empty() {
-            ours.push(format!(r#""leftOut":[{}]"#, left_out.join(",")));
-        }
+        self.leave_out();
         if telling.is_over && self.is_open() {
             if telling.has_cancelled {
                 self.fields.set_json("status", r#""cancelled""#);
             } else {
                 self.fields.set_json("status", r#""failed""#);
-                ours.push(r#""status":"cancelled""#.to_owned());
+                self.fields.note("status", r#""cancelled""#);
             }
-        }
-        if !ours.is_empty() {
-            self.say(&ours.join(","));
         }
         // Version 1 begins a call with its title; one that was never told it can only be changed.
         let begins = protocol == ProtocolVersion::V1 && self.fields.get("title").is_some();
@@ -131,16 +124,5 @@ impl Tool {
     fn is_open(&self) -> bool {
         let status = self.fields.get("status").map(|status| inside_quotes(status).unwrap_or(status));
         matches!(status, None | Some("null" | "pending" | "in_progress"))
-    }
-
-    /// Says something of ours under `_meta.acpx`, beside what the agent says there.
-    fn say(&mut self, members: &str) {
-        let theirs =
-            self.fields.get("_meta").and_then(|meta| meta.trim().strip_prefix('{')?.strip_suffix('}'));
-        let rest = match theirs.map(str::trim) {
-            None | Some("") => String::new(),
-            Some(theirs) => format!(",{theirs}"),
-        };
-        self.fields.set_json("_meta", &format!(r#"{{"acpx":{{{members}}}{rest}}}"#));
     }
 }

@@ -67,7 +67,7 @@ impl Untranslatable {
             Self::Server { .. } => Some("mcpServers".to_owned()),
             Self::Block { index, .. } => Some(format!("prompt[{index}]")),
             Self::Cursor { .. } => Some("replayFrom".to_owned()),
-            Self::OptionValue { .. } => Some("value".to_owned()),
+            Self::OptionValue { .. } => Some("type".to_owned()),
             Self::NoModes => Some("modeId".to_owned()),
             Self::Method { .. } => None,
         }

@@ -90,7 +90,8 @@ fn set_option_to_v1(params: &mut Members<'_>) -> Result<&'static str, Untranslat
     let option = params.text("configId").ok_or_else(|| wrong("configId"))?;
     let kind = params.text("type").ok_or_else(|| wrong("type"))?;
     match &*kind {
-        "id" if &*option == MODE_OPTION => {
+        // Whether a mode is what is chosen is for whoever knows the modes.
+        "id" | "boolean" if &*option == MODE_OPTION => {
             params.take("configId");
             params.take("type");
             params.rename("value", "modeId");

@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, RpcId, WireError, encode};
+use crate::wire::{Inbound, Incoming, Message, Peer, RpcError, Unread, WireError, encode};
 
 /// How much a client may say while a host is being looked for. Then it is read no further.
 const WAITING_MESSAGES: usize = 1024;
@@ -39,9 +39,9 @@ impl ClientEnd {
         loop {
             match self.incoming.recv_each().await.ok_or(Gone)? {
                 Ok(inbound) => return Ok(into_message(inbound)),
-                Err(problem) => {
+                Err(Unread { problem, id }) => {
                     let error = RpcError::invalid_request(format!("invalid request: {problem}"));
-                    tell(&self.peer, encode::error_response(&RpcId::null(), &error)).await?;
+                    tell(&self.peer, encode::error_response(&id, &error)).await?;
                 }
             }
         }

@@ -383,6 +383,7 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::SessionReset { .. } => "reset, in silence",
         Fact::McpServersLeftOut { .. } => "servers left out",
         Fact::LinesDropped { .. } => "lines dropped",
+        Fact::PermissionAsked { .. } => "permission asked",
         Fact::SettingNotRestored { .. } => "setting not restored",
         Fact::TerminalStarted { .. } => "terminal started",
         Fact::TerminalOutput { .. } => "terminal output",

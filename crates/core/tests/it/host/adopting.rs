@@ -72,10 +72,40 @@ async fn ours_are_listed_first_and_then_what_the_agent_has_besides_each_once() {
         "sessionId": "theirs", "cwd": bench.home.path(), "title": "Theirs",
         "updatedAt": "2026-11-15T00:00:00Z",
     });
-    assert_eq!(rest, json!({ "sessions": [theirs] }));
+    assert_eq!(rest["sessions"], json!([theirs]));
+    // An agent that follows links itself tells it by both names of the directory, and it is listed once.
+    let next = json!({ "cwd": link, "cursor": rest["nextCursor"] });
+    assert_eq!(editor.call("session/list", next).await.unwrap(), json!({ "sessions": [] }));
 
     let error = editor.call("session/list", json!({ "cursor": "nowhere" })).await.unwrap_err();
     assert_eq!((&error["code"], &error["data"]["field"]), (&json!(-32602), &json!("cursor")));
+}
+
+#[tokio::test]
+async fn an_agent_is_asked_for_a_directory_by_its_real_name_and_as_it_is_written_where_that_is_another() {
+    let bench = Bench::new();
+    let argv = bench.agent(&with_history(&bench));
+    let mut editor = bench.editor(&argv).await;
+    let real = bench.home.path().to_str().unwrap();
+    std::os::unix::fs::symlink(real, bench.home.join("link")).unwrap();
+    let mut asked = Vec::new();
+    for (written, names) in [
+        (format!("{real}/"), vec![real.to_owned()]),
+        (format!("{real}/link/"), vec![real.to_owned(), format!("{real}/link")]),
+    ] {
+        let (mut listed, mut params) = (Vec::new(), json!({ "cwd": written }));
+        loop {
+            let page = editor.call("session/list", params.clone()).await.unwrap();
+            listed.extend(ids(&page).into_iter().map(str::to_owned));
+            let Some(next) = page.get("nextCursor") else { break };
+            params["cursor"] = next.clone();
+        }
+        assert_eq!(listed, ["theirs", "s1"], "{written}");
+        asked.extend(names);
+    }
+    let lists = received(&argv).into_iter().filter(|(method, _)| method == "session/list");
+    let cwds: Vec<_> = lists.map(|(_, params)| params["cwd"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(cwds, asked);
 }
 
 #[tokio::test]

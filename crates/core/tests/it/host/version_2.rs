@@ -186,6 +186,45 @@ async fn a_question_is_an_action_to_whoever_is_there_and_whoever_comes_and_a_pol
 }
 
 #[tokio::test]
+async fn a_file_or_a_command_that_somebody_is_asked_about_is_an_action_and_any_other_is_none() {
+    let bench = Bench::new();
+    let write = json!({ "sessionId": "{sessionId}", "path": bench.home.join("file"), "content": "x" });
+    let run = json!({ "sessionId": "{sessionId}", "command": "true" });
+    let turn =
+        Script::new().request("fs/write_text_file", write).request("terminal/create", run).end("end_turn");
+    let argv = bench.agent(&agent(turn));
+    let mut editor = bench.speaking(2, 1, &argv).await;
+    let record = editor.open(&bench).await;
+    let mut other = bench.speaking(2, 1, &argv).await;
+    other.call("session/resume", bench.load_params(&record)).await.unwrap();
+    editor.ask("session/prompt", prompt_params(&record, "go", json!({}))).await;
+    let mut told = Vec::new();
+    for _ in 0..2 {
+        let asked = editor.question().await;
+        let waits = |line: &Value| {
+            told.push(line.clone());
+            line["params"]["update"]["state"] == "requires_action"
+        };
+        other.until(waits).await;
+        let mut late = bench.speaking(2, 1, &argv).await;
+        let resume = late.ask("session/resume", bench.load_params(&record)).await;
+        let (answer, before) = late.answer(resume).await;
+        answer.unwrap();
+        assert_eq!(states(&before), [state("requires_action")]);
+        editor.choose(&asked, "allow").await;
+    }
+    told.extend(other.until_idle().await);
+    let (running, action) = (state("running"), state("requires_action"));
+    let all = [running.clone(), action.clone(), running.clone(), action, running.clone(), idle("end_turn")];
+    assert_eq!(states(&told), all);
+    // What a policy answers, and what the turn's client does for any agent unasked, nobody is asked.
+    let allowed = prompt_params(&record, "go", json!({ "policy": "approve-all" }));
+    editor.until_idle().await;
+    editor.ask("session/prompt", allowed).await;
+    assert_eq!(states(&other.until_idle().await), [running, idle("end_turn")]);
+}
+
+#[tokio::test]
 async fn an_outcome_that_is_not_known_approves_nothing() {
     let bench = Bench::new();
     for of_agent in [1, 2] {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use super::Log;
+use super::{Bounds, Log};
 use crate::acp::agent::ClientFacts;
 use crate::model::{Fact, ProtocolVersion};
 
@@ -77,4 +77,106 @@ fn a_client_of_version_2_has_the_terminal_as_a_terminal() {
     assert_eq!(kinds, [update, chunk, chunk, update]);
     let call = told.iter().find(|update| update["toolCallId"] == "t").unwrap();
     assert_eq!(call["content"][0], json!({ "type": "terminal", "terminalId": "u" }));
+}
+
+/// The same from an agent of version 2, whose terminal is its own.
+fn second_log() -> Log {
+    let mut log = Log::new();
+    log.protocol = 2;
+    log.begin(1, "go");
+    log.answer(1, r#""result":{"messageId":"m"}"#);
+    log.update(r#"{"sessionUpdate":"terminal_update","terminalId":"u","command":"ls","_meta":{"x":1}}"#);
+    log.update(
+        r#"{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T","status":"completed","rawOutput":"0123456789012345678901234567890123456789012345678901234567890123","content":[{"type":"terminal","terminalId":"u"}]}"#,
+    );
+    for _ in 0..2 {
+        log.update(r#"{"sessionUpdate":"terminal_output_chunk","terminalId":"u","data":"YWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWFhYWE="}"#);
+    }
+    log.update(r#"{"sessionUpdate":"terminal_update","terminalId":"u","exitStatus":{"exitCode":0}}"#);
+    log.end(1);
+    log
+}
+
+/// The updates of a bounded replay that are about the terminal or its call.
+fn bounded(log: &Log, protocol: ProtocolVersion, most: usize) -> Vec<Value> {
+    let client = Arc::new(ClientFacts { protocol, ..ClientFacts::default() });
+    let told = log.replay_as(client, 1, Bounds { tool_output_bytes: Some(most) });
+    let is_meant = |update: &Value| update.get("terminalId").is_some() || update.get("toolCallId").is_some();
+    updates(&told).into_iter().filter(is_meant).collect()
+}
+
+#[test]
+fn what_a_terminal_shows_is_bounded_as_any_output_is_and_what_lacks_it_says_so() {
+    let mut first = log();
+    // As much again, by an agent of version 1.
+    let output = "c".repeat(60);
+    let long = Fact::TerminalOutput { terminal_id: "u".to_owned(), output };
+    first.events.truncate(first.events.len() - 2);
+    first.fact(&long);
+    let (exit_code, signal, output) = (Some(0), None, Some("c".repeat(64)));
+    first.fact(&Fact::TerminalEnded { terminal_id: "u".to_owned(), exit_code, signal, output });
+    let call = json!({
+        "sessionUpdate": "tool_call", "toolCallId": "t", "title": "T", "status": "completed",
+        "_meta": { "acpx": { "leftOut": ["content"] } },
+    });
+    assert_eq!(bounded(&first, ProtocolVersion::V1, 63), [call]);
+    let lacks = json!({ "acpx": { "leftOut": ["output"] } });
+    let started = json!({
+        "sessionUpdate": "terminal_update", "terminalId": "u", "command": "ls", "_meta": lacks,
+    });
+    let ended = json!({
+        "sessionUpdate": "terminal_update", "terminalId": "u", "exitStatus": { "exitCode": 0 }, "_meta": lacks,
+    });
+    let call = json!({
+        "sessionUpdate": "tool_call_update", "toolCallId": "t", "title": "T", "status": "completed",
+        "_meta": { "acpx": { "leftOut": ["content"] } },
+    });
+    assert_eq!(bounded(&first, ProtocolVersion::V2, 63), [started, call, ended]);
+}
+
+#[test]
+fn what_a_terminal_of_an_agent_of_version_2_shows_is_bounded_likewise() {
+    let log = second_log();
+    let call = |kind: &str, left_out: Value| {
+        json!({
+            "sessionUpdate": kind, "toolCallId": "t", "title": "T", "status": "completed",
+            "_meta": { "acpx": { "leftOut": left_out } },
+        })
+    };
+    let told = bounded(&log, ProtocolVersion::V1, 63);
+    assert_eq!(told, [call("tool_call", json!(["content", "rawOutput"]))]);
+    let lacks = json!({ "acpx": { "leftOut": ["output"] } });
+    let mut started = json!({
+        "sessionUpdate": "terminal_update", "terminalId": "u", "command": "ls", "_meta": lacks,
+    });
+    started["_meta"]["x"] = json!(1);
+    let ended = json!({
+        "sessionUpdate": "terminal_update", "terminalId": "u", "exitStatus": { "exitCode": 0 }, "_meta": lacks,
+    });
+    let mut with_terminal = call("tool_call_update", json!(["rawOutput"]));
+    with_terminal["content"] = json!([{ "type": "terminal", "terminalId": "u" }]);
+    assert_eq!(bounded(&log, ProtocolVersion::V2, 63), [started, with_terminal, ended]);
+    // What is not longer is told, and the terminal that is named has what it shows.
+    let all = bounded(&log, ProtocolVersion::V2, 66);
+    let kinds: Vec<_> = all.iter().map(|update| update["sessionUpdate"].as_str().unwrap()).collect();
+    let (update, chunk) = ("terminal_update", "terminal_output_chunk");
+    assert_eq!(kinds, [update, "tool_call_update", chunk, chunk, update]);
+    assert!(all.iter().all(|update| update.get("_meta").is_none_or(|meta| meta.get("acpx").is_none())));
+}
+
+#[test]
+fn a_terminal_names_what_it_lacks_also_where_only_its_output_is_told_again() {
+    let log = second_log();
+    let client = Arc::new(ClientFacts { protocol: ProtocolVersion::V2, ..ClientFacts::default() });
+    let outputs: Vec<u64> =
+        log.events.iter().filter(|event| event.body.contains("_chunk")).map(|it| it.seq.0).collect();
+    let told = log.replay_as(client, outputs[0], Bounds { tool_output_bytes: Some(10) });
+    let named = json!({
+        "sessionUpdate": "terminal_update", "terminalId": "u", "_meta": { "acpx": { "leftOut": ["output"] } },
+    });
+    assert_eq!(updates(&told)[0], named);
+    assert_eq!(told[0]["params"]["_meta"]["acpx"]["seq"], outputs[0]);
+    let chunks =
+        updates(&told).iter().filter(|update| update["sessionUpdate"] == "terminal_output_chunk").count();
+    assert_eq!(chunks, 0);
 }

@@ -148,6 +148,12 @@ fn ask(log: &mut Log, id: u64) {
     log.push(Direction::FromAgent, EventKind::Request, &line);
 }
 
+/// A file that an agent wants, within the turn.
+fn want(log: &mut Log, id: u64) {
+    let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"fs/write_text_file","params":{{}}}}"#);
+    log.push(Direction::FromAgent, EventKind::Request, &line);
+}
+
 fn answer(log: &mut Log, id: u64) {
     let line = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
     log.push(Direction::ToAgent, EventKind::Response, &line);
@@ -183,6 +189,16 @@ fn a_session_waits_for_its_user_from_a_question_that_nothing_answers_to_its_last
     assert_eq!(told(&log, from), (Vec::new(), json!("requires_action")));
     let from = log.events.len();
     answer(&mut log, 9);
+    assert_eq!(told(&log, from), (vec![json!("running")], json!("running")));
+    // A file or a command that an agent wants is a question only while somebody is asked.
+    let from = log.events.len();
+    want(&mut log, 11);
+    assert_eq!(told(&log, from), (Vec::new(), json!("running")));
+    let from = log.events.len();
+    log.fact(&Fact::PermissionAsked { request: "11".to_owned() });
+    assert_eq!(told(&log, from), (vec![json!("requires_action")], json!("requires_action")));
+    let from = log.events.len();
+    answer(&mut log, 11);
     assert_eq!(told(&log, from), (vec![json!("running")], json!("running")));
     let from = log.events.len();
     ask(&mut log, 10);

@@ -61,14 +61,16 @@ async fn other_garbage_is_passed_over_and_ids_come_back_as_they_came() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_too_long_is_answered_under_the_id_null_and_noise_that_is_too_long_is_not() {
+async fn a_request_that_is_too_long_is_answered_by_its_id_if_that_is_seen_and_noise_that_is_too_long_is_not()
+{
     let limits = Limits { line_bytes: 400, ..Limits::default() };
-    let long = format!(
-        r#"{{"jsonrpc":"2.0","id":7,"method":"session/list","params":{{"x":"{}"}}}}"#,
-        "x".repeat(400)
-    );
-    let noise = format!("{}\n{long}", "x".repeat(500));
-    let answers = answers_within(limits, &[&long, &noise]).await;
-    let refused = refused("a line that is too long");
-    assert_eq!(answers, [refused.clone(), refused]);
+    let long = "x".repeat(400);
+    let named = format!(r#"{{"jsonrpc":"2.0","id":7,"method":"session/list","params":{{"x":"{long}"}}}}"#);
+    let unnamed = format!(r#"{{"params":{{"x":"{long}"}},"jsonrpc":"2.0","id":7,"method":"session/list"}}"#);
+    let noise = format!("{}\n{unnamed}", "x".repeat(500));
+    let answers = answers_within(limits, &[&named, &noise]).await;
+    let refused = refused("a line of more than 400 bytes");
+    let mut by_id = refused.clone();
+    by_id["id"] = json!(7);
+    assert_eq!(answers, [by_id, refused]);
 }

@@ -1,0 +1,98 @@
+//! The beginning of a line that was too long to be kept: the id of the request that it was, so that whoever asked is
+//! answered and does not wait for ever.
+//!
+//! Only a line that has its method and its id before anything that is longer than what is kept is taken for a
+//! request. An answer of the peer has an id too, which is none of its requests.
+
+use super::RpcId;
+
+/// The id of the request that begins so; `None` if it cannot be seen to be one.
+pub(super) fn request_id(head: &[u8]) -> Option<RpcId> {
+    let mut rest = Rest(std::str::from_utf8(head).unwrap_or_else(|cut| {
+        // What is kept of it may end within a character.
+        std::str::from_utf8(&head[..cut.valid_up_to()]).unwrap_or_default()
+    }));
+    rest.take('{')?;
+    let (mut id, mut has_method) = (None, false);
+    loop {
+        let name = rest.scalar()?;
+        rest.take(':')?;
+        let value = rest.scalar()?;
+        match serde_json::from_str::<String>(name).ok()?.as_str() {
+            "id" => id = Some(RpcId::from_raw(value)?),
+            "method" => has_method = value.starts_with('"'),
+            _ => {}
+        }
+        if has_method && id.is_some() {
+            return id;
+        }
+        rest.take(',')?;
+    }
+}
+
+/// What is still to be read.
+struct Rest<'a>(&'a str);
+
+impl<'a> Rest<'a> {
+    /// Takes this character, and the space before it.
+    fn take(&mut self, character: char) -> Option<()> {
+        self.0 = self.0.trim_ascii_start().strip_prefix(character)?;
+        Some(())
+    }
+
+    /// Takes a value that has no members, as it is written, with what must come behind it still there: one at the very
+    /// end may go on.
+    fn scalar(&mut self) -> Option<&'a str> {
+        let text = self.0.trim_ascii_start();
+        let end = match text.strip_prefix('"') {
+            Some(inside) => end_of_string(inside)? + 2,
+            None => text.find(|c: char| !(c.is_ascii_alphanumeric() || "+-.".contains(c)))?,
+        };
+        let (value, rest) = text.split_at_checked(end)?;
+        self.0 = rest;
+        Some(value).filter(|value| !value.is_empty())
+    }
+}
+
+/// Where the quote is that ends a string, in the text behind its first one.
+fn end_of_string(inside: &str) -> Option<usize> {
+    let mut is_escaped = false;
+    inside.bytes().position(|byte| {
+        let ends = byte == b'"' && !is_escaped;
+        is_escaped = byte == b'\\' && !is_escaped;
+        ends
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_request_is_known_by_its_method_and_its_id_and_nothing_else_is() {
+        let cases = [
+            (r#"{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"x":"xxx"#, Some("7")),
+            (r#" { "method" : "m\"\\" , "id" : "a,\"b" , "params":["#, Some(r#""a,\"b""#)),
+            (r#"{"id":-1.5e3,"method":"m","#, Some("-1.5e3")),
+            (r#"{"\u0069d":1,"method":"m","#, Some("1")),
+            // The last may go on.
+            (r#"{"method":"m","id":12"#, None),
+            (r#"{"id":12,"method":"session/pro"#, None),
+            // An answer, a notification, and what may be anything.
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"x"#, None),
+            (r#"{"jsonrpc":"2.0","id":7,"result":"x"#, None),
+            (r#"{"jsonrpc":"2.0","method":"session/update","params":{"id":7,"#, None),
+            (r#"{"method":"m","id":null,"#, None),
+            (r#"{"method":1,"id":7,"params":{"#, None),
+            (r#"[{"method":"m","id":7,"#, None),
+            (r#"{"method":"m","id":tru7,"#, None),
+            ("{", None),
+            ("", None),
+        ];
+        for (head, id) in cases {
+            assert_eq!(request_id(head.as_bytes()).as_ref().map(RpcId::as_str), id, "{head}");
+        }
+        let cut = [br#"{"id":7,"method":"m","x":""#.as_slice(), &[0xc3]].concat();
+        assert_eq!(request_id(&cut).as_ref().map(RpcId::as_str), Some("7"));
+    }
+}
