@@ -67,6 +67,11 @@ impl Terminals {
         }
     }
 
+    /// Forgets those that have ended: whoever follows a record for long would have the output of all it ever ran.
+    pub fn forget_ended(&mut self) {
+        self.0.retain(|_, terminal| terminal.exit.is_none());
+    }
+
     /// A terminal, if it was told of.
     pub fn get(&self, id: &str) -> Option<&TerminalText> {
         self.0.get(id)
@@ -107,5 +112,10 @@ mod tests {
         terminals.take(&ended(Some("end\n")));
         assert_eq!(terminals.get("t"), Some(&TerminalText { output: "end\n".into(), ..expected }));
         assert_eq!(terminals.get("u"), None);
+        let running = Fact::TerminalStarted { terminal_id: "u".to_owned(), command: "top".into() };
+        terminals.take(&running);
+        terminals.forget_ended();
+        let expected = TerminalText { command: "top".into(), ..TerminalText::default() };
+        assert_eq!((terminals.get("t"), terminals.get("u")), (None, Some(&expected)));
     }
 }

@@ -144,6 +144,7 @@ impl TextView {
         self.sections(rest, out)?;
         self.section(out)?;
         self.tools.clear();
+        self.terminals.forget_ended();
         match error {
             Some(error) => writeln!(out, "[error] {}: {}", error.code, hanging(&error.message)),
             None => writeln!(out, "[done] {}", shown_words(stop_reason.unwrap_or("-"))),

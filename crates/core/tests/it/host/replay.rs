@@ -93,9 +93,15 @@ fn talkative(capabilities: Value) -> Script {
     ])
 }
 
-/// All of that. The agent has one tool call, which it tells again in the second turn.
-const WHOLE: [&str; 5] =
-    ["user: first", "agent: one two", "user: second", "agent: one two", "tool: \"look\" \"completed\""];
+/// All of that. The agent uses the id of its tool call again in the second turn.
+const WHOLE: [&str; 6] = [
+    "user: first",
+    "agent: one two",
+    "tool: \"look\" \"completed\"",
+    "user: second",
+    "agent: one two",
+    "tool: \"look\" \"completed\"",
+];
 
 /// A record with two turns of a talkative agent.
 async fn two_turns(bench: &Bench, script: &Script) -> (Vec<String>, String) {
@@ -127,12 +133,12 @@ async fn a_conversation_is_told_from_any_place_and_no_other_place_is_taken_for_i
         assert_eq!(words(&rest).iter().map(|(seq, _)| *seq).collect::<Vec<_>>(), expected, "from {from}");
     }
     let bounded = [
-        (json!({ "replayFrom": { "type": "_acpx/turn", "turn": 2 } }), &WHOLE[2..]),
+        (json!({ "replayFrom": { "type": "_acpx/turn", "turn": 2 } }), &WHOLE[3..]),
         (
             json!({ "replayFrom": { "type": "_acpx/message", "messageId": format!("{record}:turn:2") } }),
-            &WHOLE[2..],
+            &WHOLE[3..],
         ),
-        (json!({ "replay": { "turns": 1 } }), &WHOLE[2..]),
+        (json!({ "replay": { "turns": 1 } }), &WHOLE[3..]),
         (json!({ "replay": { "turns": 9 } }), &WHOLE[..]),
         (json!({ "replayFrom": null }), &WHOLE[..0]),
     ];
