@@ -13,6 +13,7 @@ mod denial;
 mod desk;
 mod error;
 mod home;
+mod inside;
 mod output;
 mod own_engine;
 mod patience;

@@ -9,28 +9,32 @@ use std::process::ExitCode;
 
 use acpx_core::host::Bridged;
 
-use crate::cli::Format;
+use crate::cli::{Format, Options};
 use crate::error::{CliError, Exit};
+use crate::inside::refuse_own_terms;
 use crate::output::{self, Console, stdio};
 use crate::patience::Patience;
 use crate::reach::Reach;
 use crate::settings::Settings;
 
 /// Serves the editor until it is gone.
-pub(super) fn run(settings: Result<Settings, CliError>) -> ExitCode {
-    match settings.and_then(|settings| serve(&settings)) {
+pub(super) fn run(settings: Result<Settings, CliError>, options: &Options) -> ExitCode {
+    match settings.and_then(|settings| serve(&settings, options)) {
         Ok(()) => Exit::Success.into(),
         Err(error) => output::report(&error, Format::Text),
     }
 }
 
-fn serve(settings: &Settings) -> Result<(), CliError> {
+fn serve(settings: &Settings, options: &Options) -> Result<(), CliError> {
+    let reach = Reach::of_environment()?;
+    // What is only configured is left out by the host: the user has not typed it here.
+    refuse_own_terms(&reach.place, options.mode, options.tool_policy.is_some())?;
     let mut console = Console::of_program(settings.mode);
     if io::stdin().is_terminal() {
         console.say(AT_A_TERMINAL);
     }
     let client = settings.client();
-    let bridge = Reach::of_environment()?.bridge(&client);
+    let bridge = reach.bridge(&client);
     let runtime =
         tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(CliError::Runtime)?;
     let bridged = runtime.block_on(async {

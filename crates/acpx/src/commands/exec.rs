@@ -17,11 +17,12 @@ use crate::cli::{ExecCommand, Options, UsageError, Wait};
 use crate::config::Config;
 use crate::desk::Desk;
 use crate::error::CliError;
+use crate::inside::refuse_own_terms;
 use crate::output::{self, Console, ResultIds, TurnView};
 use crate::own_engine::{OwnEngine, own_engine};
 use crate::patience::Patience;
 use crate::prompt_input;
-use crate::reach::block_on;
+use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
 use crate::setup::{self, Given, NewParams};
 use crate::talk::{Outcome, Talk, Trouble};
@@ -39,6 +40,8 @@ pub(super) fn run(
     if config.disable_exec {
         return Err(CliError::ExecDisabled { file: config.file.clone() });
     }
+    let place = Reach::of_environment()?.place;
+    refuse_own_terms(&place, Some(settings.policy.mode), settings.policy.tools.is_some())?;
     let blocks =
         prompt_input::read(&command.input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
     let policy = policy(settings, options)?;

@@ -61,7 +61,7 @@ pub(crate) fn run(invocation: Invocation, config: &LazyConfig) -> Result<ExitCod
         Command::Exec(exec) => {
             exec::run(&exec, &Settings::new(&options, config.get()?)?, &options, config.get()?)
         }
-        Command::Acp => Ok(acp::run(settings())),
+        Command::Acp => Ok(acp::run(settings(), &options)),
         Command::Auth(auth) => auth::run(&Settings::new(&options, config.get()?)?, &auth),
         Command::Serve(serve) => serve::run(serve, &settings()?),
         Command::Doctor => doctor::run(&options, config),

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use crate::error::{CliError, Exit};
+use crate::inside::refuse_inside;
 use crate::output::{self, Console, Serving};
 use crate::patience::Patience;
 use crate::reach::{Reach, block_on};
@@ -34,6 +35,7 @@ pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode
     let ServeCommand { listen: address, tls, insecure_public, origins, allowance } = command;
     let reach = Reach::of_environment()?;
     reach.place.make_home()?;
+    refuse_inside(&reach.place, "let others in")?;
     let home = reach.place.name()?;
     let tokens = Tokens::of(reach.place.home());
     let is_loopback = is_loopback(address);

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use acpx_core::host::HostPlace;
-use acpx_core::tools::is_inside;
 
 use crate::cli::{OutputOptions, TokenCommand};
 use crate::error::{CliError, Exit};
 use crate::home::{acpx_home, make_private};
+use crate::inside::refuse_inside;
 use crate::output;
 use crate::remote::tokens::Tokens;
 use crate::settings::LazyConfig;
@@ -23,9 +23,9 @@ pub(super) fn run(
     make_private(&home)?;
     let tokens = Tokens::of(&home);
     let place = HostPlace::new(home, None, &std::env::temp_dir());
-    if is_inside(std::process::id(), &place.name()?) && !matches!(command, TokenCommand::List) {
+    if !matches!(command, TokenCommand::List) {
         // Whoever has a token is the user.
-        return Err(CliError::Inside { what: "make or revoke a token" });
+        refuse_inside(&place, "make or revoke a token")?;
     }
     match command {
         TokenCommand::New { name } => {

@@ -18,6 +18,12 @@ pub fn is_inside(pid: u32, home: &str) -> bool {
     descends(pid, std::process::id(), super::stat::Stat::of, is_tagged)
 }
 
+/// Whether a process descends from this other one, which holds agents. Only Linux tells; elsewhere nobody does.
+#[cfg(target_os = "linux")]
+pub fn is_below(pid: u32, holder: u32) -> bool {
+    descends(pid, holder, super::stat::Stat::of, |_| false)
+}
+
 /// Follows the parents of a process until one proves it to be inside, or there are no more of them.
 #[cfg(target_os = "linux")]
 fn descends(
@@ -58,6 +64,12 @@ const STEPS: usize = 1024;
 /// Whether a process descends from an agent; here the system does not tell.
 #[cfg(not(target_os = "linux"))]
 pub fn is_inside(_: u32, _: &str) -> bool {
+    false
+}
+
+/// Whether a process descends from this other one; here the system does not tell.
+#[cfg(not(target_os = "linux"))]
+pub fn is_below(_: u32, _: u32) -> bool {
     false
 }
 

@@ -31,7 +31,7 @@ mod terminal;
 pub use ending::{Ended, Exit, Grace};
 pub use environment::Environment;
 pub use files::{FileError, Lines, Located, Roots};
-pub use inside::is_inside;
+pub use inside::{is_below, is_inside};
 pub use marks::{HOST_VARIABLE, RECORD_VARIABLE};
 pub use orphans::Orphans;
 pub use process::{AgentProcess, Pipes};

@@ -68,3 +68,24 @@ fn a_program_that_an_agent_started_makes_no_token() {
     assert_eq!(done.failure().0, "NOT_ALLOWED", "{done:?}");
     assert_eq!(place.json(&["token", "list"])["tokens"].as_array().unwrap().len(), 1);
 }
+
+#[test]
+fn a_program_that_an_agent_started_approves_nothing_without_the_host_either_and_lets_nobody_in() {
+    let place = Place::new();
+    place.ok(&["demo", "exec", "hello", "--approve-all"]);
+    let rules = r#"{"autoApprove":["*"]}"#;
+    let refused = [
+        &["--approve-all", "demo", "exec", "permission"][..],
+        &["--permission-policy", rules, "demo", "exec", "permission"],
+        &["--approve-all", "demo", "acp"],
+        &["--permission-policy", rules, "demo", "acp"],
+        &["demo", "serve", "--listen", "127.0.0.1:0"],
+    ];
+    for arguments in refused {
+        let done = Done::of(place.command(arguments).env(Tag::VARIABLE, tag(&place)));
+        assert!(done.err.contains("a program that an agent started may not "), "{arguments:?} {done:?}");
+        assert_eq!((done.out.as_str(), done.code), ("", Some(1)), "{arguments:?} {done:?}");
+    }
+    let asks = Done::of(place.command(&["demo", "exec", "hello"]).env(Tag::VARIABLE, tag(&place)));
+    assert_eq!((asks.out.as_str(), asks.code), ("You said: hello\n\n[done] end_turn\n", Some(0)));
+}

@@ -1,0 +1,32 @@
+//! What a program may not do that an agent of this home has started: it speaks for its agent, and not for the user.
+//!
+//! The host knows it of every client. This is for what a command does without the host, or before it.
+
+use acpx_core::host::{HostPlace, published};
+use acpx_core::model::{PermissionMode, ProcessIdentity};
+use acpx_core::tools::{is_below, is_inside};
+
+use crate::error::CliError;
+
+/// An error if this process was started by an agent of the home: it descends from the home's host, or from a process
+/// with a tag of the home.
+pub(crate) fn refuse_inside(place: &HostPlace, what: &'static str) -> Result<(), CliError> {
+    // A home that is not there has no agents.
+    let Ok(home) = place.name() else { return Ok(()) };
+    let this = std::process::id();
+    let host = || published(place).map(|host| host.process).filter(ProcessIdentity::is_alive);
+    let is_the_hosts = || host().is_some_and(|host| is_below(this, host.pid));
+    if is_inside(this, &home) || is_the_hosts() { Err(CliError::Inside { what }) } else { Ok(()) }
+}
+
+/// The same for a command that says itself what its agent may do, if it allows everything or has rules.
+pub(crate) fn refuse_own_terms(
+    place: &HostPlace,
+    mode: Option<PermissionMode>,
+    has_rules: bool,
+) -> Result<(), CliError> {
+    if mode == Some(PermissionMode::ApproveAll) {
+        return refuse_inside(place, "approve everything");
+    }
+    if has_rules { refuse_inside(place, "make rules for tools") } else { Ok(()) }
+}
