@@ -6,7 +6,8 @@ use std::fmt::Write;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::model::{Direction, Event, ProtocolVersion, Seq, Timestamp, TurnId};
+use crate::model::{Direction, Event, EventKind, ProtocolVersion, Seq, Timestamp, TurnId};
+use crate::wire::Message;
 use crate::wire::encode::{self, json_string};
 
 use super::FromHost;
@@ -32,6 +33,8 @@ pub struct WatchedEvent {
     pub turn: Option<TurnId>,
     /// The version of the protocol that it was spoken in.
     pub version: ProtocolVersion,
+    /// It is an update that is no part of the conversation, such as one for another session.
+    pub is_aside: bool,
     /// The line as exchanged, secret values replaced; or the fact of ours, as JSON.
     pub message: Box<RawValue>,
 }
@@ -47,6 +50,9 @@ struct Wire<'a> {
     /// Absent, it is the first.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     protocol: Option<u16>,
+    /// Absent, it is not.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    aside: bool,
     #[serde(borrow)]
     message: &'a RawValue,
 }
@@ -65,7 +71,7 @@ impl WatchedEvent {
         let message = RawValue::from_string(event.body.to_string()).ok()?;
         let Event { seq, at, direction, turn, protocol, .. } = *event;
         let version = ProtocolVersion::from_number(protocol).unwrap_or_default();
-        Some(Self { seq, at, direction, turn, version, message })
+        Some(Self { seq, at, direction, turn, version, is_aside: is_aside(event), message })
     }
 
     /// Reads the params of a notification; `None` for what is none.
@@ -79,8 +85,15 @@ impl WatchedEvent {
         let at = Timestamp::parse(wire.at).ok()?;
         let turn = wire.turn.map(TurnId);
         let version = wire.protocol.and_then(ProtocolVersion::from_number).unwrap_or_default();
-        Some(Self { seq: Seq(wire.seq), at, direction, turn, version, message: wire.message.to_owned() })
+        let (seq, is_aside, message) = (Seq(wire.seq), wire.aside, wire.message.to_owned());
+        Some(Self { seq, at, direction, turn, version, is_aside, message })
     }
+}
+
+/// Whether an event is an update that was kept as none.
+fn is_aside(event: &Event) -> bool {
+    (event.direction, event.kind) == (Direction::FromAgent, EventKind::Notification)
+        && Message::parse(event.body.clone()).is_ok_and(|message| message.method() == Some("session/update"))
 }
 
 /// Reads the notification that no more will come.
@@ -111,6 +124,9 @@ fn params(session: &str, event: &Event) -> String {
     if event.protocol != ProtocolVersion::V1.number() {
         let _ = write!(params, r#","protocol":{}"#, event.protocol);
     }
+    if is_aside(event) {
+        params.push_str(r#","aside":true"#);
+    }
     params.push_str(r#","message":"#);
     params.push_str(&event.body);
     params.push('}');
@@ -120,7 +136,7 @@ fn params(session: &str, event: &Event) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{EventKind, LineageIndex};
+    use crate::model::LineageIndex;
 
     #[test]
     fn an_event_crosses_the_socket_with_every_byte_of_its_line() {
@@ -141,7 +157,14 @@ mod tests {
         assert_eq!(read.version, ProtocolVersion::V1);
         let second = WatchedEvent::read(&params("r", &Event { protocol: 2, ..event.clone() })).unwrap();
         assert_eq!(second.version, ProtocolVersion::V2);
-        let outside = WatchedEvent::read(&params("r", &Event { turn: None, ..event })).unwrap();
+        let outside = WatchedEvent::read(&params("r", &Event { turn: None, ..event.clone() })).unwrap();
         assert_eq!(outside.turn, None);
+        let update: std::sync::Arc<str> = r#"{"jsonrpc":"2.0","method":"session/update","params":{}}"#.into();
+        let told =
+            |kind| Event { direction: Direction::FromAgent, kind, body: update.clone(), ..event.clone() };
+        for (event, expected) in [(told(EventKind::Update), false), (told(EventKind::Notification), true)] {
+            let read = WatchedEvent::read(&params("r", &event)).unwrap();
+            assert_eq!((read.is_aside, WatchedEvent::of(&event).unwrap().is_aside), (expected, expected));
+        }
     }
 }

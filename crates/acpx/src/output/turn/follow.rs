@@ -51,6 +51,8 @@ struct EventLine<'a> {
     direction: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     turn: Option<u64>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    aside: bool,
     message: &'a RawValue,
 }
 
@@ -125,6 +127,7 @@ impl<'a> EventLine<'a> {
             at: event.at.to_string(),
             direction: event.direction.as_str(),
             turn: event.turn.map(|turn| turn.0),
+            aside: event.is_aside,
             message: &event.message,
         }
     }

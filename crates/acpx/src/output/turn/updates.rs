@@ -19,9 +19,9 @@ pub(super) struct Updates {
 }
 
 impl Updates {
-    /// What an event reports; nothing if it is no update of the agent.
+    /// What an event reports; nothing if it is no update of the agent, or none of this conversation.
     pub(super) fn read(&mut self, event: &WatchedEvent) -> Vec<Update> {
-        if event.direction != Direction::FromAgent {
+        if event.direction != Direction::FromAgent || event.is_aside {
             return Vec::new();
         }
         let Ok(message) = Message::parse(event.message.get()) else { return Vec::new() };

@@ -35,6 +35,7 @@ fn shown(format: Format) -> String {
                 direction,
                 turn,
                 version: ProtocolVersion::V1,
+                is_aside: false,
                 message,
             };
             view.event(&event, console).unwrap();
