@@ -84,9 +84,16 @@ impl SessionTask {
         }
     }
 
-    /// Keeps how many lines of the agent were too long to be taken since this was last looked at, if there were any.
+    /// Keeps how many lines of the agent were too long to be taken since this was last looked at, and how many were no
+    /// messages, if there were any.
     fn keep_dropped_lines(&mut self, now: Timestamp) {
-        let dropped = self.agent.as_ref().map_or(0, |agent| agent.connection.peer().dropped_lines());
+        let peer = self.agent.as_ref().map(|agent| agent.connection.peer());
+        let (dropped, garbage) = peer.map_or((0, 0), |peer| (peer.dropped_lines(), peer.garbage_lines()));
+        let unread = garbage.saturating_sub(self.garbage_before);
+        self.garbage_before = garbage;
+        if unread > 0 {
+            self.keeper.keep_fact(now, &Fact::LinesUnread { lines: unread });
+        }
         self.dropped = dropped.saturating_sub(self.dropped_before);
         self.dropped_before = dropped;
         if self.dropped > 0 {
@@ -294,8 +301,9 @@ impl SessionTask {
         match meaning {
             Meaning::Permission(ask, request) => {
                 let (tool, has_options) = (request.tool.clone(), request.has_any_option());
+                let can_approve = request.approval().is_some();
                 self.asks.insert(ask.clone(), Ask::Permission(request));
-                self.step(Input::Permission { ask, tool, has_options });
+                self.step(Input::Permission { ask, tool, has_options, can_approve });
             }
             Meaning::Elicitation(ask, params) => {
                 self.asks.insert(ask.clone(), Ask::Elicitation(params));

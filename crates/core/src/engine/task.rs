@@ -150,6 +150,9 @@ pub(super) struct SessionTask {
     /// Lines of the agent that were dropped in the turn that ends, and by the end of the one before.
     pub(super) dropped: u64,
     pub(super) dropped_before: u64,
+    /// Lines of the agent that were no messages, by the end of the turn before. What it prints while it comes up is not
+    /// told.
+    pub(super) garbage_before: u64,
     /// The conversation so far as text, while a fresh session may need it.
     pub(super) history: Option<String>,
     /// What is known of the agent's memory.
@@ -209,6 +212,7 @@ impl SessionTask {
             prompted: None,
             dropped: 0,
             dropped_before: 0,
+            garbage_before: 0,
             history: None,
             knowledge: Knowledge::default(),
             first_words: String::new(),
@@ -436,6 +440,7 @@ impl SessionTask {
         self.keeper.keep_run(run.clone());
         self.run = Some(run);
         self.keeper.set_protocol(agent.connection.version());
+        self.garbage_before = agent.connection.peer().garbage_lines();
         self.agent = Some(agent);
         self.glance.begin();
         self.received = 0;

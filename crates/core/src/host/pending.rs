@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::acp::agent::CallError;
+use crate::acp::client::KnownTools;
 use crate::engine::{Advice, Wanted};
 use crate::model::{RecordId, ToolUse};
 
@@ -29,6 +30,8 @@ struct Open {
     record: RecordId,
     wanted: Wanted,
     options: Vec<OptionMeta>,
+    /// Whether one of them is known to approve.
+    can_approve: bool,
     call: Arc<AskedCall>,
     asked: Vec<AskedMeta>,
     answer: mpsc::Sender<Outside>,
@@ -153,7 +156,8 @@ impl OpenQuestions {
     ) -> Listed {
         let (answer, answers) = mpsc::channel(1);
         let (record, options, call) = (record.clone(), options(params), Arc::new(call));
-        let open = Open { record, wanted, options, call, asked: Vec::new(), answer };
+        let can_approve = KnownTools::default().permission(params).approval().is_some();
+        let open = Open { record, wanted, options, can_approve, call, asked: Vec::new(), answer };
         // The last part of such an id is random and nothing else, and is short enough to be typed.
         let id = uuid::Uuid::now_v7().simple().to_string().split_off(20);
         self.lock().insert(id.clone(), open);
@@ -205,16 +209,15 @@ impl Drop for Listed {
 impl Open {
     /// What an answer means; `None` if the question has no such option.
     fn advice(&self, approve: bool, option: Option<&str>) -> Option<Advice> {
-        let allows =
-            |option: &OptionMeta| option.kind.as_deref().is_some_and(|kind| kind.starts_with("allow"));
         match option {
             Some(word) => Some(Advice::Choose(self.chosen(word)?.option_id.as_str().into())),
-            None if approve => self.options.iter().any(allows).then_some(Advice::Approve),
+            None if approve => self.can_approve.then_some(Advice::Approve),
             None => Some(Advice::Reject),
         }
     }
 
-    /// The option that a word stands for: its id, its kind if no other has that, or its number.
+    /// The option that a word stands for: its id, its kind if no other has that, or its number. One whose id another
+    /// has too cannot be chosen.
     fn chosen(&self, word: &str) -> Option<&OptionMeta> {
         let by_id = || self.options.iter().find(|option| option.option_id == word);
         let by_kind = || {
@@ -222,7 +225,10 @@ impl Open {
             of_kind.next().filter(|_| of_kind.next().is_none())
         };
         let by_number = || self.options.get(word.parse::<usize>().ok()?.checked_sub(1)?);
-        by_id().or_else(by_kind).or_else(by_number)
+        let is_one = |chosen: &&OptionMeta| {
+            self.options.iter().filter(|option| option.option_id == chosen.option_id).count() == 1
+        };
+        by_id().or_else(by_kind).or_else(by_number).filter(is_one)
     }
 }
 

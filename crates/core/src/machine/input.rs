@@ -126,6 +126,8 @@ pub enum Input {
         tool: ToolUse,
         /// Whether it offers any answer. To one that does not, nobody can say anything.
         has_options: bool,
+        /// Whether one of them is known to approve.
+        can_approve: bool,
     },
     /// The agent asks the user for something else.
     Elicitation {

@@ -181,7 +181,9 @@ impl SessionMachine {
             Input::State { state, body, own } => self.agent_state(now, state, body, own),
             Input::Elicitation { ask } => self.elicitation(ask),
             Input::Withdrawn { ask } => self.withdrawn(&ask),
-            Input::Permission { ask, tool, has_options } => self.permission(ask, tool, has_options),
+            Input::Permission { ask, tool, has_options, can_approve } => {
+                self.permission(ask, tool, has_options, can_approve);
+            }
             Input::Tool { ask, tool, granted } => self.tool(ask, tool, granted),
             Input::Advised { ask, permit } => self.advised(&ask, permit),
             Input::Unanswered { ask } => self.unanswered(&ask),

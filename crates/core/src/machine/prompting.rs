@@ -162,7 +162,7 @@ impl SessionMachine {
         !matches!(self.state, State::Parked | State::Starting | State::Ending(_) | State::Closed)
     }
 
-    pub(super) fn permission(&mut self, ask: AskId, tool: ToolUse, has_options: bool) {
+    pub(super) fn permission(&mut self, ask: AskId, tool: ToolUse, has_options: bool, can_approve: bool) {
         if !self.can_be_answered() {
             return;
         }
@@ -172,8 +172,9 @@ impl SessionMachine {
             }
             _ if !has_options => Permit::Cancelled,
             State::Prompting(Prompting { turn, asked, .. }) => match turn.policy.rule(&tool).decision {
-                Decision::Approve => Permit::Approve,
-                Decision::Reject => Permit::Reject,
+                Decision::Approve if can_approve => Permit::Approve,
+                // What cannot be approved in its own words is not, and the turn says so.
+                Decision::Approve | Decision::Reject => Permit::Reject,
                 Decision::Ask => {
                     asked.push(Asked { ask: ask.clone(), tool: Some(tool) });
                     return self.do_(Effect::Consult(ask));

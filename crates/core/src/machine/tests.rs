@@ -123,7 +123,7 @@ fn ask() -> AskId {
 
 /// A request for a permission to do something of this kind.
 fn permission(kind: &str) -> Input {
-    Input::Permission { ask: ask(), tool: of_kind(kind), has_options: true }
+    Input::Permission { ask: ask(), tool: of_kind(kind), has_options: true, can_approve: true }
 }
 
 fn of_kind(kind: &str) -> ToolUse {

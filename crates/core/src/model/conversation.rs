@@ -235,6 +235,7 @@ impl Conversation {
             | Fact::McpServersLeftOut { .. }
             | Fact::SettingNotRestored { .. }
             | Fact::LinesDropped { .. }
+            | Fact::LinesUnread { .. }
             | Fact::PermissionAsked { .. }
             | Fact::TerminalStarted { .. }
             | Fact::TerminalOutput { .. }

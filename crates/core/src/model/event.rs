@@ -148,6 +148,11 @@ pub enum Fact {
         /// How many bytes a line may have.
         limit: u64,
     },
+    /// The agent said lines in a turn that were no messages: they are lost.
+    LinesUnread {
+        /// How many.
+        lines: u64,
+    },
     /// Somebody is asked whether the agent may have the file or the command that it wants. The answer to its request
     /// is the end of that.
     PermissionAsked {

@@ -99,6 +99,11 @@ impl Peer {
         self.0.inbox.dropped_lines()
     }
 
+    /// How many lines of the peer were garbage otherwise: no JSON, no text, or nothing that the protocol has.
+    pub fn garbage_lines(&self) -> u64 {
+        self.0.inbox.garbage_lines()
+    }
+
     /// A fresh id: 0, 1, 2 and so on for each connection.
     pub fn mint_id(&self) -> RpcId {
         RpcId::from_number(self.0.next_id.fetch_add(1, Ordering::Relaxed))

@@ -53,6 +53,10 @@ impl Garbage {
         self.recent.push_back(String::from_utf8_lossy(head).into_owned());
     }
 
+    pub(super) fn lines(&self) -> u64 {
+        self.lines
+    }
+
     pub(super) fn report(&self) -> GarbageReport {
         GarbageReport { lines: self.lines, bytes: self.bytes, recent: self.recent.iter().cloned().collect() }
     }

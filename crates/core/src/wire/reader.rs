@@ -69,6 +69,11 @@ impl Inbox {
         self.with(|state| state.dropped)
     }
 
+    /// Lines that were no messages, but for those that were dropped.
+    pub(super) fn garbage_lines(&self) -> u64 {
+        self.with(|state| state.garbage.lines().saturating_sub(state.dropped))
+    }
+
     /// Gives the consumer nothing more, not even what is queued.
     pub(super) fn abort(&self) {
         self.aborted.store(true, Ordering::Release);

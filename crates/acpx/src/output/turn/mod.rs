@@ -168,6 +168,12 @@ impl TurnView {
                 console.say(&format!("lost: {lines} lines of the agent, each longer than {limit} bytes"));
                 Ok(())
             }
+            Some(Fact::LinesUnread { lines }) => {
+                console.flush()?;
+                console
+                    .say(&format!("lost: {lines} lines of the agent that are no messages of the protocol"));
+                Ok(())
+            }
             fact => {
                 if let (Some(fact), View::Text(view)) = (&fact, &mut self.view) {
                     view.fact(fact);

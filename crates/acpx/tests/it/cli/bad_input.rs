@@ -237,3 +237,43 @@ fn on_a_terminal(place: &Place, arguments: &str) -> String {
     terminal.envs(plain.get_envs().filter_map(|(name, value)| Some((name, value?))));
     Done::of(&mut terminal).out.trim_end().to_owned()
 }
+
+#[test]
+fn an_update_for_another_session_is_kept_and_is_no_word_of_this_one() {
+    let place = Place::new();
+    let content = json!({ "type": "text", "text": "foreign" });
+    let update = json!({ "sessionUpdate": "agent_message_chunk", "content": content });
+    let params = json!({ "sessionId": "nosuch", "update": update });
+    let foreign = json!({ "jsonrpc": "2.0", "method": "session/update", "params": params }).to_string();
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.line(&foreign).say("own").end("end_turn"));
+    place.scripted(&script);
+    place.ok(&["scripted", "sessions", "new"]);
+    assert_eq!(place.ok(&["scripted", "go"]), "own\n\n[done] end_turn\n");
+    for command in ["history", "replay"] {
+        let shown = place.ok(&["scripted", "sessions", command]);
+        assert!(shown.contains("own") && !shown.contains("foreign"), "{command}: {shown}");
+    }
+    let events = place.json_lines(&["scripted", "sessions", "replay"]);
+    let aside: Vec<_> = events.iter().filter(|event| event["aside"] == true).collect();
+    assert_eq!(aside.iter().map(|event| &event["message"]["params"]).collect::<Vec<_>>(), [&params]);
+}
+
+#[test]
+fn lines_that_are_no_messages_are_said_once_in_a_turn_and_those_of_the_start_are_not() {
+    let place = Place::new();
+    let script = Script::new()
+        .line("welcome to the agent")
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.line("not json").bytes(b"\xff\xfe\n").say("own").end("end_turn"))
+        .prompt(|turn| turn.say("quiet").end("end_turn"));
+    place.scripted(&script);
+    place.ok(&["scripted", "sessions", "new"]);
+    let told = "[acpx] lost: 2 lines of the agent that are no messages of the protocol\n";
+    let [first, second] = ["one", "two"].map(|words| place.acpx(&["scripted", words]));
+    assert_eq!((first.err.matches("lost: ").count(), first.err.contains(told)), (1, true), "{first:?}");
+    assert_eq!((second.err.contains("lost: "), second.code), (false, Some(0)), "{second:?}");
+}

@@ -84,8 +84,26 @@ fn what_a_rule_wants_asked_and_nobody_is_there_for_is_rejected_with_the_rule() {
 fn a_permission_without_options_is_cancelled_and_counts_as_nothing() {
     let mut machine = live(ALL);
     feed(&mut machine, [prompt("p")]);
-    let bare = Input::Permission { ask: ask(), tool: ToolUse::default(), has_options: false };
+    let bare =
+        Input::Permission { ask: ask(), tool: ToolUse::default(), has_options: false, can_approve: false };
     assert_eq!(feed(&mut machine, [bare]), [answer(Permit::Cancelled)]);
+}
+
+#[test]
+fn what_a_policy_approves_and_has_no_option_known_to_approve_is_rejected_and_counted_so() {
+    let mut machine = live(ALL);
+    let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
+    let policy = PermissionMode::ApproveAll.into();
+    feed(&mut machine, [Input::Prompt { request, prompt, policy, options, limits }]);
+    let unsure =
+        Input::Permission { ask: ask(), tool: ToolUse::default(), has_options: true, can_approve: false };
+    assert_eq!(feed(&mut machine, [unsure]), [answer(Permit::Reject)]);
+    let over = feed(&mut machine, [end_turn()]);
+    let count = over.iter().find_map(|effect| match effect {
+        Effect::TurnOver(turn) => Some(turn.permissions),
+        _ => None,
+    });
+    assert_eq!(count, Some(PermissionCount { approved: 0, rejected: 1 }));
 }
 
 #[test]

@@ -145,7 +145,12 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
         ("permission to change", permission("edit")),
         (
             "permission, no options",
-            Input::Permission { ask: ask(), tool: ToolUse::default(), has_options: false },
+            Input::Permission {
+                ask: ask(),
+                tool: ToolUse::default(),
+                has_options: false,
+                can_approve: false,
+            },
         ),
         ("a file to read", Input::Tool { ask: ask(), tool: Some(of_kind("read")), granted: false }),
         ("a file to write", Input::Tool { ask: ask(), tool: Some(of_kind("edit")), granted: false }),
@@ -383,6 +388,7 @@ fn fact_name(fact: &Fact) -> &'static str {
         Fact::SessionReset { .. } => "reset, in silence",
         Fact::McpServersLeftOut { .. } => "servers left out",
         Fact::LinesDropped { .. } => "lines dropped",
+        Fact::LinesUnread { .. } => "lines unread",
         Fact::PermissionAsked { .. } => "permission asked",
         Fact::SettingNotRestored { .. } => "setting not restored",
         Fact::TerminalStarted { .. } => "terminal started",

@@ -16,7 +16,12 @@ fn asking(request: &str) -> Input {
 }
 
 fn permission(ask: &str) -> Input {
-    Input::Permission { ask: AskId(ask.into()), tool: ToolUse::default(), has_options: true }
+    Input::Permission {
+        ask: AskId(ask.into()),
+        tool: ToolUse::default(),
+        has_options: true,
+        can_approve: true,
+    }
 }
 
 fn advised(ask: &str, permit: Permit) -> Input {

@@ -194,6 +194,10 @@ async fn a_line_that_is_no_text_and_one_that_is_nested_without_end_are_passed_ov
         (Some("> go"), Some("> go"))
     );
     assert!(said.contains(&"< well".to_owned()), "{said:?}");
+    // The one that is no text, and the one that does not end, are lost.
+    let told = pair.kept("lines_unread").await;
+    let bodies: Vec<_> = told.iter().map(|event| &*event.body).collect();
+    assert_eq!(bodies, [r#"{"fact":"lines_unread","lines":2}"#]);
 }
 
 #[tokio::test]
