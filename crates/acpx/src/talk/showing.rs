@@ -82,6 +82,12 @@ impl<'a> Talk<'a> {
         matches!(shown, Some(Showing::Turn { request: ours, .. }) if ours.as_str() == request)
     }
 
+    /// Whether the turn of our prompt has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        let shown = self.shown.as_ref().map(|shown| &shown.what);
+        matches!(shown, Some(Showing::Turn { turn: Some(_), .. }))
+    }
+
     /// Shows what belongs to our turn, and what belongs to none: how the agent was brought back for it.
     pub(super) fn show(&mut self, event: &WatchedEvent) -> io::Result<()> {
         let Some(shown) = &mut self.shown else { return Ok(()) };

@@ -245,10 +245,12 @@ pub enum AgentError {
         capability: &'static str,
     },
     /// It asked for a permission, nobody could be asked, and its turn is to fail then.
-    #[error("the agent {agent:?} asked for a permission and nobody could be asked")]
+    #[error("the agent {agent:?} asked for a permission and nobody could be asked: {what}")]
     NobodyToAsk {
         /// The agent.
         agent: String,
+        /// What it wanted to do, in its own words or by its kind.
+        what: String,
     },
 }
 
