@@ -1,5 +1,7 @@
 //! What an agent has had done for it, read from the events of a record: files and commands, which are requests of the
 //! agent and no part of the conversation.
+//!
+//! Each process of an agent counts its requests anew, so an answer ends a request of the same process and no other.
 
 use acpx_core::model::{Content, Direction, Event, EventKind, Fact, Timestamp, TurnId};
 use acpx_core::wire::Message;
