@@ -7,6 +7,7 @@
 //! A prompt is sent whatever becomes of stdout: what cannot be written is not shown, and its turn goes on in the host.
 
 mod showing;
+mod unsent;
 
 use std::io;
 use std::time::Duration;
@@ -26,6 +27,8 @@ use crate::error::CliError;
 use crate::output::{Console, TerminalForm};
 use crate::patience::{EXPLANATION, Patience, SLOW, STILL_SLOW, Stop};
 use crate::reach::Reach;
+
+pub(crate) use self::unsent::unsent_prompt;
 
 use self::showing::Shown;
 
@@ -379,11 +382,11 @@ impl<'a> Talk<'a> {
             self.heard_something();
             match said {
                 FromHost::Event(event) => {
-                    self.show_unsent(&event).await?;
-                    if let Err(error) = self.show(&event) {
+                    let unsent = self.unsent(&event).await?;
+                    if let Err(error) = self.show(&event, unsent.as_deref()) {
                         self.give_stdout_up(error);
                         // What it says to people is not on stdout.
-                        self.show(&event)?;
+                        self.show(&event, None)?;
                         return Ok(Heard::Unwritable);
                     }
                 }

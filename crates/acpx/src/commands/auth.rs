@@ -152,8 +152,7 @@ async fn answer(mut question: Question, desk: Option<&mut Desk>, console: &mut C
         let form = TerminalForm::read(question.params());
         // One that is dropped is declined.
         drop(question);
-        return console
-            .say(&format!("{} (declined: there is no terminal to ask on)", form.shown().trim_end()));
+        return console.say(&form.declined("there is no terminal to ask on"));
     };
     // There is one at a time.
     let id = RpcId::null();

@@ -67,6 +67,7 @@ pub use prompt::{Prompt, PromptProblem};
 pub use record_follower::RecordFollower;
 pub use request::{NewSession, RestoreSession, Servers};
 pub use reservations::Reservation;
+pub use serving::DENIED;
 pub use session::{Hold, Session, SessionStatus, TurnEnd, TurnTicket, Unclaimed};
 pub use settings::Settings;
 pub use waiting::Waiting;

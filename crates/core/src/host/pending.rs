@@ -16,7 +16,7 @@ use crate::engine::{Advice, Wanted};
 use crate::model::{RecordId, ToolUse};
 
 use super::asked_call::{AskedCall, Room, ToldCall};
-use super::connection::{Connection, problem};
+use super::connection::Connection;
 use super::fault;
 use super::meta::IdsMeta;
 
@@ -136,8 +136,8 @@ pub struct AnswerParams {
     pub question_id: String,
     /// Whether the agent may.
     pub approve: bool,
-    /// Which of its options says so: its id, its kind if no other has that, or its number in the list, from 1; absent,
-    /// the narrowest one that does.
+    /// Which of its options says so: its id, its kind, or its number in the list, from 1, as long as that is one option
+    /// and none that says the contrary; absent, the narrowest one that does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub option_id: Option<String>,
 }
@@ -152,7 +152,8 @@ impl OpenQuestions {
         call: AskedCall,
     ) -> Listed {
         let (answer, answers) = mpsc::channel(1);
-        let (record, options, call) = (record.clone(), options(params), Arc::new(call));
+        let params: Value = serde_json::from_str(params).unwrap_or_default();
+        let (record, options, call) = (record.clone(), OptionMeta::of_request(&params), Arc::new(call));
         let open = Open { record, wanted, options, call, asked: Vec::new(), answer };
         // The last part of such an id is random and nothing else, and is short enough to be typed.
         let id = uuid::Uuid::now_v7().simple().to_string().split_off(20);
@@ -202,28 +203,46 @@ impl Drop for Listed {
     }
 }
 
-impl Open {
-    /// What an answer means; `None` if the question has no such option.
-    fn advice(&self, approve: bool, option: Option<&str>) -> Option<Advice> {
-        let allows =
-            |option: &OptionMeta| option.kind.as_deref().is_some_and(|kind| kind.starts_with("allow"));
-        match option {
-            Some(word) => Some(Advice::Choose(self.chosen(word)?.option_id.as_str().into())),
-            None if approve => self.options.iter().any(allows).then_some(Advice::Approve),
-            None => Some(Advice::Reject),
-        }
-    }
+/// Why a question cannot be answered like this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoOption {
+    /// No option is known to approve.
+    NoneApproves,
+    /// The word stands for no option, or for more than one.
+    NotOne,
+    /// What is to be approved would be refused.
+    Refuses,
+    /// What is to be refused may be approved.
+    MayApprove,
+}
 
-    /// The option that a word stands for: its id, its kind if no other has that, or its number.
-    fn chosen(&self, word: &str) -> Option<&OptionMeta> {
-        let by_id = || self.options.iter().find(|option| option.option_id == word);
-        let by_kind = || {
-            let mut of_kind = self.options.iter().filter(|option| option.kind.as_deref() == Some(word));
-            of_kind.next().filter(|_| of_kind.next().is_none())
+/// What an answer means for a question with these options.
+fn advice(options: &[OptionMeta], approve: bool, word: Option<&str>) -> Result<Advice, NoOption> {
+    let Some(word) = word else {
+        return match approve {
+            true if !options.iter().any(|option| option.is_of_kind("allow")) => Err(NoOption::NoneApproves),
+            true => Ok(Advice::Approve),
+            false => Ok(Advice::Reject),
         };
-        let by_number = || self.options.get(word.parse::<usize>().ok()?.checked_sub(1)?);
-        by_id().or_else(by_kind).or_else(by_number)
+    };
+    let chosen = chosen(options, word).ok_or(NoOption::NotOne)?;
+    // What an agent means by a kind of its own nobody knows; whoever approves has seen it in the list.
+    match (approve, chosen.is_of_kind("reject")) {
+        (true, true) => Err(NoOption::Refuses),
+        (false, false) => Err(NoOption::MayApprove),
+        (true, false) | (false, true) => Ok(Advice::Choose(chosen.option_id.as_str().into())),
     }
+}
+
+/// The option that a word stands for: its id, its kind, or its number. The ids are the agent's to choose, so a word that
+/// stands for one option by its id and for another by its number stands for none.
+fn chosen<'a>(options: &'a [OptionMeta], word: &str) -> Option<&'a OptionMeta> {
+    let number = word.parse::<usize>().ok();
+    let is_meant = |(at, option): &(usize, &OptionMeta)| {
+        option.option_id == word || option.kind.as_deref() == Some(word) || number == Some(*at)
+    };
+    let mut meant = (1..).zip(options).filter(is_meant);
+    meant.next().filter(|_| meant.next().is_none()).map(|(_, option)| option)
 }
 
 impl Connection {
@@ -263,14 +282,11 @@ impl Connection {
             return Err(fault::not_allowed("answer what an agent asks"));
         }
         let AnswerParams { question_id, approve, option_id } = params;
-        if !approve && option_id.is_some() {
-            return Err(problem("optionId", "is for an approval alone"));
-        }
         let open = self.host.askable.open().lock().get(&question_id).cloned();
         let Some(open) = open else { return Err(fault::no_question(&question_id)) };
-        let Some(advice) = open.advice(approve, option_id.as_deref()) else {
-            return Err(fault::no_option(&question_id, option_id.as_deref(), &open.options));
-        };
+        let word = option_id.as_deref();
+        let advice = advice(&open.options, approve, word)
+            .map_err(|why| fault::no_option(&question_id, why, word.unwrap_or_default(), &open.options))?;
         let record = self.host.engine.record(&open.record).await;
         let record = record.map_err(|error| self.refused(&error))?;
         let Some(record) = record else { return Err(fault::no_question(&question_id)) };
@@ -284,13 +300,27 @@ impl Connection {
     }
 }
 
-/// The options of a permission request. Those without an id cannot be chosen.
-fn options(params: &str) -> Vec<OptionMeta> {
-    let params: Value = serde_json::from_str(params).unwrap_or_default();
-    let option = |option: &Value| {
-        let text = |name: &str| option.get(name).and_then(Value::as_str).map(str::to_owned);
-        Some(OptionMeta { option_id: text("optionId")?, name: text("name"), kind: text("kind") })
-    };
-    let options = params.get("options").and_then(Value::as_array);
-    options.into_iter().flatten().filter_map(option).collect()
+impl OptionMeta {
+    /// The options in the params of a permission request. Those without an id cannot be chosen.
+    pub fn of_request(params: &Value) -> Vec<Self> {
+        let option = |option: &Value| {
+            let text = |name: &str| option.get(name).and_then(Value::as_str).map(str::to_owned);
+            Some(Self { option_id: text("optionId")?, name: text("name"), kind: text("kind") })
+        };
+        let options = params.get("options").and_then(Value::as_array);
+        options.into_iter().flatten().filter_map(option).collect()
+    }
+
+    /// What a person reads: its name, or else its id.
+    pub fn label(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.option_id)
+    }
+
+    /// Whether its kind begins with this word: `allow` or `reject`.
+    pub fn is_of_kind(&self, word: &str) -> bool {
+        self.kind.as_deref().is_some_and(|kind| kind.starts_with(word))
+    }
 }
+
+#[cfg(test)]
+mod tests;

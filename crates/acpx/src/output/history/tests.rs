@@ -240,3 +240,47 @@ fn what_the_host_has_done_is_in_the_row_of_its_turn_and_a_command_once() {
         [client:terminal/create] $ ls -l total 0 [exit code 0] [client:fs/read_text_file (not answered)] /w/c";
     assert_eq!((shown[0].text_preview.as_str(), total), (expected, 1));
 }
+
+#[test]
+fn what_one_process_of_the_agent_left_open_is_not_answered_by_what_the_next_is_told() {
+    let request = |method: &str| {
+        let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"path":"/w/a"}}}}"#);
+        (Direction::FromAgent, EventKind::Request, line)
+    };
+    let answered = || {
+        let line = r#"{"jsonrpc":"2.0","id":1,"result":{"outcome":{"outcome":"cancelled"}}}"#;
+        (Direction::ToAgent, EventKind::Response, line.to_owned())
+    };
+    let fact = |fact: &str| (Direction::Ours, EventKind::Fact, fact.to_owned());
+    let shown = |between: Vec<(Direction, EventKind, String)>| {
+        let mut history = History::new(record().id);
+        let events = [vec![request("fs/write_text_file")], between, vec![answered()]].concat();
+        for (seq, (direction, kind, body)) in (1..).zip(events) {
+            history.apply(&Event {
+                seq: Seq(seq),
+                at: at(1),
+                turn: None,
+                lineage: LineageIndex::FIRST,
+                protocol: 1,
+                direction,
+                kind,
+                body: body.into(),
+            });
+        }
+        history.last(9).0.into_iter().next().map(|entry| entry.text_preview)
+    };
+    let open = Some("[client:fs/write_text_file (not answered)] /w/a".to_owned());
+    for ended in [
+        r#"{"fact":"agent_ended","how":"signal 9"}"#,
+        r#"{"fact":"restored","by":"session/load"}"#,
+        r#"{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"s","acpxSessionId":"t","announced":true}"#,
+        r#"{"fact":"turn_ended","turn":1,"error":{"code":"INTERRUPTED","message":"its host went away"}}"#,
+    ] {
+        assert_eq!(shown(vec![fact(ended)]), open, "{ended}");
+    }
+    // A request of the same id takes the place of the one before, whatever it is for.
+    assert_eq!(shown(vec![request("session/request_permission")]), open);
+    // The same process may be answered when its turn is over.
+    let turn_ended = fact(r#"{"fact":"turn_ended","turn":1,"stopReason":"end_turn"}"#);
+    assert_eq!(shown(vec![turn_ended]).as_deref(), Some("[client:fs/write_text_file] /w/a"));
+}
