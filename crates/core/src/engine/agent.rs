@@ -10,7 +10,7 @@ use tokio::task::JoinHandle;
 
 use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
 use crate::model::{
-    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Profiles,
+    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Missed, Profiles,
     Secrets, is_secret_name, token_of_variable,
 };
 use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
@@ -129,8 +129,7 @@ pub(super) async fn start(
 }
 
 fn slow_start(agent: &AgentSpec, limit: Duration, said: Vec<String>) -> AgentError {
-    let missed = "did not answer initialize".to_owned();
-    AgentError::SlowStart { agent: label(agent), missed, limit, said }
+    AgentError::SlowStart { agent: label(agent), missed: Missed::Initialize, limit, said }
 }
 
 /// The mark of an agent that is to have no session.

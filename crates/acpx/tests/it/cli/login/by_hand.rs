@@ -67,7 +67,7 @@ fn an_agent_that_does_not_start_is_waited_for_aloud_and_quoted_when_its_time_is_
     let late = place.acpx(&["--timeout", "2.5", "scripted", "auth"]);
     let words = "[acpx] waiting for the agent scripted to start\n\
         acpx: the agent \"scripted\" did not answer initialize within 2.5 s; it said: fetching a package\n\
-        hint: a first start may download a package; give the agent more time with --timeout\n";
+        hint: a first start may download a package; give the agent more time, with --timeout or startTimeoutSeconds in its profile\n";
     assert_eq!((late.err.as_str(), late.code), (words, Some(3)));
 }
 
