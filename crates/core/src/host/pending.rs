@@ -79,7 +79,7 @@ pub struct QuestionMeta {
     /// The session's name, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The agent, by its name or its program.
+    /// The agent, by its name or its command line.
     pub agent: String,
     /// The directory that the session works in.
     #[serde(default, skip_serializing_if = "String::is_empty")]
