@@ -220,10 +220,13 @@ impl Desk {
         }
         let Ok(Line { params: Params { update } }) = serde_json::from_str(text) else { return };
         let Some(call) = update.get("toolCallId").and_then(Value::as_str).map(str::to_owned) else { return };
-        let mut told = match self.tools.iter().position(|(known, _)| *known == call) {
-            Some(index) => self.tools.remove(index).map(|(_, told)| told).unwrap_or_default(),
-            None => Map::new(),
-        };
+        let known = self.tools.iter().position(|(known, _)| *known == call);
+        let mut told =
+            known.and_then(|index| self.tools.remove(index)).map(|(_, told)| told).unwrap_or_default();
+        // A policy decides by the call that was begun last under an id, and that is shown.
+        if update.get("sessionUpdate").is_some_and(|what| what == "tool_call") {
+            told.clear();
+        }
         told.extend(update.into_iter().filter(|(_, value)| !value.is_null()));
         self.tools.push_back((call, told));
         if self.tools.len() > KNOWN {

@@ -198,8 +198,8 @@ impl SessionTask {
         // A command that has ended makes room, once that is kept.
         self.keep_news(false);
         let (Some(agent), Some(place)) = (&mut self.agent, place) else { return };
-        if !agent.tools.make_room_for_terminal() {
-            let words = "too many terminals whose commands run; kill or release those that are done with";
+        if !agent.tools.make_room_for_terminal(errand.turn) {
+            let words = "too many terminals; release those that are done with";
             return self.answer_tool(&errand, Err(unusable(words)));
         }
         let TerminalRequest { command, args, env, output_bytes, .. } = request;
@@ -218,7 +218,7 @@ impl SessionTask {
     fn take_started(&mut self, errand: &Errand, (command, terminal): (String, Terminal)) {
         let Some(agent) = &mut self.agent else { return };
         let id: Box<str> = uuid::Uuid::now_v7().to_string().into();
-        agent.tools.add(id.clone(), terminal);
+        agent.tools.add(id.clone(), terminal, errand.turn);
         let command = agent.connection.without_secrets(&command);
         let fact = Fact::TerminalStarted { terminal_id: id.to_string(), command };
         self.keeper.keep_fact_in(self.now(), self.turn_of(errand), &fact);
@@ -256,6 +256,7 @@ impl SessionTask {
         let Some(running) = agent.tools.terminal(id) else {
             return self.answer_tool(&errand, Err(no_terminal(id)));
         };
+        running.is_awaited = true;
         let (exited, id) = (running.terminal.exited(), Box::from(id));
         agent.tools.begin(errand, Sort::Wait, async {
             let exit = exited.await.as_ref().map(status).unwrap_or_default();

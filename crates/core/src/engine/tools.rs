@@ -80,6 +80,10 @@ pub(super) struct Running {
     pub(super) is_over: bool,
     /// Whether it is kept that the agent was told what it shows at the end.
     pub(super) is_told: bool,
+    /// Whether the agent has asked for the end of its command.
+    pub(super) is_awaited: bool,
+    /// The turn in which it began.
+    turn: Option<TurnId>,
 }
 
 /// What has come of a request.
@@ -196,13 +200,16 @@ impl Tools {
         self.open.values().filter(|job| job.sort == sort).count() < JOBS
     }
 
-    /// Makes room for another terminal: where there are as many as there may be, the oldest whose command has ended, and
-    /// of which that is kept, is forgotten. Whether there is room.
-    pub(super) fn make_room_for_terminal(&mut self) -> bool {
+    /// Makes room for another terminal in a turn. Where there are as many as there may be, the oldest whose command has
+    /// ended is forgotten, once that is kept and the agent knows it or is in another turn. Whether there is room.
+    pub(super) fn make_room_for_terminal(&mut self, turn: Option<TurnId>) -> bool {
         if self.terminals.len() >= TERMINALS {
+            let is_done_with = |running: &Running| {
+                running.is_over && (running.is_told || running.is_awaited || running.turn != turn)
+            };
             // The ids are made in the order of the terminals.
-            let over = self.terminals.iter().filter(|(_, running)| running.is_over).map(|(id, _)| id);
-            if let Some(oldest) = over.min().cloned() {
+            let done = self.terminals.iter().filter(|(_, running)| is_done_with(running)).map(|(id, _)| id);
+            if let Some(oldest) = done.min().cloned() {
                 self.terminals.remove(&oldest);
             }
         }
@@ -305,9 +312,10 @@ impl Tools {
     }
 
     /// Takes a terminal in.
-    pub(super) fn add(&mut self, id: Box<str>, terminal: Terminal) {
+    pub(super) fn add(&mut self, id: Box<str>, terminal: Terminal, turn: Option<TurnId>) {
         let terminal = Arc::new(terminal);
-        self.terminals.insert(id, Running { terminal, held: String::new(), is_over: false, is_told: false });
+        let (held, is_over, is_told, is_awaited) = (String::new(), false, false, false);
+        self.terminals.insert(id, Running { terminal, held, is_over, is_told, is_awaited, turn });
     }
 
     /// A terminal of the agent's.

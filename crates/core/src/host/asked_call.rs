@@ -31,12 +31,12 @@ const ANSWER_BYTES: usize = 16 << 20;
 #[derive(Debug)]
 pub(super) struct AskedCall {
     /// What the request itself says of it.
-    told: Map<String, Value>,
+    told: ToldCall,
     /// The agent's own id for it, and where it was told.
     id: Option<String>,
     seq: Seq,
     lineage: LineageIndex,
-    whole: OnceCell<Map<String, Value>>,
+    whole: OnceCell<ToldCall>,
 }
 
 /// A call as it is told, and the members that are too long for that.
@@ -62,9 +62,9 @@ impl AskedCall {
         let own: Value = serde_json::from_str(question.params()).unwrap_or_default();
         let id = own.pointer("/toolCall/toolCallId").or_else(|| own.pointer("/subject/toolCall/toolCallId"));
         let told: Value = serde_json::from_str(params).unwrap_or_default();
-        let told = told.get("toolCall").and_then(Value::as_object).cloned().unwrap_or_default();
+        let told = told.get("toolCall").and_then(Value::as_object);
         Self {
-            told,
+            told: told.map(ToldCall::of).unwrap_or_default(),
             id: id.and_then(Value::as_str).map(str::to_owned),
             seq: question.seq(),
             lineage: question.lineage(),
@@ -76,14 +76,10 @@ impl AskedCall {
     pub(super) async fn told(&self, store: &Arc<dyn Store>, record: &RecordId, room: &mut Room) -> ToldCall {
         let whole = self.whole.get_or_try_init(|| self.with_earlier(store, record)).await;
         // Where what came before cannot be read, there is still what the request says.
-        bounded(whole.unwrap_or(&self.told), room)
+        whole.unwrap_or(&self.told).within(room)
     }
 
-    async fn with_earlier(
-        &self,
-        store: &Arc<dyn Store>,
-        record: &RecordId,
-    ) -> Result<Map<String, Value>, StoreError> {
+    async fn with_earlier(&self, store: &Arc<dyn Store>, record: &RecordId) -> Result<ToldCall, StoreError> {
         let mut call = match &self.id {
             Some(id) => {
                 let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(self.seq));
@@ -93,26 +89,46 @@ impl AskedCall {
             }
             None => Map::new(),
         };
+        // What was said of it before is not what the request says, though that is too long.
+        call.retain(|name, _| !self.told.left_out.contains(name));
         // In version 1 null says nothing.
-        call.extend(self.told.clone().into_iter().filter(|(_, value)| !value.is_null()));
-        Ok(call)
+        let said = self.told.call.iter().filter(|(_, value)| !value.is_null());
+        call.extend(said.map(|(name, value)| (name.clone(), value.clone())));
+        let mut whole = ToldCall::of(&call);
+        whole.left_out.extend(self.told.left_out.iter().cloned());
+        Ok(whole)
     }
 }
 
-/// The members that say what a call does, as far as there is room for them.
-fn bounded(call: &Map<String, Value>, room: &mut Room) -> ToldCall {
-    let mut told = ToldCall::default();
-    for name in MEMBERS {
-        let Some(value) = call.get(name) else { continue };
-        let length = value.to_string().len();
-        if length > MEMBER_BYTES.min(room.0) {
-            told.left_out.push(name.to_owned());
-        } else {
-            room.0 -= length;
-            told.call.insert(name.to_owned(), value.clone());
-        }
+impl ToldCall {
+    /// The members that say what a call does, but those that are too long.
+    fn of(call: &Map<String, Value>) -> Self {
+        Self::fitting(call, |length| length <= MEMBER_BYTES)
     }
-    told
+
+    /// As much of it as there is room for.
+    fn within(&self, room: &mut Room) -> Self {
+        let mut told = Self::fitting(&self.call, |length| {
+            let fits = length <= room.0;
+            room.0 -= if fits { length } else { 0 };
+            fits
+        });
+        told.left_out.extend(self.left_out.iter().cloned());
+        told
+    }
+
+    fn fitting(call: &Map<String, Value>, mut fits: impl FnMut(usize) -> bool) -> Self {
+        let mut told = Self::default();
+        for name in MEMBERS {
+            let Some(value) = call.get(name) else { continue };
+            if fits(value.to_string().len()) {
+                told.call.insert(name.to_owned(), value.clone());
+            } else {
+                told.left_out.push(name.to_owned());
+            }
+        }
+        told
+    }
 }
 
 /// What was told of a call before it was asked about.
@@ -149,6 +165,10 @@ impl<'a> Earlier<'a> {
                 && *call == *self.id
                 && let Ok(Value::Object(fields)) = serde_json::from_str(&fields)
             {
+                // A policy decides by the call that was begun last under an id, and that is shown.
+                if fields.get("sessionUpdate").is_some_and(|what| what == "tool_call") {
+                    self.call.clear();
+                }
                 self.call.extend(fields.into_iter().filter(|(_, value)| !value.is_null()));
             }
         }

@@ -175,13 +175,16 @@ impl KeptEvents {
         let (mut works, mut rest) = (None, None);
         while let Some(page) = pages.next().await? {
             for event in &page {
-                match (event.direction, event.turn, Fact::from_body(&event.body)) {
-                    (Direction::FromAgent, Some(turn), _) => (works, rest) = (Some(turn), None),
-                    (Direction::Ours, _, Some(Fact::TurnStarted { .. })) => (works, rest) = (None, None),
+                if event.direction == Direction::FromAgent && event.turn.is_some() {
+                    (works, rest) = (event.turn, None);
+                }
+                if event.kind != EventKind::Fact {
+                    continue;
+                }
+                match Fact::from_body(&event.body) {
+                    Some(Fact::TurnStarted { .. }) => (works, rest) = (None, None),
                     // One that never began may end while another runs.
-                    (Direction::Ours, _, Some(Fact::TurnEnded { turn, .. }))
-                        if works == Some(TurnId(turn)) =>
-                    {
+                    Some(Fact::TurnEnded { turn, .. }) if works == Some(TurnId(turn)) => {
                         let is_first = event.protocol == ProtocolVersion::V1.number();
                         (works, rest) = (None, is_first.then_some(event.seq));
                     }

@@ -323,9 +323,10 @@ impl Conversation {
         self.open = None;
         let Ok(serde_json::Value::Object(told)) = serde_json::from_str(fields) else { return };
         let key = (event.lineage, call.clone());
+        let is_new = told.get("sessionUpdate").is_some_and(|what| what == "tool_call");
         let known = self.tools.get(&key).and_then(|&index| self.entries.get_mut(index));
         if let Some(Entry::Tool(tool)) = known
-            && !begins_again(tool, event, &told)
+            && !is_another_call(is_new, tool.turn, event.turn)
         {
             tool.last = event.seq;
             tool.fields.extend(told);
@@ -396,11 +397,11 @@ impl Conversation {
     }
 }
 
-/// Whether a call is another one than the call that had its id before: one that begins in a later turn. Version 1 has a
-/// word for it; in version 2 work may go on from one turn to the next, and nothing tells that it is new.
-fn begins_again(tool: &ToolCall, event: &Event, told: &serde_json::Map<String, serde_json::Value>) -> bool {
-    let is_beginning = told.get("sessionUpdate").is_some_and(|what| what == "tool_call");
-    is_beginning && tool.turn.is_some() && event.turn.is_some() && tool.turn != event.turn
+/// Whether a tool call that is said to be new, as version 1 does, is another one than the call which had its id before:
+/// one that begins in a later turn. Some agents say twice in a turn that a call is new; and in version 2 work may go on
+/// from one turn to the next, and nothing tells that it is new.
+pub(crate) fn is_another_call(is_new: bool, before: Option<TurnId>, now: Option<TurnId>) -> bool {
+    is_new && before.is_some() && now.is_some() && before != now
 }
 
 #[cfg(test)]

@@ -35,6 +35,7 @@ mod wake;
 pub use agent::{AgentBuild, AgentSpec};
 pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
 pub use client_name::ClientName;
+pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, Entry, Message, ToolCall};
 pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError};
 pub use failure::{AgentError, Reading};

@@ -35,8 +35,9 @@ fn is_alive(pid: u32) -> bool {
 }
 
 fn end(pid: u32) {
-    let pid = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
-    rustix::process::kill_process(pid, Signal::KILL).unwrap();
+    let process = Pid::from_raw(i32::try_from(pid).unwrap()).unwrap();
+    rustix::process::kill_process(process, Signal::KILL).unwrap();
+    eventually("it is gone", || !Path::new(&format!("/proc/{pid}")).exists());
 }
 
 #[test]
@@ -89,7 +90,7 @@ fn a_client_that_says_it_is_a_host_keeps_no_daemon_by_that() {
 fn outlives(name: &str, command: &[&str], keep: &[&str]) -> bool {
     let (place, home) = (Place::new(), TempHome::new());
     let (file, program) = (place.beside("daemon"), place.beside(name));
-    std::fs::copy("/bin/sleep", &program).unwrap();
+    std::os::unix::fs::symlink("/bin/sleep", &program).unwrap();
     // It is kept by its name, so it has to have that before its agent answers.
     let named = format!("until [ \"$(cat /proc/$!/comm)\" = {name} ]; do :; done");
     let daemon = format!("setsid '{}' 600 >/dev/null 2>&1", program.display());

@@ -51,6 +51,20 @@ fn a_person_who_types_it_is_told_that_it_is_for_an_editor() {
 }
 
 #[test]
+fn a_request_that_is_longer_than_a_line_may_be_is_refused_by_its_id_and_the_connection_goes_on() {
+    let place = Place::new();
+    let mut editor = Editor::new(&place);
+    let session = editor.open(&place);
+    let long = "x".repeat(66 << 20);
+    editor.say(&format!(
+        r#"{{"jsonrpc":"2.0","id":"long","method":"session/prompt","params":{{"x":"{long}"}}}}"#
+    ));
+    let refusal = editor.hear();
+    assert_eq!((&refusal["id"], &refusal["error"]["code"]), (&json!("long"), &json!(-32600)), "{refusal}");
+    assert_eq!(editor.prompt(&session, "hello").1["result"]["stopReason"], "end_turn");
+}
+
+#[test]
 fn a_bad_request_is_refused_by_the_field_that_is_wrong() {
     let place = Place::new();
     let mut editor = Editor::new(&place);

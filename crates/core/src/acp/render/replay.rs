@@ -317,14 +317,17 @@ impl Replay {
     }
 
     fn tell(&mut self, event: &Event, lines: Vec<String>) {
-        if event.seq < self.from {
-            return;
+        if event.seq >= self.from {
+            self.push(event.lineage, lines);
         }
+    }
+
+    /// Puts lines of a lineage row behind the others, without what is longer than the client wants.
+    fn push(&mut self, row: LineageIndex, lines: Vec<String>) {
         let Self { bounded, survey, out, .. } = self;
         match bounded {
             None => out.extend(lines),
             Some(bounded) => {
-                let row = event.lineage;
                 out.extend(lines.into_iter().filter_map(|line| bounded.line(line, row, &survey.sizes)));
             }
         }
@@ -342,7 +345,8 @@ impl Replay {
             }
             ProtocolVersion::V1 => {
                 let update = run.chunk(run.given.is_some().then_some(&*id));
-                self.out.extend(self.rendering.told(run.protocol, run.row, &update, &beside));
+                let lines = self.rendering.told(run.protocol, run.row, &update, &beside);
+                self.push(run.row, lines);
             }
         }
     }

@@ -8,7 +8,9 @@ use serde_json::value::RawValue;
 
 use super::bounded::TerminalSizes;
 use super::line::{Kind, State, UpdateLine, text_of};
-use crate::model::{Direction, Event, EventKind, Fact, LineageIndex, ProtocolVersion, Seq, TurnId};
+use crate::model::{
+    Direction, Event, EventKind, Fact, LineageIndex, ProtocolVersion, Seq, TurnId, is_another_call,
+};
 use crate::wire::splice::{Step, elements, locate};
 
 /// A tool call or a terminal: an agent's ids are its ACP session's.
@@ -111,7 +113,7 @@ impl Survey {
             }
             Entry::Occupied(mut calls) => {
                 let calls = calls.get_mut();
-                let is_another = is_new && calls.turn != event.turn;
+                let is_another = is_another_call(is_new, calls.turn, event.turn);
                 if is_another {
                     calls.earlier.push(calls.last);
                     calls.turn = event.turn;

@@ -32,6 +32,13 @@ fn what_was_told_of_a_call_in_either_version_is_known_as_version_1_has_it_and_of
         V1,
         &json!({ "sessionUpdate": "tool_call", "toolCallId": "t", "title": "Later" }),
     ));
+    let again =
+        json!({ "sessionUpdate": "tool_call", "toolCallId": "again", "title": "First", "kind": "edit" });
+    let mut begun_twice = Earlier::new("again", LineageIndex(1));
+    begun_twice.take(&event(1, V1, &again));
+    let second = json!({ "sessionUpdate": "tool_call", "toolCallId": "again", "title": "Second" });
+    begun_twice.take(&event(1, V1, &second));
+    assert_eq!(Value::Object(begun_twice.call), second);
     let told = |call: &Map<String, Value>| MEMBERS.map(|name| call.get(name).cloned().unwrap_or_default());
     let expected =
         json!({ "toolCallId": "t", "title": "Look", "kind": "edit", "rawInput": { "command": "ls" } });
@@ -55,7 +62,7 @@ fn what_is_too_long_to_be_told_is_left_out_and_named_and_so_is_what_the_answer_h
         json!({ "toolCallId": "t", "rawInput": { "command": long }, "kind": "edit", "status": "pending" });
     let call = call.as_object().unwrap();
     let told = |room: &mut Room| {
-        let ToldCall { call, left_out } = bounded(call, room);
+        let ToldCall { call, left_out } = ToldCall::of(call).within(room);
         (Value::Object(call), left_out)
     };
     let mut room = Room::default();
