@@ -15,7 +15,7 @@ use crate::acp::agent::CallError;
 use crate::engine::{Advice, Wanted};
 use crate::model::{RecordId, ToolUse};
 
-use super::asked_call::{AskedCall, Room, ToldCall};
+use super::asked_call::{AnswerBytes, AskedCall, ToldCall};
 use super::connection::Connection;
 use super::fault;
 use super::meta::IdsMeta;
@@ -79,7 +79,7 @@ pub struct QuestionMeta {
     /// The session's name, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The agent, by its name or its program.
+    /// The agent, by its name or its command line.
     pub agent: String,
     /// The directory that the session works in.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -248,7 +248,7 @@ fn chosen<'a>(options: &'a [OptionMeta], word: &str) -> Option<&'a OptionMeta> {
 impl Connection {
     /// The questions that are open.
     pub(super) async fn pending(&self, params: PendingParams) -> Result<String, CallError> {
-        let (mut questions, mut room) = (Vec::new(), Room::default());
+        let (mut questions, mut left) = (Vec::new(), AnswerBytes::default());
         for (id, open) in self.host.askable.open().all() {
             if params.session_id.as_deref().is_some_and(|wanted| wanted != open.record.as_str()) {
                 continue;
@@ -257,7 +257,7 @@ impl Connection {
             // A record that is gone by now has no questions.
             let Some(record) = record.map_err(|error| self.refused(&error))? else { continue };
             let ToolUse { title, .. } = &open.wanted.tool;
-            let ToldCall { call, left_out } = open.call.told(&self.host.store, &open.record, &mut room).await;
+            let ToldCall { call, left_out } = open.call.told(&self.host.store, &open.record, &mut left).await;
             questions.push(QuestionMeta {
                 question_id: id,
                 ids: record.identity().into(),
