@@ -242,7 +242,12 @@ impl Gathered {
     fn add(&mut self, role: Role, turn: Option<TurnId>, at: Timestamp, text: &str) {
         let turn = turn.map(|turn| turn.0);
         let text = OneLine::of(text);
-        if let Some(entry) = self.last.back_mut()
+        // A prompt that was never sent may stand between the words of a turn.
+        let before = match turn {
+            Some(_) => self.last.iter_mut().rev().find(|entry| entry.turn == turn),
+            None => self.last.back_mut(),
+        };
+        if let Some(entry) = before
             && role == Role::Assistant
             && entry.role == role
             && entry.turn == turn

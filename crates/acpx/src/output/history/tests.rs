@@ -95,6 +95,23 @@ fn a_turn_that_was_cut_short_says_so_behind_what_was_said_in_it() {
         (&ends[..3], &*ends[3]),
         (&expected.map(str::to_owned)[..], "[tool:search] [failed: AGENT_DIED]")
     );
+    // Another that waited behind it was never sent, and ended before it.
+    let mut waited = said();
+    let ended = |seq: u64, turn: u64| Event {
+        seq: Seq(seq),
+        at: at(9),
+        turn: Some(TurnId(turn)),
+        lineage: LineageIndex::FIRST,
+        protocol: 1,
+        direction: Direction::Ours,
+        kind: EventKind::Fact,
+        body: format!(r#"{{"fact":"turn_ended","turn":{turn},"stopReason":"cancelled"}}"#).into(),
+    };
+    waited.apply(&ended(9, 3));
+    waited.apply(&ended(10, 2));
+    waited.unsent.insert(TurnId(3), (at(8), "third".to_owned()));
+    let texts: Vec<String> = waited.last(2).0.into_iter().map(|entry| entry.text_preview).collect();
+    assert_eq!(texts, ["[tool:search] [cancelled]", "[not sent] third"]);
     // Its host was killed, and no other has looked at it since.
     let mut left = said();
     left.add_interrupted(TurnId(2), at(8));
