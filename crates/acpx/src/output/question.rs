@@ -190,16 +190,24 @@ fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
     }
 }
 
-/// The names of the variables that a command is given, if it is given any.
+/// The variables that a command is given, if it is given any, with their values where they are told.
 fn variables(input: &Value) -> Option<String> {
-    let names: Vec<&str> = match input.get("env")? {
-        Value::Object(members) => members.keys().map(String::as_str).collect(),
+    let shown = |name: &str, value: Option<&Value>| match value.and_then(Value::as_str) {
+        Some(value) => format!("{name}={value}"),
+        None => name.to_owned(),
+    };
+    let variables: Vec<String> = match input.get("env")? {
+        Value::Object(members) => members.iter().map(|(name, value)| shown(name, Some(value))).collect(),
         Value::Array(items) => {
-            items.iter().filter_map(|item| item.as_str().or_else(|| item.get("name")?.as_str())).collect()
+            let named = |item: &Value| {
+                let name = item.as_str().or_else(|| item.get("name")?.as_str())?;
+                Some(shown(name, item.get("value")))
+            };
+            items.iter().filter_map(named).collect()
         }
         _ => return None,
     };
-    (!names.is_empty()).then(|| names.join(", "))
+    (!variables.is_empty()).then(|| variables.join(", "))
 }
 
 fn selected(option: &str) -> Value {

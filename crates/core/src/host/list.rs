@@ -144,11 +144,12 @@ async fn theirs(
     agent: NewSession,
 ) -> Result<SessionPage, CallError> {
     let key = agent.agent.key();
-    let names = match &cwd {
+    let directory = match &cwd {
         Some(cwd) => Some(Names::of(host, cwd).await),
         None => None,
     };
-    let asked = host.engine.remote_sessions(agent, names.as_ref().map(|it| it.get(named)), cursor.as_deref());
+    let asked =
+        host.engine.remote_sessions(agent, directory.as_ref().map(|it| it.get(named)), cursor.as_deref());
     let page = match timeout(PATIENCE, asked).await {
         Ok(Ok(Some(page))) => page,
         Ok(Ok(None)) => {
@@ -162,7 +163,8 @@ async fn theirs(
         Ok(Err(error)) => return Ok(unheard(error.to_string())),
         Err(_) => return Ok(unheard(format!("the agent took longer than {} s", PATIENCE.as_secs()))),
     };
-    let is_here = |row: &SessionSummary| names.as_ref().is_none_or(|names| names.lists(named, &row.cwd));
+    let is_here =
+        |row: &SessionSummary| directory.as_ref().is_none_or(|directory| directory.lists(named, &row.cwd));
     let rows = page.sessions.into_iter().filter_map(their_row).filter(is_here).collect();
     let rows = in_directory(host, rows, cwd).await;
     let ids = rows.iter().map(|row: &SessionSummary| row.session.clone()).collect();
@@ -171,12 +173,11 @@ async fn theirs(
     let sessions = rows.into_iter().filter(|row| !owned.contains(&row.session)).collect();
     // An agent that gives the same cursor again would be asked for ever.
     let next = page.next.filter(|next| Some(next) != cursor.as_ref());
+    let has_other = named == Named::Really && directory.as_ref().is_some_and(Names::are_two);
     let next = match next {
         Some(next) => Some(Cursor::Theirs(named, Some(next))),
-        None => {
-            let has_other = named == Named::Really && names.as_ref().is_some_and(Names::are_two);
-            has_other.then_some(Cursor::Theirs(Named::AsWritten, None))
-        }
+        None if has_other => Some(Cursor::Theirs(Named::AsWritten, None)),
+        None => None,
     };
     Ok(SessionPage { sessions, next_cursor: next.map(|next| next.text()), meta: Meta::new() })
 }

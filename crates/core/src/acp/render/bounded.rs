@@ -33,7 +33,7 @@ impl TerminalSizes {
     pub(super) fn fact(&mut self, row: LineageIndex, fact: &Fact) {
         match fact {
             Fact::TerminalOutput { terminal_id, output } => {
-                self.shows(row, terminal_id, Some(output.len()), None)
+                self.shows(row, terminal_id, Some(output.len()), None);
             }
             Fact::TerminalEnded { terminal_id, output: Some(output), .. } => {
                 self.shows(row, terminal_id, None, Some(output.len()));
