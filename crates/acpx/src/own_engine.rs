@@ -1,11 +1,15 @@
 //! The engine of a command that holds its agents itself, instead of having the home's host hold them. They are marked,
-//! reached and ended as the host's are, whichever command it is; nothing of them is kept.
+//! reached and ended as the host's are, whichever command it is; nothing of them is kept. What a command like it has
+//! left that was killed is ended first.
 
+use std::ops::Deref;
 use std::sync::Arc;
 
 use acpx_core::engine::{Engine, Settings as EngineSettings};
+use acpx_core::host::{Holding, HostPlace, end_leavings, has_leavings};
 use acpx_core::model::HostId;
 use acpx_core::store::MemoryStore;
+use acpx_core::tools::{Grace, Tag};
 
 use crate::error::CliError;
 use crate::reach::{Reach, relay};
@@ -31,33 +35,59 @@ const BROWSERS: [&str; 15] = [
     "zen-bin",
 ];
 
+/// Such an engine. The home knows of it until this is dropped, which is when its agents are gone.
+pub(crate) struct OwnEngine {
+    engine: Engine,
+    _holding: Option<Holding>,
+}
+
+impl Deref for OwnEngine {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.engine
+    }
+}
+
 /// An engine whose agents log in.
-pub(crate) fn login_engine(settings: &Settings) -> Result<Engine, CliError> {
+pub(crate) async fn login_engine(settings: &Settings) -> Result<OwnEngine, CliError> {
     let kept = settings.keep_programs.iter().cloned();
     let keep_programs = kept.chain(BROWSERS.map(str::to_owned)).collect();
-    engine("auth", keep_programs, Arc::new(MemoryStore::new()))
+    engine("auth", keep_programs, Arc::new(MemoryStore::new())).await
 }
 
 /// An engine under this name, over a store in memory.
-pub(crate) fn own_engine(
+pub(crate) async fn own_engine(
     name: &'static str,
     settings: &Settings,
     store: Arc<MemoryStore>,
-) -> Result<Engine, CliError> {
-    engine(name, Arc::clone(&settings.keep_programs), store)
+) -> Result<OwnEngine, CliError> {
+    engine(name, Arc::clone(&settings.keep_programs), store).await
 }
 
-fn engine(
+async fn engine(
     name: &'static str,
     keep_programs: Arc<[String]>,
     store: Arc<MemoryStore>,
-) -> Result<Engine, CliError> {
-    let engine_settings = EngineSettings {
-        tag: Reach::of_environment()?.tag(),
-        keep_programs,
-        relay: relay(),
-        ..EngineSettings::default()
-    };
+) -> Result<OwnEngine, CliError> {
+    let reach = Reach::of_environment()?;
+    let home = reach.tag();
+    let holding = hold(&reach.place, home.as_deref(), &keep_programs).await;
+    let settings = EngineSettings { tag: home, keep_programs, relay: relay(), ..EngineSettings::default() };
     let id = HostId::new(name).expect("the name of a command is not empty");
-    Ok(Engine::new(store, id, engine_settings))
+    Ok(OwnEngine { engine: Engine::new(store, id, settings), _holding: holding })
+}
+
+/// Ends what killed commands have left, and has the home know of this one. A home that cannot be written to knows of
+/// none: the next host finds what they leave all the same.
+async fn hold(place: &HostPlace, home: Option<&str>, keep: &Arc<[String]>) -> Option<Holding> {
+    let home = home?.to_owned();
+    let holding = Holding::begin(place, &Tag::of_this_process(home.clone())?, keep).ok();
+    if has_leavings(place) {
+        let (place, keep) = (place.clone(), Arc::clone(keep));
+        let sweeping = move || end_leavings(&place, &home, &keep, Grace::default());
+        // It is bounded in time, and whoever does not want to wait for it ends the command.
+        drop(tokio::task::spawn_blocking(sweeping).await);
+    }
+    holding
 }

@@ -32,7 +32,7 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let mut patience = Patience::new(settings.timeout)?;
-        let engine = login_engine(settings)?;
+        let engine = login_engine(settings).await?;
         let slow = waiting_for(&settings.agent.label());
         if let AuthCommand::LogOut = command {
             let leaving = engine.log_out(settings.new_session());

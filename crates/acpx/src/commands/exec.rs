@@ -18,7 +18,7 @@ use crate::config::Config;
 use crate::desk::Desk;
 use crate::error::CliError;
 use crate::output::{self, Console, ResultIds, TurnView};
-use crate::own_engine::own_engine;
+use crate::own_engine::{OwnEngine, own_engine};
 use crate::patience::Patience;
 use crate::prompt_input;
 use crate::reach::block_on;
@@ -51,7 +51,7 @@ pub(super) fn run(
     }
     let mut view = TurnView::new(settings.mode, None);
     block_on(async {
-        let (host, engine) = host(settings)?;
+        let (host, engine) = host(settings).await?;
         let desk = Desk::of_program();
         let asking = asking.interactive(desk.is_some());
         if desk.is_some() {
@@ -108,11 +108,11 @@ fn policy(settings: &Settings, options: &Options) -> Result<PermissionPolicy, Cl
     }
 }
 
-fn host(settings: &Settings) -> Result<(Arc<Host>, Engine), CliError> {
+async fn host(settings: &Settings) -> Result<(Arc<Host>, OwnEngine), CliError> {
     let store = Arc::new(MemoryStore::new());
-    let engine = own_engine("exec", settings, store.clone())?;
+    let engine = own_engine("exec", settings, store.clone()).await?;
     let version = env!("CARGO_PKG_VERSION");
-    Ok((Host::new(engine.clone(), store, Arc::new(|_, _, _| Ok(Vec::new())), version), engine))
+    Ok((Host::new(Engine::clone(&engine), store, Arc::new(|_, _, _| Ok(Vec::new())), version), engine))
 }
 
 /// What the agent is started with: the model comes before the options, which may depend on it.

@@ -1,9 +1,11 @@
 //! What a killed host has left: its agents and what they had started are ended by the next host, and the records of
-//! both say so.
+//! both say so. What a killed command has left goes with it, and is in no record.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use super::HostPlace;
+use super::holding::Dead;
 use crate::engine::Settings;
 use crate::model::{
     AgentEnd, AgentExit, AgentRun, Direction, EndedProcess, Event, EventKind, Fact, HostId, ProcessIdentity,
@@ -16,15 +18,17 @@ use crate::tools::{Grace, Swept, sweep};
 pub(super) async fn end(
     store: &Arc<dyn Store>,
     host: &HostId,
-    home: &str,
+    (place, home): (&HostPlace, &str),
     settings: &Settings,
 ) -> Result<Swept, StoreError> {
     let running = store.running().await?;
     let runs: Vec<ProcessIdentity> = running.iter().map(|(_, run)| run.process.clone()).collect();
     let (home, grace): (String, Grace) = (home.to_owned(), settings.process);
-    let keep = Arc::clone(&settings.keep_programs);
+    let commands = Dead::of(place);
+    let keep = commands.keep(&settings.keep_programs);
     let swept =
         tokio::task::spawn_blocking(move || sweep(&home, &runs, &keep, grace)).await.unwrap_or_default();
+    commands.forget();
     let mut left: BTreeMap<String, Left> = BTreeMap::new();
     for process in swept.ended.iter().chain(&swept.left) {
         if let Some(record) = &process.record {

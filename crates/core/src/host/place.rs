@@ -54,6 +54,11 @@ impl HostPlace {
         self.home.join("sessions")
     }
 
+    /// Where commands that hold agents themselves are listed while they run.
+    pub(super) fn holders(&self) -> PathBuf {
+        self.home.join("holders")
+    }
+
     pub(super) fn lock(&self) -> PathBuf {
         self.home.join("host.lock")
     }

@@ -82,7 +82,7 @@ pub async fn run(
     let home = place.name()?;
     settings.tag = Some(home.clone());
     let orphans = Orphans::adopt().map_err(RunError::Orphans)?;
-    let swept = leftovers::end(&store, &id, &home, &settings).await?;
+    let swept = leftovers::end(&store, &id, (&place, &home), &settings).await?;
     let engine = Engine::new(Arc::clone(&store), id.clone(), settings);
     let importer = Importer { store: file, host: id, name_of, one_at_a_time: tokio::sync::Mutex::default() };
     let host = Arc::new(Host::made_of(engine, store, server_file, Some(importer), version.clone()));

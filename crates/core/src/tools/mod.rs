@@ -38,7 +38,7 @@ pub use process::{AgentProcess, Pipes};
 pub use spawner::Spawner;
 pub(crate) use stderr::Tail;
 pub use strays::Strays;
-pub use sweep::{Swept, SweptProcess, sweep};
+pub use sweep::{Swept, SweptProcess, sweep, sweep_after};
 pub use tag::{InvalidTag, Tag};
 pub(crate) use telling::tell;
 pub use terminal::{CommandLine, News, Shown, Terminal, TerminalError};

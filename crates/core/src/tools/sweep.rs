@@ -44,7 +44,13 @@ impl SweptProcess {
 /// they had recorded, which are `runs`; but not these programs, nor what they have started. It is TERM first and
 /// KILL after [`Grace::term`], and returns in bounded time. It blocks. Only Linux lets it find anything.
 pub fn sweep(home: &str, runs: &[ProcessIdentity], keep: &[String], grace: Grace) -> Swept {
-    system::sweep(home, runs, keep, grace)
+    system::sweep(home, None, runs, keep, grace)
+}
+
+/// The same for these holders of the home alone, as far as they are dead. What others have left stays for whoever
+/// looks after it.
+pub fn sweep_after(holders: &[ProcessIdentity], home: &str, keep: &[String], grace: Grace) -> Swept {
+    system::sweep(home, Some(holders), &[], keep, grace)
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -52,7 +58,13 @@ mod system {
     use super::{Grace, ProcessIdentity, Swept};
 
     /// Without start times and boots no pid can be believed, so nobody is signalled.
-    pub(super) fn sweep(_: &str, _: &[ProcessIdentity], _: &[String], _: Grace) -> Swept {
+    pub(super) fn sweep(
+        _: &str,
+        _: Option<&[ProcessIdentity]>,
+        _: &[ProcessIdentity],
+        _: &[String],
+        _: Grace,
+    ) -> Swept {
         Swept::default()
     }
 }

@@ -84,7 +84,7 @@ async fn examine(settings: &Settings, servers: &McpFile) -> Result<Result<Examin
     let scratch = tempfile::tempdir()
         .map_err(|source| CliError::System { doing: "make a directory for the agent".to_owned(), source })?;
     let cwd = AbsolutePath::from_path(scratch.path())?;
-    let engine = own_engine("doctor", settings, Arc::new(MemoryStore::new()))?;
+    let engine = own_engine("doctor", settings, Arc::new(MemoryStore::new())).await?;
     // Those that cannot be had are told by themselves.
     let list = servers.names().filter_map(|name| had(settings, servers, name)?.ok()).flatten();
     let mcp_servers = list.collect::<Vec<_>>().into();

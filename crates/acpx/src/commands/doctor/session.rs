@@ -201,7 +201,7 @@ async fn restorable(
 
 /// Whether the agent has the session in its own list; why it could not be asked, inside.
 async fn listed(settings: &Settings, record: &Record) -> Result<Result<bool, CliError>, CliError> {
-    let engine = own_engine("doctor", settings, Arc::new(MemoryStore::new()))?;
+    let engine = own_engine("doctor", settings, Arc::new(MemoryStore::new())).await?;
     let with = patient_session(settings);
     let session = &record.lineage.current().session;
     let found = Patience::new(None)?.during(engine.remote_session(&with, session)).await?;

@@ -45,7 +45,7 @@ async fn ask(
     directory: Option<&AbsolutePath>,
     cursor: Option<&str>,
 ) -> Result<Option<Page>, CliError> {
-    let engine = own_engine("list", settings, Arc::new(MemoryStore::new()))?;
+    let engine = own_engine("list", settings, Arc::new(MemoryStore::new())).await?;
     let with = settings.new_session();
     let page = engine.remote_sessions(with, directory, cursor).await?;
     Ok(page.map(|page| (page.sessions, page.next)))

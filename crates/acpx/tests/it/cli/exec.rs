@@ -6,11 +6,16 @@ use serde_json::{Value, json};
 
 use crate::acpx::{Done, Place};
 
-/// Nothing but what the demo agent keeps for itself.
+/// Nothing but what the demo agent keeps for itself, and an empty list of the commands that run.
 fn is_untouched(place: &Place) -> bool {
-    let entries = std::fs::read_dir(place.acpx_home()).unwrap();
-    let names: Vec<_> = entries.map(|entry| entry.unwrap().file_name()).collect();
-    names.iter().all(|name| name == "demo" || name == "config.json") && place.processes().is_empty()
+    let names = |path: std::path::PathBuf| {
+        let entries = std::fs::read_dir(path).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name()).collect::<Vec<_>>()
+    };
+    let is_known = |name: &std::ffi::OsString| name == "demo" || name == "config.json" || name == "holders";
+    names(place.acpx_home()).iter().all(is_known)
+        && names(place.acpx_home().join("holders")).is_empty()
+        && place.processes().is_empty()
 }
 
 #[test]

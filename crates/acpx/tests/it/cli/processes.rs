@@ -151,3 +151,60 @@ fn a_host_that_an_agents_shell_has_started_lives_on_when_the_agent_and_its_host_
     assert_eq!((&status["status"], &status["pid"], inner.host_pid()), (&json!("alive"), &agent, host));
     assert!(inner.ok(&["demo", "recall"]).contains("1. inside"));
 }
+
+/// An agent that has started a daemon, whose pid is in this file.
+fn with_daemon(file: &Path, agent: Vec<String>) -> Vec<String> {
+    let shell = format!("(setsid sleep 600 >/dev/null 2>&1 & echo $! >'{}'); exec \"$@\"", file.display());
+    ["sh", "-c", &shell, "sh"].map(str::to_owned).into_iter().chain(agent).collect()
+}
+
+/// An `exec` that is killed in the middle of its turn, and what it has left: a daemon of its agent, and the command of
+/// one of its terminals.
+fn left_by_a_killed_exec(place: &Place) -> [u32; 2] {
+    let [daemon, command] = ["daemon", "command"].map(|name| place.beside(name));
+    // The kernel kills the command itself with its holder, and not what that has started.
+    let program = format!("sleep 600 & echo $! >'{}'; wait", command.display());
+    let terminal = json!({ "sessionId": "s1", "command": "sh", "args": ["-c", program] });
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.request("terminal/create", terminal).hang());
+    let agent = place.scripted(&script);
+    let argv = with_daemon(&daemon, agent);
+    place.configure(&json!({ "agents": { "shelly": { "argv": argv } } }).to_string());
+    let killed = place.start(&["--approve-all", "shelly", "exec", "go"]);
+    let left = [pid_in(&daemon), pid_in(&command)];
+    killed.signal(Signal::KILL);
+    killed.done();
+    assert!(left.iter().all(|pid| is_alive(*pid)), "{left:?}");
+    left
+}
+
+#[test]
+fn what_a_killed_exec_has_left_is_ended_by_the_next_one_and_what_a_living_one_has_is_not() {
+    let (place, home) = (Place::new(), TempHome::new());
+    let hang = Script::new().initialize(json!({})).session_new("s1").prompt(Script::hang);
+    let agent = scripted_agent_command(&hang, &home);
+    let argv = with_daemon(&place.beside("living"), agent);
+    place.configure(&json!({ "agents": { "shelly": { "argv": argv } } }).to_string());
+    let running = place.start(&["shelly", "exec", "go"]);
+    let living = pid_in(&place.beside("living"));
+    let left = left_by_a_killed_exec(&place);
+    place.ok(&["demo", "exec", "hello"]);
+    assert_eq!(left.map(is_alive), [false; 2]);
+    assert!(is_alive(living), "it belongs to a command that runs");
+    let listed = || std::fs::read_dir(place.acpx_home().join("holders")).unwrap().count();
+    assert_eq!(listed(), 1, "the living one");
+    running.signal(Signal::INT);
+    running.done();
+    assert_eq!((is_alive(living), listed()), (false, 0));
+}
+
+#[test]
+fn what_a_killed_exec_has_left_is_ended_by_the_next_host() {
+    let place = Place::new();
+    let left = left_by_a_killed_exec(&place);
+    place.ok(&["demo", "sessions", "new"]);
+    assert_eq!(left.map(is_alive), [false; 2]);
+    assert_eq!(std::fs::read_dir(place.acpx_home().join("holders")).unwrap().count(), 0);
+}

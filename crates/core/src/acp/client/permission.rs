@@ -16,6 +16,9 @@ use super::{AgentConnection, Outgoing, rpc_id};
 
 /// How much of a word is remembered of a tool call that may be asked about later. Rules and titles are shorter.
 const REMEMBERED: usize = 4096;
+/// How the kinds of options begin that allow, and of those that do not.
+const ALLOWS: &str = "allow";
+const REJECTS: &str = "reject";
 
 /// What the agent wants to do, and the answers it offers.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -97,15 +100,39 @@ impl PermissionRequest {
         }
     }
 
+    /// An id that stands for several options says nothing that the agent could not take for the contrary.
     fn chosen(&self, option: &str, said: Option<&Arc<str>>) -> Permit {
-        match self.options.iter().find(|(offered, _)| offered == option) {
+        match self.unmistakable().find(|(offered, _)| offered == option) {
             Some((option, kind)) => Permit::Choose {
                 option: option.as_str().into(),
-                approves: kind.starts_with("allow"),
+                approves: kind.starts_with(ALLOWS),
                 said: said.cloned(),
             },
             None => Permit::Reject,
         }
+    }
+
+    /// The options whose id no other one has.
+    fn unmistakable(&self) -> impl Iterator<Item = &(String, String)> {
+        let is_one = |id: &str| self.options.iter().filter(|(other, _)| other == id).count() == 1;
+        self.options.iter().filter(move |(id, _)| is_one(id))
+    }
+
+    /// The narrowest option that is known to allow, if there is one: whatever approves, approves by it.
+    pub fn approval(&self) -> Option<&str> {
+        self.narrowest(["allow_once", "allow_always"], ALLOWS)
+    }
+
+    fn refusal(&self) -> Option<&str> {
+        self.narrowest(["reject_once", "reject_always"], REJECTS)
+    }
+
+    /// The first of these kinds that is offered, or else one that is new to us and begins as they do. A kind that does
+    /// not may mean anything.
+    fn narrowest(&self, kinds: [&str; 2], beginning: &str) -> Option<&str> {
+        let known = kinds.iter().find_map(|kind| self.unmistakable().find(|(_, offered)| offered == kind));
+        let new = || self.unmistakable().find(|(_, kind)| kind.starts_with(beginning));
+        known.or_else(new).map(|(option, _)| option.as_str())
     }
 
     /// The result that says this to the agent, in the narrowest of the options it offers.
@@ -117,17 +144,9 @@ impl PermissionRequest {
     }
 
     fn outcome(&self, permit: &Permit) -> Value {
-        let of_kind = |kinds: &[&str]| {
-            let option = |kind: &&str| self.options.iter().find(|(_, offered)| offered == kind);
-            kinds.iter().find_map(option).map(|(option, _)| option.as_str())
-        };
         let chosen = match permit {
-            // A kind that is new to us is not taken for a refusal unless it says so.
-            Permit::Approve => of_kind(&["allow_once", "allow_always"])
-                .or_else(|| self.first(|kind| kind.starts_with("allow")))
-                .or_else(|| self.first(|kind| !kind.starts_with("reject"))),
-            Permit::Reject | Permit::Escalated(_) => of_kind(&["reject_once", "reject_always"])
-                .or_else(|| self.first(|kind| kind.starts_with("reject"))),
+            Permit::Approve => self.approval(),
+            Permit::Reject | Permit::Escalated(_) => self.refusal(),
             Permit::Choose { option, .. } => Some(&**option),
             Permit::Cancelled | Permit::Declined | Permit::Elicited(_) => None,
         };
@@ -135,10 +154,6 @@ impl PermissionRequest {
             Some(option) => json!({"outcome": "selected", "optionId": option}),
             None => json!({"outcome": "cancelled"}),
         }
-    }
-
-    fn first(&self, is_meant: impl Fn(&str) -> bool) -> Option<&str> {
-        self.options.iter().find(|(_, kind)| is_meant(kind)).map(|(option, _)| option.as_str())
     }
 
     /// What a request says that was rejected because nobody could be asked, as npm acpx tells it.
@@ -312,16 +327,38 @@ mod tests {
     }
 
     #[test]
-    fn options_of_kinds_that_are_new_to_us_are_used_for_what_they_say() {
+    fn options_of_kinds_that_are_new_to_us_are_used_for_what_they_say_and_for_nothing_else() {
         let selected = |id: &str| json!({"outcome": {"outcome": "selected", "optionId": id}});
         let cancelled = json!({"outcome": {"outcome": "cancelled"}});
         let new = [("r", "reject_all_week"), ("x", "perhaps"), ("a", "allow_all_week")];
         let cases = [
             (&new[..], Permit::Approve, selected("a")),
             (&new[..], Permit::Reject, selected("r")),
-            (&new[1..2], Permit::Approve, selected("x")),
+            (&new[..2], Permit::Approve, cancelled.clone()),
+            (&new[1..2], Permit::Approve, cancelled.clone()),
             (&new[1..2], Permit::Reject, cancelled.clone()),
             (&new[..1], Permit::Approve, cancelled),
+        ];
+        for (options, permit, expected) in cases {
+            let result: Value = serde_json::from_str(&request("edit", options).result(&permit)).unwrap();
+            assert_eq!(result, expected, "{options:?} {permit:?}");
+        }
+    }
+
+    #[test]
+    fn an_id_that_two_options_have_is_no_answer() {
+        let selected = |id: &str| json!({"outcome": {"outcome": "selected", "optionId": id}});
+        let cancelled = json!({"outcome": {"outcome": "cancelled"}});
+        let both = [("a", "allow_once"), ("a", "reject_once"), ("A", "allow_always"), ("R", "reject_always")];
+        let said = r#"{"outcome":{"outcome":"selected","optionId":"a"}}"#.into();
+        let cases = [
+            (&both[..2], Permit::Approve, cancelled.clone()),
+            (&both[..2], Permit::Reject, cancelled.clone()),
+            (&both[..2], request("edit", &both[..2]).choice("a"), cancelled.clone()),
+            (&both[..2], request("edit", &both[..2]).said(&said), cancelled),
+            (&both[..], Permit::Approve, selected("A")),
+            (&both[..], Permit::Reject, selected("R")),
+            (&both[..], request("edit", &both).said(&said), selected("R")),
         ];
         for (options, permit, expected) in cases {
             let result: Value = serde_json::from_str(&request("edit", options).result(&permit)).unwrap();

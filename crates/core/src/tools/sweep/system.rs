@@ -10,14 +10,22 @@ use crate::tools::namespace;
 use crate::tools::stat::Stat;
 use crate::tools::tag::Tag;
 
-pub(super) fn sweep(home: &str, runs: &[ProcessIdentity], keep: &[String], grace: Grace) -> Swept {
+pub(super) fn sweep(
+    home: &str,
+    holders: Option<&[ProcessIdentity]>,
+    runs: &[ProcessIdentity],
+    keep: &[String],
+    grace: Grace,
+) -> Swept {
     let (Some(boot), Some(namespace)) = (boot(), namespace::ours()) else { return Swept::default() };
-    let sweep = Sweep { home, runs, keep, boot, namespace };
+    let sweep = Sweep { home, holders, runs, keep, boot, namespace };
     end_found(|| sweep.find(), grace)
 }
 
 struct Sweep<'a> {
     home: &'a str,
+    /// Whose processes are meant; everybody's if there is none.
+    holders: Option<&'a [ProcessIdentity]>,
     runs: &'a [ProcessIdentity],
     keep: &'a [String],
     boot: &'a str,
@@ -31,7 +39,7 @@ enum Held {
     Untold,
     /// By a holder of this home that is dead.
     ByTheDead,
-    /// By one that lives, or for another home, or where pids may name other processes than here.
+    /// By one that lives, or is not meant, or for another home, or where pids may name other processes than here.
     ByOthers,
 }
 
@@ -77,6 +85,7 @@ impl Sweep<'_> {
             None => Held::Untold,
             // The holder is looked for by its number, which has to be one of ours.
             Some(tag) if tag.namespace != self.namespace => Held::ByOthers,
+            Some(tag) if self.holders.is_some_and(|meant| !meant.contains(&tag.holder)) => Held::ByOthers,
             Some(tag) if tag.home == self.home && !tag.holder.is_alive() => Held::ByTheDead,
             Some(_) => Held::ByOthers,
         }

@@ -3,7 +3,7 @@
 use super::*;
 
 fn of_home(runs: &[ProcessIdentity]) -> Sweep<'_> {
-    Sweep { home: "home", runs, keep: &[], boot: "boot", namespace: 3 }
+    Sweep { home: "home", holders: None, runs, keep: &[], boot: "boot", namespace: 3 }
 }
 
 #[test]

@@ -1,0 +1,181 @@
+//! Who holds agents of a home without being its host: a command such as `exec`, which may be killed as a host may.
+//!
+//! Such a command is in a list for as long as it runs: a file that is named after its tag. A file whose
+//! command is dead says that something may be left, and only then are the processes of the machine looked at, so that a
+//! command that comes after one which ended by itself pays for no more than a look into a directory. What is ended is
+//! never decided by a file: the sweep proves it of each process by its tag.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::DirBuilderExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::HostPlace;
+use crate::model::ProcessIdentity;
+use crate::tools::{Grace, Swept, Tag, sweep_after};
+
+/// How much of a file is read. The names of programs that are kept are fewer.
+const READ: u64 = 64 << 10;
+
+/// A process may hold agents more than once, and each time ends by itself.
+static TIMES: AtomicU32 = AtomicU32::new(0);
+
+/// This process holds agents of a home, until it is dropped.
+#[derive(Debug)]
+pub struct Holding {
+    file: PathBuf,
+}
+
+impl Holding {
+    /// Says so, and that these programs are not to be ended if it is killed.
+    pub fn begin(place: &HostPlace, tag: &Tag, keep: &[String]) -> io::Result<Self> {
+        let directory = place.holders();
+        let time = TIMES.fetch_add(1, Ordering::Relaxed);
+        let file = directory.join(format!("{tag},{time}"));
+        let mut made = match File::create(&file) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                make(&directory)?;
+                File::create(&file)
+            }
+            made => made,
+        }?;
+        let holding = Self { file };
+        if !keep.is_empty() {
+            made.write_all(&serde_json::to_vec(keep)?)?;
+        }
+        Ok(holding)
+    }
+}
+
+/// Makes the list. It means nothing after the machine has gone down, so nothing waits for the disk.
+fn make(directory: &Path) -> io::Result<()> {
+    match DirBuilder::new().mode(0o700).create(directory) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+impl Drop for Holding {
+    fn drop(&mut self) {
+        // One that stays costs whoever comes next a look at the processes, and is taken away then.
+        drop(fs::remove_file(&self.file));
+    }
+}
+
+/// What commands of a home that were killed have said of themselves.
+#[derive(Debug, Default)]
+pub(super) struct Dead {
+    files: Vec<PathBuf>,
+    holders: Vec<ProcessIdentity>,
+    keep: Vec<String>,
+}
+
+impl Dead {
+    /// Those that are dead by now. What cannot be read has said nothing.
+    pub(super) fn of(place: &HostPlace) -> Self {
+        let mut dead = Self::default();
+        let Some(ours) = Tag::of_this_process("") else { return dead };
+        let Ok(entries) = fs::read_dir(place.holders()) else { return dead };
+        for entry in entries.filter_map(Result::ok) {
+            let name = entry.file_name();
+            let tag = name.to_str().and_then(|name| name.rsplit_once(',')?.0.parse::<Tag>().ok());
+            let Some(Tag { namespace, holder, .. }) = tag else { continue };
+            // A number of another namespace can be looked up only there, unless its whole machine is gone.
+            let is_known = namespace == ours.namespace || holder.boot != ours.holder.boot;
+            if is_known && !holder.is_alive() {
+                dead.keep.extend(kept(&entry.path()));
+                dead.files.push(entry.path());
+                dead.holders.push(holder);
+            }
+        }
+        dead
+    }
+
+    /// The programs that stay, with those that they wanted to keep.
+    pub(super) fn keep(&self, ours: &[String]) -> Vec<String> {
+        ours.iter().chain(&self.keep).cloned().collect()
+    }
+
+    /// Forgets them, once nothing is left of them.
+    pub(super) fn forget(self) {
+        for file in self.files {
+            // Somebody else who has swept may have been faster.
+            drop(fs::remove_file(file));
+        }
+    }
+}
+
+fn kept(file: &Path) -> Vec<String> {
+    let mut text = Vec::new();
+    let read = File::open(file).and_then(|file| file.take(READ).read_to_end(&mut text));
+    read.ok().and_then(|_| serde_json::from_slice(&text).ok()).unwrap_or_default()
+}
+
+/// Whether a command of this home was killed since this was last looked after.
+pub fn has_leavings(place: &HostPlace) -> bool {
+    !Dead::of(place).files.is_empty()
+}
+
+/// Ends what killed commands of this home have left, but not these programs. What a killed host has left stays for the
+/// next host, which names it in the records. It looks at every process of the machine, and blocks for at most twice
+/// [`Grace::term`].
+pub fn end_leavings(place: &HostPlace, home: &str, keep: &[String], grace: Grace) -> Swept {
+    let dead = Dead::of(place);
+    let swept = sweep_after(&dead.holders, home, &dead.keep(keep), grace);
+    dead.forget();
+    swept
+}
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    fn place(home: &Path) -> HostPlace {
+        HostPlace::new(home.to_owned(), None, home)
+    }
+
+    fn files(place: &HostPlace) -> Vec<String> {
+        let entries = fs::read_dir(place.holders()).into_iter().flatten();
+        entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()
+    }
+
+    #[test]
+    fn a_command_is_listed_while_it_holds_agents_and_each_time_ends_by_itself() {
+        let home = tempfile::tempdir().unwrap();
+        let place = place(home.path());
+        let tag = Tag::of_this_process("home").unwrap();
+        let first = Holding::begin(&place, &tag, &[]).unwrap();
+        let second = Holding::begin(&place, &tag, &["tmux: server".to_owned()]).unwrap();
+        assert_eq!(files(&place).len(), 2);
+        assert!(Dead::of(&place).files.is_empty(), "who lives is not among the dead");
+        drop(first);
+        assert_eq!(kept(&second.file), ["tmux: server"]);
+        drop(second);
+        assert_eq!(files(&place), [""; 0]);
+    }
+
+    #[test]
+    fn the_dead_are_those_whose_numbers_are_ours_and_whatever_else_is_there_stays() {
+        let home = tempfile::tempdir().unwrap();
+        let place = place(home.path());
+        let ours = Tag::of_this_process("home").unwrap();
+        make(&place.holders()).unwrap();
+        let mut gone = ours.clone();
+        gone.holder.started += 1;
+        let mut earlier = Tag { namespace: ours.namespace + 1, ..ours.clone() };
+        earlier.holder.boot = "another".to_owned();
+        let contained = Tag { namespace: ours.namespace + 1, ..gone.clone() };
+        let write = |name: &str, text: &str| fs::write(place.holders().join(name), text).unwrap();
+        let others = ["no tag".to_owned(), format!("{gone}"), format!("{ours},0"), format!("{contained},0")];
+        others.iter().for_each(|name| write(name, "x"));
+        write(&format!("{gone},0"), r#"["gpg-agent"]"#);
+        write(&format!("{earlier},3"), "no list");
+        let dead = Dead::of(&place);
+        assert_eq!(dead.keep(&["tmux".to_owned()]), ["tmux", "gpg-agent"]);
+        dead.forget();
+        let (mut left, mut expected) = (files(&place), Vec::from(others));
+        (left.sort(), expected.sort());
+        assert_eq!(left, expected);
+    }
+}
