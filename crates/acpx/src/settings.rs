@@ -59,10 +59,11 @@ impl LazyConfig {
     }
 
     /// What a command works with that starts no agent. Of a configuration that cannot be read it needs the default
-    /// agent alone.
+    /// agent alone, and not even that where a session is named.
     pub(crate) fn without_start(&self, options: &Options) -> Result<Settings, CliError> {
+        let is_told = options.agent != AgentChoice::Default || options.session.is_some();
         match self.get() {
-            Err(error @ CliError::Config(_)) if options.agent != AgentChoice::Default => {
+            Err(error @ CliError::Config(_)) if is_told => {
                 let settings = Settings::without_start(options, &self.nothing)?;
                 Console::of_program(settings.mode).say(&unread(&error));
                 Ok(settings)

@@ -51,20 +51,26 @@ fn a_wrong_entry_stops_what_would_start_its_agent_and_nothing_else() {
 #[test]
 fn what_starts_no_agent_goes_on_without_a_configuration_that_cannot_be_read_and_says_so() {
     let place = Place::new();
-    place.ok(&["demo", "sessions", "new"]);
-    let mut running = place.start(&["demo", "wait"]);
+    let own = json!({ "agents": { "own": { "argv": [env!("CARGO_BIN_EXE_acpx"), "demo-agent"] } } });
+    place.configure(&own.to_string());
+    let made = place.json(&["own", "sessions", "new"]);
+    let record = made["acpxRecordId"].as_str().unwrap();
+    let mut running = place.start(&["own", "wait"]);
     running.wait_for("Waiting until cancelled.");
     place.configure(r#"{"agents":"#);
     let file = text(place.acpx_home().join("config.json"));
-    for line in [&["pending"][..], &["host", "status"], &["demo", "status"], &["demo", "cancel"]] {
+    let of_it = |verb: &'static str| [verb, "-s", record];
+    for line in
+        [&["pending"][..], &["host", "status"], &["demo", "status"], &of_it("status"), &of_it("cancel")]
+    {
         let done = place.acpx(line);
         assert_eq!(done.code, Some(0), "{line:?}: {done:?}");
         assert!(done.err.starts_with(&format!("[acpx] {file} is not JSON: ")), "{line:?}: {done:?}");
         assert!(done.err.ends_with("; nothing of it is used\n"), "{line:?}: {done:?}");
     }
     assert_eq!(running.done().code, Some(0));
-    // Which agent is the default one, only the file can say.
-    for line in [&["status"][..], &["demo", "hello"]] {
+    // Which agent is the default one, and which words are agents, only the file can say.
+    for line in [&["status"][..], &["own", "status"], &["demo", "hello"]] {
         let refused = place.acpx(&[&["--format", "json"], line].concat());
         assert_eq!(refused.failure().0, "CONFIG_INVALID", "{line:?}");
     }
