@@ -541,11 +541,8 @@ pub(crate) fn hint_here<'a>(code: &str, hint: Option<&'a str>) -> Option<&'a str
         ),
         "TIMEOUT" => Some(MORE_TIME),
         "QUEUE_TIMEOUT" => Some(
-            "acpx status shows what it waited for, and acpx cancel stops that; or give it more time with --timeout",
+            "acpx status shows what it waited for, and acpx cancel stops a turn that came before it; or give it more time with --timeout",
         ),
-        "AGENT_START_TIMEOUT" => {
-            Some("a first start may download a package; give the agent more time with --timeout")
-        }
         "IDLE_TIMEOUT" => Some(
             "see whether the agent or its model is stalled, or let it be silent for longer with --idle-timeout",
         ),

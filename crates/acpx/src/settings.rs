@@ -14,6 +14,7 @@ use acpx_core::model::{
     AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, SessionName, ToolPolicy,
     TurnLimits,
 };
+use acpx_core::tools::Environment;
 
 use crate::agents::{self, UnknownAgent};
 use crate::cli::{AgentChoice, FormatWish, Options, OutputOptions, UsageError};
@@ -58,10 +59,11 @@ impl LazyConfig {
     }
 
     /// What a command works with that starts no agent. Of a configuration that cannot be read it needs the default
-    /// agent alone.
+    /// agent alone, and not even that where a session is named.
     pub(crate) fn without_start(&self, options: &Options) -> Result<Settings, CliError> {
+        let is_told = options.agent != AgentChoice::Default || options.session.is_some();
         match self.get() {
-            Err(error @ CliError::Config(_)) if options.agent != AgentChoice::Default => {
+            Err(error @ CliError::Config(_)) if is_told => {
                 let settings = Settings::without_start(options, &self.nothing)?;
                 Console::of_program(settings.mode).say(&unread(&error));
                 Ok(settings)
@@ -160,37 +162,62 @@ impl Settings {
     }
 
     /// The environment of the agent, should it have to be started.
-    pub(crate) fn environment(&self) -> Vec<(OsString, OsString)> {
-        self.environment_of(&self.agent)
+    pub(crate) fn environment(&self) -> Environment {
+        let everybodys: Environment = self.everybodys_environment(&self.agent).into_iter().collect();
+        everybodys.with_confidential(self.own_variables(&self.agent))
     }
 
-    /// The environment of an agent, which may be another one: what is set for one agent is not for the others.
-    fn environment_of(&self, agent: &AgentSpec) -> Vec<(OsString, OsString)> {
-        let own = agent.name.as_ref().and_then(|name| self.variables.get(name));
-        let environment = own.map_or_else(for_agents, |own| own.over(for_agents()));
-        self.credentials.add_to(environment, agent)
+    /// The environment of the agent without the credentials of the configuration.
+    pub(crate) fn environment_without_credentials(&self) -> Vec<(OsString, OsString)> {
+        own_environment(self.variables_of(&self.agent))
+    }
+
+    /// What an agent is started with that nothing is set for.
+    fn everybodys_environment(&self, agent: &AgentSpec) -> Vec<(OsString, OsString)> {
+        self.credentials.add_to(for_agents(), agent)
+    }
+
+    /// What an agent has instead of that, or beside it: what is set for it, and the credentials that follow from it.
+    fn own_variables(&self, agent: &AgentSpec) -> Vec<(OsString, OsString)> {
+        let Some(own) = self.variables_of(agent).filter(|own| !own.is_empty()) else { return Vec::new() };
+        let everybodys = self.everybodys_environment(agent);
+        let mut variables = self.credentials.add_to(own.over(for_agents()), agent);
+        variables.retain(|variable| own.has(&variable.0) || !everybodys.contains(variable));
+        variables
+    }
+
+    fn variables_of(&self, agent: &AgentSpec) -> Option<&AgentVariables> {
+        self.variables.get(agent.name.as_ref()?)
     }
 
     /// What the agent is started with by a command that has an engine of its own.
     pub(crate) fn new_session(&self) -> NewSession {
-        let environment = self.environment().into_iter().collect();
-        let new = NewSession::new(self.agent.clone(), self.cwd.clone(), environment);
-        NewSession { login: self.login, limit: self.timeout, ..new }
+        let new = NewSession::new(self.agent.clone(), self.cwd.clone(), self.environment());
+        NewSession { login: self.login, start_wait: self.timeout, ..new }
     }
 
     /// What a command says with every request that may start this agent, and the model that it wants.
     pub(crate) fn start(&self, agent: &AgentSpec, ttl: Option<Duration>, model: Option<&str>) -> StartMeta {
         let setting = |model: &str| SettingMeta { option: Some("model".to_owned()), value: model.to_owned() };
         let settings = model.map(setting).into_iter().collect();
-        let start = StartMeta::watching(self.environment_of(agent), ttl, self.login).within(self.timeout);
+        let start = StartMeta::watching(self.everybodys_environment(agent), ttl, self.login);
+        let start = start.with_variables(agent, self.own_variables(agent)).within(self.timeout);
         StartMeta { settings, ..start }
     }
 
-    /// What a bridge says of whoever it joins to the host.
+    /// What a bridge says of whoever it joins to the host. That one may come back to the sessions of any agent.
     pub(crate) fn client(&self) -> ClientMeta {
         let PermissionPolicy { ref tools, unasked, .. } = self.policy;
         let terms = TermsMeta::of(self.said_mode, tools.as_deref(), unasked, self.limits());
-        ClientMeta::bridged(&self.agent, self.environment(), self.ttl, self.login, &self.cwd)
+        let environment = self.everybodys_environment(&self.agent);
+        let variables = self.variables.iter().filter(|(_, own)| !own.is_empty()).map(|(name, _)| {
+            let is_meant = self.agent.name.as_ref() == Some(name);
+            let other = || AgentSpec::new(name.as_str(), [""; 0]).named(name.as_str());
+            let agent = if is_meant { self.agent.clone() } else { other() };
+            (name.clone(), self.own_variables(&agent))
+        });
+        ClientMeta::bridged(&self.agent, environment, self.ttl, self.login, &self.cwd)
+            .with_variables(variables)
             .with_terms(terms)
     }
 
@@ -226,6 +253,11 @@ impl Settings {
             None => Ok(McpFile::of(config)),
         }
     }
+}
+
+/// The environment of an agent that these are set for, before any credential is put in.
+pub(crate) fn own_environment(own: Option<&AgentVariables>) -> Vec<(OsString, OsString)> {
+    own.map_or_else(for_agents, |own| own.over(for_agents()))
 }
 
 /// What a turn allows its agent. Rules that are typed take the place of those in the configuration.

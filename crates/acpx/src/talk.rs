@@ -7,6 +7,7 @@
 //! A prompt is sent whatever becomes of stdout: what cannot be written is not shown, and its turn goes on in the host.
 
 mod showing;
+mod unsent;
 
 use std::io;
 use std::time::Duration;
@@ -27,8 +28,12 @@ use crate::output::{Console, TerminalForm};
 use crate::patience::{EXPLANATION, Patience, SLOW, STILL_SLOW, Stop};
 use crate::reach::Reach;
 
+pub(crate) use self::unsent::unsent_prompt;
+
 use self::showing::Shown;
 
+/// What is said of a prompt that is not sent at once.
+const NOT_SENT_YET: &str = "the prompt waits for the turns before it; acpx status says what they wait for, and acpx pending what is to be answered";
 /// How long a turn may take to end once it was cancelled. The host ends an agent that does not stop before.
 const FAREWELL: Duration = Duration::from_secs(30);
 /// How long a turn is waited for that nobody can be shown any more.
@@ -289,7 +294,7 @@ impl<'a> Talk<'a> {
         let params = asking.params(record, self.patience.left());
         let asked = self.send(client, "session/prompt", &params).await?;
         self.patience.allow(FAREWELL);
-        let mut until = None;
+        let (mut until, mut tell_at) = (None, None);
         let mut accepted = false;
         if self.stopped.is_some() {
             until = Some(cancel(client, record).await?);
@@ -303,7 +308,7 @@ impl<'a> Talk<'a> {
             {
                 return Ok(Outcome::Unshown(error));
             }
-            let heard = match self.hear(client, until).await {
+            let heard = match self.hear(client, until.or(tell_at)).await {
                 Err(Trouble::Failed(error)) => {
                     give_up(client, record, &asked).await;
                     return Err(Trouble::Failed(error));
@@ -325,8 +330,14 @@ impl<'a> Talk<'a> {
                         return Ok(Outcome::Queued);
                     }
                     accepted = true;
+                    tell_at = Some(Instant::now() + SLOW);
                 }
                 Heard::Said(_) | Heard::Unwritable => {}
+                Heard::Waited if until.is_none() => {
+                    if tell_at.take().is_some() && !self.has_begun() {
+                        self.console.banner(NOT_SENT_YET);
+                    }
+                }
                 Heard::Stop(stop) if self.stopped.is_none() => {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
@@ -371,11 +382,11 @@ impl<'a> Talk<'a> {
             self.heard_something();
             match said {
                 FromHost::Event(event) => {
-                    self.show_unsent(&event).await?;
-                    if let Err(error) = self.show(&event) {
+                    let unsent = self.unsent(&event).await?;
+                    if let Err(error) = self.show(&event, unsent.as_deref()) {
                         self.give_stdout_up(error);
                         // What it says to people is not on stdout.
-                        self.show(&event)?;
+                        self.show(&event, None)?;
                         return Ok(Heard::Unwritable);
                     }
                 }

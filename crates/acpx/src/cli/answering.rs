@@ -23,8 +23,8 @@ pub(super) struct PendingArgs {
 /// Give an agent a permission that it waits for
 #[derive(Debug, Args)]
 #[command(after_help = "\
-Without --option the agent may do it this once, if it offers that. An option goes by its id, by its kind where no
-other has that, or by its number, as pending has them.
+Without --option the agent may do it this once, if it offers that. An option goes by its id, its kind or its number,
+as pending has them, where that means one option and no other; one that refuses is chosen by deny.
   acpx approve 3f9c1a7be052
   acpx approve 3f9c1a7be052 --option allow_always
 
@@ -43,11 +43,19 @@ pub(super) struct ApproveArgs {
 
 /// Refuse an agent a permission that it waits for
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Without --option it is refused this once, if the agent offers that. An option goes by its id, its kind or its number,
+as pending has them, where that means one option and no other.
+  acpx deny 3f9c1a7be052
+  acpx deny 3f9c1a7be052 --option reject_always")]
 #[command(override_usage = "acpx deny [FLAGS] <ID>")]
 pub(super) struct DenyArgs {
     /// The question's id, as pending has it
     #[arg(value_name = "ID")]
     pub(super) question: String,
+    /// Choose this option of the agent's, by its id, kind or number
+    #[arg(long, value_name = "OPTION")]
+    pub(super) option: Option<String>,
     #[command(flatten)]
     pub(super) output: OutputArgs,
 }

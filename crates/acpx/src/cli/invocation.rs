@@ -284,7 +284,7 @@ fn read(verb: Verb, agent: &mut Option<String>) -> Result<(Command, Shared), Usa
             (Command::Answer(answer), Shared::Output(args.output))
         }
         Verb::Deny(args) => {
-            let answer = AnswerCommand { question: args.question, approve: false, option: None };
+            let answer = AnswerCommand { question: args.question, approve: false, option: args.option };
             (Command::Answer(answer), Shared::Output(args.output))
         }
         Verb::Sessions(verb) => {

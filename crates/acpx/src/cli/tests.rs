@@ -473,22 +473,18 @@ fn what_is_wrong_with_flags_is_said() {
         (
             &["claude", "exec", "hi", "--bogus"],
             "unexpected argument '--bogus' found",
-            "to pass '--bogus' as a value, use '-- --bogus'",
+            "acpx help exec has its flags; to say it to the agent, put it behind --",
         ),
-        (
-            &["--bogus", "status"],
-            "unexpected argument '--bogus' found",
-            "to pass '--bogus' as a value, use '-- --bogus'",
-        ),
+        (&["--bogus", "status"], "unexpected argument '--bogus' found", "acpx help status has its flags"),
         (
             &["claude", "--bogus", "hi"],
             "unexpected argument '--bogus' found",
-            "to pass '--bogus' as a value, use '-- --bogus'",
+            "acpx help prompt has its flags; to say it to the agent, put it behind --",
         ),
         (
             &["exec", "-s", "x", "hi"],
             "unexpected argument '-s' found",
-            "to pass '-s' as a value, use '-- -s'",
+            "acpx help exec has its flags; to say it to the agent, put it behind --",
         ),
         (&["status", "more"], "unexpected argument 'more' found", "acpx help status has its flags"),
         (

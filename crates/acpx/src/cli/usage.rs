@@ -144,7 +144,12 @@ impl UsageError {
             Self::AgentLine { .. } => "quote it for the shell, as in --agent 'my-agent --acp'".into(),
             Self::Arguments { tip: Some(tip), .. } => tip.clone().into(),
             Self::Arguments { verb, .. } if verb.is_empty() => "acpx --help has the commands".into(),
-            Self::Arguments { verb, .. } => format!("acpx help {verb} has its flags").into(),
+            Self::Arguments { verb, message, .. } => {
+                let is_flag = message.starts_with("unexpected argument '-");
+                let may_be_said = is_flag && ["prompt", "exec"].contains(&verb.as_str());
+                let said = if may_be_said { "; to say it to the agent, put it behind --" } else { "" };
+                format!("acpx help {verb} has its flags{said}").into()
+            }
         }
     }
 }
@@ -164,7 +169,8 @@ impl UsageError {
         let message = paragraph.collect::<Vec<_>>().join(" ");
         let message = message.strip_prefix("error: ").unwrap_or(&message).to_owned();
         let tips = text.lines().filter_map(|line| line.trim().strip_prefix("tip: "));
-        let tips: Vec<&str> = tips.collect();
+        // That anything can be said behind -- is true of words alone, and no help with a flag that was meant.
+        let tips: Vec<&str> = tips.filter(|tip| !tip.starts_with("to pass '")).collect();
         let tip = (!tips.is_empty()).then(|| tips.join("; "));
         Self::Arguments { message, tip, verb: verb.to_owned() }
     }

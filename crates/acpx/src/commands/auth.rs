@@ -1,13 +1,13 @@
 //! `acpx auth`: the ways to log in that an agent offers, and one of them gone. The agent is started for this alone and
 //! is gone afterwards; what it keeps of a login, it keeps for all its processes.
 
-use std::ffi::OsString;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
 use acpx_core::acp::{Capabilities, login_ways};
 use acpx_core::engine::{Advice, Engine, Question};
 use acpx_core::model::{LoginHow, LoginWay, credential_variable};
+use acpx_core::tools::Environment;
 use acpx_core::wire::RpcId;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::sync::mpsc;
@@ -19,7 +19,7 @@ use crate::error::{CliError, Exit};
 use crate::output::{Console, LoginList, LoginWord, TerminalForm, logged, login_list, stdio};
 use crate::own_engine::login_engine;
 use crate::patience::{Patience, Stop};
-use crate::reach::{block_on, for_agents};
+use crate::reach::block_on;
 use crate::settings::Settings;
 use crate::talk::waiting_for;
 use crate::terminal::Terminal;
@@ -46,7 +46,7 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
         patience.allow(Duration::ZERO);
         let ways = login_ways(&answer);
         let environment = settings.environment();
-        let is_set = |name: &str| environment.iter().any(|(known, value)| known == name && !value.is_empty());
+        let is_set = |name: &str| environment.get(name).is_some_and(|value| !value.is_empty());
         let AuthCommand::LogIn { method } = command else {
             let typed = settings.typed_agent();
             let logout = Capabilities::of_answer(&answer).logout;
@@ -74,7 +74,7 @@ pub(super) fn run(settings: &Settings, command: &AuthCommand) -> Result<ExitCode
                 if Terminal::of_program().is_none() {
                     console.banner("there is no terminal here, which this login may want");
                 }
-                in_terminal(settings, way, args, env, environment, &mut patience).await?;
+                in_terminal(settings, way, args, env, &environment, &mut patience).await?;
                 LoginWord::In(way)
             }
         };
@@ -115,7 +115,7 @@ async fn ask(
 
 /// Where the credential for a way to log in is found, if there is one.
 fn source(settings: &Settings, way: &LoginWay) -> Option<CredentialSource> {
-    settings.credentials.source(&way.id, &for_agents(), &settings.agent)
+    settings.credentials.source(&way.id, &settings.environment_without_credentials(), &settings.agent)
 }
 
 /// An agent that refuses a login wants another credential, or another way.
@@ -152,8 +152,7 @@ async fn answer(mut question: Question, desk: Option<&mut Desk>, console: &mut C
         let form = TerminalForm::read(question.params());
         // One that is dropped is declined.
         drop(question);
-        return console
-            .say(&format!("{} (declined: there is no terminal to ask on)", form.shown().trim_end()));
+        return console.say(&form.declined("there is no terminal to ask on"));
     };
     // There is one at a time.
     let id = RpcId::null();
@@ -174,7 +173,7 @@ async fn in_terminal(
     way: &LoginWay,
     args: &[String],
     env: &[(String, String)],
-    environment: Vec<(OsString, OsString)>,
+    environment: &Environment,
     patience: &mut Patience,
 ) -> Result<(), CliError> {
     let failed = |how: String| CliError::LoginFailed { method: way.id.clone(), how };
@@ -183,7 +182,8 @@ async fn in_terminal(
     }
     let mut command = Command::new(&settings.agent.program);
     command.args(&settings.agent.args).args(args).current_dir(settings.cwd.as_path());
-    command.env_clear().envs(environment).envs(env.iter().map(|(name, value)| (name, value)));
+    let given = environment.variables().iter().map(|(name, value)| (name, value));
+    command.env_clear().envs(given).envs(env.iter().map(|(name, value)| (name, value)));
     let shown = match settings.mode.format {
         Format::Text => Stdio::inherit(),
         // What the program shows is no line of ours.

@@ -1,9 +1,10 @@
 //! What a configuration file sets in the environment of one agent.
 //!
-//! A value may be a secret, so none is ever shown; and it is for its agent alone, so no other gets it.
+//! A value may be a secret, so none is ever shown, whatever it is called, also where the agent repeats it; and it is for
+//! its agent alone, so no other gets it.
 
 use std::collections::BTreeMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 
 use super::ConfigError;
@@ -38,9 +39,19 @@ impl AgentVariables {
         Ok(Self(variables))
     }
 
+    /// Whether there are none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether there is one of this name.
+    pub(crate) fn has(&self, name: &OsStr) -> bool {
+        name.to_str().is_some_and(|name| self.0.contains_key(name))
+    }
+
     /// An environment with these in it, in the place of what it has under their names.
     pub(crate) fn over(&self, mut environment: Vec<(OsString, OsString)>) -> Vec<(OsString, OsString)> {
-        environment.retain(|(name, _)| !name.to_str().is_some_and(|name| self.0.contains_key(name)));
+        environment.retain(|(name, _)| !self.has(name));
         environment.extend(self.0.iter().map(|(name, value)| (name.into(), value.into())));
         environment
     }

@@ -51,6 +51,11 @@ pub(crate) fn clean(text: &str) -> String {
     text.chars().filter(|character| matches!(character, '\n' | '\t') || !character.is_control()).collect()
 }
 
+/// Words that may be the agent's and have several lines: none of them begins as a line of ours does.
+pub(super) fn hanging(words: &str) -> String {
+    words.replace('\n', "\n  ")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

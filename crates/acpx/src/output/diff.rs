@@ -3,15 +3,14 @@
 
 use std::fmt::Write;
 
+use imara_diff::{Algorithm, Diff, InternedInput};
+
 /// How many lines stand around a change.
 const CONTEXT: usize = 3;
 /// How many lines are shown.
 const LINES: usize = 80;
 /// How long a line may be.
 const WIDTH: usize = 240;
-/// How many pairs of lines are compared. Where there are more, all of the old is shown as gone and all of the new as
-/// come.
-const PAIRS: usize = 1 << 20;
 
 /// One line of a diff.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +28,7 @@ pub(super) fn unified(path: &str, old: Option<&str>, new: &str) -> String {
         compare(&old.unwrap_or_default().lines().collect::<Vec<_>>(), &new.lines().collect::<Vec<_>>());
     let hunks = hunks(&lines);
     let total: usize = hunks.iter().map(|hunk| hunk.len() + 1).sum();
-    let mut room = LINES;
+    let (mut room, mut left_out) = (LINES, total);
     for hunk in hunks {
         if room < 2 {
             break;
@@ -40,19 +39,26 @@ pub(super) fn unified(path: &str, old: Option<&str>, new: &str) -> String {
         // Writing to a string cannot fail.
         let _ =
             writeln!(shown, "@@ -{old_at},{} +{new_at},{} @@", count(within, is_old), count(within, is_new));
-        room -= 1;
-        for line in within.iter().take(room) {
+        (room, left_out) = (room - 1, left_out - 1);
+        // Where not all of it can be shown, what comes is not hidden behind all that goes.
+        let mut gone = if within.len() > room { room / 2 } else { within.len() };
+        for line in within {
             let (sign, text) = match line {
-                Line::Same(text) => (' ', text),
+                Line::Gone(_) if gone == 0 => continue,
                 Line::Gone(text) => ('-', text),
+                Line::Same(text) => (' ', text),
                 Line::Come(text) => ('+', text),
             };
+            if room == 0 {
+                break;
+            }
+            gone -= usize::from(sign == '-');
+            (room, left_out) = (room - 1, left_out - 1);
             let _ = writeln!(shown, "{sign}{}", cut(text));
         }
-        room = room.saturating_sub(within.len());
     }
-    if total > LINES {
-        let _ = writeln!(shown, "... ({} more lines)", total - LINES);
+    if left_out > 0 {
+        let _ = writeln!(shown, "... ({left_out} more lines)");
     }
     shown
 }
@@ -89,51 +95,26 @@ fn hunks(lines: &[Line<'_>]) -> Vec<std::ops::Range<usize>> {
     hunks
 }
 
-/// Both texts line by line. What is the same at both ends need not be compared.
+/// Both texts line by line.
 fn compare<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
-    let head = old.iter().zip(new).take_while(|(old, new)| old == new).count();
-    let (old_rest, new_rest) = (&old[head..], &new[head..]);
-    let tail = old_rest.iter().rev().zip(new_rest.iter().rev()).take_while(|(old, new)| old == new).count();
-    let (old_rest, end) = old_rest.split_at(old_rest.len() - tail);
-    let new_rest = &new_rest[..new_rest.len() - tail];
-    let same = |lines: &[&'a str]| lines.iter().copied().map(Line::Same).collect::<Vec<_>>();
-    [same(&old[..head]), between(old_rest, new_rest), same(end)].concat()
-}
-
-/// The shortest way from one to the other, by the longest run of lines that both have in order.
-fn between<'a>(old: &[&'a str], new: &[&'a str]) -> Vec<Line<'a>> {
-    let gone = |lines: &[&'a str]| lines.iter().copied().map(Line::Gone).collect::<Vec<_>>();
-    let come = |lines: &[&'a str]| lines.iter().copied().map(Line::Come).collect::<Vec<_>>();
-    let width = new.len() + 1;
-    if old.is_empty() || new.is_empty() || old.len().saturating_mul(new.len()) > PAIRS {
-        return [gone(old), come(new)].concat();
+    let mut input = InternedInput::default();
+    input.update_before(old.iter().copied());
+    input.update_after(new.iter().copied());
+    let mut diff = Diff::compute(Algorithm::Histogram, &input);
+    diff.postprocess_no_heuristic(&input);
+    let place = |index: u32| usize::try_from(index).unwrap_or(usize::MAX);
+    let (mut lines, mut at) = (Vec::with_capacity(new.len()), 0);
+    for hunk in diff.hunks() {
+        let (before, after) = (
+            place(hunk.before.start)..place(hunk.before.end),
+            place(hunk.after.start)..place(hunk.after.end),
+        );
+        lines.extend(old[at..before.start].iter().copied().map(Line::Same));
+        at = before.end;
+        lines.extend(old[before].iter().copied().map(Line::Gone));
+        lines.extend(new[after].iter().copied().map(Line::Come));
     }
-    // How many lines both have in common from a pair of places on.
-    let mut common = vec![0_u32; (old.len() + 1) * width];
-    for i in (0..old.len()).rev() {
-        for j in (0..new.len()).rev() {
-            common[i * width + j] = if old[i] == new[j] {
-                common[(i + 1) * width + j + 1] + 1
-            } else {
-                common[(i + 1) * width + j].max(common[i * width + j + 1])
-            };
-        }
-    }
-    let (mut i, mut j, mut lines) = (0, 0, Vec::new());
-    while i < old.len() && j < new.len() {
-        if old[i] == new[j] {
-            lines.push(Line::Same(old[i]));
-            (i, j) = (i + 1, j + 1);
-        } else if common[(i + 1) * width + j] >= common[i * width + j + 1] {
-            lines.push(Line::Gone(old[i]));
-            i += 1;
-        } else {
-            lines.push(Line::Come(new[j]));
-            j += 1;
-        }
-    }
-    lines.extend(gone(&old[i..]));
-    lines.extend(come(&new[j..]));
+    lines.extend(old[at..].iter().copied().map(Line::Same));
     lines
 }
 
@@ -185,11 +166,39 @@ mod tests {
         let shown = unified("a", None, &"line\n".repeat(100_000));
         assert_eq!(shown.lines().count(), 2 + LINES + 1);
         assert!(shown.ends_with(&format!("... ({} more lines)\n", 100_001 - LINES)));
-        // Too much to be compared: the old goes and the new comes.
+    }
+
+    #[test]
+    fn what_comes_is_shown_though_much_goes_and_though_the_file_is_long() {
         let numbers =
             |from: usize| (from..from + 3000).map(|number| number.to_string()).collect::<Vec<_>>().join("\n");
         let shown = unified("a", Some(&numbers(0)), &numbers(9000));
-        assert!(shown.contains("@@ -1,3000 +1,3000 @@\n-0\n-1\n"));
+        assert!(shown.contains("@@ -1,3000 +1,3000 @@\n-0\n-1\n"), "{shown}");
+        assert!(
+            shown.contains("\n-38\n+9000\n+9001\n") && shown.ends_with("... (5921 more lines)\n"),
+            "{shown}"
+        );
+        let edited = numbers(0).replacen("0\n", "first\n", 1).replace("\n2995\n", "\nlast\n");
+        let expected = "\
+--- a
++++ a
+@@ -1,4 +1,4 @@
+-0
++first
+ 1
+ 2
+ 3
+@@ -2993,7 +2993,7 @@
+ 2992
+ 2993
+ 2994
+-2995
++last
+ 2996
+ 2997
+ 2998
+";
+        assert_eq!(unified("a", Some(&numbers(0)), &edited), expected);
     }
 
     proptest! {

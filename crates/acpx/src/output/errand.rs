@@ -3,6 +3,8 @@
 //!
 //! Whatever the agent says goes on one line here, so that nothing it asks for can look like another line of ours.
 
+use acpx_core::engine::DENIED;
+use acpx_core::host::OptionMeta;
 use acpx_core::model::command_line;
 use acpx_core::wire::{Message, RpcError, RpcId};
 use serde_json::Value;
@@ -11,8 +13,6 @@ use super::question::{BRIEF, WORDS, one_line, visible};
 
 /// How many requests may be open. An agent has one or a few at a time, and what is more is not waited for.
 const OPEN: usize = 64;
-/// How a refusal begins, as the host words it.
-const DENIED: &str = "Permission denied for ";
 /// The code of a request that was cancelled.
 const CANCELLED: i64 = -32800;
 
@@ -32,8 +32,8 @@ pub(super) enum Aim {
     Command(String),
     /// A terminal that there is.
     Terminal(Box<str>),
-    /// A permission: what for, and the options with their names.
-    Permission(String, Vec<(String, String)>),
+    /// A permission: what for, and the options.
+    Permission(String, Vec<OptionMeta>),
     /// Anything else.
     Other,
 }
@@ -51,9 +51,10 @@ pub(super) enum End {
     Failed(String),
 }
 
-/// The requests that are not answered.
-#[derive(Debug, Default)]
-pub(super) struct Errands(Vec<(RpcId, Errand)>);
+/// The requests that are not answered, each with what its reader keeps of it. An agent counts its requests, and starts
+/// again with its process, so an id that is used again is another request.
+#[derive(Debug)]
+pub(super) struct Errands<T>(Vec<(RpcId, T)>);
 
 impl Errand {
     /// Reads a request.
@@ -75,7 +76,7 @@ impl Errand {
                 // Version 2 has the question itself as a title.
                 let title = text("/toolCall/title").or_else(|| text("/title"));
                 let title = title.or_else(|| text("/toolCall/toolCallId")).unwrap_or("-");
-                Aim::Permission(brief(title), options(&params))
+                Aim::Permission(brief(title), OptionMeta::of_request(&params))
             }
             _ if method.starts_with("terminal/") => Aim::Terminal(text("/terminalId").unwrap_or("-").into()),
             _ => Aim::Other,
@@ -99,13 +100,14 @@ impl Errand {
             return end.error().map_or_else(|| end.word().to_owned(), str::to_owned);
         };
         let field = |name: &str| result.get("outcome")?.get(name)?.as_str();
-        let options: &[(String, String)] = match &self.aim {
+        let options: &[OptionMeta] = match &self.aim {
             Aim::Permission(_, options) => options,
             _ => &[],
         };
         match (field("outcome"), field("optionId")) {
             (Some("selected"), Some(chosen)) => {
-                let name = options.iter().find(|(id, _)| id == chosen).map_or(chosen, |(_, name)| name);
+                let name = options.iter().find(|option| option.option_id == chosen);
+                let name = name.map_or(chosen, OptionMeta::label);
                 format!("answered {}", shown(name))
             }
             (Some(outcome), _) => shown(outcome),
@@ -151,36 +153,36 @@ impl End {
     }
 }
 
-impl Errands {
-    /// Takes a request of the agent.
-    pub(super) fn begin(&mut self, id: &RpcId, errand: Errand) {
-        if self.0.len() < OPEN {
-            self.0.push((id.clone(), errand));
-        }
-    }
-
-    /// Takes an answer to the agent; the request that it answers, and how.
-    pub(super) fn end(&mut self, answer: &Message) -> Option<(Errand, End)> {
-        let index = self.0.iter().position(|(asked, _)| Some(asked) == answer.id())?;
-        let (_, errand) = self.0.swap_remove(index);
-        Some((errand, End::read(answer)))
-    }
-
-    /// Nothing more comes of those that are open.
-    pub(super) fn clear(&mut self) {
-        self.0.clear();
+impl<T> Default for Errands<T> {
+    fn default() -> Self {
+        Self(Vec::new())
     }
 }
 
-/// The options of a permission request, with their names.
-fn options(params: &Value) -> Vec<(String, String)> {
-    let option = |option: &Value| {
-        let text = |name: &str| option.get(name).and_then(Value::as_str).map(str::to_owned);
-        let id = text("optionId")?;
-        Some((id.clone(), text("name").unwrap_or(id)))
-    };
-    let options = params.get("options").and_then(Value::as_array);
-    options.into_iter().flatten().filter_map(option).collect()
+impl<T> Errands<T> {
+    /// Takes a request of the agent, and what is kept of it: nothing of one whose answer is of no interest.
+    pub(super) fn begin(&mut self, id: &RpcId, kept: Option<T>) {
+        self.0.retain(|(asked, _)| asked != id);
+        if let Some(kept) = kept.filter(|_| self.0.len() < OPEN) {
+            self.0.push((id.clone(), kept));
+        }
+    }
+
+    /// Takes an answer to the agent; what was kept of the request that it answers.
+    pub(super) fn end(&mut self, answer: &Message) -> Option<T> {
+        let index = self.0.iter().position(|(asked, _)| Some(asked) == answer.id())?;
+        Some(self.0.swap_remove(index).1)
+    }
+
+    /// Whether none is open.
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Nothing more comes of those that are open: their turn is over, or the agent has gone.
+    pub(super) fn clear(&mut self) {
+        self.0.clear();
+    }
 }
 
 /// Words of an agent in a line of ours.

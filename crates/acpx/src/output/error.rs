@@ -6,14 +6,14 @@ use acpx_core::model::SessionIdentity;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::clean::clean;
+use super::clean::{clean, hanging};
 use crate::error::{Origin, Report};
 
-/// The message, then what to do next.
+/// The message, then what to do next. Either may have an agent's words in it.
 pub(crate) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "acpx: {}", clean(&report.message))?;
+    writeln!(out, "acpx: {}", hanging(&clean(&report.message)))?;
     match &report.hint {
-        Some(hint) => writeln!(out, "hint: {}", clean(hint)),
+        Some(hint) => writeln!(out, "hint: {}", hanging(&clean(hint))),
         None => Ok(()),
     }
 }

@@ -165,10 +165,13 @@ fn address(url: &str) -> What {
             && url.len() > scheme.len()
     });
     let is_plain = url.chars().all(|letter| !letter.is_whitespace() && !letter.is_control());
-    if is_web && is_plain && visible(url) == url {
-        What::Address(url.to_owned())
-    } else {
+    let authority = url.split("//").nth(1).unwrap_or_default().split(['/', '\\', '?', '#']).next();
+    if !is_web || !is_plain || visible(url) != url {
         What::Unaskable("the address is none of the web")
+    } else if authority.is_some_and(|authority| authority.contains('@')) {
+        What::Unaskable("the address has a name before its host, which hides where it leads")
+    } else {
+        What::Address(url.to_owned())
     }
 }
 

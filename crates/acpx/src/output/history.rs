@@ -25,6 +25,8 @@ const TERMINAL_CHARS: usize = 400;
 
 /// What is said of a turn whose host went away.
 const INTERRUPTED: &str = "interrupted";
+/// The code that such a turn ends with, once another host has seen to it.
+const INTERRUPTED_CODE: &str = "INTERRUPTED";
 
 /// One thing said, by the user or by the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
@@ -128,7 +130,7 @@ impl History {
         {
             self.cut.insert(TurnId(*turn), (event.at, words));
         }
-        self.works.take(event, self.conversation.entries().len());
+        self.works.take(event, &content, self.conversation.entries().len());
         self.conversation.apply(event, content);
     }
 
@@ -187,7 +189,7 @@ impl History {
         if terminal.is_some_and(|id| in_tools.contains(id)) {
             return;
         }
-        let mut text = work.words();
+        let mut text = work.words.clone();
         if let Some(terminal) = terminal.and_then(|id| self.conversation.terminals().get(id)) {
             show(terminal, &mut text);
         }
@@ -214,7 +216,7 @@ fn ids_in(tool: &ToolCall) -> impl Iterator<Item = &str> {
 fn cut_short(stop_reason: Option<&str>, error: Option<&FactError>) -> Option<String> {
     match (stop_reason, error) {
         (Some("cancelled"), _) => Some("cancelled".to_owned()),
-        (_, Some(error)) if error.code == "INTERRUPTED" => Some(INTERRUPTED.to_owned()),
+        (_, Some(error)) if error.code == INTERRUPTED_CODE => Some(INTERRUPTED.to_owned()),
         (_, Some(error)) => Some(format!("failed: {}", error.code)),
         (_, None) => None,
     }
@@ -240,7 +242,12 @@ impl Gathered {
     fn add(&mut self, role: Role, turn: Option<TurnId>, at: Timestamp, text: &str) {
         let turn = turn.map(|turn| turn.0);
         let text = OneLine::of(text);
-        if let Some(entry) = self.last.back_mut()
+        // A prompt that was never sent may stand between the words of a turn.
+        let before = match turn {
+            Some(_) => self.last.iter_mut().rev().find(|entry| entry.turn == turn),
+            None => self.last.back_mut(),
+        };
+        if let Some(entry) = before
             && role == Role::Assistant
             && entry.role == role
             && entry.turn == turn

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use acpx_core::model::{AcpSessionId, Record, Timestamp};
 use serde::Serialize;
 
-use super::record::{RecordObject, closed_at, in_a_column, shown_directory, shown_name};
+use super::record::{RecordObject, closed_at, in_a_column, on_one_line, shown_directory, shown_name};
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -60,7 +60,9 @@ pub(crate) fn list(
             for row in rows {
                 match row {
                     ListRow::Kept(record) => writeln!(console.out, "{}", shown_id(record)),
-                    ListRow::Remote(session) => writeln!(console.out, "{}", session.session),
+                    ListRow::Remote(session) => {
+                        writeln!(console.out, "{}", on_one_line(session.session.as_str()))
+                    }
                 }?;
             }
         }
@@ -87,9 +89,10 @@ fn text(rows: &[ListRow<'_>], out: &mut dyn Write) -> io::Result<()> {
             }
             ListRow::Remote(session) => {
                 let at = session.updated_at.map_or_else(|| "-".to_owned(), |at| at.to_string());
-                let cwd = session.cwd.as_deref().unwrap_or("-");
-                let (agent, title) = (&session.agent, in_a_column(session.title.as_deref()));
-                writeln!(out, "{} [remote]\t-\t{cwd}\t{at}\t{agent}\t{title}", session.session)?;
+                let (id, cwd) = (session.session.as_str(), session.cwd.as_deref().unwrap_or("-"));
+                let (id, cwd) = (on_one_line(id), on_one_line(cwd));
+                let [agent, title] = [Some(&*session.agent), session.title.as_deref()].map(in_a_column);
+                writeln!(out, "{id} [remote]\t-\t{cwd}\t{at}\t{agent}\t{title}")?;
             }
         }
     }

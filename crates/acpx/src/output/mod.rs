@@ -53,7 +53,9 @@ pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, token
 pub(crate) use self::settings::{Chosen, chosen, unmet};
 pub(crate) use self::show::show;
 pub(crate) use self::status::{CLIENT, HOST, Snapshot, no_session, status};
-pub(crate) use self::turn::{Denied, FollowView, PromptResult, ResultError, ResultIds, TurnStatus, TurnView};
+pub(crate) use self::turn::{
+    Denied, FollowView, Heard, PromptResult, ResultError, ResultIds, TurnStatus, TurnView,
+};
 
 use acpx_core::host::WatchedEvent;
 

@@ -7,7 +7,8 @@ use acpx_core::host::meta::IdsMeta;
 use acpx_core::host::{AskedMeta, OptionMeta, QuestionMeta};
 use serde::Serialize;
 
-use super::question::{WORDS, details_of, one_line};
+use super::errand::shown;
+use super::question::details_of;
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -43,9 +44,9 @@ fn text(question: &QuestionMeta) -> String {
         None => format!("{} ({})", question.agent, question.ids.acpx_record_id),
     };
     let mut text = format!("{}\t{}\n{}", question.question_id, subject(question), details_of(question));
-    text.extend(["  session: ", &one_line(&session, WORDS), "\n"]);
+    text.extend(["  session: ", &shown(&session), "\n"]);
     if !question.cwd.is_empty() {
-        text.extend(["  cwd: ", &one_line(&question.cwd, WORDS), "\n"]);
+        text.extend(["  cwd: ", &shown(&question.cwd), "\n"]);
     }
     text.extend(["  since: ", &question.since, "\n  asked: ", &asked(&question.asked), "\n  options:\n"]);
     text.extend((1..).zip(&question.options).map(option));
@@ -55,24 +56,21 @@ fn text(question: &QuestionMeta) -> String {
 /// An option with everything that it can be chosen by.
 fn option((number, option): (usize, &OptionMeta)) -> String {
     let OptionMeta { option_id, name, kind } = option;
-    let name = name.as_ref().map(|name| format!("  {}", one_line(name, WORDS))).unwrap_or_default();
-    let kind = kind.as_ref().map(|kind| format!(" [{}]", one_line(kind, WORDS))).unwrap_or_default();
-    format!("    {number}  {}{name}{kind}\n", one_line(option_id, WORDS))
+    let name = name.as_ref().map(|name| format!("  {}", shown(name))).unwrap_or_default();
+    let kind = kind.as_ref().map(|kind| format!(" [{}]", shown(kind))).unwrap_or_default();
+    format!("    {number}  {}{name}{kind}\n", shown(option_id))
 }
 
 /// What a question is about, in one line.
 pub(super) fn subject(question: &QuestionMeta) -> String {
     let title = question.title.as_deref().unwrap_or("-");
-    format!("{} [{}]", one_line(title, WORDS), one_line(&question.kind, WORDS))
+    format!("{} [{}]", shown(title), shown(&question.kind))
 }
 
 fn asked(clients: &[AskedMeta]) -> String {
     let words = |client: &AskedMeta| {
         let who = if client.is_turns { "the turn's client" } else { "another client" };
-        client
-            .name
-            .as_ref()
-            .map_or_else(|| who.to_owned(), |name| format!("{who}, {}", one_line(name, WORDS)))
+        client.name.as_ref().map_or_else(|| who.to_owned(), |name| format!("{who}, {}", shown(name)))
     };
     if clients.is_empty() {
         return "nobody is there".to_owned();

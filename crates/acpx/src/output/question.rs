@@ -5,7 +5,7 @@
 //! that turn the direction of writing, and not longer than a screen or two. What is left out is said, so that nobody
 //! approves the rest unseen.
 
-use acpx_core::host::QuestionMeta;
+use acpx_core::host::{OptionMeta, QuestionMeta};
 use serde_json::{Map, Value, json};
 
 use super::clean::clean;
@@ -25,16 +25,9 @@ pub(super) const BRIEF: usize = 80;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct TerminalQuestion {
     tool: Map<String, Value>,
-    options: Vec<Choice>,
+    options: Vec<OptionMeta>,
     /// What it would do, in lines.
     details: String,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Choice {
-    id: String,
-    name: String,
-    kind: String,
 }
 
 /// What a person typed.
@@ -53,18 +46,8 @@ impl TerminalQuestion {
         let told = params.get("toolCall").and_then(Value::as_object).cloned().unwrap_or_default();
         let mut tool = told.get("toolCallId").and_then(Value::as_str).and_then(known).unwrap_or_default();
         tool.extend(told.into_iter().filter(|(_, value)| !value.is_null()));
-        let choice = |option: &Value| {
-            let text = |name: &str| option.get(name).and_then(Value::as_str).map(str::to_owned);
-            let id = text("optionId")?;
-            Some(Choice {
-                name: text("name").unwrap_or_else(|| id.clone()),
-                kind: text("kind").unwrap_or_default(),
-                id,
-            })
-        };
-        let options = params.get("options").and_then(Value::as_array);
         let details = visible(&details(&tool));
-        Self { tool, options: options.into_iter().flatten().filter_map(choice).collect(), details }
+        Self { tool, options: OptionMeta::of_request(&params), details }
     }
 
     /// What the agent wants to do, in lines; nothing, where the line that asks says all of it.
@@ -77,7 +60,7 @@ impl TerminalQuestion {
         let mut shown = format!("[permission] {}\n{}", self.subject(length), self.details);
         if self.has_choice() {
             for (number, option) in (1..).zip(&self.options) {
-                shown.extend([&format!("  {number}  "), &one_line(&option.name, WORDS), "\n"]);
+                shown.extend([&format!("  {number}  "), &one_line(option.label(), WORDS), "\n"]);
             }
         }
         visible(&shown)
@@ -119,21 +102,22 @@ impl TerminalQuestion {
                 None => return Reply::Again("type y or n"),
             },
         };
-        Reply::Answer(selected(&chosen.id))
+        Reply::Answer(selected(&chosen.option_id))
     }
 
     /// The result that says no.
     pub(crate) fn refusal(&self) -> Value {
         match self.of_kind("reject") {
-            Some(option) => selected(&option.id),
+            Some(option) => selected(&option.option_id),
             None => json!({ "outcome": { "outcome": "cancelled" } }),
         }
     }
 
     /// The narrowest of the options that begin with this word.
-    fn of_kind(&self, word: &str) -> Option<&Choice> {
-        let named = |kind: String| self.options.iter().find(move |option| option.kind == kind);
-        let any = || self.options.iter().find(|option| option.kind.starts_with(word));
+    fn of_kind(&self, word: &str) -> Option<&OptionMeta> {
+        let named =
+            |kind: String| self.options.iter().find(move |option| option.kind.as_ref() == Some(&kind));
+        let any = || self.options.iter().find(|option| option.is_of_kind(word));
         named(format!("{word}_once")).or_else(|| named(format!("{word}_always"))).or_else(any)
     }
 
@@ -161,11 +145,12 @@ pub(super) fn details_of(question: &QuestionMeta) -> String {
 
 /// What a tool call would do, in lines: its command or other input, and the difference that it makes.
 fn details(tool: &Map<String, Value>) -> String {
-    let mut shown = input(tool);
     let content = tool.get("content").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
     let is_diff = |item: &&Value| item.get("type").is_some_and(|kind| kind == "diff");
     let diffs: Vec<&Value> = content.iter().filter(is_diff).collect();
-    for diff in diffs.iter().take(DIFFS) {
+    let shown_diffs = diffs.get(..DIFFS).unwrap_or(&diffs);
+    let mut shown = input(tool, shown_diffs);
+    for diff in shown_diffs {
         let text = |name: &str| diff.get(name).and_then(Value::as_str);
         let path = one_line(text("path").unwrap_or("-"), WORDS);
         shown.push_str(&indented(&unified(&path, text("oldText"), text("newText").unwrap_or_default())));
@@ -176,7 +161,8 @@ fn details(tool: &Map<String, Value>) -> String {
     shown
 }
 
-fn input(tool: &Map<String, Value>) -> String {
+/// The command or other input of a call. Of an input that is not a command, only what the differences show is left out.
+fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
     let Some(input) = tool.get("rawInput") else { return String::new() };
     if let Some(command) = command_line(input) {
         // Where it runs, and with what, decides what it does.
@@ -186,40 +172,42 @@ fn input(tool: &Map<String, Value>) -> String {
         let line = format!("$ {}\n", cut(&command, INPUT_CHARS));
         return indented(&[line, place.unwrap_or_default(), names.unwrap_or_default()].concat());
     }
-    let has_diff = tool.get("content").is_some_and(|content| content.to_string().contains("\"diff\""));
+    let is_shown = |path: &str| diffs.iter().any(|diff| diff.get("path").is_some_and(|shown| shown == path));
     match first_named(input) {
         // The difference names its file.
-        Some(named) if is_file_of_diff(tool, &named) => String::new(),
+        Some(named) if is_shown(&named) => String::new(),
         Some(named) => {
             let more = input.as_object().map_or(0, |members| members.len().saturating_sub(1));
-            let rest = if more == 0 || has_diff {
+            let rest = if more == 0 {
                 String::new()
             } else {
                 indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS)))
             };
             format!("  {}\n{rest}", one_line(&named, WORDS))
         }
-        None if has_diff || input.as_object().is_some_and(Map::is_empty) => String::new(),
+        None if !diffs.is_empty() || input.as_object().is_some_and(Map::is_empty) => String::new(),
         None => indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS))),
     }
 }
 
-/// Whether a path is that of a file whose difference is shown.
-fn is_file_of_diff(tool: &Map<String, Value>, path: &str) -> bool {
-    let content = tool.get("content").and_then(Value::as_array).into_iter().flatten();
-    content.filter_map(|item| item.get("path")?.as_str()).take(DIFFS).any(|shown| shown == path)
-}
-
-/// The names of the variables that a command is given, if it is given any.
+/// The variables that a command is given, if it is given any, with their values where they are told.
 fn variables(input: &Value) -> Option<String> {
-    let names: Vec<&str> = match input.get("env")? {
-        Value::Object(members) => members.keys().map(String::as_str).collect(),
+    let shown = |name: &str, value: Option<&Value>| match value.and_then(Value::as_str) {
+        Some(value) => format!("{name}={value}"),
+        None => name.to_owned(),
+    };
+    let variables: Vec<String> = match input.get("env")? {
+        Value::Object(members) => members.iter().map(|(name, value)| shown(name, Some(value))).collect(),
         Value::Array(items) => {
-            items.iter().filter_map(|item| item.as_str().or_else(|| item.get("name")?.as_str())).collect()
+            let named = |item: &Value| {
+                let name = item.as_str().or_else(|| item.get("name")?.as_str())?;
+                Some(shown(name, item.get("value")))
+            };
+            items.iter().filter_map(named).collect()
         }
         _ => return None,
     };
-    (!names.is_empty()).then(|| names.join(", "))
+    (!variables.is_empty()).then(|| variables.join(", "))
 }
 
 fn selected(option: &str) -> Value {

@@ -107,6 +107,34 @@ s9 [remote]\t-\t/w\t2023-11-14T22:13:21.000Z\tclaude\ta b
 }
 
 #[test]
+fn a_row_of_an_agents_list_is_one_line_whatever_the_agent_says() {
+    let remote = RemoteSession {
+        session: AcpSessionId::new("s\t9\nr1").unwrap(),
+        agent: "./mine\t--acp\n".to_owned(),
+        cwd: Some("/w\nr2\tx".to_owned()),
+        title: None,
+        updated_at: None,
+    };
+    let [text, quiet, _] =
+        formats(|console| list(&[ListRow::Remote(remote.clone())], None, console).unwrap());
+    assert_eq!(text, "s 9 r1 [remote]\t-\t/w r2 x\t-\t./mine --acp\t-\n");
+    assert_eq!(quiet, "s 9 r1\n");
+}
+
+#[test]
+fn an_agents_words_in_an_error_are_never_taken_for_a_hint_of_ours() {
+    let said =
+        CliError::LoginFailed { method: "m".to_owned(), how: "no\nhint: run rm\nacpx: done".to_owned() };
+    let report = Report::from(&said);
+    let mut out = Vec::new();
+    error::text(&report, &mut out).unwrap();
+    let out = String::from_utf8(out).unwrap();
+    let ours: Vec<&str> = out.lines().filter(|line| !line.starts_with("  ")).collect();
+    assert!(out.contains("\n  hint: run rm\n  acpx: done"), "{out}");
+    assert!(ours.iter().all(|line| !line.contains("run rm") && !line.contains("done")), "{out}");
+}
+
+#[test]
 fn a_session_is_shown_with_its_lineage_and_without_what_is_unknown() {
     let record = record();
     let [text, quiet, json] = formats(|console| show(&record, Some(at(43)), console).unwrap());

@@ -4,12 +4,12 @@
 use std::io;
 use std::sync::Arc;
 
-use acpx_core::acp::prompt_text;
-use acpx_core::host::{KeptEvents, WatchedEvent};
+use acpx_core::host::WatchedEvent;
 use acpx_core::model::{Direction, Fact, RecordId, RequestId, Seq, TurnId};
 use acpx_core::store::Store;
 
 use super::Talk;
+use super::unsent::unsent_prompt;
 use crate::error::CliError;
 use crate::output::{FollowView, TurnView};
 
@@ -30,7 +30,7 @@ enum Showing<'a> {
         turn: Option<TurnId>,
     },
     /// Everything that happens in a record.
-    All(&'a mut FollowView, RecordId),
+    All { view: &'a mut FollowView, record: RecordId, store: Arc<dyn Store> },
 }
 
 impl<'a> Talk<'a> {
@@ -40,25 +40,26 @@ impl<'a> Talk<'a> {
         Self { shown: Some(Shown { what, next }), ..self }
     }
 
-    /// The same talk about everything that happens in a record, from an event on.
-    pub(crate) fn following(self, view: &'a mut FollowView, record: RecordId, next: Seq) -> Self {
-        Self { shown: Some(Shown { what: Showing::All(view, record), next }), ..self }
+    /// The same talk about everything that happens in a record, from an event on. The store is that of the record.
+    pub(crate) fn following(
+        self,
+        view: &'a mut FollowView,
+        record: RecordId,
+        store: Arc<dyn Store>,
+        next: Seq,
+    ) -> Self {
+        Self { shown: Some(Shown { what: Showing::All { view, record, store }, next }), ..self }
     }
 
-    /// Shows, where everything is followed, the prompt of a turn that is over without an agent having been sent it:
-    /// only the store has it.
-    pub(super) async fn show_unsent(&mut self, event: &WatchedEvent) -> Result<(), CliError> {
-        let Some(Shown { what: Showing::All(view, record), .. }) = &mut self.shown else { return Ok(()) };
-        let (Some(turn), Some(reach)) = (view.ends_unbegun(event), self.reach) else { return Ok(()) };
-        let Some(store) = reach.kept()? else { return Ok(()) };
-        let store: Arc<dyn Store> = Arc::new(store);
-        let kept = KeptEvents::new(Arc::clone(&store), record.clone(), Some(event.seq));
-        if !kept.has_begun(turn).await?
-            && let Some(turn) = store.turn_numbered(record.clone(), turn).await?
-        {
-            view.unsent(&prompt_text(&turn.prompt), self.console)?;
+    /// The prompt that is shown before an event: where everything is followed, that of a turn that is over without an
+    /// agent having been sent it.
+    pub(super) async fn unsent(&self, event: &WatchedEvent) -> Result<Option<String>, CliError> {
+        match self.shown.as_ref().map(|shown| &shown.what) {
+            Some(Showing::All { view, record, store }) => {
+                Ok(unsent_prompt(view, event, store, record).await?)
+            }
+            Some(Showing::Turn { .. }) | None => Ok(None),
         }
-        Ok(())
     }
 
     /// Shows what has been written; false if that is no longer possible.
@@ -82,15 +83,25 @@ impl<'a> Talk<'a> {
         matches!(shown, Some(Showing::Turn { request: ours, .. }) if ours.as_str() == request)
     }
 
-    /// Shows what belongs to our turn, and what belongs to none: how the agent was brought back for it.
-    pub(super) fn show(&mut self, event: &WatchedEvent) -> io::Result<()> {
+    /// Whether the turn of our prompt has begun.
+    pub(super) fn has_begun(&self) -> bool {
+        let shown = self.shown.as_ref().map(|shown| &shown.what);
+        matches!(shown, Some(Showing::Turn { turn: Some(_), .. }))
+    }
+
+    /// Shows what belongs to our turn, and what belongs to none: how the agent was brought back for it. Where everything
+    /// is followed, a prompt may stand before it.
+    pub(super) fn show(&mut self, event: &WatchedEvent, unsent: Option<&str>) -> io::Result<()> {
         let Some(shown) = &mut self.shown else { return Ok(()) };
         shown.next = event.seq.next();
         if let Some(desk) = &mut self.desk {
             desk.saw(event);
         }
         let (view, request, turn) = match &mut shown.what {
-            Showing::All(view, _) => return view.event(event, self.console),
+            Showing::All { view, .. } => {
+                unsent.map_or(Ok(()), |words| view.unsent(words, self.console))?;
+                return view.event(event, self.console);
+            }
             Showing::Turn { view, request, turn } => (view, request, turn),
         };
         if event.direction == Direction::Ours

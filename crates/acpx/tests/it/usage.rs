@@ -16,17 +16,19 @@ fn mistake(message: &str, hint: &str) -> serde_json::Value {
 #[test]
 fn a_mistake_ends_with_2_in_text_on_stderr_and_in_json_on_stdout() {
     let place = Place::new();
-    let (message, hint) =
-        ("unexpected argument '--bogus' found", "to pass '--bogus' as a value, use '-- --bogus'");
+    let (message, hint) = (
+        "unexpected argument '--bogus' found",
+        "acpx help exec has its flags; to say it to the agent, put it behind --",
+    );
     let text = Done { out: String::new(), err: format!("acpx: {message}\nhint: {hint}\n"), code: Some(2) };
     assert_eq!(place.acpx(&["claude", "exec", "--bogus", "hi"]), text);
     let quiet = format!("[acpx] error: USAGE [USAGE] {message}\n");
     let found = place.acpx(&["--format", "quiet", "status", "--bogus"]);
     assert_eq!(found, Done { out: String::new(), err: quiet, code: Some(2) });
-    for line in [
-        &["--format", "json", "claude", "exec", "--bogus"][..],
-        &["sessions", "show", "--bogus", "--format=json"],
-        &["exec", "--bogus", "--format", "json", "--json-strict"],
+    for (line, hint) in [
+        (&["--format", "json", "claude", "exec", "--bogus"][..], hint),
+        (&["sessions", "show", "--bogus", "--format=json"], "acpx help sessions show has its flags"),
+        (&["exec", "--bogus", "--format", "json", "--json-strict"], hint),
     ] {
         let found = place.acpx(line);
         assert_eq!(

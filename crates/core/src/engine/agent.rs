@@ -10,8 +10,8 @@ use tokio::task::JoinHandle;
 
 use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
 use crate::model::{
-    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Profiles,
-    Secrets, is_secret_name, token_of_variable,
+    AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Missed,
+    Profiles, Secrets, is_secret_name, token_of_variable,
 };
 use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
 use crate::wire::{self, End, Peer};
@@ -129,8 +129,7 @@ pub(super) async fn start(
 }
 
 fn slow_start(agent: &AgentSpec, limit: Duration, said: Vec<String>) -> AgentError {
-    let missed = "did not answer initialize".to_owned();
-    AgentError::SlowStart { agent: label(agent), missed, limit, said }
+    AgentError::SlowStart { agent: label(agent), missed: Missed::Initialize, limit, said }
 }
 
 /// The mark of an agent that is to have no session.
@@ -315,14 +314,16 @@ impl Place {
         said.iter().map(|line| secrets.remove_from_words(line).into_owned()).collect()
     }
 
-    /// Every value that was given to the agent in confidence: all that its servers are given, and of its
-    /// environment every credential for a login and what has the name of a secret.
+    /// Every value that was given to the agent in confidence: all that its servers are given, and of its environment what
+    /// was set for it alone, every credential for a login and what has the name of a secret.
     fn secrets(&self) -> Secrets {
         let variables = self.environment.variables().iter();
         let variables = variables
-            .filter_map(|(name, value)| Some((name.to_str()?, value.to_str()?)))
-            .filter(|(name, _)| is_secret_name(name) || token_of_variable(name).is_some())
-            .map(|(_, value)| value);
+            .filter(|(name, _)| {
+                let has_secret_name = |name| is_secret_name(name) || token_of_variable(name).is_some();
+                self.environment.is_confidential(name) || name.to_str().is_some_and(has_secret_name)
+            })
+            .filter_map(|(_, value)| value.to_str());
         let given = self.mcp_servers.list.iter().flat_map(|server| match &server.transport {
             McpTransport::Stdio { env, .. } => env,
             McpTransport::Http { headers, .. } | McpTransport::Sse { headers, .. } => headers,
@@ -379,6 +380,7 @@ mod tests {
     use super::super::words::Words;
     use super::*;
     use crate::model::{AbsolutePath, McpServer, NamedValue, ProcessIdentity, Timestamp};
+    use crate::tools::Environment;
 
     #[test]
     fn secret_values_are_taken_out_of_an_agents_words() {
@@ -392,7 +394,8 @@ mod tests {
                 ("HOME".into(), "/home/x".into()),
             ]
             .into_iter()
-            .collect(),
+            .collect::<Environment>()
+            .with_confidential([("DATABASE".into(), "pg://me@db".into())]),
             login: None,
             mcp_servers: vec![McpServer {
                 name: "m".into(),
@@ -403,11 +406,13 @@ mod tests {
             }]
             .into(),
             besides: None,
-            limit: None,
+            start_wait: None,
             words: Words::default(),
         };
-        let said = vec!["key from-env, header Bearer t0ken, login for-login, home /home/x".to_owned()];
-        assert_eq!(place.censor(&said), ["key [secret], header [secret], login [secret], home /home/x"]);
+        let said =
+            ["key from-env, header Bearer t0ken, login for-login, pg://me@db, home /home/x".to_owned()];
+        let expected = "key [secret], header [secret], login [secret], [secret], home /home/x";
+        assert_eq!(place.censor(&said), [expected]);
     }
 
     #[tokio::test]

@@ -67,6 +67,7 @@ pub use prompt::{Prompt, PromptProblem};
 pub use record_follower::RecordFollower;
 pub use request::{NewSession, RestoreSession, Servers};
 pub use reservations::Reservation;
+pub use serving::DENIED;
 pub use session::{Hold, Session, SessionStatus, TurnEnd, TurnTicket, Unclaimed};
 pub use settings::Settings;
 pub use waiting::Waiting;
@@ -203,7 +204,7 @@ impl Engine {
             mcp_servers: new.mcp_servers,
             login: Some(new.login),
             besides: new.besides.clone(),
-            limit: new.limit,
+            start_wait: new.start_wait,
             words: Words::default(),
         };
         let session = {
@@ -219,7 +220,8 @@ impl Engine {
             session
         };
         let unclaimed = Unclaimed::new(session.clone());
-        let restore = RestoreSession { besides: new.besides, limit: new.limit, ..RestoreSession::default() };
+        let restore =
+            RestoreSession { besides: new.besides, start_wait: new.start_wait, ..RestoreSession::default() };
         let awake = tokio::select! {
             awake = session.wake(restore) => awake,
             () = unwanted => {
@@ -341,7 +343,7 @@ impl Engine {
             mcp_servers: restore.mcp_servers.clone().unwrap_or_else(|| Servers::lost(kept.mcp_servers)),
             login: Some(restore.login),
             besides: restore.besides.clone(),
-            limit: restore.limit,
+            start_wait: restore.start_wait,
             words: Words::default(),
         };
         Ok(self.start(record.clone(), machine, keeper, place, tail))

@@ -9,8 +9,8 @@ use tokio::time::Instant;
 use crate::acp::client::{Answer, FromAgent, Line, ListedSession, Meaning, Outgoing, SessionPlace};
 use crate::machine::{Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
-    AgentError, Direction, EventKind, Fact, ProtocolVersion, Reading, RequestId, Scope, Timestamp, Turn,
-    TurnId, title_of,
+    AgentError, AgentProfile, Direction, EventKind, Fact, ProtocolVersion, Reading, RequestId, Scope,
+    Timestamp, Turn, TurnId, title_of,
 };
 
 use crate::store::StoreError;
@@ -170,10 +170,10 @@ impl SessionTask {
 
     /// How long the agent may take to answer a setup request.
     fn patience(&self) -> Duration {
-        let spec = &self.place.agent;
-        let limit = self.place.limit.unwrap_or_default();
-        let agent = self.agent.as_ref();
-        agent.map_or(spec.start_timeout.max(limit), |agent| self.place.patience(agent.connection.profile()))
+        match &self.agent {
+            Some(agent) => self.place.patience(agent.connection.profile()),
+            None => self.place.patience(&AgentProfile::default()),
+        }
     }
 
     fn ask(&mut self, now: Timestamp, turn: Option<TurnId>, call: Call) {

@@ -22,8 +22,8 @@ pub(super) struct Place {
     pub(super) login: Option<LoginPolicy>,
     /// What the client says besides whose request makes the agent start.
     pub(super) besides: Option<Besides>,
-    /// How long that client waits, if it says so.
-    pub(super) limit: Option<Duration>,
+    /// The start wait of that client, if it says one.
+    pub(super) start_wait: Option<Duration>,
     /// What the agent says beside the protocol.
     pub(super) words: Words,
 }
@@ -31,10 +31,10 @@ pub(super) struct Place {
 impl Place {
     /// Where an agent is started that is to have no session.
     pub(super) fn alone(with: NewSession) -> Self {
-        let NewSession { agent, cwd, environment, mcp_servers, login, limit, .. } = with;
+        let NewSession { agent, cwd, environment, mcp_servers, login, start_wait, .. } = with;
         // Nobody but its client waits for it.
-        let agent = match limit {
-            Some(limit) => agent.with_start_timeout(limit),
+        let agent = match start_wait {
+            Some(wait) => agent.with_start_timeout(wait),
             None => agent,
         };
         let (additional_directories, login, words) = (Vec::new(), Some(login), Words::default());
@@ -46,14 +46,14 @@ impl Place {
             mcp_servers,
             login,
             besides: None,
-            limit: None,
+            start_wait: None,
             words,
         }
     }
 
     /// How long an agent that behaves so may take to come up: whoever waits for longer than is usual is not stopped.
     pub(super) fn patience(&self, profile: &AgentProfile) -> Duration {
-        self.agent.patience(profile).max(self.limit.unwrap_or_default())
+        self.agent.patience(profile).max(self.start_wait.unwrap_or_default())
     }
 
     /// The directories whose files the agent may have.
@@ -70,11 +70,11 @@ impl Place {
             additional_directories,
             login,
             besides,
-            limit,
+            start_wait,
             ..
         } = given;
         self.besides = besides;
-        self.limit = limit;
+        self.start_wait = start_wait;
         if let Some(directories) = additional_directories {
             self.additional_directories = directories;
         }

@@ -28,8 +28,8 @@ pub struct NewSession {
     pub login: LoginPolicy,
     /// What a shell finds it by; `None` if none is to.
     pub scope: Option<Scope>,
-    /// How long its client waits for it. Then it is told what the agent has not done, and the agent is ended.
-    pub limit: Option<Duration>,
+    /// Its client's start wait. Then it is told what the agent has not done, and the agent is ended.
+    pub start_wait: Option<Duration>,
 }
 
 /// A session to be brought back.
@@ -50,9 +50,9 @@ pub struct RestoreSession {
     pub mcp_servers: Option<Servers>,
     /// Directories beside the one it works in whose files belong to it from then on; `None` leaves those in force.
     pub additional_directories: Option<Vec<AbsolutePath>>,
-    /// How long its client waits for it. Then it is told what the agent has not done; the agent comes up all the same,
-    /// and may take as long for it.
-    pub limit: Option<Duration>,
+    /// Its client's start wait. Then it is told what the agent has not done; the agent comes up all the same, and may
+    /// take as long for it.
+    pub start_wait: Option<Duration>,
 }
 
 /// Servers with their values, which are never stored.
@@ -80,7 +80,7 @@ impl NewSession {
             besides: None,
             login: LoginPolicy::default(),
             scope: None,
-            limit: None,
+            start_wait: None,
         }
     }
 }

@@ -14,6 +14,10 @@ use super::advice::{self, ClientOffer};
 use super::task::{Ask, SessionTask};
 use super::tools::{Checked, Done, Errand, FileWanted, Sort, unusable};
 
+/// How the error begins that an agent is told where it may not have a file or a command; the method follows. Whoever
+/// reads what was exchanged knows a refusal by it.
+pub const DENIED: &str = "Permission denied for ";
+
 /// A file or a terminal that an agent wants.
 pub(super) struct ToolAsk {
     request: ToolRequest,
@@ -153,14 +157,12 @@ impl SessionTask {
             Permit::Approve | Permit::Choose { approves: true, .. } => self.do_tool(errand, tool),
             Permit::Cancelled => self.answer_tool(&errand, Err(RpcError::request_cancelled())),
             Permit::Escalated(rule) => {
-                let words = format!(
-                    "Permission denied for {}: the rule {rule:?} has it asked, and nobody can be",
-                    tool.request.method()
-                );
+                let method = tool.request.method();
+                let words = format!("{DENIED}{method}: the rule {rule:?} has it asked, and nobody can be");
                 self.answer_tool(&errand, Err(unusable(&words)));
             }
             Permit::Reject | Permit::Choose { .. } | Permit::Declined | Permit::Elicited(_) => {
-                let words = format!("Permission denied for {}", tool.request.method());
+                let words = format!("{DENIED}{}", tool.request.method());
                 self.answer_tool(&errand, Err(unusable(&words)));
             }
         }

@@ -219,13 +219,13 @@ impl Session {
     /// Sees to it that the agent has the session, and tells how that went.
     pub async fn wake(&self, restore: RestoreSession) -> Result<Awakening, SessionError> {
         let (reply, answer) = oneshot::channel();
-        let limit = restore.limit;
+        let start_wait = restore.start_wait;
         let awake = self.ask(Command::Wake(Box::new(restore), reply), answer);
-        let awake = match limit {
+        let awake = match start_wait {
             None => awake.await,
-            Some(limit) => match tokio::time::timeout(limit, awake).await {
+            Some(wait) => match tokio::time::timeout(wait, awake).await {
                 Ok(awake) => awake,
-                Err(_) => return Err(self.slow_start(limit).await),
+                Err(_) => return Err(self.slow_start(wait).await),
             },
         };
         awake?.map_err(|asleep| match asleep {
@@ -236,9 +236,9 @@ impl Session {
     }
 
     /// What the agent has not done in the time that somebody has waited for it.
-    async fn slow_start(&self, limit: Duration) -> SessionError {
+    async fn slow_start(&self, wait: Duration) -> SessionError {
         let (reply, answer) = oneshot::channel();
-        match self.ask(Command::SlowStart(limit, reply), answer).await {
+        match self.ask(Command::SlowStart(wait, reply), answer).await {
             Ok(error) => SessionError::Agent(error),
             Err(error) => error,
         }

@@ -365,7 +365,7 @@ impl SessionTask {
             }
             Command::HasServers(servers, reply) => tell(reply, self.has_servers(&servers)),
             Command::Waiting(reply) => tell(reply, self.waiting()),
-            Command::SlowStart(limit, reply) => tell(reply, self.slow_start(limit)),
+            Command::SlowStart(wait, reply) => tell(reply, self.slow_start(wait)),
             Command::Idle(limit) => {
                 self.idle = limit;
                 self.renew_idle_time();

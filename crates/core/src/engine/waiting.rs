@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use crate::machine::Awaited;
-use crate::model::{AgentError, Timestamp};
+use crate::machine::{Awaited, Deadline};
+use crate::model::{AgentError, Missed, Timestamp};
 
 use super::advice::QuestionKind;
 use super::task::{Ask, SessionTask};
@@ -80,12 +80,12 @@ impl SessionTask {
 
     /// The error for whoever has waited so long for the session to be awake, with what the agent has said so far.
     pub(super) fn slow_start(&self, limit: Duration) -> AgentError {
-        let missed = match self.machine.awaited() {
-            Some(Awaited::AgentStart) => "did not answer initialize".to_owned(),
-            Some(Awaited::Answer(method)) => format!("did not answer {method}"),
-            Some(Awaited::LoadTime) => "was not to be asked for session/load".to_owned(),
-            Some(Awaited::AgentEnd) => "did not end to be started again".to_owned(),
-            Some(Awaited::TurnEnd | Awaited::Questions(_)) | None => "was not ready".to_owned(),
+        let missed = match (self.machine.awaited(), &self.deadline) {
+            (Some(Awaited::AgentStart), _) => Missed::Initialize,
+            (Some(Awaited::Answer(method)), _) => Missed::Answer(method),
+            (Some(Awaited::LoadTime), Some((Deadline::Load(at), _))) => Missed::LoadTime(*at),
+            (Some(Awaited::AgentEnd), _) => Missed::End,
+            (Some(Awaited::LoadTime | Awaited::TurnEnd | Awaited::Questions(_)) | None, _) => Missed::Ready,
         };
         let agent = self.place.agent.label().into_owned();
         AgentError::SlowStart { agent, missed, limit, said: self.place.last_words() }

@@ -48,9 +48,9 @@ pub(super) struct ToldCall {
 
 /// How much an answer may still tell of calls, in bytes.
 #[derive(Debug)]
-pub(super) struct Room(usize);
+pub(super) struct AnswerBytes(usize);
 
-impl Default for Room {
+impl Default for AnswerBytes {
     fn default() -> Self {
         Self(ANSWER_BYTES)
     }
@@ -73,10 +73,15 @@ impl AskedCall {
     }
 
     /// All that is known of it, as far as there is room.
-    pub(super) async fn told(&self, store: &Arc<dyn Store>, record: &RecordId, room: &mut Room) -> ToldCall {
+    pub(super) async fn told(
+        &self,
+        store: &Arc<dyn Store>,
+        record: &RecordId,
+        left: &mut AnswerBytes,
+    ) -> ToldCall {
         let whole = self.whole.get_or_try_init(|| self.with_earlier(store, record)).await;
         // Where what came before cannot be read, there is still what the request says.
-        whole.unwrap_or(&self.told).within(room)
+        whole.unwrap_or(&self.told).within(left)
     }
 
     async fn with_earlier(&self, store: &Arc<dyn Store>, record: &RecordId) -> Result<ToldCall, StoreError> {
@@ -107,10 +112,10 @@ impl ToldCall {
     }
 
     /// As much of it as there is room for.
-    fn within(&self, room: &mut Room) -> Self {
+    fn within(&self, left: &mut AnswerBytes) -> Self {
         let mut told = Self::fitting(&self.call, |length| {
-            let fits = length <= room.0;
-            room.0 -= if fits { length } else { 0 };
+            let fits = length <= left.0;
+            left.0 -= if fits { length } else { 0 };
             fits
         });
         told.left_out.extend(self.left_out.iter().cloned());

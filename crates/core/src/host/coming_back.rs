@@ -54,12 +54,12 @@ impl Connection {
         self.defaults.complete(&mut meta.start);
         let list = call.mcp_servers.clone().unwrap_or_default();
         let mcp_servers = Servers { source: source(&meta.start)?, ..list.into() };
-        let environment = meta.start.take_environment();
+        let environment = meta.start.take_environment(&agent);
         let new = NewSession {
             additional_directories: call.additional_directories.clone(),
             mcp_servers,
             login: meta.start.login.unwrap_or_default().into(),
-            limit: meta.start.limit(),
+            start_wait: self.start_wait(&meta.start, &agent),
             besides: self.besides(spoken, call.meta.as_deref(), call.unknown.as_deref()),
             ..NewSession::new(agent, call.cwd.clone(), environment)
         };
@@ -86,7 +86,8 @@ impl Connection {
         self.defaults.complete(&mut meta.start);
         let moved = self.agent_for(&kept, meta.agent.take()).filter(|agent| agent.key() == kept.agent.key());
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
-        let (agent, environment) = (moved.unwrap_or(kept.agent), meta.start.take_environment());
+        let agent = moved.unwrap_or(kept.agent);
+        let environment = meta.start.take_environment(&agent);
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
         self.are_directories(&call.additional_directories).await?;
         let new = NewSession {
@@ -94,7 +95,7 @@ impl Connection {
             mcp_servers,
             besides,
             login: meta.start.login.unwrap_or_default().into(),
-            limit: meta.start.limit(),
+            start_wait: self.start_wait(&meta.start, &agent),
             ..NewSession::new(agent, call.cwd, environment)
         };
         let opened = self.host.fork(&record, new).await?;

@@ -161,7 +161,7 @@ impl Connection {
         let agent = agent.ok_or_else(|| problem("_meta.acpx.agent", "must name the agent to start"))?;
         self.defaults.complete(&mut meta.start);
         let mcp_servers = Servers { source: source(&meta.start)?, ..call.mcp_servers.into() };
-        let environment = meta.start.take_environment();
+        let environment = meta.start.take_environment(&agent);
         let settings = std::mem::take(&mut meta.start.settings);
         let besides = self.besides(link.client().protocol, call.meta.as_deref(), call.unknown.as_deref());
         let new = NewSession {
@@ -169,7 +169,7 @@ impl Connection {
             mcp_servers,
             besides,
             login: meta.start.login.unwrap_or_default().into(),
-            limit: meta.start.limit(),
+            start_wait: self.start_wait(&meta.start, &agent),
             ..NewSession::new(agent, call.cwd, environment)
         };
         let opened = match meta.shell {

@@ -61,6 +61,7 @@ impl Defaults {
         let client = self.client();
         if start.environment.is_empty() {
             start.environment.clone_from(&client.environment);
+            start.variables.clone_from(&client.variables);
         }
         start.idle_ms = start.idle_ms.or(client.idle_ms);
         start.login = start.login.or(client.login);

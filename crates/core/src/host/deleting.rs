@@ -23,8 +23,10 @@ impl Connection {
     /// Deletes a record, and has its agent delete the session. Whoever else has it in use finds an unknown one.
     pub(super) async fn delete_ours(&self, record: &RecordId) -> Result<Meta, CallError> {
         let attachment = self.attachments().remove(record);
-        let given = attachment.as_ref().map(|attachment| attachment.given.clone());
-        let given = given.unwrap_or_else(|| self.given_to_everybody());
+        let given = match &attachment {
+            Some(attachment) => attachment.given.clone(),
+            None => self.given_to_everybody(record).await?,
+        };
         if let Some(attachment) = attachment {
             attachment.end().await;
         }
@@ -36,11 +38,12 @@ impl Connection {
     }
 
     /// What an agent is started with for a client that does not have its session in use.
-    fn given_to_everybody(&self) -> RestoreSession {
+    async fn given_to_everybody(&self, record: &RecordId) -> Result<RestoreSession, CallError> {
+        let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
         let mut start = StartMeta::default();
         self.defaults.complete(&mut start);
-        let environment = start.take_environment();
-        RestoreSession { agent: self.defaults.agent(None), environment, ..RestoreSession::default() }
+        let environment = kept.map(|kept| start.take_environment(&kept.agent)).unwrap_or_default();
+        Ok(RestoreSession { agent: self.defaults.agent(None), environment, ..RestoreSession::default() })
     }
 
     /// Deletes a session that only the connection's agent has. An agent that cannot delete keeps it, and it is

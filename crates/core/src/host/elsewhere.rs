@@ -9,13 +9,16 @@
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use serde::de::DeserializeOwned;
 
 use crate::acp::Besides;
 use crate::acp::agent::{CallError, ExtensionCall, ParamProblem};
 use crate::engine::Session;
-use crate::model::{AbsolutePath, McpServer, McpTransport, ProtocolVersion, Record, RecordId};
+use crate::model::{
+    AbsolutePath, AgentSpec, McpServer, McpTransport, Profiles, ProtocolVersion, Record, RecordId,
+};
 
 use super::Host;
 use super::connection::{Connection, read_meta};
@@ -54,6 +57,7 @@ impl Said for RestoreMeta {
 impl Said for StartMeta {
     fn leave_out(&mut self, elsewhere: &ElsewhereMeta) {
         self.environment.clear();
+        self.variables.clear();
         self.mcp_source = None;
         self.idle_ms = self.idle_ms.map(|wanted| shorter(wanted, elsewhere.client.idle_ms));
     }
@@ -75,6 +79,11 @@ fn shorter(wanted: u64, served: Option<u64>) -> u64 {
         (wanted, Some(0) | None) => wanted,
         (wanted, Some(served)) => wanted.min(served),
     }
+}
+
+/// As much of a start wait as the agent may take without it.
+fn no_longer_than(agent: &AgentSpec, wait: Duration) -> Duration {
+    wait.min(agent.patience(&Profiles::built_in().of(agent, None)))
 }
 
 impl Connection {
@@ -159,6 +168,13 @@ impl Connection {
         let is_so = kept.is_some_and(|kept| kept.additional_directories == wanted);
         let problem = "is not allowed: the directories of this session are not this client's to change";
         if is_so { Ok(()) } else { Err(ParamProblem::new("additionalDirectories", problem).into()) }
+    }
+
+    /// How long this client waits for an agent to be ready. Whoever waits for longer than an agent may take lets it take
+    /// longer, which is not for a client from elsewhere.
+    pub(super) fn start_wait(&self, start: &StartMeta, agent: &AgentSpec) -> Option<Duration> {
+        let wait = start.start_wait()?;
+        Some(if self.elsewhere.get().is_none() { wait } else { no_longer_than(agent, wait) })
     }
 
     /// Whether a record is one that this client can know of.

@@ -17,7 +17,7 @@ use crate::wire::splice::{Step, locate, put, without};
 use super::HostError;
 use super::connection::client_session;
 use super::meta::TurnMeta;
-use super::pending::OptionMeta;
+use super::pending::{NoOption, OptionMeta};
 
 /// What stands under `acpx` in an error's data.
 #[derive(Debug, Clone, Default, Serialize, Deserialize)]
@@ -229,19 +229,25 @@ pub(super) fn no_question(id: &str) -> CallError {
 }
 
 /// A question cannot be answered like this.
-pub(super) fn no_option(id: &str, option: Option<&str>, offered: &[OptionMeta]) -> CallError {
+pub(super) fn no_option(id: &str, why: NoOption, option: &str, offered: &[OptionMeta]) -> CallError {
     let listed = |(number, option): (usize, &OptionMeta)| {
-        let kind = option.kind.as_ref().map(|kind| format!(" ({kind})")).unwrap_or_default();
+        let kind = option.kind.as_ref().map(|kind| format!(" ({kind:?})")).unwrap_or_default();
         format!("{number} {:?}{kind}", option.option_id)
     };
     let offered: Vec<String> = (1..).zip(offered).map(listed).collect();
     let offered = offered.join(", ");
-    let hint = "choose one of the options that the question is listed with".to_owned();
+    let hint =
+        "choose one of the options that the question is listed with, by a word that only it has".to_owned();
     let fault = FaultMeta { code: "NO_OPTION".to_owned(), hint: Some(hint), ..FaultMeta::default() };
-    let message = match option {
-        Some(option) => format!("the question {id:?} has no single option {option:?}; it has {offered}"),
-        None => format!("the question {id:?} has no option that is known to approve; it has {offered}"),
+    let what = match why {
+        NoOption::NoneApproves => format!("the question {id:?} has no option that is known to approve"),
+        NoOption::NotOne => format!("the question {id:?} has no single option {option:?}"),
+        NoOption::Refuses => format!("the option {option:?} of the question {id:?} does not approve"),
+        NoOption::MayApprove => {
+            format!("the option {option:?} of the question {id:?} is not known to refuse")
+        }
     };
+    let message = format!("{what}; it has {offered}");
     passed_on(RpcError::INVALID_PARAMS, message, fault)
 }
 

@@ -78,7 +78,8 @@ impl Connection {
         self.defaults.complete(&mut meta.start);
         let anywhere = || AbsolutePath::new("/").expect("the root is an absolute path");
         let cwd = call.cwd.clone().or_else(|| self.defaults.cwd()).unwrap_or_else(anywhere);
-        Ok(Some(NewSession::new(agent, cwd, meta.start.take_environment())))
+        let environment = meta.start.take_environment(&agent);
+        Ok(Some(NewSession::new(agent, cwd, environment)))
     }
 }
 

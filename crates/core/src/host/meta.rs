@@ -11,9 +11,11 @@ use serde::{Deserialize, Serialize};
 use crate::model::{AgentProfile, ProtocolVersion, SettingValue, Verdict};
 
 mod conversions;
+mod environment;
 mod terms;
 mod waiting;
 
+pub use environment::VariablesMeta;
 pub use terms::{PolicyMeta, TermsMeta, UnaskedMeta};
 pub use waiting::{WaitingAnswer, WaitingMeta};
 
@@ -72,6 +74,9 @@ pub struct ClientMeta {
     /// The agents' whole environment. It is never stored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<(OsText, OsText)>,
+    /// What is set over that for single agents, by their names.
+    #[serde(skip_serializing_if = "VariablesMeta::is_empty")]
+    pub variables: VariablesMeta,
     /// How long an agent may have nothing to do before it is parked; 0 for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_ms: Option<u64>,
@@ -146,6 +151,9 @@ pub struct StartMeta {
     /// The agent's whole environment. It is never stored.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub environment: Vec<(OsText, OsText)>,
+    /// What is set over that for single agents, by their names.
+    #[serde(skip_serializing_if = "VariablesMeta::is_empty")]
+    pub variables: VariablesMeta,
     /// How long the agent may have nothing to do before it is parked; 0 for ever.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_ms: Option<u64>,
@@ -154,7 +162,7 @@ pub struct StartMeta {
     pub login: Option<LoginMeta>,
     /// How long the client waits for the agent to be ready. Then it is told what the agent has not done.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub limit_ms: Option<u64>,
+    pub start_wait_ms: Option<u64>,
     /// The configuration file that the MCP servers come from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub mcp_source: Option<String>,

@@ -79,6 +79,7 @@ impl Connection {
         let mut start = StartMeta::default();
         self.defaults.complete(&mut start);
         let login = start.login.unwrap_or_default().into();
-        Ok(Some(NewSession { login, ..NewSession::new(agent, cwd, start.take_environment()) }))
+        let environment = start.take_environment(&agent);
+        Ok(Some(NewSession { login, ..NewSession::new(agent, cwd, environment) }))
     }
 }

@@ -12,12 +12,11 @@ use serde_json::{Map, Value};
 use tokio::sync::{mpsc, oneshot};
 
 use crate::acp::agent::CallError;
-use crate::acp::client::KnownTools;
 use crate::engine::{Advice, Wanted};
 use crate::model::{RecordId, ToolUse};
 
-use super::asked_call::{AskedCall, Room, ToldCall};
-use super::connection::{Connection, problem};
+use super::asked_call::{AnswerBytes, AskedCall, ToldCall};
+use super::connection::Connection;
 use super::fault;
 use super::meta::IdsMeta;
 
@@ -30,8 +29,6 @@ struct Open {
     record: RecordId,
     wanted: Wanted,
     options: Vec<OptionMeta>,
-    /// Whether one of them is known to approve.
-    can_approve: bool,
     call: Arc<AskedCall>,
     asked: Vec<AskedMeta>,
     answer: mpsc::Sender<Outside>,
@@ -82,7 +79,7 @@ pub struct QuestionMeta {
     /// The session's name, if it has one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub name: Option<String>,
-    /// The agent, by its name or its program.
+    /// The agent, by its name or its command line.
     pub agent: String,
     /// The directory that the session works in.
     #[serde(default, skip_serializing_if = "String::is_empty")]
@@ -139,8 +136,8 @@ pub struct AnswerParams {
     pub question_id: String,
     /// Whether the agent may.
     pub approve: bool,
-    /// Which of its options says so: its id, its kind if no other has that, or its number in the list, from 1; absent,
-    /// the narrowest one that does.
+    /// Which of its options says so: its id, its kind, or its number in the list, from 1, as long as that is one option
+    /// and none that says the contrary; absent, the narrowest one that does.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub option_id: Option<String>,
 }
@@ -155,9 +152,9 @@ impl OpenQuestions {
         call: AskedCall,
     ) -> Listed {
         let (answer, answers) = mpsc::channel(1);
-        let (record, options, call) = (record.clone(), options(params), Arc::new(call));
-        let can_approve = KnownTools::default().permission(params).approval().is_some();
-        let open = Open { record, wanted, options, can_approve, call, asked: Vec::new(), answer };
+        let params: Value = serde_json::from_str(params).unwrap_or_default();
+        let (record, options, call) = (record.clone(), OptionMeta::of_request(&params), Arc::new(call));
+        let open = Open { record, wanted, options, call, asked: Vec::new(), answer };
         // The last part of such an id is random and nothing else, and is short enough to be typed.
         let id = uuid::Uuid::now_v7().simple().to_string().split_off(20);
         self.lock().insert(id.clone(), open);
@@ -206,36 +203,60 @@ impl Drop for Listed {
     }
 }
 
-impl Open {
-    /// What an answer means; `None` if the question has no such option.
-    fn advice(&self, approve: bool, option: Option<&str>) -> Option<Advice> {
-        match option {
-            Some(word) => Some(Advice::Choose(self.chosen(word)?.option_id.as_str().into())),
-            None if approve => self.can_approve.then_some(Advice::Approve),
-            None => Some(Advice::Reject),
-        }
-    }
+/// Why a question cannot be answered like this.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NoOption {
+    /// No option is known to approve.
+    NoneApproves,
+    /// The word stands for no option, or for more than one.
+    NotOne,
+    /// What is to be approved would be refused.
+    Refuses,
+    /// What is to be refused may be approved.
+    MayApprove,
+}
 
-    /// The option that a word stands for: its id, its kind if no other has that, or its number. One whose id another
-    /// has too cannot be chosen.
-    fn chosen(&self, word: &str) -> Option<&OptionMeta> {
-        let by_id = || self.options.iter().find(|option| option.option_id == word);
-        let by_kind = || {
-            let mut of_kind = self.options.iter().filter(|option| option.kind.as_deref() == Some(word));
-            of_kind.next().filter(|_| of_kind.next().is_none())
+/// What an answer means for a question with these options.
+fn advice(options: &[OptionMeta], approve: bool, word: Option<&str>) -> Result<Advice, NoOption> {
+    let Some(word) = word else {
+        return match approve {
+            true if !options.iter().any(|option| option.is_of_kind("allow") && is_alone(options, option)) => {
+                Err(NoOption::NoneApproves)
+            }
+            true => Ok(Advice::Approve),
+            false => Ok(Advice::Reject),
         };
-        let by_number = || self.options.get(word.parse::<usize>().ok()?.checked_sub(1)?);
-        let is_one = |chosen: &&OptionMeta| {
-            self.options.iter().filter(|option| option.option_id == chosen.option_id).count() == 1
-        };
-        by_id().or_else(by_kind).or_else(by_number).filter(is_one)
+    };
+    let chosen = chosen(options, word).ok_or(NoOption::NotOne)?;
+    // What an agent means by a kind of its own nobody knows; whoever approves has seen it in the list.
+    match (approve, chosen.is_of_kind("reject")) {
+        (true, true) => Err(NoOption::Refuses),
+        (false, false) => Err(NoOption::MayApprove),
+        (true, false) | (false, true) => Ok(Advice::Choose(chosen.option_id.as_str().into())),
     }
+}
+
+/// The option that a word stands for: its id, its kind, or its number. The ids are the agent's to choose, so a word that
+/// stands for one option by its id and for another by its number stands for none.
+fn chosen<'a>(options: &'a [OptionMeta], word: &str) -> Option<&'a OptionMeta> {
+    let number = word.parse::<usize>().ok();
+    let is_meant = |(at, option): &(usize, &OptionMeta)| {
+        option.option_id == word || option.kind.as_deref() == Some(word) || number == Some(*at)
+    };
+    let mut meant = (1..).zip(options).filter(is_meant);
+    let meant = meant.next().filter(|_| meant.next().is_none()).map(|(_, option)| option);
+    meant.filter(|option| is_alone(options, option))
+}
+
+/// Whether no other option has its id. An agent could take an id that two have for either of them.
+fn is_alone(options: &[OptionMeta], option: &OptionMeta) -> bool {
+    options.iter().filter(|other| other.option_id == option.option_id).count() == 1
 }
 
 impl Connection {
     /// The questions that are open.
     pub(super) async fn pending(&self, params: PendingParams) -> Result<String, CallError> {
-        let (mut questions, mut room) = (Vec::new(), Room::default());
+        let (mut questions, mut left) = (Vec::new(), AnswerBytes::default());
         for (id, open) in self.host.askable.open().all() {
             if params.session_id.as_deref().is_some_and(|wanted| wanted != open.record.as_str()) {
                 continue;
@@ -244,7 +265,7 @@ impl Connection {
             // A record that is gone by now has no questions.
             let Some(record) = record.map_err(|error| self.refused(&error))? else { continue };
             let ToolUse { title, .. } = &open.wanted.tool;
-            let ToldCall { call, left_out } = open.call.told(&self.host.store, &open.record, &mut room).await;
+            let ToldCall { call, left_out } = open.call.told(&self.host.store, &open.record, &mut left).await;
             questions.push(QuestionMeta {
                 question_id: id,
                 ids: record.identity().into(),
@@ -269,14 +290,11 @@ impl Connection {
             return Err(fault::not_allowed("answer what an agent asks"));
         }
         let AnswerParams { question_id, approve, option_id } = params;
-        if !approve && option_id.is_some() {
-            return Err(problem("optionId", "is for an approval alone"));
-        }
         let open = self.host.askable.open().lock().get(&question_id).cloned();
         let Some(open) = open else { return Err(fault::no_question(&question_id)) };
-        let Some(advice) = open.advice(approve, option_id.as_deref()) else {
-            return Err(fault::no_option(&question_id, option_id.as_deref(), &open.options));
-        };
+        let word = option_id.as_deref();
+        let advice = advice(&open.options, approve, word)
+            .map_err(|why| fault::no_option(&question_id, why, word.unwrap_or_default(), &open.options))?;
         let record = self.host.engine.record(&open.record).await;
         let record = record.map_err(|error| self.refused(&error))?;
         let Some(record) = record else { return Err(fault::no_question(&question_id)) };
@@ -290,13 +308,27 @@ impl Connection {
     }
 }
 
-/// The options of a permission request. Those without an id cannot be chosen.
-fn options(params: &str) -> Vec<OptionMeta> {
-    let params: Value = serde_json::from_str(params).unwrap_or_default();
-    let option = |option: &Value| {
-        let text = |name: &str| option.get(name).and_then(Value::as_str).map(str::to_owned);
-        Some(OptionMeta { option_id: text("optionId")?, name: text("name"), kind: text("kind") })
-    };
-    let options = params.get("options").and_then(Value::as_array);
-    options.into_iter().flatten().filter_map(option).collect()
+impl OptionMeta {
+    /// The options in the params of a permission request. Those without an id cannot be chosen.
+    pub fn of_request(params: &Value) -> Vec<Self> {
+        let option = |option: &Value| {
+            let text = |name: &str| option.get(name).and_then(Value::as_str).map(str::to_owned);
+            Some(Self { option_id: text("optionId")?, name: text("name"), kind: text("kind") })
+        };
+        let options = params.get("options").and_then(Value::as_array);
+        options.into_iter().flatten().filter_map(option).collect()
+    }
+
+    /// What a person reads: its name, or else its id.
+    pub fn label(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.option_id)
+    }
+
+    /// Whether its kind begins with this word: `allow` or `reject`.
+    pub fn is_of_kind(&self, word: &str) -> bool {
+        self.kind.as_deref().is_some_and(|kind| kind.starts_with(word))
+    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -186,8 +186,10 @@ impl Connection {
     ) -> Result<RestoreSession, CallError> {
         let kept = self.host.engine.record(record).await.map_err(|error| self.refused(&error))?;
         let kept = kept.ok_or_else(|| fault::unknown(record))?;
-        let environment = meta.start.take_environment();
+        let environment = meta.start.take_environment(&kept.agent);
         let agent = self.agent_for(&kept, meta.agent.take());
+        let known = agent.as_ref().filter(|agent| agent.key() == kept.agent.key()).unwrap_or(&kept.agent);
+        let start_wait = self.start_wait(&meta.start, known);
         let mcp_servers = match servers {
             Some(list) => Some(Servers { source: source(&meta.start)?, ..list.into() }),
             None => self.host.recovered(kept.mcp_servers, &kept.cwd, environment.get("PATH")).await,
@@ -202,7 +204,7 @@ impl Connection {
             login,
             mcp_servers,
             additional_directories,
-            limit: meta.start.limit(),
+            start_wait,
         })
     }
 

@@ -39,7 +39,7 @@ impl SessionMachine {
     fn waited_behind(&self) -> String {
         match self.current_turn() {
             Some(turn) => format!("behind turn {turn}"),
-            None => format!("to have the agent {:?} ready", self.agent),
+            None => format!("for the agent {:?} to be ready", self.agent),
         }
     }
 

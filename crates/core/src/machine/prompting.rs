@@ -228,7 +228,10 @@ impl SessionMachine {
                 // It is still the agent's to take back, and a cancel's to answer.
                 (_, Unasked::Wait) => return,
                 (Some(rule), Unasked::Deny | Unasked::Fail) => Permit::Escalated(rule.into()),
-                (None, Unasked::Fail) => return self.fail_for_want_of_an_answer(),
+                (None, Unasked::Fail) => {
+                    let what = tool.title.as_deref().unwrap_or(tool.kind_name()).to_owned();
+                    return self.fail_for_want_of_an_answer(what);
+                }
                 (None, Unasked::Deny) if tool.kind() == ToolKind::Reads => Permit::Approve,
                 (None, Unasked::Deny) => Permit::Reject,
             },
@@ -237,8 +240,8 @@ impl SessionMachine {
     }
 
     /// The turn fails once the agent has stopped; that it is to stop it is told at once.
-    fn fail_for_want_of_an_answer(&mut self) {
-        let error = AgentError::NobodyToAsk { agent: self.agent.clone() };
+    fn fail_for_want_of_an_answer(&mut self, what: String) {
+        let error = AgentError::NobodyToAsk { agent: self.agent.clone(), what };
         self.stop(Stopping::Failing(Box::new((&error).into())));
     }
 

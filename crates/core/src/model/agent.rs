@@ -16,8 +16,8 @@ pub struct AgentSpec {
     pub program: String,
     /// Its arguments.
     pub args: Vec<String>,
-    /// How long it may take to answer `initialize`, and any later setup request.
-    pub start_timeout: Duration,
+    /// How long it may take to answer `initialize`, and any later setup request, if that is said.
+    pub start_timeout: Option<Duration>,
     /// The newest version of the protocol that is asked for. An agent that speaks only an older one is spoken to in
     /// that.
     pub protocol: ProtocolVersion,
@@ -38,7 +38,7 @@ pub struct AgentBuild {
 const LABEL_CHARS: usize = 80;
 
 impl AgentSpec {
-    /// Long enough for a first `npx` to download its package.
+    /// How long an agent may take where nothing says it: long enough for a first `npx` to download its package.
     pub const DEFAULT_START_TIMEOUT: Duration = Duration::from_mins(2);
 
     /// An agent started as `program args…`, with the default patience.
@@ -47,7 +47,7 @@ impl AgentSpec {
             name: None,
             program: program.into(),
             args: args.into_iter().map(Into::into).collect(),
-            start_timeout: Self::DEFAULT_START_TIMEOUT,
+            start_timeout: None,
             protocol: ProtocolVersion::default(),
             profile: None,
         }
@@ -63,7 +63,7 @@ impl AgentSpec {
     /// The same agent with another patience.
     #[must_use]
     pub fn with_start_timeout(mut self, limit: Duration) -> Self {
-        self.start_timeout = limit;
+        self.start_timeout = Some(limit);
         self
     }
 
@@ -98,8 +98,7 @@ impl AgentSpec {
 
     /// How long it may take to answer a setup request: as was said for it, or else as such agents need.
     pub fn patience(&self, profile: &AgentProfile) -> Duration {
-        let is_said = self.start_timeout != Self::DEFAULT_START_TIMEOUT;
-        profile.start_timeout.filter(|_| !is_said).unwrap_or(self.start_timeout)
+        self.start_timeout.or(profile.start_timeout).unwrap_or(Self::DEFAULT_START_TIMEOUT)
     }
 
     /// What to call it in a message to a person: its name, or else its command line, of which a long one is cut within;
@@ -137,6 +136,18 @@ mod tests {
             (python(&format!("/{}/1.py", "é".repeat(99))), python(&format!("/{}/2.py", "é".repeat(99))));
         assert_eq!(one.label(), format!("python3 /{}…{}/1.py", "é".repeat(31), "é".repeat(35)));
         assert_ne!(one.label(), two.label());
+    }
+
+    #[test]
+    fn a_time_that_is_said_for_a_start_holds_over_what_such_agents_need_also_if_it_is_the_usual_one() {
+        let seconds = Duration::from_secs;
+        let slow = AgentProfile { start_timeout: Some(seconds(300)), ..AgentProfile::default() };
+        let agent = || AgentSpec::new("a", [""; 0]);
+        assert_eq!(agent().patience(&AgentProfile::default()), seconds(120));
+        assert_eq!(agent().patience(&slow), seconds(300));
+        for said in [7, 120, 400].map(seconds) {
+            assert_eq!(agent().with_start_timeout(said).patience(&slow), said);
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::AcpSessionId;
+use super::{AcpSessionId, Missed};
 
 /// What an agent did instead of what it was asked.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -43,8 +43,8 @@ pub enum AgentError {
     SlowStart {
         /// The agent.
         agent: String,
-        /// What it did not do in time, in words that follow its name.
-        missed: String,
+        /// What it did not do in time.
+        missed: Missed,
         /// How long it was given.
         limit: Duration,
         /// Its last lines on stderr, or the garbage it printed on stdout.
@@ -245,10 +245,12 @@ pub enum AgentError {
         capability: &'static str,
     },
     /// It asked for a permission, nobody could be asked, and its turn is to fail then.
-    #[error("the agent {agent:?} asked for a permission and nobody could be asked")]
+    #[error("the agent {agent:?} asked for a permission and nobody could be asked: {what}")]
     NobodyToAsk {
         /// The agent.
         agent: String,
+        /// What it wanted to do, in its own words or by its kind.
+        what: String,
     },
 }
 
@@ -326,6 +328,7 @@ impl AgentError {
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::ExitedAtOnce { said, .. } if said.is_empty() => Self::hint_of("AGENT_NOT_ACP"),
+            Self::SlowStart { missed, .. } => missed.hint().or_else(|| Self::hint_of(self.code())),
             _ => Self::hint_of(self.code()),
         }
     }
@@ -338,7 +341,7 @@ impl AgentError {
             }
             "AGENT_NOT_EXECUTABLE" => "make it executable (chmod +x), or name the program that runs it",
             "AGENT_START_TIMEOUT" => {
-                "a first start may download a package; give the agent more time, with startTimeoutSeconds in its profile"
+                "give the agent more time, with --timeout or startTimeoutSeconds in its profile"
             }
             "AGENT_NOT_STARTED" => "do what the system's words suggest",
             "AGENT_PROTOCOL_VERSION" => {
@@ -356,7 +359,7 @@ impl AgentError {
             }
             "REMOTE_LOST" => "do what these words say; the other machine must be there, and let us in",
             "TIMEOUT" => "give the turn more time",
-            "QUEUE_TIMEOUT" => "wait for what came before it, or cancel that, or give the prompt more time",
+            "QUEUE_TIMEOUT" => "cancel a turn that came before it, or give the prompt more time",
             "IDLE_TIMEOUT" => {
                 "see whether the agent or its model is stalled, or let it be silent for longer; the next prompt goes on"
             }

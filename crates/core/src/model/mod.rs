@@ -15,6 +15,7 @@ mod login;
 mod mcp;
 mod memory;
 mod message_id;
+mod missed;
 mod path;
 mod policy;
 mod process;
@@ -50,6 +51,7 @@ pub use login::{
 pub use mcp::{KeptServer, McpServer, McpTransport, NamedValue};
 pub use memory::Memory;
 pub use message_id::{OwnMessageId, prompt_message_id, run_message_id};
+pub use missed::Missed;
 pub use path::{AbsolutePath, PathProblem};
 pub use policy::{
     Decision, PermissionMode, PermissionPolicy, PolicyProblem, Ruling, ToolKind, ToolPolicy, ToolUse, Unasked,

@@ -66,8 +66,8 @@ fn program(settings: &Settings, report: &mut Report) -> Result<bool, CliError> {
         report.say(&Finding::ok("program", format!("on another machine, {host}")))?;
         return Ok(true);
     }
-    let path = env::var_os("PATH");
-    let around = Surroundings { cwd: settings.cwd.as_path(), path: path.as_deref() };
+    let environment = settings.environment();
+    let around = Surroundings { cwd: settings.cwd.as_path(), path: environment.get("PATH") };
     let found = find_program(&agent.program, around);
     if let Some(found) = &found {
         report.say(&Finding::ok("program", found.to_string()))?;

@@ -3,6 +3,8 @@
 
 use std::env;
 
+use acpx_core::tools::Environment;
+
 use super::Report;
 use crate::agents;
 use crate::config::{Config, ConfigError, Surroundings, find_program};
@@ -52,9 +54,8 @@ pub(super) fn unread(config: &Config, agent: Option<&str>, report: &mut Report) 
 
 /// Which agents can be started from here.
 pub(super) fn agents(config: &Config, report: &mut Report) -> Result<(), CliError> {
-    let path = env::var_os("PATH");
     let cwd = env::current_dir().unwrap_or_default();
-    let around = Surroundings { cwd: &cwd, path: path.as_deref() };
+    let variables = config.variables();
     let own = config.agent_names();
     let mut names: Vec<String> = agents::built_in_names().map(str::to_owned).chain(own.clone()).collect();
     names.sort();
@@ -66,6 +67,8 @@ pub(super) fn agents(config: &Config, report: &mut Report) -> Result<(), CliErro
             Err(CliError::Config(ConfigError::Wrong(_))) => continue,
             agent => agent?,
         };
+        let environment: Environment = settings::own_environment(variables.get(&name)).into_iter().collect();
+        let around = Surroundings { cwd: &cwd, path: environment.get("PATH") };
         let is_found = agent.url().is_some() || find_program(&agent.program, around).is_some();
         match (is_found, agent.program.as_str()) {
             (true, "npx" | "uvx") => by_runner.push(name),

@@ -4,8 +4,8 @@ use std::num::NonZeroUsize;
 use std::process::ExitCode;
 
 use acpx_core::host::listens;
-use acpx_core::model::{Seq, TurnState};
-use acpx_core::store::Store;
+use acpx_core::model::{Record, RecordId, Seq, Timestamp, TurnId, TurnState};
+use acpx_core::store::{Store, StoreError};
 
 use crate::commands::kept::{Kept, agent_lives};
 use crate::error::{CliError, Exit};
@@ -37,15 +37,93 @@ pub(crate) fn run(settings: &Settings, limit: NonZeroUsize) -> Result<ExitCode, 
             }
         }
         // Nobody goes on with what was sent by a host, or to an agent, that is gone.
-        if !(agent_lives(&record) && listens(&Reach::of_environment()?.place)) {
-            for turn in store.open_turns(record.id.clone()).await? {
-                if let TurnState::Dispatched { at } = turn.state {
-                    said.add_interrupted(turn.id, at);
-                }
-            }
+        let place = Reach::of_environment()?.place;
+        for (turn, at) in
+            left_turns(store, &record.id, |record| agent_lives(record) && listens(&place)).await?
+        {
+            said.add_interrupted(turn, at);
         }
         let mut console = Console::of_program(settings.mode);
         Ok(history(&record.identity(), &said, limit.get(), &mut console)?)
     })?;
     Ok(Exit::Success.into())
+}
+
+/// The turns that were sent and that nobody goes on with, and when they were sent. An agent is known before a turn is sent
+/// to it, so the record is read after the turns: one that has begun meanwhile is seen with its agent.
+async fn left_turns(
+    store: &dyn Store,
+    record: &RecordId,
+    is_seen_to: impl Fn(&Record) -> bool,
+) -> Result<Vec<(TurnId, Timestamp)>, StoreError> {
+    let sent = store.open_turns(record.clone()).await?.into_iter().filter_map(|turn| match turn.state {
+        TurnState::Dispatched { at } => Some((turn.id, at)),
+        _ => None,
+    });
+    let sent: Vec<_> = sent.collect();
+    let record = if sent.is_empty() { None } else { store.record(record.clone()).await? };
+    Ok(if record.is_some_and(|record| !is_seen_to(&record)) { sent } else { Vec::new() })
+}
+
+#[cfg(test)]
+mod tests {
+    use acpx_core::model::{
+        AbsolutePath, AcpSessionId, AgentRun, AgentSpec, HostId, Lifecycle, Lineage, PermissionPolicy,
+        ProcessIdentity, RequestId, Turn,
+    };
+    use acpx_core::store::{Change, Durability, MemoryStore};
+
+    use super::*;
+
+    fn at(millis: i64) -> Timestamp {
+        Timestamp::from_millis(millis).unwrap()
+    }
+
+    #[tokio::test]
+    async fn a_turn_that_has_begun_meanwhile_is_seen_with_its_agent_and_one_without_was_interrupted() {
+        let cwd = AbsolutePath::new("/w").unwrap();
+        let record = Record {
+            id: RecordId::new("r").unwrap(),
+            scope: None,
+            agent: AgentSpec::new("a", Vec::<String>::new()),
+            cwd: cwd.clone(),
+            real_cwd: cwd,
+            additional_directories: Vec::new(),
+            mcp_servers: Vec::new(),
+            title: None,
+            lifecycle: Lifecycle::Open,
+            lineage: Lineage::begin(AcpSessionId::new("s").unwrap(), None, at(0)),
+            agent_run: None,
+            settings: acpx_core::model::RecordSettings::default(),
+            created_at: at(0),
+            updated_at: at(0),
+            last_seq: None,
+            last_turn: None,
+            answered_turns: 0,
+        };
+        let turn = Turn {
+            id: TurnId(1),
+            request: RequestId::new("q").unwrap(),
+            prompt: "[]".into(),
+            policy: PermissionPolicy::default(),
+            wishes: acpx_core::model::WakeOptions::default(),
+            limits: acpx_core::model::TurnLimits::default(),
+            queued_at: at(1),
+            state: TurnState::Dispatched { at: at(2) },
+            usage: None,
+            permissions: acpx_core::model::PermissionCount::default(),
+        };
+        let store = MemoryStore::new();
+        let lease = store.create(record.clone(), Vec::new(), HostId::new("h").unwrap()).await.unwrap();
+        // What was read of the record before this says that no agent runs.
+        let process = ProcessIdentity { pid: 4242, started: 1, boot: "b".to_owned() };
+        let run = AgentRun { process, since: at(1), ended: None };
+        store
+            .append(lease, vec![Change::AgentRun(run), Change::Turn(turn)], Durability::Process)
+            .await
+            .unwrap();
+        let runs = |record: &Record| record.agent_run.as_ref().is_some_and(|run| run.ended.is_none());
+        assert_eq!(left_turns(&store, &record.id, runs).await.unwrap(), []);
+        assert_eq!(left_turns(&store, &record.id, |_| false).await.unwrap(), [(TurnId(1), at(2))]);
+    }
 }

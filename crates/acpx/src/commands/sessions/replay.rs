@@ -1,8 +1,9 @@
 //! `acpx sessions replay`: what was said in a session, again, from any place. It reads the store and starts nothing.
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use acpx_core::acp::{Cursor, prompt_text};
+use acpx_core::acp::Cursor;
 use acpx_core::host::{KeptEvents, WatchedEvent};
 use acpx_core::model::{Record, Seq};
 use acpx_core::store::Store;
@@ -13,6 +14,7 @@ use crate::error::{CliError, Exit};
 use crate::output::{Console, FollowView};
 use crate::reach::block_on;
 use crate::settings::Settings;
+use crate::talk::unsent_prompt;
 
 /// How many events are read at a time.
 const PAGE: usize = 1024;
@@ -23,7 +25,7 @@ pub(crate) fn run(settings: &Settings, command: &ReplayCommand) -> Result<ExitCo
         let kept = Kept::open()?;
         let (record, _) = kept.need(settings).await?;
         let Some((store, events)) = kept.into_events(&record) else { return Ok(()) };
-        let shown = show(settings, command, &record, &*store, &events).await;
+        let shown = show(settings, command, &record, &store, &events).await;
         shown.map_err(|error| error.about(record.identity()))
     })?;
     Ok(Exit::Success.into())
@@ -33,7 +35,7 @@ async fn show(
     settings: &Settings,
     command: &ReplayCommand,
     record: &Record,
-    store: &dyn Store,
+    store: &Arc<dyn Store>,
     events: &KeptEvents,
 ) -> Result<(), CliError> {
     let mut next = events.find(command.from.as_ref().unwrap_or(&Cursor::Start)).await?;
@@ -41,7 +43,7 @@ async fn show(
         next = next.max(events.last_turns(turns.get()).await?);
     }
     let mut console = Console::of_program(settings.mode);
-    let mut view = FollowView::new(settings.mode.format, record.identity());
+    let mut view = FollowView::new(settings.mode, record.identity());
     while Some(next) <= record.last_seq {
         let page = store.events(record.id.clone(), next, PAGE).await?;
         let Some(last) = page.last() else { break };
@@ -49,12 +51,8 @@ async fn show(
         // What comes while this is shown is for those who watch.
         let is_meant = |seq: Seq| Some(seq) <= record.last_seq;
         for event in page.iter().filter(|event| is_meant(event.seq)).filter_map(WatchedEvent::of) {
-            if let Some(turn) = view.ends_unbegun(&event)
-                && !events.has_begun(turn).await?
-                && let Some(turn) = store.turn_numbered(record.id.clone(), turn).await?
-            {
-                // It was cancelled, or had failed, before any agent was sent it.
-                view.unsent(&prompt_text(&turn.prompt), &mut console)?;
+            if let Some(words) = unsent_prompt(&view, &event, store, &record.id).await? {
+                view.unsent(&words, &mut console)?;
             }
             view.event(&event, &mut console)?;
         }

@@ -33,14 +33,15 @@ async fn follow(
     kept: Kept,
     record: &Record,
 ) -> Result<(), CliError> {
-    let next = match (from, kept.into_events(record)) {
-        (Some(place), Some((_, events))) => events.find(place).await?,
-        _ => record.last_seq.map_or(Seq::FIRST, Seq::next),
+    let Some((store, events)) = kept.into_events(record) else { return Ok(()) };
+    let next = match from {
+        Some(place) => events.find(place).await?,
+        None => record.last_seq.map_or(Seq::FIRST, Seq::next),
     };
     let mut console = Console::of_program(settings.mode);
-    let mut view = FollowView::new(settings.mode.format, record.identity());
+    let mut view = FollowView::new(settings.mode, record.identity());
     let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(reach));
-    let mut talk = talk.following(&mut view, record.id.clone(), next);
+    let mut talk = talk.following(&mut view, record.id.clone(), store, next);
     let watched = talk.persist(async |talk| {
         let seen = async |talk: &mut Talk<'_>| {
             let mut client = talk.host(reach).await?;

@@ -113,9 +113,16 @@ fn only_addresses_of_the_web_are_shown_and_opened_by_hand() {
     assert_eq!(form.asks(), "[question] Open it in a browser and type y when done (y/N) ");
     assert_eq!(form.reply("y"), FormReply::Answer(json!({ "action": "accept" })));
     assert_eq!(read("https://a.b").reply(""), FormReply::Answer(json!({ "action": "decline" })));
-    for bad in
-        ["file:///etc/passwd", "javascript:alert(1)", "https://", "https://a\u{202e}b", "https://a b", ""]
-    {
+    assert!(!read("https://a.b/@c?d=e@f").is_unaskable());
+    for bad in [
+        "file:///etc/passwd",
+        "javascript:alert(1)",
+        "https://",
+        "https://a\u{202e}b",
+        "https://a b",
+        "",
+        "https://good.example@evil.example/x",
+    ] {
         assert!(read(bad).is_unaskable(), "{bad}");
     }
 }

@@ -95,6 +95,23 @@ fn a_turn_that_was_cut_short_says_so_behind_what_was_said_in_it() {
         (&ends[..3], &*ends[3]),
         (&expected.map(str::to_owned)[..], "[tool:search] [failed: AGENT_DIED]")
     );
+    // Another that waited behind it was never sent, and ended before it.
+    let mut waited = said();
+    let ended = |seq: u64, turn: u64| Event {
+        seq: Seq(seq),
+        at: at(9),
+        turn: Some(TurnId(turn)),
+        lineage: LineageIndex::FIRST,
+        protocol: 1,
+        direction: Direction::Ours,
+        kind: EventKind::Fact,
+        body: format!(r#"{{"fact":"turn_ended","turn":{turn},"stopReason":"cancelled"}}"#).into(),
+    };
+    waited.apply(&ended(9, 3));
+    waited.apply(&ended(10, 2));
+    waited.unsent.insert(TurnId(3), (at(8), "third".to_owned()));
+    let texts: Vec<String> = waited.last(2).0.into_iter().map(|entry| entry.text_preview).collect();
+    assert_eq!(texts, ["[tool:search] [cancelled]", "[not sent] third"]);
     // Its host was killed, and no other has looked at it since.
     let mut left = said();
     left.add_interrupted(TurnId(2), at(8));
@@ -239,4 +256,48 @@ fn what_the_host_has_done_is_in_the_row_of_its_turn_and_a_command_once() {
         [client:fs/write_text_file (denied)] /w/b: Permission denied for fs/write_text_file \
         [client:terminal/create] $ ls -l total 0 [exit code 0] [client:fs/read_text_file (not answered)] /w/c";
     assert_eq!((shown[0].text_preview.as_str(), total), (expected, 1));
+}
+
+#[test]
+fn what_one_process_of_the_agent_left_open_is_not_answered_by_what_the_next_is_told() {
+    let request = |method: &str| {
+        let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"{method}","params":{{"path":"/w/a"}}}}"#);
+        (Direction::FromAgent, EventKind::Request, line)
+    };
+    let answered = || {
+        let line = r#"{"jsonrpc":"2.0","id":1,"result":{"outcome":{"outcome":"cancelled"}}}"#;
+        (Direction::ToAgent, EventKind::Response, line.to_owned())
+    };
+    let fact = |fact: &str| (Direction::Ours, EventKind::Fact, fact.to_owned());
+    let shown = |between: Vec<(Direction, EventKind, String)>| {
+        let mut history = History::new(record().id);
+        let events = [vec![request("fs/write_text_file")], between, vec![answered()]].concat();
+        for (seq, (direction, kind, body)) in (1..).zip(events) {
+            history.apply(&Event {
+                seq: Seq(seq),
+                at: at(1),
+                turn: None,
+                lineage: LineageIndex::FIRST,
+                protocol: 1,
+                direction,
+                kind,
+                body: body.into(),
+            });
+        }
+        history.last(9).0.into_iter().next().map(|entry| entry.text_preview)
+    };
+    let open = Some("[client:fs/write_text_file (not answered)] /w/a".to_owned());
+    for ended in [
+        r#"{"fact":"agent_ended","how":"signal 9"}"#,
+        r#"{"fact":"restored","by":"session/load"}"#,
+        r#"{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"s","acpxSessionId":"t","announced":true}"#,
+        r#"{"fact":"turn_ended","turn":1,"error":{"code":"INTERRUPTED","message":"its host went away"}}"#,
+    ] {
+        assert_eq!(shown(vec![fact(ended)]), open, "{ended}");
+    }
+    // A request of the same id takes the place of the one before, whatever it is for.
+    assert_eq!(shown(vec![request("session/request_permission")]), open);
+    // The same process may be answered when its turn is over.
+    let turn_ended = fact(r#"{"fact":"turn_ended","turn":1,"stopReason":"end_turn"}"#);
+    assert_eq!(shown(vec![turn_ended]).as_deref(), Some("[client:fs/write_text_file] /w/a"));
 }

@@ -1,20 +1,20 @@
 //! What an agent has had done for it, read from the events of a record: files and commands, which are requests of the
 //! agent and no part of the conversation.
+//!
+//! Each process of an agent counts its requests anew, so an answer ends a request of the same process and no other.
 
-use std::collections::HashMap;
-
-use acpx_core::model::{Direction, Event, EventKind, Timestamp, TurnId};
-use acpx_core::wire::{Message, RpcId};
+use acpx_core::model::{Content, Direction, Event, EventKind, Fact, Timestamp, TurnId};
+use acpx_core::wire::Message;
 use serde_json::Value;
 
-use crate::output::errand::{Aim, End, Errand};
+use crate::output::errand::{Aim, End, Errand, Errands};
 
 /// Files and commands that an agent asked for, in order.
 #[derive(Debug, Default)]
 pub(super) struct Works {
     all: Vec<Work>,
-    /// Those that are not answered, by their requests.
-    open: HashMap<RpcId, usize>,
+    /// Those that are not answered, with their places among all.
+    open: Errands<(usize, Errand)>,
 }
 
 /// One of them.
@@ -24,37 +24,38 @@ pub(super) struct Work {
     pub(super) before: usize,
     pub(super) turn: Option<TurnId>,
     pub(super) at: Timestamp,
-    errand: Errand,
-    end: Option<End>,
+    /// What it was and what came of it, in words. A file that was read has been told to the agent, and is not kept here.
+    pub(super) words: String,
     /// The terminal of a command that was run.
     pub(super) terminal: Option<String>,
 }
 
 impl Works {
-    /// Takes the next event; `entries` is how many the conversation has by now.
-    pub(super) fn take(&mut self, event: &Event, entries: usize) {
+    /// Takes the next event and what it says; `entries` is how many the conversation has by now.
+    pub(super) fn take(&mut self, event: &Event, content: &Content, entries: usize) {
         let message = || Message::parse(event.body.clone()).ok();
         match (event.direction, event.kind) {
+            (Direction::Ours, _) if is_of_another_process(content) => self.open.clear(),
             (Direction::FromAgent, EventKind::Request) => {
                 let Some(message) = message() else { return };
                 let (Some(method), Some(id)) = (message.method(), message.id()) else { return };
                 let errand = Errand::read(method, message.params());
-                if matches!(errand.aim, Aim::File(_) | Aim::Command(_)) {
-                    self.open.insert(id.clone(), self.all.len());
-                    let (before, turn, at) = (entries, event.turn, event.at);
-                    self.all.push(Work { before, turn, at, errand, end: None, terminal: None });
+                if !matches!(errand.aim, Aim::File(_) | Aim::Command(_)) {
+                    return self.open.begin(id, None);
                 }
+                let (before, turn, at, words) = (entries, event.turn, event.at, words(&errand, None, false));
+                self.open.begin(id, Some((self.all.len(), errand)));
+                self.all.push(Work { before, turn, at, words, terminal: None });
             }
             (Direction::ToAgent, EventKind::Response) if !self.open.is_empty() => {
                 let Some(message) = message() else { return };
-                let asked = message.id().and_then(|id| self.open.remove(id));
-                if let Some(work) = asked.and_then(|index| self.all.get_mut(index)) {
-                    let end = End::read(&message);
-                    if let (Aim::Command(_), End::Done(result)) = (&work.errand.aim, &end) {
-                        work.terminal = result.get("terminalId").and_then(Value::as_str).map(str::to_owned);
-                    }
-                    work.end = Some(end);
+                let Some((index, errand)) = self.open.end(&message) else { return };
+                let Some(work) = self.all.get_mut(index) else { return };
+                let end = End::read(&message);
+                if let (Aim::Command(_), End::Done(result)) = (&errand.aim, &end) {
+                    work.terminal = result.get("terminalId").and_then(Value::as_str).map(str::to_owned);
                 }
+                work.words = words(&errand, Some(&end), work.terminal.is_some());
             }
             _ => {}
         }
@@ -65,19 +66,28 @@ impl Works {
     }
 }
 
-impl Work {
-    /// What it was and what came of it. Of a command that was run, its terminal tells the rest.
-    pub(super) fn words(&self) -> String {
-        let method = &self.errand.method;
-        let subject = self.errand.subject().map(|(_, subject)| subject).unwrap_or_default();
-        match &self.end {
-            Some(End::Done(_)) if self.terminal.is_some() => format!("[client:{method}]"),
-            Some(End::Done(_)) => format!("[client:{method}] {subject}"),
-            Some(end) => {
-                let error = end.error().map(|error| format!(": {error}")).unwrap_or_default();
-                format!("[client:{method} ({})] {subject}{error}", end.word())
-            }
-            None => format!("[client:{method} (not answered)] {subject}"),
+/// Whether what comes next is said to or by another process of the agent: nothing more comes of what this one has asked.
+fn is_of_another_process(content: &Content) -> bool {
+    match content {
+        Content::Fact(Fact::AgentEnded { .. } | Fact::Restored { .. } | Fact::SessionReset { .. }) => true,
+        Content::Fact(Fact::TurnEnded { error, .. }) => {
+            error.as_ref().is_some_and(|error| error.code == super::INTERRUPTED_CODE)
         }
+        _ => false,
+    }
+}
+
+/// What something was and what came of it. Of a command that was run, its terminal tells the rest.
+fn words(errand: &Errand, end: Option<&End>, has_terminal: bool) -> String {
+    let method = &errand.method;
+    let subject = errand.subject().map(|(_, subject)| subject).unwrap_or_default();
+    match end {
+        Some(End::Done(_)) if has_terminal => format!("[client:{method}]"),
+        Some(End::Done(_)) => format!("[client:{method}] {subject}"),
+        Some(end) => {
+            let error = end.error().map(|error| format!(": {error}")).unwrap_or_default();
+            format!("[client:{method} ({})] {subject}{error}", end.word())
+        }
+        None => format!("[client:{method} (not answered)] {subject}"),
     }
 }

@@ -66,3 +66,38 @@ fn what_is_too_long_to_be_told_is_named_and_an_older_host_tells_the_title_alone(
     let old = QuestionMeta { cwd: String::new(), tool_call: None, ..question(&json!(null)) };
     assert!(text(&old).starts_with("3f9c1a7be052\tEdit it [edit]\n  session: claude work (r1)\n  since: "));
 }
+
+#[test]
+fn no_word_of_an_agent_or_a_client_turns_the_direction_of_writing_or_drives_the_terminal() {
+    let hostile = |text: &str| format!("{text}\u{202e}\u{1b}[2J\r\n\tx");
+    let plain = question(&json!({}));
+    let asked = QuestionMeta {
+        name: Some(hostile("name")),
+        agent: hostile("agent"),
+        cwd: hostile("/w"),
+        title: Some(hostile("title")),
+        kind: hostile("kind"),
+        options: vec![OptionMeta {
+            option_id: hostile("id"),
+            name: Some(hostile("name")),
+            kind: Some(hostile("kind")),
+        }],
+        asked: vec![AskedMeta { is_turns: true, name: Some(hostile("client")) }],
+        ..plain
+    };
+    let shown = |text: &str| format!("{text}\u{fffd}[2J   x");
+    let expected = format!(
+        "3f9c1a7be052\t{} [{}]\n  session: {} {} (r1)\n  cwd: {}\n  since: 2026-11-16T12:21:00.000Z\n  \
+         asked: the turn's client, {}\n  options:\n    1  {}  {} [{}]\n",
+        shown("title"),
+        shown("kind"),
+        shown("agent"),
+        shown("name"),
+        shown("/w"),
+        shown("client"),
+        shown("id"),
+        shown("name"),
+        shown("kind"),
+    );
+    assert_eq!(text(&asked), expected);
+}

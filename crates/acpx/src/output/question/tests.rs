@@ -130,3 +130,26 @@ fn without_an_option_that_says_so_no_is_no_answer_and_yes_is_none() {
     assert!(matches!(asked.reply("y"), Reply::Again(_)));
     assert_eq!(asked.reply("1"), Reply::Answer(selected("x")));
 }
+
+#[test]
+fn nothing_but_a_difference_that_is_shown_stands_for_the_input() {
+    let input = json!({ "content": "evil", "path": "/w/x" });
+    let whole = "[permission] T\n  /w/x\n  {\"content\":\"evil\",\"path\":\"/w/x\"}\n";
+    let block = json!({ "type": "content", "content": { "type": "text", "text": "diff" } });
+    for item in [json!({ "type": "content", "path": "/w/x" }), block, json!({ "path": "/w/x" })] {
+        let tool = json!({ "title": "T", "rawInput": input, "content": [item] });
+        assert_eq!(question(&tool, &plain()).shown(), whole, "{item}");
+    }
+    // One of another file says nothing of this one.
+    let diff = |path: &str| json!({ "type": "diff", "path": path, "newText": "" });
+    let tool = json!({ "title": "T", "rawInput": input, "content": [diff("/w/y")] });
+    let shown = question(&tool, &plain()).shown();
+    assert!(shown.starts_with(&format!("{whole}  ")), "{shown}");
+    // Nor does one that is left out.
+    let content: Vec<Value> = (0..8).map(|_| diff("/w/y")).chain([diff("/w/x")]).collect();
+    let shown = question(&json!({ "title": "T", "rawInput": input, "content": content }), &plain()).shown();
+    assert!(shown.starts_with(whole) && shown.ends_with("  ... (1 more files)\n"), "{shown}");
+    // An input that names nothing is what the block does not say.
+    let tool = json!({ "title": "T", "rawInput": { "depth": 3 }, "content": [{ "type": "content", "text": "diff" }] });
+    assert_eq!(question(&tool, &plain()).shown(), "[permission] T\n  {\"depth\":3}\n");
+}

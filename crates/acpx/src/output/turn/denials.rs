@@ -6,14 +6,11 @@
 use acpx_core::acp::client::{KnownTools, PermissionRequest, tool_request_use};
 use acpx_core::machine::Permit;
 use acpx_core::model::{Direction, ToolUse, Update};
-use acpx_core::wire::{Message, RpcId};
+use acpx_core::wire::Message;
 
 use super::updates::Updates;
 use crate::output::WatchedEvent;
-use crate::output::errand::End;
-
-/// How many requests may be open. What is more is not looked at.
-const OPEN: usize = 64;
+use crate::output::errand::{End, Errands};
 
 /// What the agent was not allowed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -29,7 +26,7 @@ pub(crate) struct Denied {
 pub(super) struct Denials {
     known: KnownTools,
     updates: Updates,
-    open: Vec<(RpcId, Asked)>,
+    open: Errands<Asked>,
     denied: Option<Denied>,
 }
 
@@ -45,8 +42,10 @@ impl Denials {
     /// Takes the next line.
     pub(super) fn take(&mut self, event: &WatchedEvent) {
         let line = event.message.get();
-        // Most lines are pieces of a message, and need not be read to know it.
-        let may_be_told = !line.contains("session/update") || line.contains("toolCallId");
+        // Most lines are pieces of a message, and need not be read to know it. A request has an id, and may have any words
+        // in it.
+        let may_be_told =
+            !line.contains("session/update") || line.contains("toolCallId") || line.contains(r#""id""#);
         match event.direction {
             Direction::FromAgent if may_be_told => {
                 let Ok(message) = Message::parse(line) else { return };
@@ -77,14 +76,12 @@ impl Denials {
             "session/request_permission" => Some(Asked::Permission(self.known.permission(params))),
             _ => tool_request_use(method, params).map(Asked::Tool),
         };
-        if let Some(asked) = asked.filter(|_| self.open.len() < OPEN) {
-            self.open.push((id.clone(), asked));
-        }
+        self.open.begin(id, asked);
     }
 
     fn answered(&mut self, answer: &Message) {
-        let Some(index) = self.open.iter().position(|(asked, _)| Some(asked) == answer.id()) else { return };
-        let denied = match self.open.swap_remove(index).1 {
+        let Some(asked) = self.open.end(answer) else { return };
+        let denied = match asked {
             Asked::Tool(tool) => matches!(End::read(answer), End::Denied(_)).then_some(tool),
             Asked::Permission(request) => {
                 let said = request.said(&answer.result().unwrap_or("null").into());

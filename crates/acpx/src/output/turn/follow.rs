@@ -15,7 +15,7 @@ use super::quiet::words;
 use super::text::TextView;
 use super::updates::Updates;
 use crate::cli::Format;
-use crate::output::{Console, WatchedEvent, json_line};
+use crate::output::{Console, Mode, WatchedEvent, json_line};
 
 /// Shows a session.
 #[derive(Debug)]
@@ -58,9 +58,9 @@ struct EventLine<'a> {
 
 impl FollowView {
     /// Nothing is shown yet.
-    pub(crate) fn new(format: Format, session: SessionIdentity) -> Self {
-        let view = match format {
-            Format::Text => View::Text(Box::default()),
+    pub(crate) fn new(mode: Mode, session: SessionIdentity) -> Self {
+        let view = match mode.format {
+            Format::Text => View::Text(TextView::new(mode.verbose).into()),
             Format::Json => View::Json,
             Format::Quiet => View::Quiet(Quiet::default()),
         };
@@ -156,16 +156,8 @@ fn text(
     }
     match prompt(event) {
         Some(words) => view.prompt(&words, &mut *console.out),
-        // How a session was set up is not what was said in it.
-        None if is_request(event) => Ok(()),
         None => view.message(event, &mut *console.out),
     }
-}
-
-/// Whether an event is a request or a notification to the agent.
-fn is_request(event: &WatchedEvent) -> bool {
-    event.direction == Direction::ToAgent
-        && Message::parse(event.message.get()).is_ok_and(|message| message.method().is_some())
 }
 
 impl Quiet {

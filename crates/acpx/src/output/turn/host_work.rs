@@ -14,7 +14,7 @@ use crate::output::errand::{Aim, End, Errand, Errands};
 /// What is under way, and what is not shown of it yet.
 #[derive(Debug, Default)]
 pub(super) struct HostWork {
-    open: Errands,
+    open: Errands<Errand>,
     /// The terminals that no tool call has referred to, in their order.
     terminals: Vec<Box<str>>,
 }
@@ -31,13 +31,13 @@ impl HostWork {
         let errand = Errand::read(method, params);
         let section = section(&errand, "running", None);
         let is_shown = verbose || !matches!(errand.aim, Aim::Terminal(_));
-        self.open.begin(id, errand);
+        self.open.begin(id, Some(errand));
         is_shown.then_some(section)
     }
 
     /// Takes an answer to the agent; the section that says what came of its request.
     pub(super) fn answered(&mut self, answer: &Message, terminals: &Terminals) -> Option<String> {
-        let (errand, end) = self.open.end(answer)?;
+        let (errand, end) = (self.open.end(answer)?, End::read(answer));
         match (&errand.aim, &end) {
             (Aim::Permission(wanted, _), end) => {
                 Some(format!("[permission] {wanted}: {}\n", errand.outcome(end)))

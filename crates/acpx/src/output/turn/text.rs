@@ -12,6 +12,7 @@ use super::tool::{Telling, Tool};
 use super::updates::Updates;
 use super::{PromptResult, TurnStatus};
 use crate::output::WatchedEvent;
+use crate::output::clean::hanging;
 use crate::output::errand::shown as shown_words;
 
 /// How much of a thought is shown.
@@ -117,7 +118,7 @@ impl TextView {
         }
         if let Some(error) = &result.error {
             writeln!(out, "[error] {}: {}", error.code, hanging(&error.message))?;
-            error.hint.iter().try_for_each(|hint| writeln!(out, "hint: {hint}"))?;
+            error.hint.iter().try_for_each(|hint| writeln!(out, "hint: {}", hanging(hint)))?;
         }
         Ok(())
     }
@@ -295,11 +296,6 @@ fn shown(content: ChunkContent) -> String {
         ChunkContent::Text(text) => text.into(),
         ChunkContent::Block(json) => super::tool::block(&serde_json::from_str(&json).unwrap_or_default()),
     }
-}
-
-/// Words that may be the agent's and have several lines: none of them begins as a line of ours does.
-fn hanging(words: &str) -> String {
-    words.replace('\n', "\n  ")
 }
 
 /// The first characters of a text, and a sign if that is not all.

@@ -6,6 +6,7 @@ use acpx_core::model::{TerminalText, Terminals};
 use serde_json::{Map, Value};
 
 use super::text::cut;
+use crate::output::errand::shown;
 
 const INPUT_CHARS: usize = 220;
 const FILES: usize = 5;
@@ -51,7 +52,7 @@ impl Tool {
 
     /// The section of a call that is over.
     pub(super) fn over(&self, terminals: &Terminals) -> String {
-        let kind = self.text("kind").map_or_else(String::new, |kind| format!("  kind: {kind}\n"));
+        let kind = self.text("kind").map_or_else(String::new, |kind| format!("  kind: {}\n", shown(kind)));
         [self.head(), kind, self.input(), self.files(), self.output(terminals)].concat()
     }
 
@@ -62,9 +63,9 @@ impl Tool {
     fn head(&self) -> String {
         let title = self.text("title").or_else(|| self.text("toolCallId")).unwrap_or("-");
         let status = match self.text("status") {
-            Some("in_progress") => "running",
-            Some(status) => status,
-            None => "pending",
+            Some("in_progress") => "running".to_owned(),
+            Some(status) => shown(status),
+            None => "pending".to_owned(),
         };
         format!("[tool] {} ({status})\n", one_line(title))
     }

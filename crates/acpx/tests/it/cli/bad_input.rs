@@ -147,7 +147,7 @@ fn an_agent_that_does_not_come_is_given_up_in_time_and_quoted() {
         let (code, hint, exit) = done.failure();
         let expected = (
             "AGENT_START_TIMEOUT",
-            "a first start may download a package; give the agent more time with --timeout",
+            "a first start may download a package; give the agent more time, with --timeout or startTimeoutSeconds in its profile",
             Some(3),
         );
         assert_eq!((code.as_str(), hint.as_str(), exit), expected, "{verb:?}");
@@ -189,7 +189,7 @@ fn a_prompt_whose_agent_does_not_come_back_says_what_is_missing_and_is_not_kept(
     place.ok(&["host", "stop"]);
     let late = place.acpx(&["--timeout", "2", "scripted", "again"]);
     let words = "acpx: the agent \"scripted\" did not answer session/load within 2 s\n\
-        hint: the prompt was not sent; a first start may download a package; give the agent more time with --timeout\n";
+        hint: the prompt was not sent; give the agent more time, with --timeout or startTimeoutSeconds in its profile\n";
     assert!(late.err.ends_with(words), "{late:?}");
     assert_eq!(late.code, Some(3));
 }

@@ -2,9 +2,11 @@
 
 use std::fs;
 
-use serde_json::json;
+use acpx_testkit::Script;
+use serde_json::{Value, json};
 
 use crate::acpx::{Place, text};
+use crate::editor::Editor;
 
 const WRONG: &str =
     "agents.demo.command must be one program without spaces or quotes, since \"args\" has the arguments";
@@ -49,20 +51,26 @@ fn a_wrong_entry_stops_what_would_start_its_agent_and_nothing_else() {
 #[test]
 fn what_starts_no_agent_goes_on_without_a_configuration_that_cannot_be_read_and_says_so() {
     let place = Place::new();
-    place.ok(&["demo", "sessions", "new"]);
-    let mut running = place.start(&["demo", "wait"]);
+    let own = json!({ "agents": { "own": { "argv": [env!("CARGO_BIN_EXE_acpx"), "demo-agent"] } } });
+    place.configure(&own.to_string());
+    let made = place.json(&["own", "sessions", "new"]);
+    let record = made["acpxRecordId"].as_str().unwrap();
+    let mut running = place.start(&["own", "wait"]);
     running.wait_for("Waiting until cancelled.");
     place.configure(r#"{"agents":"#);
     let file = text(place.acpx_home().join("config.json"));
-    for line in [&["pending"][..], &["host", "status"], &["demo", "status"], &["demo", "cancel"]] {
+    let of_it = |verb: &'static str| [verb, "-s", record];
+    for line in
+        [&["pending"][..], &["host", "status"], &["demo", "status"], &of_it("status"), &of_it("cancel")]
+    {
         let done = place.acpx(line);
         assert_eq!(done.code, Some(0), "{line:?}: {done:?}");
         assert!(done.err.starts_with(&format!("[acpx] {file} is not JSON: ")), "{line:?}: {done:?}");
         assert!(done.err.ends_with("; nothing of it is used\n"), "{line:?}: {done:?}");
     }
     assert_eq!(running.done().code, Some(0));
-    // Which agent is the default one, only the file can say.
-    for line in [&["status"][..], &["demo", "hello"]] {
+    // Which agent is the default one, and which words are agents, only the file can say.
+    for line in [&["status"][..], &["own", "status"], &["demo", "hello"]] {
         let refused = place.acpx(&[&["--format", "json"], line].concat());
         assert_eq!(refused.failure().0, "CONFIG_INVALID", "{line:?}");
     }
@@ -76,12 +84,18 @@ fn what_is_set_for_an_agent_is_in_its_environment_and_in_no_others() {
         let line = format!("env > {file}; exec {} demo-agent", env!("CARGO_BIN_EXE_acpx"));
         json!(["sh", "-c", line])
     };
+    let says = Script::new().initialize(json!({})).session_new("s1");
+    let says = says.prompt(|turn| turn.say("FOO is of-mine").end("end_turn"));
+    let says = place.scripted(&says);
+    let telling = [&["sh", "-c", "env > mine.env; exec \"$@\"", "sh"].map(str::to_owned)[..], &says].concat();
     let config = json!({ "agents": {
-        "mine": { "argv": agent("mine.env"), "env": { "FOO": "of-mine", "HOME": "/nowhere" } },
+        "mine": { "argv": telling, "env": { "FOO": "of-mine", "HOME": "/nowhere" } },
         "plain": { "argv": agent("plain.env") },
     } });
     place.configure(&config.to_string());
     place.ok(&["mine", "sessions", "new"]);
+    // Its name does not look like that of a secret, and the agent gives it away.
+    assert_eq!(place.ok(&["--format", "quiet", "mine", "go"]), "FOO is [secret]\n");
     let made = place.json(&["plain", "sessions", "new"]);
     place.ok(&["host", "stop"]);
     let seen = |file: &str, line: &str| {
@@ -121,4 +135,49 @@ fn what_nobody_reads_is_said_where_a_session_is_made_and_stops_nothing() {
     assert!(said.code == Some(0) && !said.err.contains("nothing reads"), "{said:?}");
     let quiet = place.acpx(&["--format", "quiet", "mine", "sessions", "new"]);
     assert_eq!((quiet.code, quiet.err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn an_editor_that_comes_back_to_a_session_of_another_agent_starts_that_one_with_its_own_variables() {
+    let place = Place::new();
+    let agent = |file: &str| {
+        let line = format!("env > {file}; exec {} demo-agent", env!("CARGO_BIN_EXE_acpx"));
+        json!(["sh", "-c", line])
+    };
+    let config = json!({ "agents": {
+        "mine": { "argv": agent("mine.env"), "env": { "FOO": "of-mine" } },
+        "other": { "argv": agent("other.env"), "env": { "BAR": "of-other" } },
+    } });
+    place.configure(&config.to_string());
+    let made = place.json(&["other", "sessions", "new"]);
+    place.ok(&["host", "stop"]);
+    let file = place.work().join("other.env");
+    fs::remove_file(&file).unwrap();
+    let mut editor = Editor::silent(&place, &["mine", "acp"]);
+    editor.call("initialize", json!({ "protocolVersion": 1 }));
+    let load = json!({ "sessionId": made["acpxRecordId"], "cwd": place.work(), "mcpServers": [] });
+    let loaded = editor.call("session/load", load);
+    assert!(loaded.get("result").is_some(), "{loaded}");
+    let text = fs::read_to_string(file).unwrap();
+    let own: Vec<&str> =
+        text.lines().filter(|line| line.starts_with("FOO=") || line.starts_with("BAR=")).collect();
+    assert_eq!(own, ["BAR=of-other"]);
+}
+
+#[test]
+fn doctor_looks_for_the_program_of_an_agent_where_its_own_variables_say() {
+    let place = Place::new();
+    let bin = place.work().join("bin");
+    fs::create_dir(&bin).unwrap();
+    std::os::unix::fs::symlink(env!("CARGO_BIN_EXE_acpx"), bin.join("my-agent")).unwrap();
+    let env = json!({ "PATH": bin });
+    let config = json!({ "agents": { "mine": { "argv": ["my-agent", "demo-agent"], "env": env } } });
+    place.configure(&config.to_string());
+    let of_agent = place.acpx(&["--format", "json", "doctor", "mine"]);
+    let found = format!("{}", bin.join("my-agent").display());
+    let program = json!({ "action": "doctor_check", "level": "ok", "check": "program", "detail": found });
+    let is_found = |line: &str| serde_json::from_str::<Value>(line).is_ok_and(|line| line == program);
+    assert!(of_agent.out.lines().any(is_found), "{of_agent:?}");
+    let of_all = place.acpx(&["doctor"]);
+    assert!(!of_all.out.contains("mine, which the configuration has, is not there"), "{of_all:?}");
 }

@@ -162,18 +162,35 @@ fn a_question_outlives_the_command_whose_turn_it_is_and_an_option_goes_by_its_id
     let place = Place::new();
     place.scripted(&Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]));
     place.ok(&["scripted", "sessions", "new"]);
-    for (word, name) in [("o2", "The o2"), ("allow_always", "The o2"), ("1", "The o1")] {
+    let answers = [
+        ("approve", "o2", "The o2"),
+        ("approve", "allow_always", "The o2"),
+        ("approve", "1", "The o1"),
+        ("deny", "4", "The o4"),
+    ];
+    for (verb, word, name) in answers {
         place.ok(&["--non-interactive-permissions", "wait", "scripted", "--no-wait", "go"]);
         let id = open_question(&place);
-        for wrong in ["everything", "reject_once", "0", "5"] {
-            let unknown = place.acpx(&["--format", "json", "approve", &id, "--option", wrong]);
+        let none = |wrong: &str| format!("the question {id:?} has no single option {wrong:?}");
+        let of = |wrong: &str, what: &str| format!("the option {wrong:?} of the question {id:?} {what}");
+        let wrong = [
+            ("approve", "everything", none("everything")),
+            ("approve", "reject_once", none("reject_once")),
+            ("approve", "0", none("0")),
+            ("approve", "5", none("5")),
+            ("approve", "3", of("3", "does not approve")),
+            ("deny", "o1", of("o1", "is not known to refuse")),
+        ];
+        for (verb, wrong, what) in wrong {
+            let unknown = place.acpx(&["--format", "json", verb, &id, "--option", wrong]);
             assert_eq!((unknown.failure().0.as_str(), unknown.code), ("NO_OPTION", Some(2)));
             let expected = format!(
-                r#"the question {id:?} has no single option {wrong:?}; it has 1 "o1" (allow_once), 2 "o2" (allow_always), 3 "o3" (reject_once), 4 "o4" (reject_once)"#
+                r#"{what}; it has 1 "o1" ("allow_once"), 2 "o2" ("allow_always"), 3 "o3" ("reject_once"), 4 "o4" ("reject_once")"#
             );
             assert_eq!(unknown.lines().pop().unwrap()["error"]["message"], expected);
         }
-        place.ok(&["approve", &id, "--option", word]);
+        let said = if verb == "approve" { "approved\n" } else { "denied\n" };
+        assert_eq!(place.ok(&[verb, &id, "--option", word]), said);
         eventually("the turn is over", || place.json(&["scripted", "status"]).get("turn").is_none());
         let answered = format!("[permission] Edit: answered {name}\n\n[done] end_turn\n");
         assert!(place.ok(&["scripted", "sessions", "replay"]).ends_with(&answered), "{word}");

@@ -130,8 +130,9 @@ fn a_prompt_that_waited_behind_another_for_too_long_says_so_and_blames_no_login(
     let place = begun();
     let mut first = place.start(&["demo", "first", "wait"]);
     first.wait_for("Waiting until cancelled.");
-    let second = place.acpx(&["--timeout", "1", "demo", "second"]);
-    let hint = "hint: acpx status shows what it waited for, and acpx cancel stops that; or give it more time with --timeout\n";
+    let second = place.acpx(&["--timeout", "4", "demo", "second"]);
+    assert!(second.err.contains("[acpx] the prompt waits for the turns before it;"), "{second:?}");
+    let hint = "hint: acpx status shows what it waited for, and acpx cancel stops a turn that came before it; or give it more time with --timeout\n";
     let words =
         "[error] QUEUE_TIMEOUT: the prompt waited behind turn 1 until its time was over, and was not sent\n";
     assert!(second.out.ends_with(&format!("{words}{hint}")), "{second:?}");

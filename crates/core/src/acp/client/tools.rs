@@ -7,10 +7,10 @@ use std::fmt;
 
 use agent_client_protocol_schema::v1 as acp;
 use serde::de::DeserializeOwned;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::machine::AskId;
-use crate::model::{AcpSessionId, Replaced, ToolUse, command_line};
+use crate::model::{AcpSessionId, Replaced, ToolUse, command_line, is_secret_name};
 use crate::wire::{RpcError, encode};
 
 use super::call::json as to_json;
@@ -198,11 +198,18 @@ impl ToolRequest {
                     .raw_input(json!({ "path": path }))
             }
             Self::Create(TerminalRequest { command, args, cwd, env, .. }) => {
-                // The values may be secrets.
-                let names: Vec<&str> = env.iter().map(|(name, _)| name.as_str()).collect();
+                // A variable may decide what a command does, and its value may be a secret.
+                let variable = |(name, value): &(String, String)| {
+                    let value = Some(value).filter(|_| !is_secret_name(name));
+                    value.map_or_else(
+                        || json!({ "name": name }),
+                        |value| json!({ "name": name, "value": value }),
+                    )
+                };
+                let variables: Vec<Value> = env.iter().map(variable).collect();
                 fields
                     .kind(acp::ToolKind::Execute)
-                    .raw_input(json!({ "command": command, "args": args, "cwd": cwd, "env": names }))
+                    .raw_input(json!({ "command": command, "args": args, "cwd": cwd, "env": variables }))
             }
             Self::Read { path, .. } => {
                 fields.kind(acp::ToolKind::Read).locations(vec![acp::ToolCallLocation::new(path)])
@@ -392,6 +399,23 @@ mod tests {
         assert_eq!(asked(&long, None), (title, nothing.clone()));
         let title = "Write /w/a (3 bytes, in the place of 7 that cannot be shown)".to_owned();
         assert_eq!(asked(&write, Some(&Replaced::Unshown(7))), (title, nothing));
+    }
+
+    #[test]
+    fn whoever_is_asked_about_a_command_sees_its_variables_but_for_secrets() {
+        let session = AcpSessionId::new("s1").unwrap();
+        let env = [("LD_PRELOAD", "/evil.so"), ("API_KEY", "s3cret")];
+        let request = ToolRequest::Create(TerminalRequest {
+            command: "ls".into(),
+            args: Vec::new(),
+            env: env.map(|(name, value)| (name.into(), value.into())).to_vec(),
+            cwd: None,
+            output_bytes: None,
+        });
+        let question = request.question(&session, "c1", None);
+        let params: Value = serde_json::from_str(question.params()).unwrap();
+        let expected = json!([{ "name": "LD_PRELOAD", "value": "/evil.so" }, { "name": "API_KEY" }]);
+        assert_eq!(params["toolCall"]["rawInput"]["env"], expected);
     }
 
     #[test]

@@ -61,14 +61,14 @@ fn what_is_too_long_to_be_told_is_left_out_and_named_and_so_is_what_the_answer_h
     let call =
         json!({ "toolCallId": "t", "rawInput": { "command": long }, "kind": "edit", "status": "pending" });
     let call = call.as_object().unwrap();
-    let told = |room: &mut Room| {
-        let ToldCall { call, left_out } = ToldCall::of(call).within(room);
+    let told = |left: &mut AnswerBytes| {
+        let ToldCall { call, left_out } = ToldCall::of(call).within(left);
         (Value::Object(call), left_out)
     };
-    let mut room = Room::default();
+    let mut left = AnswerBytes::default();
     let expected = json!({ "toolCallId": "t", "kind": "edit" });
-    assert_eq!(told(&mut room), (expected, vec!["rawInput".to_owned()]));
-    assert_eq!(room.0, ANSWER_BYTES - r#""t""edit""#.len());
+    assert_eq!(told(&mut left), (expected, vec!["rawInput".to_owned()]));
+    assert_eq!(left.0, ANSWER_BYTES - r#""t""edit""#.len());
     let left_out = vec!["kind".to_owned(), "rawInput".to_owned()];
-    assert_eq!(told(&mut Room(3)), (json!({ "toolCallId": "t" }), left_out));
+    assert_eq!(told(&mut AnswerBytes(3)), (json!({ "toolCallId": "t" }), left_out));
 }

@@ -21,6 +21,7 @@ fn heard<T: Said>(meta: &str) -> Option<T> {
 fn is_harmless(meta: &str) -> bool {
     let is_plain = |start: &StartMeta| {
         start.environment.is_empty()
+            && start.variables.is_empty()
             && start.mcp_source.is_none()
             && start.idle_ms.is_none_or(|idle| (1..=60).contains(&idle))
     };
@@ -34,6 +35,7 @@ fn is_harmless(meta: &str) -> bool {
 fn what_only_a_client_here_may_say_is_left_out_and_the_rest_is_heard() {
     let meta = json!({ "acpx": {
         "agent": { "argv": ["sh"] }, "shell": { "name": "x" }, "environment": [["PATH", "/tmp"]],
+        "variables": { "served": [["PATH", "/tmp"]] },
         "mcpSource": "/etc/passwd", "idleMs": 0, "withSeq": true, "withoutUpdates": true,
     }});
     let new: NewMeta = heard(&meta.to_string()).unwrap();
@@ -48,6 +50,16 @@ fn what_only_a_client_here_may_say_is_left_out_and_the_rest_is_heard() {
     let denying = TermsMeta { policy: Some(PolicyMeta::DenyAll), ..TermsMeta::default() };
     assert_eq!(policy("approve-all"), named);
     assert_eq!(policy("deny-all"), PromptMeta { terms: denying, ..named });
+}
+
+#[test]
+fn nobody_elsewhere_has_an_agent_take_longer_to_start_than_it_may() {
+    let seconds = Duration::from_secs;
+    let agent = |time| AgentSpec::new("a", [""; 0]).with_start_timeout(seconds(time));
+    assert_eq!(no_longer_than(&agent(5), seconds(3)), seconds(3));
+    assert_eq!(no_longer_than(&agent(5), seconds(9)), seconds(5));
+    let unsaid = AgentSpec::new("a", [""; 0]);
+    assert_eq!(no_longer_than(&unsaid, Duration::MAX), AgentSpec::DEFAULT_START_TIMEOUT);
 }
 
 #[test]
@@ -90,6 +102,7 @@ fn name() -> impl Strategy<Value = String> {
         "acpx",
         "agent",
         "environment",
+        "variables",
         "mcpSource",
         "shell",
         "policy",
@@ -112,6 +125,7 @@ fn value() -> impl Strategy<Value = String> {
     let leaf = proptest::sample::select(vec![
         r#"{"argv":["sh"]}"#,
         r#"[["PATH","/tmp"]]"#,
+        r#"{"served":[["PATH","/tmp"]]}"#,
         r#""/etc/x""#,
         r#"{"name":"x"}"#,
         r#""approve-all""#,

@@ -10,11 +10,10 @@ use crate::model::{
     AbsolutePath, AcpSessionId, AgentProfile, AgentSessionId, AgentSpec, Fallback, LoginPolicy, Memory,
     ProfileError, ProtocolVersion, RecordId, SessionIdentity, Setting, WakeOptions,
 };
-use crate::tools::Environment;
 
 use super::{
     AgentMeta, AwakeningMeta, ClientMeta, FallbackMeta, IdsMeta, LoginMeta, MemoryMeta, OsText, ProfileMeta,
-    ProtocolMeta, StartMeta, TermsMeta, UnmetMeta, WishMeta,
+    ProtocolMeta, StartMeta, TermsMeta, UnmetMeta, VariablesMeta, WishMeta,
 };
 
 impl From<OsString> for OsText {
@@ -51,6 +50,7 @@ impl ClientMeta {
         Self {
             agent: Some(agent.into()),
             environment: environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+            variables: VariablesMeta::new(),
             idle_ms: Some(idle_millis(idle)),
             login: LoginMeta::of(login),
             cwd: Some(cwd.as_str().to_owned()),
@@ -82,24 +82,6 @@ impl StartMeta {
         let idle_ms = Some(idle_millis(idle));
         let login = LoginMeta::of(login);
         Self { environment, idle_ms, login, without_updates: true, ..Self::default() }
-    }
-
-    /// The same of a client that waits for so long.
-    #[must_use]
-    pub fn within(self, limit: Option<Duration>) -> Self {
-        let millis = |limit: Duration| u64::try_from(limit.as_millis()).unwrap_or(u64::MAX).max(1);
-        Self { limit_ms: limit.map(millis), ..self }
-    }
-
-    /// How long the client waits.
-    pub(in crate::host) fn limit(&self) -> Option<Duration> {
-        self.limit_ms.map(Duration::from_millis)
-    }
-
-    /// The environment for the agent.
-    pub(in crate::host) fn take_environment(&mut self) -> Environment {
-        let variables = std::mem::take(&mut self.environment);
-        variables.into_iter().map(|(name, value)| (name.into(), value.into())).collect()
     }
 }
 

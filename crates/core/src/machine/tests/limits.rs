@@ -49,7 +49,8 @@ fn a_turn_that_comes_to_a_limit_is_cancelled_first_and_fails_whatever_its_agent_
 #[test]
 fn a_prompt_that_waits_longer_than_its_turn_may_take_is_never_sent() {
     let behind = "the prompt waited behind turn 2 until its time was over, and was not sent";
-    let unready = "the prompt waited to have the agent \"a\" ready until its time was over, and was not sent";
+    let unready =
+        "the prompt waited for the agent \"a\" to be ready until its time was over, and was not sent";
     for (mut machine, message) in [(live(ALL), behind), (kept(1), unready)] {
         let outcome = failed("QUEUE_TIMEOUT", message);
         feed(&mut machine, [prompt("p"), limited("q")]);

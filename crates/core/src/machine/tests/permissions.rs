@@ -18,7 +18,7 @@ fn unasked(unasked: Unasked) -> PermissionPolicy {
 }
 
 fn nobody_to_ask() -> TurnOutcome {
-    TurnOutcome::Failed(TurnError::from(&AgentError::NobodyToAsk { agent: "a".into() }))
+    TurnOutcome::Failed(TurnError::from(&AgentError::NobodyToAsk { agent: "a".into(), what: "edit".into() }))
 }
 
 fn answer(permit: Permit) -> Effect {

@@ -174,7 +174,7 @@ async fn a_prompt_that_outlives_its_host_has_its_limits_and_is_not_sent_when_its
     session.wait_for(|status| !status.has_work).await;
     let hasty = session.join(&hasty, None).await.unwrap().unwrap();
     let unsent =
-        r#"the prompt waited to have the agent "scripted" ready until its time was over, and was not sent"#;
+        r#"the prompt waited for the agent "scripted" to be ready until its time was over, and was not sent"#;
     assert_eq!(failure(&hasty), ("QUEUE_TIMEOUT", unsent));
     let patient = session.join(&patient, None).await.unwrap().unwrap();
     assert_eq!((stop_reason(&patient), patient.limits), ("end_turn", limits(Some(86_400_000), Some(60_000))));

@@ -6,6 +6,10 @@ use super::*;
 use crate::output::samples::{at, mode, record, written};
 
 fn shown(format: Format) -> String {
+    shown_as(mode(format))
+}
+
+fn shown_as(mode: Mode) -> String {
     let update = |kind: &str, text: &str| {
         let update = format!(r#"{{"sessionUpdate":"{kind}","content":{{"type":"text","text":"{text}"}}}}"#);
         format!(
@@ -24,8 +28,8 @@ fn shown(format: Format) -> String {
         (Direction::ToAgent, prompt.to_owned()),
         (Direction::FromAgent, update("agent_message_chunk", "half")),
     ];
-    let (out, err) = written(mode(format), |console| {
-        let mut view = FollowView::new(format, record().identity());
+    let (out, err) = written(mode, |console| {
+        let mut view = FollowView::new(mode, record().identity());
         for (seq, (direction, message)) in (1..).zip(events) {
             let message = RawValue::from_string(message).unwrap();
             let turn = (2..7).contains(&seq).then_some(TurnId(1));
@@ -50,6 +54,12 @@ fn shown(format: Format) -> String {
 fn a_session_in_text_is_its_turns_with_what_was_asked_in_them() {
     let expected = "[user] do\n       it\n\nwell, done\n\n[done] end_turn\n\n[user] do\n       it\n\nhalf\n";
     assert_eq!(shown(Format::Text), expected);
+}
+
+#[test]
+fn a_session_for_those_who_want_to_know_what_is_done_has_the_requests_that_set_it_up() {
+    let text = shown_as(Mode { verbose: true, ..mode(Format::Text) });
+    assert_eq!(text, format!("[client] initialize (running)\n\n{}", shown(Format::Text)));
 }
 
 #[test]

@@ -28,6 +28,20 @@ log out: acpx scripted auth --logout
 }
 
 #[test]
+fn a_credential_that_is_set_for_the_agent_alone_is_listed_and_asked_to_be_changed_where_it_is() {
+    let refusal = json!({ "code": -32000, "message": "it has expired" });
+    let script = offering(|script| script.refuse("authenticate", refusal));
+    let (place, agent) = place(&script, &json!({}));
+    let entry = json!({ "argv": agent, "env": { "ACPX_AUTH_OAUTH": SECRET } });
+    place.configure(&json!({ "agents": { "scripted": entry } }).to_string());
+    let listed = place.ok(&["scripted", "auth"]);
+    assert!(listed.starts_with("oauth\tAccount\twith the credential in ACPX_AUTH_OAUTH\n"), "{listed}");
+    let refused = place.acpx(&["scripted", "auth", "oauth"]);
+    let hint = "hint: put another credential in ACPX_AUTH_OAUTH; acpx scripted auth has the other ways, if there are any\n";
+    assert!(refused.err.ends_with(hint), "{refused:?}");
+}
+
+#[test]
 fn one_logs_in_and_out_by_hand_with_an_agent_of_either_version() {
     let done = || Script::new().reply(json!({}));
     let v1 = offering(|script| script.serve([("authenticate", done()), ("logout", done())]));
@@ -67,7 +81,7 @@ fn an_agent_that_does_not_start_is_waited_for_aloud_and_quoted_when_its_time_is_
     let late = place.acpx(&["--timeout", "2.5", "scripted", "auth"]);
     let words = "[acpx] waiting for the agent scripted to start\n\
         acpx: the agent \"scripted\" did not answer initialize within 2.5 s; it said: fetching a package\n\
-        hint: a first start may download a package; give the agent more time with --timeout\n";
+        hint: a first start may download a package; give the agent more time, with --timeout or startTimeoutSeconds in its profile\n";
     assert_eq!((late.err.as_str(), late.code), (words, Some(3)));
 }
 

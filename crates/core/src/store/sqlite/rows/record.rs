@@ -43,7 +43,9 @@ pub(in super::super) fn record(connection: &Connection, row: &Row<'_>) -> Result
             name: cells.optional_text(2)?.map(str::to_owned),
             program: cells.text(3)?.to_owned(),
             args: cells.parsed(4, |text| serde_json::from_str(text).ok())?,
-            start_timeout: Duration::from_millis(cells.number(5)?),
+            // Where nothing was said of it, the default is kept.
+            start_timeout: Some(Duration::from_millis(cells.number(5)?))
+                .filter(|kept| *kept != AgentSpec::DEFAULT_START_TIMEOUT),
             protocol: protocol(&cells)?,
             profile: None,
         },

@@ -1,0 +1,27 @@
+//! The prompt of a turn that was cancelled, or had failed, before any agent was sent it: no event has its words, and only
+//! the store tells them to those who are shown a session.
+
+use std::sync::Arc;
+
+use acpx_core::acp::prompt_text;
+use acpx_core::host::{KeptEvents, WatchedEvent};
+use acpx_core::model::RecordId;
+use acpx_core::store::{Store, StoreError};
+
+use crate::output::FollowView;
+
+/// The words of such a prompt, if its turn ends with this event and they would be shown.
+pub(crate) async fn unsent_prompt(
+    view: &FollowView,
+    event: &WatchedEvent,
+    store: &Arc<dyn Store>,
+    record: &RecordId,
+) -> Result<Option<String>, StoreError> {
+    let Some(turn) = view.ends_unbegun(event) else { return Ok(None) };
+    let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
+    if kept.has_begun(turn).await? {
+        return Ok(None);
+    }
+    let turn = store.turn_numbered(record.clone(), turn).await?;
+    Ok(turn.map(|turn| prompt_text(&turn.prompt)))
+}

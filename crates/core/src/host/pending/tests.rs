@@ -1,0 +1,51 @@
+use serde_json::json;
+
+use super::*;
+
+fn options() -> Vec<OptionMeta> {
+    let option = |id: &str, kind: &str| json!({ "optionId": id, "kind": kind });
+    let options = [
+        option("2", "allow_once"),
+        option("1", "allow_always"),
+        option("no", "reject_once"),
+        option("never", "reject_always"),
+        option("x", "of_its_own"),
+        option("y", "of_its_own"),
+    ];
+    OptionMeta::of_request(&json!({ "options": options }))
+}
+
+#[test]
+fn a_word_that_stands_for_two_options_stands_for_none() {
+    let options = options();
+    let chosen = |word: &str| chosen(&options, word).map(|option| option.option_id.as_str());
+    for word in ["1", "2", "of_its_own", "0", "7", "allow", ""] {
+        assert_eq!(chosen(word), None, "{word:?}");
+    }
+    let words = [("allow_always", "1"), ("3", "no"), ("no", "no"), ("reject_once", "no"), ("5", "x")];
+    for (word, id) in words {
+        assert_eq!(chosen(word), Some(id), "{word:?}");
+    }
+}
+
+#[test]
+fn an_option_that_says_the_contrary_is_not_chosen() {
+    let options = options();
+    let choose = |id: &str| Ok(Advice::Choose(id.into()));
+    let cases = [
+        (true, Some("3"), Err(NoOption::Refuses)),
+        (true, Some("1"), Err(NoOption::NotOne)),
+        (true, Some("allow_once"), choose("2")),
+        (true, Some("5"), choose("x")),
+        (true, None, Ok(Advice::Approve)),
+        (false, Some("3"), choose("no")),
+        (false, Some("reject_always"), choose("never")),
+        (false, Some("allow_once"), Err(NoOption::MayApprove)),
+        (false, Some("5"), Err(NoOption::MayApprove)),
+        (false, None, Ok(Advice::Reject)),
+    ];
+    for (approve, word, expected) in cases {
+        assert_eq!(advice(&options, approve, word), expected, "{approve} {word:?}");
+    }
+    assert_eq!(advice(&options[2..], true, None), Err(NoOption::NoneApproves));
+}

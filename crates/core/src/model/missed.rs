@@ -1,0 +1,77 @@
+//! What an agent has not done in the time that it had to come up, in words, and what a person can do about each: only
+//! some of it is a matter of more time.
+
+use super::Timestamp;
+
+/// What an agent has not done in time.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Missed {
+    /// To answer `initialize`.
+    #[error("did not answer initialize")]
+    Initialize,
+    /// To answer another request that brings its session up.
+    #[error("did not answer {0}")]
+    Answer(Box<str>),
+    /// To load the session, which it is known to refuse before this time.
+    #[error("cannot load the session before {0}, and was to be ready")]
+    LoadTime(Timestamp),
+    /// To end, so that it can be started again.
+    #[error("had to end before it is started again, and did not")]
+    End,
+    /// Anything else.
+    #[error("was not ready")]
+    Ready,
+}
+
+impl Missed {
+    /// What a person can do about it, where it is known what that is.
+    pub(super) fn hint(&self) -> Option<&'static str> {
+        match self {
+            Self::Initialize => Some(
+                "a first start may download a package; give the agent more time, with --timeout or startTimeoutSeconds in its profile",
+            ),
+            Self::LoadTime(_) => Some("ask again then, or give it more time with --timeout"),
+            Self::End => Some("ask again: what is left of it is being ended"),
+            Self::Answer(_) | Self::Ready => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::super::AgentError;
+    use super::*;
+
+    #[test]
+    fn whoever_waited_in_vain_is_told_for_what_and_what_to_do_about_that() {
+        let said = |missed| {
+            let limit = Duration::from_secs(2);
+            let error = AgentError::SlowStart { agent: "a".into(), missed, limit, said: Vec::new() };
+            (error.to_string(), error.hint().unwrap())
+        };
+        let download = "a first start may download a package; give the agent more time, with --timeout or \
+                        startTimeoutSeconds in its profile";
+        let time = "give the agent more time, with --timeout or startTimeoutSeconds in its profile";
+        let at = Timestamp::from_millis(60_000).unwrap();
+        let rows = [
+            (Missed::Initialize, "did not answer initialize within 2 s", download),
+            (Missed::Answer("session/load".into()), "did not answer session/load within 2 s", time),
+            (
+                Missed::LoadTime(at),
+                "cannot load the session before 1970-01-01T00:01:00.000Z, and was to be ready within 2 s",
+                "ask again then, or give it more time with --timeout",
+            ),
+            (
+                Missed::End,
+                "had to end before it is started again, and did not within 2 s",
+                "ask again: what is left of it is being ended",
+            ),
+            (Missed::Ready, "was not ready within 2 s", time),
+        ];
+        for (missed, words, hint) in rows {
+            assert_eq!(said(missed), (format!("the agent \"a\" {words}"), hint));
+        }
+    }
+}
