@@ -25,12 +25,14 @@ use crate::remote::tls::TlsError;
 use crate::remote::tokens::TokenError;
 
 mod class;
+mod hint;
 mod remedy;
 mod report;
 
 pub(crate) use self::class::{ErrorClass, Exit, is_retryable};
+pub(crate) use self::hint::{MORE_TIME, hint_here, hint_without_record, login_hint};
 pub(crate) use self::remedy::{LostSession, Other, Remedy, Wanted};
-use self::remedy::{WHERE_SESSIONS_ARE, none_lost, with_places};
+use self::remedy::{none_lost, with_places};
 pub(crate) use self::report::{Origin, Report};
 
 /// Why a command could not be done.
@@ -239,26 +241,12 @@ pub(crate) struct ToldError {
     pub(crate) acp: Option<std::sync::Arc<str>>,
 }
 
-/// Whether the directory of a session is not there.
-fn is_directory_gone(error: &CliError) -> bool {
-    error.code() == "BAD_DIRECTORY" && !matches!(error, CliError::Directory { .. })
-}
-
 /// What a public address lacks.
 fn missing(token: bool, tls: bool) -> &'static str {
     match (token, tls) {
         (false, false) => "token and no TLS",
         (false, true) => "token",
         (true, _) => "TLS",
-    }
-}
-
-/// How to get it.
-fn protect(token: bool, tls: bool) -> &'static str {
-    match (token, tls) {
-        (false, false) => "make a token with acpx token new, and give --tls-cert and --tls-key",
-        (false, true) => "make a token with acpx token new",
-        (true, _) => "give --tls-cert and --tls-key; behind a proxy that has TLS, listen on 127.0.0.1",
     }
 }
 
@@ -411,72 +399,6 @@ impl CliError {
         }
     }
 
-    /// What a person can do next.
-    pub(crate) fn hint(&self) -> Option<Cow<'static, str>> {
-        match self {
-            Self::Usage(error) => Some(error.hint()),
-            Self::Config(error) => Some(error.hint().into()),
-            Self::Agent(_) => Some(format!("{AGENTS_HINT}; acpx --help names them").into()),
-            Self::Input(error) => Some(error.hint().into()),
-            Self::Token(error) => Some(error.hint().into()),
-            Self::Tls(TlsError::NoRoots) => Some("set SSL_CERT_FILE to a file of certificates in PEM".into()),
-            Self::Tls(_) => Some("give a chain and its key in PEM".into()),
-            Self::PublicAddress { token, tls, .. } => Some(protect(*token, *tls).into()),
-            Self::OpenToPages => {
-                Some("make a token with acpx token new, or name the origins one by one".into())
-            }
-            Self::Unshown { fate, .. } => Some((*fate).into()),
-            Self::Inside { .. } => Some("ask from outside of the agent".into()),
-            Self::Address(error) => Some(error.hint().into()),
-            Self::Relay(error) => error.hint().map(Into::into),
-            Self::NoneLost { name: Some(_), there, .. } if there.is_empty() => {
-                Some(WHERE_SESSIONS_ARE.into())
-            }
-            Self::NoneLost { .. } => {
-                Some("name the one to move by its id; acpx sessions list has those there are".into())
-            }
-            Self::SeveralLost { .. } => Some("name one of them by its id: acpx sessions move ID".into()),
-            Self::NoPlace(_) => {
-                Some("sessions replay --format json tells the number of every event, and of its turn".into())
-            }
-            Self::NoHome => Some("set ACPX_HOME or HOME".into()),
-            Self::RelativeHome(_) => {
-                Some("give ACPX_HOME (or HOME) from the root, as in /home/me/.acpx".into())
-            }
-            Self::Directory { .. } => Some("name a directory that exists with --cwd".into()),
-            Self::Session(SessionError::NoRecord(_)) => Some(WHERE_SESSIONS_ARE.into()),
-            Self::NoSession { agent, name, remedy, .. } => Some(remedy.hint(agent, name.as_deref()).into()),
-            Self::NoQuestion { .. } => hint_here("NO_QUESTION", None).map(Into::into),
-            Self::ExecDisabled { .. } => {
-                Some("use a session, or set disableExec to false in the file".into())
-            }
-            Self::System { source, .. } => system_hint(source.kind()).map(Into::into),
-            Self::Session(error) => hint_here(error.code(), None).map(Into::into).or_else(|| error.hint()),
-            Self::Store(error) => error.hint().map(Into::into),
-            Self::Import(error) => error.hint().map(Into::into),
-            Self::NoLogin { known, .. } if known.is_empty() => Some("it offers none".into()),
-            Self::NoLogin { known, .. } => Some(format!("it offers {}", known.join(", ")).into()),
-            Self::LoginFailed { .. } => Some("acpx auth lists the other ways, if there are any".into()),
-            Self::NoRemoteList { .. } => {
-                Some("acpx sessions list has what is kept here, whatever the agent can".into())
-            }
-            Self::TimedOut { .. } => Some(MORE_TIME.into()),
-            Self::Told(error) => error.hint.clone().map(Into::into),
-            Self::About { error, identity } => match error.hint() {
-                Some(hint) if is_directory_gone(error) => {
-                    let id = &identity.record;
-                    Some(
-                        format!("{hint}; if the project has moved: acpx sessions move {id} --cwd DIR").into(),
-                    )
-                }
-                hint => hint,
-            },
-            Self::Path(_) => Some("name another path: agents are told absolute paths as UTF-8 text".into()),
-            Self::Output(error) => output_hint(error.kind()).map(Into::into),
-            Self::Runtime(_) | Self::Signalled => None,
-        }
-    }
-
     /// The session it is about, where its ids are known.
     pub(crate) fn identity(&self) -> Option<&SessionIdentity> {
         match self {
@@ -508,14 +430,6 @@ impl CliError {
     }
 }
 
-/// How to log in with an agent, as it stands on a command line.
-pub(crate) fn login_hint(agent: &str) -> String {
-    format!("acpx {agent} auth shows how to log in, and acpx {agent} auth METHOD does it; then try again")
-}
-
-/// What to do about a time that was over.
-pub(crate) const MORE_TIME: &str = "give it more time with --timeout";
-
 /// An error with its causes, in one line.
 pub(crate) fn with_causes(error: &(dyn Error + 'static)) -> String {
     let causes = std::iter::successors(Some(error), |&error| error.source());
@@ -531,62 +445,6 @@ pub(crate) fn system_words(error: &io::Error) -> String {
     let words = error.to_string();
     let number = error.raw_os_error().map(|number| format!(" (os error {number})"));
     number.and_then(|number| words.strip_suffix(&number).map(str::to_owned)).unwrap_or(words)
-}
-
-/// What a person can do about an error with the flags of this program, which the library does not know.
-pub(crate) fn hint_here<'a>(code: &str, hint: Option<&'a str>) -> Option<&'a str> {
-    match code {
-        "SESSION_NOT_RESTORED" => Some(
-            "without --no-fallback a fresh session takes over, and with --carry-history it is told what was said; all of it stays readable here",
-        ),
-        "TIMEOUT" => Some(MORE_TIME),
-        "QUEUE_TIMEOUT" => Some(
-            "acpx status shows what it waited for, and acpx cancel stops a turn that came before it; or give it more time with --timeout",
-        ),
-        "IDLE_TIMEOUT" => Some(
-            "see whether the agent or its model is stalled, or let it be silent for longer with --idle-timeout",
-        ),
-        "NO_QUESTION" => {
-            Some("acpx pending lists those that are open; one that was answered or taken back is not")
-        }
-        "NO_OPTION" => Some("acpx pending has the options; choose one with --option"),
-        "PERMISSION_PROMPT_UNAVAILABLE" => Some(
-            "allow it with --approve-all or --permission-policy, ask from a terminal, or let it wait with --non-interactive-permissions wait",
-        ),
-        _ => hint,
-    }
-}
-
-/// What a person can do about an error where nothing is kept, if that is something else than where it is.
-pub(crate) fn hint_without_record(code: &str) -> Option<&'static str> {
-    match code {
-        "AGENT_DIED" | "AGENT_UNRESPONSIVE" | "INTERRUPTED" => {
-            Some("nothing was kept of it; run the command again, and the agent's own to see what it wants")
-        }
-        _ => None,
-    }
-}
-
-const AGENTS_HINT: &str = "put it under \"agents\" in config.json of ACPX_HOME, or use one that is built in";
-
-fn system_hint(kind: io::ErrorKind) -> Option<&'static str> {
-    match kind {
-        io::ErrorKind::AlreadyExists => Some("name a directory that does not exist yet"),
-        io::ErrorKind::NotFound => Some("make the directory above it first"),
-        io::ErrorKind::NotADirectory | io::ErrorKind::PermissionDenied => {
-            Some("choose another place; ACPX_HOME names the home")
-        }
-        _ => None,
-    }
-}
-
-fn output_hint(kind: io::ErrorKind) -> Option<&'static str> {
-    match kind {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            Some("make room where stdout goes, or send it elsewhere")
-        }
-        _ => None,
-    }
 }
 
 fn named(name: Option<&str>) -> String {

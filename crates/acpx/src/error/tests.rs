@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use acpx_core::model::{AcpSessionId, AgentSessionId, Reading, RecordId};
 
+use super::remedy::WHERE_SESSIONS_ARE;
 use super::*;
 use crate::output::{error_json, error_quiet, error_text};
 
