@@ -475,7 +475,11 @@ fn what_is_wrong_with_flags_is_said() {
             "unexpected argument '--bogus' found",
             "acpx help exec has its flags; to say it to the agent, put it behind --",
         ),
-        (&["--bogus", "status"], "unexpected argument '--bogus' found", "acpx help status has its flags"),
+        (
+            &["--bogus", "status"],
+            "unexpected argument '--bogus' found",
+            "acpx help prompt has its flags; to say it to the agent, put it behind --",
+        ),
         (
             &["claude", "--bogus", "hi"],
             "unexpected argument '--bogus' found",

@@ -86,7 +86,7 @@ impl Kept {
 
     /// What there is in the place of an open session that no shell finds: an open one without a scope, a closed one, or
     /// one whose directory is gone.
-    async fn other(&self, settings: &Settings) -> Result<Other, CliError> {
+    pub(super) async fn other(&self, settings: &Settings) -> Result<Other, CliError> {
         let Some(store) = &self.store else { return Ok(Other::None) };
         let directories = Walk::from(settings.cwd.as_path())?.directories()?;
         // Whoever names a session does not mean one that has no name.

@@ -12,7 +12,7 @@ use tokio::time::timeout;
 
 use super::kept::{Kept, Which, agent_lives};
 use super::pending;
-use crate::error::{CliError, Exit};
+use crate::error::{CliError, Exit, Other, Remedy, Wanted};
 use crate::output::{CLIENT, Console, HOST, Snapshot, no_session, status};
 use crate::reach::{Reach, block_on};
 use crate::settings::Settings;
@@ -27,7 +27,14 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let kept = Kept::open()?;
         let record = kept.meant(settings, Which::Open).await?;
         let (Some(record), Some(store)) = (record, kept.store()) else {
-            return Ok(no_session(&settings.agent, &mut console)?);
+            no_session(&settings.agent, &mut console)?;
+            // One that an editor began is there all the same.
+            if let other @ Other::Open(_) = kept.other(settings).await? {
+                let remedy = Remedy { wanted: Wanted::Said, other };
+                let name = settings.session.as_ref().map(ToString::to_string);
+                console.banner(&remedy.hint(&settings.typed_agent(), name.as_deref()));
+            }
+            return Ok(());
         };
         let open_turns = store.open_turns(record.id.clone()).await?;
         // Only of turns that are open it matters whether somebody goes on with them, and what they wait for.

@@ -56,7 +56,7 @@ impl Remedy {
     pub(crate) const LOOK: Self = Self { wanted: Wanted::Read, other: Other::None };
 
     /// The remedy in words, for an agent and a session's name as they stand on the command line.
-    pub(super) fn hint(&self, agent: &str, name: Option<&str>) -> String {
+    pub(crate) fn hint(&self, agent: &str, name: Option<&str>) -> String {
         let create = || {
             let name =
                 name.map_or_else(String::new, |name| format!(" --name {}", crate::agents::quote(name)));

@@ -192,13 +192,12 @@ impl TurnView {
             }
             Some(Fact::LinesDropped { lines, limit }) => {
                 console.flush()?;
-                console.say(&format!("lost: {lines} lines of the agent, each longer than {limit} bytes"));
+                console.say(&format!("lost: {} of the agent, longer than {limit} bytes", counted(lines)));
                 Ok(())
             }
             Some(Fact::LinesUnread { lines }) => {
                 console.flush()?;
-                console
-                    .say(&format!("lost: {lines} lines of the agent that are no messages of the protocol"));
+                console.say(&format!("lost: {} of the agent, not of the protocol", counted(lines)));
                 Ok(())
             }
             fact => {
@@ -290,6 +289,11 @@ struct Told<'a> {
     session: Option<&'a SessionIdentity>,
     #[serde(flatten)]
     news: &'a News,
+}
+
+/// So many lines, in words.
+fn counted(lines: u64) -> String {
+    if lines == 1 { "1 line".to_owned() } else { format!("{lines} lines") }
 }
 
 #[cfg(test)]

@@ -178,6 +178,9 @@ fn a_session_that_an_editor_began_is_marked_in_the_list_and_named_where_the_shel
     let hint = |line: &[&str]| place.acpx(&[&["--format", "json", "demo"], line].concat()).failure().1;
     let create = "create one: acpx demo sessions new";
     assert_eq!(hint(&["hello"]), format!("{alone}; go on in it: acpx demo -s {session} …; or {create}"));
+    let looked = place.acpx(&["demo", "status"]);
+    let go_on = format!("[acpx] {alone}; go on in it: acpx demo -s {session} …; or {create}\n");
+    assert_eq!((looked.err, looked.code), (go_on, Some(0)));
     let close = format!("{alone}; close it: acpx demo sessions close {session}");
     assert_eq!(hint(&["sessions", "close"]), close);
     place.ok(&["demo", "-s", &session, "hello"]);

@@ -449,9 +449,9 @@ async fn a_cancel_answers_at_once_what_is_being_done_for_the_agent() {
     let (session, command) = bench.open(&script).await;
     let prompt = Prompt::text("go").unwrap().with_policy(PermissionMode::ApproveAll);
     let ticket = session.prompt(prompt).await.unwrap();
-    while session.waiting().await.unwrap().is_none_or(|waiting| !waiting.is_served)
-        || answers(&command).is_empty()
-    {
+    // Once the first is answered, what is served is the second.
+    until_answered(&command, 1).await;
+    while session.waiting().await.unwrap().is_none_or(|waiting| !waiting.is_served) {
         tokio::task::yield_now().await;
     }
     session.cancel(None).await.unwrap();
