@@ -315,13 +315,16 @@ impl Place {
     }
 
     /// Every value that was given to the agent in confidence: all that its servers are given, and of its environment what
-    /// was set for it alone, every credential for a login and what has the name of a secret.
+    /// was set for it alone and is no path, every credential for a login and what has the name of a secret.
     fn secrets(&self) -> Secrets {
         let variables = self.environment.variables().iter();
         let variables = variables
-            .filter(|(name, _)| {
+            .filter(|(name, value)| {
                 let has_secret_name = |name| is_secret_name(name) || token_of_variable(name).is_some();
-                self.environment.is_confidential(name) || name.to_str().is_some_and(has_secret_name)
+                // What an agent says of files must still name them.
+                let is_path = value.as_encoded_bytes().starts_with(b"/");
+                let is_its_own = self.environment.is_confidential(name) && !is_path;
+                is_its_own || name.to_str().is_some_and(has_secret_name)
             })
             .filter_map(|(_, value)| value.to_str());
         let given = self.mcp_servers.list.iter().flat_map(|server| match &server.transport {
@@ -395,7 +398,10 @@ mod tests {
             ]
             .into_iter()
             .collect::<Environment>()
-            .with_confidential([("DATABASE".into(), "pg://me@db".into())]),
+            .with_confidential([
+                ("DATABASE".into(), "pg://me@db".into()),
+                ("AGENT_HOME".into(), "/home/agent".into()),
+            ]),
             login: None,
             mcp_servers: vec![McpServer {
                 name: "m".into(),
@@ -410,8 +416,9 @@ mod tests {
             words: Words::default(),
         };
         let said =
-            ["key from-env, header Bearer t0ken, login for-login, pg://me@db, home /home/x".to_owned()];
-        let expected = "key [secret], header [secret], login [secret], [secret], home /home/x";
+            ["key from-env, header Bearer t0ken, login for-login, pg://me@db, /home/agent/a, home /home/x"
+                .to_owned()];
+        let expected = "key [secret], header [secret], login [secret], [secret], /home/agent/a, home /home/x";
         assert_eq!(place.censor(&said), [expected]);
     }
 

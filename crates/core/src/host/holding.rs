@@ -136,8 +136,8 @@ mod tests {
     }
 
     fn files(place: &HostPlace) -> Vec<String> {
-        let entries = fs::read_dir(place.holders()).into_iter().flatten();
-        entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect()
+        let entries = fs::read_dir(place.holders()).into_iter().flatten().flatten();
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect()
     }
 
     #[test]
