@@ -64,6 +64,9 @@ impl SessionTask {
                 match &mut effect {
                     Effect::Fact(fact) => {
                         self.waiters.name_asker(fact);
+                        if matches!(fact, Fact::TurnStarted { .. }) {
+                            self.garbage_before = self.garbage_lines();
+                        }
                         // One that only waited has had nothing to do with what was dropped.
                         if matches!(fact, Fact::TurnEnded { turn: ended, .. } if turn == Some(TurnId(*ended)))
                         {
@@ -84,11 +87,15 @@ impl SessionTask {
         }
     }
 
+    fn garbage_lines(&self) -> u64 {
+        self.agent.as_ref().map_or(0, |agent| agent.connection.peer().garbage_lines())
+    }
+
     /// Keeps how many lines of the agent were too long to be taken since this was last looked at, and how many were no
     /// messages, if there were any.
     fn keep_dropped_lines(&mut self, now: Timestamp) {
-        let peer = self.agent.as_ref().map(|agent| agent.connection.peer());
-        let (dropped, garbage) = peer.map_or((0, 0), |peer| (peer.dropped_lines(), peer.garbage_lines()));
+        let dropped = self.agent.as_ref().map_or(0, |agent| agent.connection.peer().dropped_lines());
+        let garbage = self.garbage_lines();
         let unread = garbage.saturating_sub(self.garbage_before);
         self.garbage_before = garbage;
         if unread > 0 {

@@ -150,8 +150,8 @@ pub(super) struct SessionTask {
     /// Lines of the agent that were dropped in the turn that ends, and by the end of the one before.
     pub(super) dropped: u64,
     pub(super) dropped_before: u64,
-    /// Lines of the agent that were no messages, by the end of the turn before. What it prints while it comes up is not
-    /// told.
+    /// Lines of the agent that were no messages, before the turn that runs. What it prints while it comes up, or between
+    /// turns, is not told.
     pub(super) garbage_before: u64,
     /// The conversation so far as text, while a fresh session may need it.
     pub(super) history: Option<String>,
