@@ -293,19 +293,22 @@ impl Consultations {
 mod tests {
     use super::*;
 
-    #[tokio::test]
-    async fn what_a_client_with_too_many_questions_is_not_asked_it_has_not_allowed() {
-        let (advisor, mut asked) = mpsc::channel(1);
-        let mut consultations = Consultations::default();
-        let ask = |number: &str| AskId(number.into());
-        let question = || Asked {
+    fn question() -> Asked {
+        Asked {
             params: "{}".into(),
             version: ProtocolVersion::V1,
             seq: Seq::FIRST,
             lineage: LineageIndex::FIRST,
             wanted: None,
             offer: None,
-        };
+        }
+    }
+
+    #[tokio::test]
+    async fn what_a_client_with_too_many_questions_is_not_asked_it_has_not_allowed() {
+        let (advisor, mut asked) = mpsc::channel(1);
+        let mut consultations = Consultations::default();
+        let ask = |number: &str| AskId(number.into());
         consultations.put(ask("1"), question(), Some(&advisor));
         consultations.put(ask("2"), question(), Some(&advisor));
         assert_eq!(consultations.next().await, Consulted::Said(ask("2"), Some(Advice::Reject)));
@@ -324,15 +327,7 @@ mod tests {
         let (advisor, mut asked) = mpsc::channel(1);
         let mut consultations = Consultations::default();
         let ask = AskId("1".into());
-        let question = Asked {
-            params: "{}".into(),
-            version: ProtocolVersion::V1,
-            seq: Seq::FIRST,
-            lineage: LineageIndex::FIRST,
-            wanted: None,
-            offer: None,
-        };
-        consultations.put(ask.clone(), question, Some(&advisor));
+        consultations.put(ask.clone(), question(), Some(&advisor));
         let mut question = asked.recv().await.unwrap();
         question.waits_for_somebody();
         question.waits_for_somebody();

@@ -3,6 +3,20 @@ use acpx_core::model::{Direction, EventKind, LineageIndex};
 use super::*;
 use crate::output::samples::{at, formats, record};
 
+/// An event of a turn, a second after the one before.
+fn event(seq: u64, turn: u64, direction: Direction, kind: EventKind, body: &str) -> Event {
+    Event {
+        seq: Seq(seq),
+        at: at(i64::try_from(seq).unwrap()),
+        turn: Some(TurnId(turn)),
+        lineage: LineageIndex::FIRST,
+        protocol: 1,
+        direction,
+        kind,
+        body: body.into(),
+    }
+}
+
 /// A conversation of two turns, an event a second.
 fn said() -> History {
     let update = |update: &str| {
@@ -33,16 +47,7 @@ fn said() -> History {
     let mut history = History::new(record().id);
     for (index, (turn, (direction, kind, body))) in events.into_iter().enumerate() {
         let seq = u64::try_from(index).unwrap() + 1;
-        history.apply(&Event {
-            seq: Seq(seq),
-            at: at(i64::try_from(seq).unwrap()),
-            turn: Some(TurnId(turn)),
-            lineage: LineageIndex::FIRST,
-            protocol: 1,
-            direction,
-            kind,
-            body: body.into(),
-        });
+        history.apply(&event(seq, turn, direction, kind, &body));
     }
     history
 }
@@ -71,16 +76,8 @@ session: r1 (4/4 shown)
 fn a_turn_that_was_cut_short_says_so_behind_what_was_said_in_it() {
     let told = |end: &str| {
         let mut history = said();
-        history.apply(&Event {
-            seq: Seq(9),
-            at: at(9),
-            turn: Some(TurnId(2)),
-            lineage: LineageIndex::FIRST,
-            protocol: 1,
-            direction: Direction::Ours,
-            kind: EventKind::Fact,
-            body: format!(r#"{{"fact":"turn_ended","turn":2,{end}}}"#).into(),
-        });
+        let body = format!(r#"{{"fact":"turn_ended","turn":2,{end}}}"#);
+        history.apply(&event(9, 2, Direction::Ours, EventKind::Fact, &body));
         history.last(1).0[0].text_preview.clone()
     };
     let failed = |code: &str| told(&format!(r#""error":{{"code":"{code}","message":"m"}}"#));
@@ -97,15 +94,9 @@ fn a_turn_that_was_cut_short_says_so_behind_what_was_said_in_it() {
     );
     // Another that waited behind it was never sent, and ended before it.
     let mut waited = said();
-    let ended = |seq: u64, turn: u64| Event {
-        seq: Seq(seq),
-        at: at(9),
-        turn: Some(TurnId(turn)),
-        lineage: LineageIndex::FIRST,
-        protocol: 1,
-        direction: Direction::Ours,
-        kind: EventKind::Fact,
-        body: format!(r#"{{"fact":"turn_ended","turn":{turn},"stopReason":"cancelled"}}"#).into(),
+    let ended = |seq: u64, turn: u64| {
+        let body = format!(r#"{{"fact":"turn_ended","turn":{turn},"stopReason":"cancelled"}}"#);
+        event(seq, turn, Direction::Ours, EventKind::Fact, &body)
     };
     waited.apply(&ended(9, 3));
     waited.apply(&ended(10, 2));
@@ -183,16 +174,7 @@ fn a_tool_call_shows_what_its_terminal_showed() {
         ),
     ];
     for (seq, (direction, kind, body)) in (1..).zip(events) {
-        history.apply(&Event {
-            seq: Seq(seq),
-            at: at(1),
-            turn: Some(TurnId(1)),
-            lineage: LineageIndex::FIRST,
-            protocol: 1,
-            direction,
-            kind,
-            body: body.into(),
-        });
+        history.apply(&event(seq, 1, direction, kind, &body));
     }
     let (shown, _) = history.last(1);
     assert_eq!(shown[0].text_preview, format!("[tool:Run] $ ls -l … {long} [exit code 3]"));
@@ -240,16 +222,7 @@ fn what_the_host_has_done_is_in_the_row_of_its_turn_and_a_command_once() {
     ];
     let mut history = History::new(record().id);
     for (seq, (direction, kind, body)) in (1..).zip(events) {
-        history.apply(&Event {
-            seq: Seq(seq),
-            at: at(1),
-            turn: Some(TurnId(1)),
-            lineage: LineageIndex::FIRST,
-            protocol: 1,
-            direction,
-            kind,
-            body: body.into(),
-        });
+        history.apply(&event(seq, 1, direction, kind, &body));
     }
     let (shown, total) = history.last(9);
     let expected = "first [client:fs/write_text_file] /w/a [tool:Run] $ make \

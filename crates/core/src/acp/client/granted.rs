@@ -63,17 +63,17 @@ mod tests {
         let is_about = |params: Value| {
             let mut whole = json!({ "sessionId": "s", "command": "make it" });
             whole.as_object_mut().unwrap().extend(params.as_object().unwrap().clone());
-            asked.is_about(&request("terminal/create", &whole), "/work")
+            asked.is_about(&request("terminal/create", &whole), "/w")
         };
         assert!(is_about(json!({})));
-        assert!(is_about(json!({ "cwd": "/work", "outputByteLimit": 50_000 })));
+        assert!(is_about(json!({ "cwd": "/w", "outputByteLimit": 50_000 })));
         let others = [
             json!({ "command": "make" }),
             json!({ "command": "make it so" }),
             json!({ "command": "unseen" }),
             json!({ "args": ["so"] }),
             json!({ "env": [{ "name": "LD_PRELOAD", "value": "x" }] }),
-            json!({ "cwd": "/work/below" }),
+            json!({ "cwd": "/w/below" }),
         ];
         for other in others {
             assert!(!is_about(other.clone()), "{other}");
@@ -85,17 +85,16 @@ mod tests {
         let write = |path: &str, content: &str| {
             request("fs/write_text_file", &json!({ "sessionId": "s", "path": path, "content": content }))
         };
-        let by_input = permission(&json!({ "rawInput": { "path": "/work/a", "content": "new" } }));
-        let diff = json!({ "type": "diff", "path": "/work/a", "oldText": "old", "newText": "new" });
-        let by_diff = permission(&json!({ "rawInput": { "filepath": "/work/a" }, "content": [diff] }));
+        let by_input = permission(&json!({ "rawInput": { "path": "/w/a", "content": "new" } }));
+        let diff = json!({ "type": "diff", "path": "/w/a", "oldText": "old", "newText": "new" });
+        let by_diff = permission(&json!({ "rawInput": { "filepath": "/w/a" }, "content": [diff] }));
         for asked in [by_input, by_diff] {
-            assert!(asked.is_about(&write("/work/a", "new"), "/work"));
-            assert!(!asked.is_about(&write("/work/b", "new"), "/work"));
-            assert!(!asked.is_about(&write("/work/a", "newer"), "/work"));
+            assert!(asked.is_about(&write("/w/a", "new"), "/w"));
+            assert!(!asked.is_about(&write("/w/b", "new"), "/w"));
+            assert!(!asked.is_about(&write("/w/a", "newer"), "/w"));
         }
-        for nothing in [json!(null), json!([]), json!({ "rawInput": "/work/a" }), json!({ "content": "new" })]
-        {
-            assert!(!permission(&nothing).is_about(&write("/work/a", "new"), "/work"), "{nothing}");
+        for nothing in [json!(null), json!([]), json!({ "rawInput": "/w/a" }), json!({ "content": "new" })] {
+            assert!(!permission(&nothing).is_about(&write("/w/a", "new"), "/w"), "{nothing}");
         }
     }
 }
