@@ -22,7 +22,7 @@ pub(crate) mod settings;
 pub use agent_info::AgentInfo;
 pub use capabilities::{Capabilities, PromptContent};
 pub(crate) use content::carried_block;
-pub use content::{StateUpdate, content, prompt_text, state_update, update, update_v2};
+pub use content::{StateUpdate, content, has_background, prompt_text, state_update, update, update_v2};
 pub use cursor::Cursor;
 pub use login::login_ways;
 pub use passing::Besides;
