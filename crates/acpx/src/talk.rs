@@ -163,8 +163,11 @@ impl<'a> Talk<'a> {
     pub(crate) async fn look_on(&mut self, client: &mut HostClient) -> Result<(), Trouble> {
         loop {
             match self.hear(client, None).await? {
-                Heard::Said(FromHost::WatchEnded { .. }) => return Ok(()),
-                Heard::Said(FromHost::Answer { result: Err(refusal), .. }) => {
+                Heard::Said(FromHost::WatchEnded { error: None, .. }) => return Ok(()),
+                Heard::Said(
+                    FromHost::WatchEnded { error: Some(refusal), .. }
+                    | FromHost::Answer { result: Err(refusal), .. },
+                ) => {
                     return Err(HostError::Refused(refusal).into());
                 }
                 Heard::Said(_) | Heard::Waited => {}
