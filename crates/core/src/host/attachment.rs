@@ -22,8 +22,8 @@ use super::elicited::Elicited;
 use super::fault;
 use super::own_prompts::OwnPrompts;
 use super::progress::{Progress, Reporting};
-use super::questions::Seat;
 use super::replaying::{catch_up, teach};
+use super::seats::Seat;
 use super::watched;
 
 /// A record that a client has in use, or watches.
