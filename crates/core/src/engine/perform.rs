@@ -19,10 +19,11 @@ use super::advice::Advisor;
 use super::agent;
 use super::consulting::Consulting;
 use super::deleting::Deletion;
+use super::fate::End;
 use super::history;
 use super::moving::Moving;
-use super::session::{End, TurnEnd};
 use super::task::{Ask, SessionTask};
+use super::ticket::TurnEnd;
 use super::waiters::tell;
 
 /// How much may be exchanged before there is a record to keep it in.
