@@ -20,6 +20,7 @@ mod adopting;
 mod advice;
 mod agent;
 mod answers;
+mod commands;
 mod consulting;
 mod counted;
 mod deleting;

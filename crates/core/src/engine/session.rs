@@ -16,11 +16,11 @@ use crate::model::{
 use crate::store::{SessionWriter, Store};
 
 use super::advice::Question;
+use super::commands::Command;
 use super::deleting::Deletion;
 use super::fate::{Fate, gone};
 use super::follow::{Follower, Tail};
 use super::keeper::Heir;
-use super::task::Command;
 use super::ticket::TurnTicket;
 use super::waiters::PromptWaiter;
 use super::{Counted, Prompt, PromptProblem, RestoreSession, SessionError, Shared, Waiting};
