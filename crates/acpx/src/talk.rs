@@ -61,6 +61,8 @@ pub(crate) struct Talk<'a> {
     stopped: Option<Stop>,
     /// Why nothing can be shown any more, if it cannot.
     unwritable: Option<io::Error>,
+    /// The first event that is not shown of a turn that was answered before all of it was told, if it was.
+    unshown: Option<Seq>,
     /// The person who can be asked what the agent asks.
     desk: Option<Desk>,
 }
@@ -147,6 +149,7 @@ impl<'a> Talk<'a> {
             burst: 0,
             stopped: None,
             unwritable: None,
+            unshown: None,
             desk: None,
         }
     }
@@ -291,7 +294,7 @@ impl<'a> Talk<'a> {
         record: &str,
         asking: &Asking,
     ) -> Result<Outcome, Trouble> {
-        let params = asking.params(record, self.patience.left());
+        let params = asking.params(record, self.patience.spent());
         let asked = self.send(client, "session/prompt", &params).await?;
         self.patience.allow(FAREWELL);
         let (mut until, mut tell_at) = (None, None);
@@ -320,6 +323,7 @@ impl<'a> Talk<'a> {
                     return match result {
                         Ok(answer) => Ok(Outcome::Answered(answer, self.stopped)),
                         Err(refusal) if refusal.turn().is_some() => {
+                            self.note_unshown(&refusal);
                             Ok(Outcome::Failed(refusal.into(), self.stopped))
                         }
                         Err(refusal) => Err(HostError::Refused(refusal).into()),

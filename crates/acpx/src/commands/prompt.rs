@@ -71,7 +71,7 @@ pub(super) fn run(
         let mut talk = talk.showing(&mut view, asking.request.clone(), next).asking_at(desk);
         let answered =
             talk.persist(async |talk| ask(&reach, &record, &mut resume, &asking, talk).await).await;
-        let unwritable = talk.trouble_with_stdout();
+        let (unwritable, unshown) = (talk.trouble_with_stdout(), talk.unshown());
         let typed = agents::typed(if is_with_it { &settings.agent } else { &record.agent });
         let about = |error: CliError| error.with_login_of(&typed).about(record.identity());
         let answered = match answered {
@@ -97,6 +97,11 @@ pub(super) fn run(
                 let Ending { mut result, exit } = *ending;
                 result.say_what_was_missing(&typed, view.heard());
                 result.say_why_denied(view.denied(), asking.permission_terms(true));
+                if let Some(next) = unshown {
+                    let id = &record.id;
+                    let replay = format!("acpx {typed} sessions replay {id} --from seq:{next}");
+                    result.say_that_there_is_more(Some(&replay));
+                }
                 result.say_what_to_leave_out(&input.attachments);
                 let shown = unwritable.map_or_else(|| view.finish(&result, &mut console), Err);
                 done(shown, exit, "the turn is over; sessions history has what was said")

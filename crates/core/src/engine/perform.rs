@@ -308,7 +308,7 @@ impl SessionTask {
         match meaning {
             Meaning::Permission(ask, request) => {
                 let (tool, has_options) = (request.tool.clone(), request.has_any_option());
-                let can_approve = request.approval().is_some();
+                let can_approve = request.can_be_approved();
                 self.asks.insert(ask.clone(), Ask::Permission(request));
                 self.step(Input::Permission { ask, tool, has_options, can_approve });
             }

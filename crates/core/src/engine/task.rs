@@ -381,7 +381,7 @@ impl SessionTask {
     }
 
     async fn take_prompt(&mut self, prompt: Prompt, waiter: PromptWaiter) -> Result<(), StoreError> {
-        let Prompt { blocks, policy, request, restore, client, besides, limits } = prompt;
+        let Prompt { blocks, policy, request, restore, client, besides, limits, spent } = prompt;
         if self.waiters.prompts.contains_key(&request) || self.keeper.turn_of(&request).await?.is_some() {
             tell(waiter.accepted, Err(Refusal::RequestExists));
             return Ok(());
@@ -391,7 +391,8 @@ impl SessionTask {
         self.metas.asked(&request, besides);
         let options = restore.options;
         self.given.insert(request.clone(), restore);
-        self.step(Input::Prompt { request, prompt: blocks, policy, options, limits });
+        self.step(Input::Prompt { request: request.clone(), prompt: blocks, policy, options, limits });
+        self.limits.began_before(&self.machine, &request, spent);
         Ok(())
     }
 

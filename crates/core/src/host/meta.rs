@@ -258,6 +258,12 @@ pub struct PromptMeta {
     /// Whether the client has a person before it who can be asked; absent, it has unless it says a policy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interactive: Option<bool>,
+    /// How much of the turn's time the client has spent before it asks.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub spent_ms: Option<u64>,
+    /// Whether a turn whose time is over is answered as soon as it has ended, before what the client was not told of it.
+    #[serde(skip_serializing_if = "is_false")]
+    pub answer_at_limit: bool,
     /// What the turn allows its agent, and how long it may take.
     #[serde(flatten)]
     pub terms: TermsMeta,
