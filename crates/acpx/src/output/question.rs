@@ -161,9 +161,10 @@ fn details(tool: &Map<String, Value>) -> String {
     shown
 }
 
-/// The command or other input of a call. Of an input that is not a command, only what the differences show is left out.
+/// The command or other input of a call. Of a command, what decides what it does is shown; of any other input, all that
+/// the differences do not show.
 fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
-    let Some(input) = tool.get("rawInput") else { return String::new() };
+    let Some(input) = tool.get("rawInput").filter(|input| !input.is_null()) else { return String::new() };
     if let Some(command) = command_line(input) {
         // Where it runs, and with what, decides what it does.
         let place =
@@ -172,22 +173,38 @@ fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
         let line = format!("$ {}\n", cut(&command, INPUT_CHARS));
         return indented(&[line, place.unwrap_or_default(), names.unwrap_or_default()].concat());
     }
-    let is_shown = |path: &str| diffs.iter().any(|diff| diff.get("path").is_some_and(|shown| shown == path));
-    match first_named(input) {
-        // The difference names its file.
-        Some(named) if is_shown(&named) => String::new(),
-        Some(named) => {
-            let more = input.as_object().map_or(0, |members| members.len().saturating_sub(1));
-            let rest = if more == 0 {
-                String::new()
-            } else {
-                indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS)))
-            };
-            format!("  {}\n{rest}", one_line(&named, WORDS))
-        }
-        None if !diffs.is_empty() || input.as_object().is_some_and(Map::is_empty) => String::new(),
-        None => indented(&format!("{}\n", cut(&input.to_string(), INPUT_CHARS))),
+    let unshown = match input {
+        Value::Object(members) => Value::Object(unshown(members, diffs)),
+        other => other.clone(),
+    };
+    let members = unshown.as_object().map(Map::len);
+    let named = first_named(&unshown);
+    let line = named.as_ref().map(|named| format!("  {}\n", one_line(named, WORDS))).unwrap_or_default();
+    let is_said = members == Some(0) || (members == Some(1) && named.is_some());
+    if is_said {
+        return line;
     }
+    // Many agents say the change once more in words of their own.
+    let length = if diffs.is_empty() { INPUT_CHARS } else { WORDS };
+    line + &indented(&format!("{}\n", cut(&unshown.to_string(), length)))
+}
+
+/// The members of an input that do not stand in the difference of the file they name.
+fn unshown(input: &Map<String, Value>, diffs: &[&Value]) -> Map<String, Value> {
+    let is_text = |diff: &Value, name: &str, value: &Value| {
+        value.is_string() && diff.get(name).is_some_and(|text| text == value)
+    };
+    let names = |diff: &&&Value| input.values().any(|value| is_text(diff, "path", value));
+    let Some(diff) = diffs.iter().find(names) else { return input.clone() };
+    // Beside an old text only what changes is shown, and the whole text of the file may be another.
+    let shows_all = diff.get("oldText").is_none_or(|old| old.is_null() || old == "");
+    let is_shown = |name: &str, value: &Value| match name {
+        "content" => shows_all && is_text(diff, "newText", value),
+        _ if name.starts_with("old") => is_text(diff, "oldText", value),
+        _ => is_text(diff, "path", value) || is_text(diff, "newText", value),
+    };
+    let members = input.iter().filter(|(name, value)| !is_shown(name, value));
+    members.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
 /// The variables that a command is given, if it is given any, with their values where they are told.

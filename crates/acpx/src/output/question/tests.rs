@@ -153,3 +153,42 @@ fn nothing_but_a_difference_that_is_shown_stands_for_the_input() {
     let tool = json!({ "title": "T", "rawInput": { "depth": 3 }, "content": [{ "type": "content", "text": "diff" }] });
     assert_eq!(question(&tool, &plain()).shown(), "[permission] T\n  {\"depth\":3}\n");
 }
+
+#[test]
+fn of_an_input_nothing_is_left_out_that_the_differences_do_not_show() {
+    let diff = |path: &str, old: Option<&str>, new: &str| json!({ "type": "diff", "path": path, "oldText": old, "newText": new });
+    let good = diff("/w/x", None, "good");
+    let cases = [
+        (json!({ "path": "/w/x", "content": "good" }), &good, ""),
+        (json!({ "path": "/w/x", "content": "evil" }), &good, "  {\"content\":\"evil\"}\n"),
+        (json!({ "path": "/w/x", "all": true }), &good, "  {\"all\":true}\n"),
+        (
+            json!({ "filepath": "/w/y", "all": true }),
+            &good,
+            "  /w/y\n  {\"all\":true,\"filepath\":\"/w/y\"}\n",
+        ),
+        (json!("evil"), &good, "  \"evil\"\n"),
+        (json!({ "depth": 3 }), &good, "  {\"depth\":3}\n"),
+        (
+            json!({ "file": "/w/x", "old_string": "bad", "new_string": "good" }),
+            &diff("/w/x", Some("bad"), "good"),
+            "",
+        ),
+        // A change of nothing shows nothing of the text.
+        (
+            json!({ "path": "/w/x", "content": "evil" }),
+            &diff("/w/x", Some("evil"), "evil"),
+            "  {\"content\":\"evil\"}\n",
+        ),
+    ];
+    for (input, diff, expected) in cases {
+        let tool = json!({ "title": "T", "rawInput": input, "content": [diff] });
+        let shown = question(&tool, &plain()).shown();
+        let before = shown.split("  --- ").next();
+        assert_eq!(before, Some(format!("[permission] T\n{expected}").as_str()), "{input}");
+    }
+    // Each by itself is shown, and not that the one file gets the other's text.
+    let input = json!({ "path": "/w/x", "content": "evil" });
+    let tool = json!({ "title": "T", "rawInput": input, "content": [good, diff("/w/y", None, "evil")] });
+    assert!(question(&tool, &plain()).shown().starts_with("[permission] T\n  {\"content\":\"evil\"}\n"));
+}
