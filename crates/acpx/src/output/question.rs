@@ -6,6 +6,7 @@
 //! approves the rest unseen.
 
 use acpx_core::host::{OptionMeta, QuestionMeta};
+use acpx_core::model::{is_secret_name, token_of_variable};
 use serde_json::{Map, Value, json};
 
 use super::clean::clean;
@@ -16,6 +17,8 @@ use super::turn::{command_line, first_named};
 const INPUT_CHARS: usize = 4000;
 /// How many files are shown.
 const DIFFS: usize = 8;
+/// How many variables of a command are shown.
+const VARIABLES: usize = 32;
 /// How long a title or the name of an option may be.
 pub(super) const WORDS: usize = 400;
 /// How much of a title stands in a line beside what is shown anyway.
@@ -169,9 +172,9 @@ fn input(tool: &Map<String, Value>, diffs: &[&Value]) -> String {
         // Where it runs, and with what, decides what it does.
         let place =
             input.get("cwd").and_then(Value::as_str).map(|cwd| format!("in {}\n", one_line(cwd, WORDS)));
-        let names = variables(input).map(|names| format!("with {}\n", one_line(&names, WORDS)));
+        let with = variables(input).map(|variables| format!("with {variables}\n"));
         let line = format!("$ {}\n", cut(&command, INPUT_CHARS));
-        return indented(&[line, place.unwrap_or_default(), names.unwrap_or_default()].concat());
+        return indented(&[line, place.unwrap_or_default(), with.unwrap_or_default()].concat());
     }
     let unshown = match input {
         Value::Object(members) => Value::Object(unshown(members, diffs)),
@@ -207,24 +210,35 @@ fn unshown(input: &Map<String, Value>, diffs: &[&Value]) -> Map<String, Value> {
     members.map(|(name, value)| (name.clone(), value.clone())).collect()
 }
 
-/// The variables that a command is given, if it is given any, with their values where they are told.
+/// The variables that a command is given, if it is given any, with their values where they are told and no secrets. Each
+/// is cut by itself, so that no value hides the variables behind it.
 fn variables(input: &Value) -> Option<String> {
-    let shown = |name: &str, value: Option<&Value>| match value.and_then(Value::as_str) {
-        Some(value) => format!("{name}={value}"),
-        None => name.to_owned(),
+    let is_secret = |name: &str| is_secret_name(name) || token_of_variable(name).is_some();
+    let shown = |name: &str, value: Option<&Value>| {
+        let value = value.and_then(Value::as_str).filter(|_| !is_secret(name));
+        let value = value.map(|value| format!("={}", one_line(value, BRIEF))).unwrap_or_default();
+        one_line(name, BRIEF) + &value
     };
-    let variables: Vec<String> = match input.get("env")? {
+    let mut variables: Vec<String> = match input.get("env")? {
         Value::Object(members) => members.iter().map(|(name, value)| shown(name, Some(value))).collect(),
         Value::Array(items) => {
             let named = |item: &Value| {
                 let name = item.as_str().or_else(|| item.get("name")?.as_str())?;
-                Some(shown(name, item.get("value")))
+                // Some write a variable as a shell does.
+                let (name, value) = match name.split_once('=') {
+                    Some((name, value)) => (name, Some(&Value::from(value))),
+                    None => (name, item.get("value")),
+                };
+                Some(shown(name, value))
             };
             items.iter().filter_map(named).collect()
         }
         _ => return None,
     };
-    (!variables.is_empty()).then(|| variables.join(", "))
+    let more = variables.len().saturating_sub(VARIABLES);
+    variables.truncate(VARIABLES);
+    let rest = if more == 0 { String::new() } else { format!(" (and {more} more)") };
+    (!variables.is_empty()).then(|| variables.join(", ") + &rest)
 }
 
 fn selected(option: &str) -> Value {

@@ -192,3 +192,28 @@ fn of_an_input_nothing_is_left_out_that_the_differences_do_not_show() {
     let tool = json!({ "title": "T", "rawInput": input, "content": [good, diff("/w/y", None, "evil")] });
     assert!(question(&tool, &plain()).shown().starts_with("[permission] T\n  {\"content\":\"evil\"}\n"));
 }
+
+#[test]
+fn no_value_hides_the_variables_behind_it_and_no_secret_is_shown() {
+    let with = |env: Value| {
+        let tool = json!({ "title": "T", "rawInput": { "command": "ls", "env": env } });
+        let shown = question(&tool, &plain()).shown();
+        shown.strip_prefix("[permission] T\n  $ ls\n").unwrap().to_owned()
+    };
+    let variable = |name: &str, value: &str| json!({ "name": name, "value": value });
+    let long = "x".repeat(400);
+    let expected = format!("  with A={}... (320 more characters), LD_PRELOAD=/evil.so\n", &long[..80]);
+    assert_eq!(with(json!([variable("A", &long), variable("LD_PRELOAD", "/evil.so")])), expected);
+    assert_eq!(with(json!({ "A": long, "LD_PRELOAD": "/evil.so" })), expected);
+    assert_eq!(
+        with(json!([variable(&long, "")])),
+        format!("  with {}... (320 more characters)=\n", &long[..80])
+    );
+    let secrets =
+        json!([variable("MY_TOKEN", "s3cret"), variable("ACPX_AUTH_OAUTH", "s3cret"), "X_KEY=s3cret", "B=c"]);
+    assert_eq!(with(secrets), "  with MY_TOKEN, ACPX_AUTH_OAUTH, X_KEY, B=c\n");
+    assert_eq!(with(json!({ "ACPX_AUTH_OAUTH": "s3cret" })), "  with ACPX_AUTH_OAUTH\n");
+    let many: Vec<Value> = (0..40).map(|number| variable(&format!("V{number}"), "")).collect();
+    let shown = with(many.into());
+    assert!(shown.starts_with("  with V0=, V1=, ") && shown.ends_with("V31= (and 8 more)\n"), "{shown}");
+}
