@@ -6,7 +6,7 @@
 //! approves the rest unseen.
 
 use acpx_core::host::{OptionMeta, QuestionMeta};
-use acpx_core::model::{is_secret_name, token_of_variable};
+use acpx_core::model::{is_secret_name, narrowest, token_of_variable, unmistakable};
 use serde_json::{Map, Value, json};
 
 use super::clean::clean;
@@ -92,7 +92,7 @@ impl TerminalQuestion {
         let typed = typed.trim();
         let numbered = typed.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
         let chosen = match typed.to_lowercase().as_str() {
-            "y" | "yes" => match self.of_kind("allow") {
+            "y" | "yes" => match narrowest(&self.options, "allow") {
                 Some(option) => option,
                 None => return Reply::Again("the agent offers no plain yes; type the number of an option"),
             },
@@ -105,29 +105,26 @@ impl TerminalQuestion {
                 None => return Reply::Again("type y or n"),
             },
         };
+        // The host, and the agent, could take it for the other one.
+        if !unmistakable(&self.options).any(|one| one.option_id == chosen.option_id) {
+            return Reply::Again("another option has the same id, so that it cannot be chosen");
+        }
         Reply::Answer(selected(&chosen.option_id))
     }
 
     /// The result that says no.
     pub(crate) fn refusal(&self) -> Value {
-        match self.of_kind("reject") {
+        match narrowest(&self.options, "reject") {
             Some(option) => selected(&option.option_id),
             None => json!({ "outcome": { "outcome": "cancelled" } }),
         }
     }
 
-    /// The narrowest of the options that begin with this word.
-    fn of_kind(&self, word: &str) -> Option<&OptionMeta> {
-        let named =
-            |kind: String| self.options.iter().find(move |option| option.kind.as_ref() == Some(&kind));
-        let any = || self.options.iter().find(|option| option.is_of_kind(word));
-        named(format!("{word}_once")).or_else(|| named(format!("{word}_always"))).or_else(any)
-    }
-
     /// Whether there is more to say than yes and no.
     fn has_choice(&self) -> bool {
-        let plain = [self.of_kind("allow"), self.of_kind("reject")].into_iter().flatten().count();
-        self.options.len() > plain || self.of_kind("allow").is_none()
+        let yes = narrowest(&self.options, "allow");
+        let plain = [yes, narrowest(&self.options, "reject")].into_iter().flatten().count();
+        self.options.len() > plain || yes.is_none()
     }
 
     fn subject(&self, length: usize) -> String {

@@ -217,3 +217,16 @@ fn no_value_hides_the_variables_behind_it_and_no_secret_is_shown() {
     let shown = with(many.into());
     assert!(shown.starts_with("  with V0=, V1=, ") && shown.ends_with("V31= (and 8 more)\n"), "{shown}");
 }
+
+#[test]
+fn an_option_that_shares_its_id_with_another_is_chosen_by_nothing_that_is_typed() {
+    let both = [option("a", "allow_once"), option("a", "reject_once")];
+    let asked = question(&json!({ "title": "T" }), &[&both[..], &[option("A", "allow_always")]].concat());
+    assert_eq!(asked.reply("y"), Reply::Answer(selected("A")));
+    assert_eq!(asked.reply("3"), Reply::Answer(selected("A")));
+    let cancelled = Reply::Answer(json!({ "outcome": { "outcome": "cancelled" } }));
+    assert_eq!(asked.reply("n"), cancelled);
+    let again = Reply::Again("another option has the same id, so that it cannot be chosen");
+    assert_eq!((asked.reply("1"), asked.reply("2")), (again.clone(), again));
+    assert!(matches!(question(&json!({ "title": "T" }), &both).reply("y"), Reply::Again(_)));
+}
