@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 
 use super::clean::clean;
 use super::diff::unified;
-use super::turn::{command_line, first_named};
+use super::turn::{ToldCall, command_line, first_named};
 
 /// How much of a command or of another input is shown.
 const INPUT_CHARS: usize = 4000;
@@ -44,12 +44,14 @@ pub(crate) enum Reply {
 
 impl TerminalQuestion {
     /// Reads the params of a `session/request_permission`, with what is known of its tool call from before.
-    pub(crate) fn read(params: &str, known: impl Fn(&str) -> Option<Map<String, Value>>) -> Self {
+    pub(crate) fn read(params: &str, known: impl Fn(&str) -> Option<ToldCall>) -> Self {
         let params: Value = serde_json::from_str(params).unwrap_or_default();
         let told = params.get("toolCall").and_then(Value::as_object).cloned().unwrap_or_default();
-        let mut tool = told.get("toolCallId").and_then(Value::as_str).and_then(known).unwrap_or_default();
+        let known = told.get("toolCallId").and_then(Value::as_str).and_then(known).unwrap_or_default();
+        let ToldCall { members: mut tool, mut left_out } = known;
         tool.extend(told.into_iter().filter(|(_, value)| !value.is_null()));
-        let details = visible(&details(&tool));
+        left_out.retain(|name| !tool.contains_key(*name));
+        let details = visible(&(details(&tool) + &too_long(&left_out.join(", "))));
         Self { tool, options: OptionMeta::of_request(&params), details }
     }
 
@@ -136,11 +138,16 @@ impl TerminalQuestion {
 
 /// What a question that is listed would do, in lines.
 pub(super) fn details_of(question: &QuestionMeta) -> String {
-    let mut shown = question.tool_call.as_ref().map(details).unwrap_or_default();
-    if !question.left_out.is_empty() {
-        shown.extend(["  (too long to be told: ", &one_line(&question.left_out.join(", "), WORDS), ")\n"]);
+    let shown = question.tool_call.as_ref().map(details).unwrap_or_default();
+    visible(&(shown + &too_long(&question.left_out.join(", "))))
+}
+
+/// The line that names what is not shown because it is too long, if there is anything.
+fn too_long(names: &str) -> String {
+    if names.is_empty() {
+        return String::new();
     }
-    visible(&shown)
+    format!("  (too long to be told: {})\n", one_line(names, WORDS))
 }
 
 /// What a tool call would do, in lines: its command or other input, and the difference that it makes.

@@ -45,12 +45,18 @@ fn an_edit_is_shown_with_its_diff_and_a_command_with_its_words() {
 fn what_was_told_of_the_call_before_is_shown_where_the_request_does_not_repeat_it() {
     let known = |id: &str| {
         let told = json!({ "title": "Edit", "kind": "edit", "rawInput": { "path": "a.txt" } });
-        (id == "t").then(|| told.as_object().cloned().unwrap())
+        let members = told.as_object().cloned().unwrap();
+        (id == "t").then(|| ToldCall { members, left_out: vec!["content"] })
     };
     let params =
         json!({ "toolCall": { "toolCallId": "t", "title": "Edit it", "kind": null }, "options": plain() });
     let asked = TerminalQuestion::read(&params.to_string(), known);
-    assert_eq!(asked.shown(), "[permission] Edit it [edit]\n  a.txt\n");
+    let expected = "[permission] Edit it [edit]\n  a.txt\n  (too long to be told: content)\n";
+    assert_eq!(asked.shown(), expected);
+    // What the request says itself is not too long.
+    let params = json!({ "toolCall": { "toolCallId": "t", "content": [] }, "options": plain() });
+    let asked = TerminalQuestion::read(&params.to_string(), known);
+    assert_eq!(asked.shown(), "[permission] Edit [edit]\n  a.txt\n");
 }
 
 #[test]
@@ -165,7 +171,7 @@ fn of_an_input_nothing_is_left_out_that_the_differences_do_not_show() {
         (
             json!({ "filepath": "/w/y", "all": true }),
             &good,
-            "  /w/y\n  {\"all\":true,\"filepath\":\"/w/y\"}\n",
+            "  /w/y\n  {\"filepath\":\"/w/y\",\"all\":true}\n",
         ),
         (json!("evil"), &good, "  \"evil\"\n"),
         (json!({ "depth": 3 }), &good, "  {\"depth\":3}\n"),
