@@ -136,7 +136,8 @@ impl SessionTask {
                 let call = format!("acpx.{}", self.keeper.last());
                 tool.question = session.map(|session| tool.request.question(&session, &call, old.as_ref()));
                 tool.old = old;
-                let granted = self.consultations.take_grant(&tool.request, &self.place.cwd.to_string());
+                let cwd = self.place.cwd.to_string();
+                let granted = self.consultations.take_grant(&tool.request, tool.old.as_ref(), &cwd);
                 let tool = tool.request.tool_use();
                 self.step(Input::Tool { ask, tool, granted });
             }
