@@ -2,6 +2,7 @@
 //!
 //! The words are npm acpx's and mean the same: `running` to people and `alive` to programs is that the process is
 //! there; `idle` that there is none and the next prompt starts one; `dead` that the last one ended as it should not.
+//! One is ours: `ending` to people is that the process is there and has to go, which programs are told beside `alive`.
 
 mod settings;
 
@@ -50,6 +51,8 @@ pub(crate) struct Snapshot<'a> {
 enum Standing {
     /// The agent lives, whether it works or has nothing to do.
     Running,
+    /// The agent's process is there and is being ended.
+    Ending,
     /// No agent lives, as it should be; the next prompt starts one.
     Idle,
     /// The last agent did not end as it should. The next prompt starts another.
@@ -60,6 +63,7 @@ impl Standing {
     fn word(self) -> &'static str {
         match self {
             Self::Running => "running",
+            Self::Ending => "ending",
             Self::Idle => "idle",
             Self::Dead => "dead",
         }
@@ -67,7 +71,7 @@ impl Standing {
 
     fn json_word(self) -> &'static str {
         match self {
-            Self::Running => "alive",
+            Self::Running | Self::Ending => "alive",
             other => other.word(),
         }
     }
@@ -76,7 +80,9 @@ impl Standing {
 impl<'a> Snapshot<'a> {
     fn standing(&self) -> Standing {
         let ended = self.record.agent_run.as_ref().map(|run| run.ended.as_ref());
+        let has_to_go = self.waiting.is_some_and(|waiting| waiting.what == WaitingMeta::AGENT_END);
         match (self.agent_lives, ended) {
+            (true, _) if has_to_go => Standing::Ending,
             (true, _) => Standing::Running,
             (false, None) => Standing::Idle,
             (false, Some(Some(exit))) if exit.how == AgentEnd::Asked => Standing::Idle,
@@ -86,10 +92,14 @@ impl<'a> Snapshot<'a> {
     }
 
     fn summary(&self) -> String {
-        let was_sent = self.interrupted().is_some();
+        let (was_sent, waits) = (self.interrupted().is_some(), self.queued().next().is_some());
         let (happened, next) = match self.standing() {
             Standing::Running if self.running().is_some() => return "the agent works on a turn".to_owned(),
             Standing::Running => return "the agent is ready".to_owned(),
+            Standing::Ending if waits => {
+                return "the agent is being ended; what waits goes to another".to_owned();
+            }
+            Standing::Ending => ("the agent is being ended", "starts another"),
             Standing::Idle | Standing::Dead if was_sent => {
                 ("the turn that ran was interrupted", "restores the session")
             }
@@ -98,7 +108,7 @@ impl<'a> Snapshot<'a> {
         };
         let next =
             if self.forgets { "begins a fresh session, since the agent can restore none" } else { next };
-        let first = if self.queued().next().is_some() { " and runs what waits first" } else { "" };
+        let first = if waits { " and runs what waits first" } else { "" };
         format!("{happened}; the next prompt {next}{first}")
     }
 
@@ -108,7 +118,7 @@ impl<'a> Snapshot<'a> {
             Standing::Running => {
                 "the agent can neither load nor resume sessions: what it remembers of this one goes with its process"
             }
-            Standing::Idle | Standing::Dead => {
+            Standing::Ending | Standing::Idle | Standing::Dead => {
                 "the agent can neither load nor resume sessions: the next prompt begins a fresh one; \
                  --carry-history tells it what was said"
             }
@@ -145,8 +155,9 @@ impl<'a> Snapshot<'a> {
         self.open_turns.iter().filter(|turn| turn.state == TurnState::Queued)
     }
 
+    /// How long the agent runs that the session has.
     fn uptime(&self) -> Option<String> {
-        let run = self.record.agent_run.as_ref().filter(|_| self.agent_lives)?;
+        let run = self.record.agent_run.as_ref().filter(|_| self.standing() == Standing::Running)?;
         Some(clock(self.now.since(run.since)))
     }
 
@@ -218,6 +229,9 @@ struct StatusObject<'a> {
     action: &'static str,
     status: &'static str,
     summary: String,
+    /// Whether the agent's process has to go.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    ending: bool,
     #[serde(flatten)]
     identity: SessionIdentity,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -295,6 +309,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         action: ACTION,
         status: standing.json_word(),
         summary: snapshot.summary(),
+        ending: standing == Standing::Ending,
         identity: record.identity(),
         agent_name: record.agent.name.as_deref(),
         agent_command: command(&record.agent),
@@ -380,7 +395,7 @@ fn waiting_words(waiting: &WaitingMeta, now: Timestamp) -> String {
         ("permission", _) => format!("somebody's answer to what the agent wants to do ({questions})"),
         ("elicitation", _) => format!("somebody's answer to what the agent asks ({questions})"),
         ("command", _) => "a command or a file that the agent wants".to_owned(),
-        ("agent-end", _) => "the end of the agent's process".to_owned(),
+        (WaitingMeta::AGENT_END, _) => "the end of the agent's process".to_owned(),
         (CLIENT, _) => "a client: no host runs, and the next prompt starts one".to_owned(),
         (HOST, _) => "the host, which does not answer".to_owned(),
         (other, _) => other.to_owned(),
