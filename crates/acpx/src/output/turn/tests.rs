@@ -112,7 +112,8 @@ and more
 
 [done] end_turn
 ";
-    assert_eq!(shown(mode(Format::Text), &lines, &completed()), (expected.to_owned(), String::new()));
+    let used = "[acpx] context: 1 of 2 tokens\n".to_owned();
+    assert_eq!(shown(mode(Format::Text), &lines, &completed()), (expected.to_owned(), used));
     // How the session was set up is for those who want to know what is being done.
     let set_up = "[client] initialize (running)\n\n[client] session/load (running)\n\n";
     let verbose = Mode { verbose: true, ..mode(Format::Text) };

@@ -271,8 +271,8 @@ fn a_session_whose_directory_is_gone_or_whose_last_turn_failed_is_told_with_the_
 fn an_agent_that_cannot_be_used_is_told_with_a_hint_that_helps() {
     let place = Place::new();
     let hint = |done: &Done, check: &str| {
-        let lines = done.out.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
-        let found = lines.filter(|line| line["check"] == check).next().expect("it was looked at");
+        let mut lines = done.out.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let found = lines.find(|line| line["check"] == check).expect("it was looked at");
         found["hint"].as_str().unwrap_or_default().to_owned()
     };
     let file = place.work().join("notes");
