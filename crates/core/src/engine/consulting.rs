@@ -103,6 +103,9 @@ impl SessionTask {
 
     pub(super) fn permit(&mut self, now: Timestamp, turn: Option<TurnId>, ask: &AskId, permit: &Permit) {
         self.consultations.withdraw(ask);
+        // One that was to be put is not put any more: by then another may have its number.
+        self.outward
+            .retain(|outward| !matches!(outward, Outward::Consult(consulting) if consulting.ask == *ask));
         let asked = self.asks.remove(ask);
         if let Some(Ask::Tool(tool)) = asked {
             return self.permit_tool(turn, ask, *tool, permit);
