@@ -3,7 +3,9 @@
 use std::path::Path;
 
 use acpx_core::engine::{Advice, ClientOffer, Question, QuestionKind};
-use acpx_core::model::{PermissionCount, PermissionMode, ProcessIdentity, TurnLimits};
+use acpx_core::model::{
+    PermissionCount, PermissionMode, PermissionPolicy, ProcessIdentity, TurnLimits, Unasked,
+};
 use tokio::sync::mpsc;
 
 use super::*;
@@ -500,6 +502,27 @@ async fn a_secret_that_a_command_shows_in_pieces_or_an_error_repeats_is_not_kept
     let kept =
         events.iter().find(|event| event.body.contains("hunter2") && !event.body.contains("sleep 0.02"));
     assert_eq!(kept, None);
+}
+
+#[tokio::test]
+async fn the_error_of_a_turn_that_fails_for_want_of_an_answer_has_no_secret_and_is_short() {
+    let bench = Bench::new();
+    let line = format!("curl -H hunter2secret {}", "x".repeat(2000));
+    let (agent, _) = bench.agent(&requesting([create(&line)]));
+    let new = NewSession {
+        environment: environment().with("API_KEY", "hunter2secret"),
+        ..bench.new_session(agent, Vec::new())
+    };
+    let session = bench.engine.open(new).await.unwrap();
+    let policy =
+        PermissionPolicy { mode: PermissionMode::Ask, unasked: Unasked::Fail, ..PermissionPolicy::default() };
+    let ticket = session.prompt(Prompt::text("go").unwrap().with_policy(policy)).await.unwrap();
+    let turn = ticket.over().await.unwrap();
+    let told = format!("Run curl -H [secret] {}", "x".repeat(1024 - "Run curl -H [secret] ".len()));
+    let words = format!("the agent \"scripted\" asked for a permission and nobody could be asked: {told}");
+    assert_eq!(failure(&turn), ("PERMISSION_PROMPT_UNAVAILABLE", words.as_str()));
+    let kept = bench.events(session.record_id()).await;
+    assert!(!kept.iter().any(|event| event.body.contains("hunter2secret")), "{kept:#?}");
 }
 
 #[tokio::test]
