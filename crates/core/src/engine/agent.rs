@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use crate::acp::client::{AgentConnection, FromAgent, InitializeFailure, Known, Line, Started};
 use crate::model::{
     AcpSessionId, AgentEnd, AgentError, AgentExit, AgentProfile, AgentRun, AgentSpec, McpTransport, Missed,
-    Profiles, Secrets, is_secret_name, token_of_variable,
+    Profiles, Secrets, is_secret_name,
 };
 use crate::tools::{AgentProcess, Ended, Exit, Grace, RECORD_VARIABLE, Strays, SweptProcess};
 use crate::wire::{self, End, Peer};
@@ -320,11 +320,10 @@ impl Place {
         let variables = self.environment.variables().iter();
         let variables = variables
             .filter(|(name, value)| {
-                let has_secret_name = |name| is_secret_name(name) || token_of_variable(name).is_some();
                 // What an agent says of files must still name them.
                 let is_path = value.as_encoded_bytes().starts_with(b"/");
                 let is_its_own = self.environment.is_confidential(name) && !is_path;
-                is_its_own || name.to_str().is_some_and(has_secret_name)
+                is_its_own || name.to_str().is_some_and(is_secret_name)
             })
             .filter_map(|(_, value)| value.to_str());
         let given = self.mcp_servers.list.iter().flat_map(|server| match &server.transport {

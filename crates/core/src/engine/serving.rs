@@ -137,7 +137,9 @@ impl SessionTask {
                 tool.located = located;
                 // The question is about no tool call that the agent has told of.
                 let call = format!("acpx.{}", self.keeper.last());
-                tool.question = session.map(|session| tool.request.question(&session, &call, old.as_ref()));
+                tool.question = session.zip(self.agent.as_ref()).map(|(session, agent)| {
+                    agent.connection.question(&tool.request, &session, &call, old.as_ref())
+                });
                 tool.old = old;
                 let granted = self.consultations.take_grant(&tool.request, &self.place.cwd.to_string());
                 let tool = tool.request.tool_use();
