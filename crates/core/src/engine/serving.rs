@@ -260,7 +260,6 @@ impl SessionTask {
         let Some(running) = agent.tools.terminal(id) else {
             return self.answer_tool(&errand, Err(no_terminal(id)));
         };
-        running.is_awaited = true;
         let (exited, id) = (running.terminal.exited(), Box::from(id));
         agent.tools.begin(errand, Sort::Wait, async {
             let exit = exited.await.as_ref().map(status).unwrap_or_default();
