@@ -82,7 +82,7 @@ async fn engine(
 /// none: the next host finds what they leave all the same.
 async fn hold(place: &HostPlace, home: Option<&str>, keep: &Arc<[String]>) -> Option<Holding> {
     let home = home?.to_owned();
-    let holding = Holding::begin(place, &Tag::of_this_process(home.clone())?, keep).ok();
+    let holding = Holding::begin(place, &Tag::of_this_process(home.clone())?).ok();
     if has_leavings(place) {
         let (place, keep) = (place.clone(), Arc::clone(keep));
         let sweeping = move || end_leavings(&place, &home, &keep, Grace::default());

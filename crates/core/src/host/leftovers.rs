@@ -25,7 +25,7 @@ pub(super) async fn end(
     let runs: Vec<ProcessIdentity> = running.iter().map(|(_, run)| run.process.clone()).collect();
     let (home, grace): (String, Grace) = (home.to_owned(), settings.process);
     let commands = Dead::of(place);
-    let keep = commands.keep(&settings.keep_programs);
+    let keep = Arc::clone(&settings.keep_programs);
     let swept =
         tokio::task::spawn_blocking(move || sweep(&home, &runs, &keep, grace)).await.unwrap_or_default();
     commands.forget();
