@@ -11,9 +11,10 @@ use std::time::Duration;
 use acpx_core::engine::NewSession;
 use acpx_core::host::meta::{ClientMeta, SettingMeta, StartMeta, TermsMeta};
 use acpx_core::model::{
-    AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, SessionName, ToolPolicy,
-    TurnLimits,
+    AbsolutePath, AgentSpec, LoginPolicy, PermissionMode, PermissionPolicy, RecordId, SessionName,
+    ToolPolicy, TurnLimits,
 };
+use acpx_core::store::Store;
 use acpx_core::tools::Environment;
 
 use crate::agents::{self, UnknownAgent};
@@ -23,7 +24,7 @@ use crate::credentials::Credentials;
 use crate::error::{CliError, system_words};
 use crate::home::acpx_home;
 use crate::output::{Console, Mode};
-use crate::reach::for_agents;
+use crate::reach::{Reach, block_on, for_agents};
 use crate::remote::address::Address;
 
 /// How long an agent may be idle unless something else is said.
@@ -59,11 +60,14 @@ impl LazyConfig {
     }
 
     /// What a command works with that starts no agent. Of a configuration that cannot be read it needs the default
-    /// agent alone, and not even that where a session is named.
+    /// agent alone, and not even that where a session is named by its id. Any other name means a session of that agent,
+    /// and without the file another agent's would be taken for it.
     pub(crate) fn without_start(&self, options: &Options) -> Result<Settings, CliError> {
-        let is_told = options.agent != AgentChoice::Default || options.session.is_some();
+        let is_told = || {
+            options.agent != AgentChoice::Default || options.session.as_ref().is_some_and(is_id_of_a_record)
+        };
         match self.get() {
-            Err(error @ CliError::Config(_)) if is_told => {
+            Err(error @ CliError::Config(_)) if is_told() => {
                 let settings = Settings::without_start(options, &self.nothing)?;
                 Console::of_program(settings.mode).say(&unread(&error));
                 Ok(settings)
@@ -77,6 +81,13 @@ impl LazyConfig {
         let strict = wish.strict.then_some(crate::cli::Format::Json);
         strict.or(wish.format).or_else(|| self.get().ok()?.format).unwrap_or_default()
     }
+}
+
+/// Whether a name is the id of a session of the home. What cannot be looked up is none.
+fn is_id_of_a_record(name: &SessionName) -> bool {
+    let Ok(id) = RecordId::new(name.as_str()) else { return false };
+    let Ok(Some(store)) = Reach::of_environment().and_then(|reach| reach.kept()) else { return false };
+    matches!(block_on(async { Ok(store.record(id).await?) }), Ok(Some(_)))
 }
 
 fn unread(error: &CliError) -> String {
