@@ -95,7 +95,7 @@ pub(super) fn run(
             }
             Answered::Over(ending) => {
                 let Ending { mut result, exit } = *ending;
-                result.say_what_was_missing(&typed, view.heard());
+                result.say_what_was_missing(&typed, view.missing());
                 result.say_why_denied(view.denied(), asking.permission_terms(true));
                 result.say_what_to_leave_out(&input.attachments);
                 let shown = unwritable.map_or_else(|| view.finish(&result, &mut console), Err);
