@@ -83,8 +83,11 @@ impl Dead {
         dead
     }
 
-    /// Forgets them, once nothing is left of them.
-    pub(super) fn forget(self) {
+    /// Forgets them after a sweep, unless something is left of them.
+    pub(super) fn forget_after(self, swept: &Swept) {
+        if !swept.left.is_empty() {
+            return;
+        }
         for file in self.files {
             // Somebody else who has swept may have been faster.
             drop(fs::remove_file(file));
@@ -103,13 +106,14 @@ pub fn has_leavings(place: &HostPlace) -> bool {
 pub fn end_leavings(place: &HostPlace, home: &str, keep: &[String], grace: Grace) -> Swept {
     let dead = Dead::of(place);
     let swept = sweep_after(&dead.holders, home, keep, grace);
-    dead.forget();
+    dead.forget_after(&swept);
     swept
 }
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
     use super::*;
+    use crate::tools::SweptProcess;
 
     fn place(home: &Path) -> HostPlace {
         HostPlace::new(home.to_owned(), None, home)
@@ -155,7 +159,11 @@ mod tests {
         write(&format!("{earlier},3"), "x");
         let dead = Dead::of(&place);
         assert_eq!(dead.holders.len(), 2);
-        dead.forget();
+        let unended = SweptProcess { identity: gone.holder, name: "sh".to_owned(), group: 1, record: None };
+        dead.forget_after(&Swept { ended: Vec::new(), left: vec![unended] });
+        let dead = Dead::of(&place);
+        assert_eq!(dead.holders.len(), 2, "what is left is looked for again");
+        dead.forget_after(&Swept::default());
         let (mut left, mut expected) = (files(&place), Vec::from(others));
         left.sort();
         expected.sort();
