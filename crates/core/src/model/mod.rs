@@ -7,6 +7,7 @@ mod agent;
 mod alignment;
 mod client_name;
 mod conversation;
+mod directory_names;
 mod event;
 mod failure;
 mod ids;
@@ -37,6 +38,7 @@ pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
 pub use client_name::ClientName;
 pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, Entry, Message, ToolCall};
+pub use directory_names::{DirectoryNames, Named};
 pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError};
 pub use failure::{AgentError, Reading};
 pub use ids::{
