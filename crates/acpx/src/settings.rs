@@ -216,13 +216,13 @@ impl Settings {
 
     /// What agents have that are started for a bridge: everybody, and single ones over that, by their names. An agent
     /// without a name has nothing of its own, so what follows from it is everybody's.
-    fn environments(&self, shell: Pairs) -> (Pairs, BTreeMap<String, Pairs>) {
+    fn environments(&self, shell: &[(OsString, OsString)]) -> (Pairs, BTreeMap<String, Pairs>) {
         let unnamed = Some(&self.agent).filter(|agent| agent.name.is_none());
-        let everybodys = self.credentials.add_to(shell.clone(), unnamed);
+        let everybodys = self.credentials.add_to(shell.to_vec(), unnamed);
         let mut agents = self.known_agents.clone();
         agents.extend(self.agent.name.clone().map(|name| (name, self.agent.clone())));
         let own = agents.into_iter().map(|(name, agent)| {
-            let own = self.own_variables(&agent, shell.clone(), &everybodys);
+            let own = self.own_variables(&agent, shell.to_vec(), &everybodys);
             (name, own)
         });
         let own = own.filter(|(_, own)| !own.is_empty()).collect();
@@ -253,7 +253,7 @@ impl Settings {
     pub(crate) fn client(&self) -> ClientMeta {
         let PermissionPolicy { ref tools, unasked, .. } = self.policy;
         let terms = TermsMeta::of(self.said_mode, tools.as_deref(), unasked, self.limits());
-        let (environment, variables) = self.environments(for_agents());
+        let (environment, variables) = self.environments(&for_agents());
         ClientMeta::bridged(&self.agent, environment, self.ttl, self.login, &self.cwd)
             .with_variables(variables)
             .with_terms(terms)

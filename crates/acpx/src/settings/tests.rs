@@ -120,7 +120,7 @@ fn what_follows_for_one_agent_is_that_agents_alone_whichever_a_bridge_is_for() {
         variables.iter().map(|(name, value)| (name.into(), value.into())).collect()
     };
     let bridged = |choice: AgentChoice, text: &str, shell: &[(&str, &str)]| {
-        settled(&Options { agent: choice, ..Options::default() }, text).environments(pairs(shell))
+        settled(&Options { agent: choice, ..Options::default() }, text).environments(&pairs(shell))
     };
     let own = |name: &str, variables: &[(&str, &str)]| BTreeMap::from([(name.to_owned(), pairs(variables))]);
     let named = |name: &str| AgentChoice::Named(name.to_owned());
