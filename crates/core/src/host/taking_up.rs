@@ -173,8 +173,7 @@ impl Connection {
         let room = self.room(Some(opened.session.record_id())).await?;
         let how = opened.session.wake(opened.given.clone()).await.map_err(|error| self.refused(&error))?;
         room.filled_by(opened.session.record_id());
-        let chosen = self.host.choose(&opened.session, &opened.given, settings).await;
-        chosen.map_err(|error| self.with_logins(error))?;
+        self.host.choose(&opened.session, &opened.given, settings).await?;
         Ok(Some(how))
     }
 
