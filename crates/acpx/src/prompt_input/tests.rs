@@ -58,14 +58,14 @@ fn stdin_goes_along_as_a_file_and_can_be_read_once() {
     let resource = || crate::prompt_input::Attachment::Resource(STDIN.into());
     let block = serde_json::json!({ "type": "resource", "resource": {
         "uri": "file:///dev/stdin", "mimeType": "text/plain", "text": "piped" } });
-    let alone = along(&[], None, vec![resource()]);
-    assert_eq!(told(&alone, "piped"), Ok(serde_json::json!([block]).to_string()));
+    let bare = along(&[], None, vec![resource()]);
+    assert_eq!(told(&bare, "piped"), Ok(serde_json::json!([block]).to_string()));
     let with_words = serde_json::json!([{ "type": "text", "text": "see" }, block]);
     assert_eq!(told(&along(&["see"], None, vec![resource()]), "piped"), Ok(with_words.to_string()));
     let twice = Err("stdin is wanted for more than one thing".to_owned());
     assert_eq!(told(&along(&[], Some(STDIN), vec![resource()]), "piped"), twice);
     assert_eq!(told(&along(&["see"], None, vec![resource(), resource()]), "piped"), twice);
-    let typed = read(&alone, Path::new("/"), &mut Terminal).unwrap_err();
+    let typed = read(&bare, Path::new("/"), &mut Terminal).unwrap_err();
     assert_eq!(typed.to_string(), "a prompt is required");
 }
 

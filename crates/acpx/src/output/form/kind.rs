@@ -77,10 +77,10 @@ impl Kind {
     /// The lines with what there is to choose from.
     pub(super) fn list(&self) -> String {
         let (Self::Choice(of) | Self::Choices { of, .. }) = self else { return String::new() };
-        let mut list: String = (1..)
-            .zip(of.iter().take(SHOWN))
-            .map(|(number, (_, title))| format!("  {number}  {}\n", one_line(title, WORDS)))
-            .collect();
+        let mut list = String::new();
+        for (number, (_, title)) in (1..).zip(of.iter().take(SHOWN)) {
+            list.extend([&format!("  {number}  "), &one_line(title, WORDS), "\n"]);
+        }
         if let more @ 1.. = of.len().saturating_sub(SHOWN) {
             list.extend(["  and ", &more.to_string(), " more, which can be typed in full\n"]);
         }
@@ -176,9 +176,9 @@ impl Kind {
                 Ok(())
             }
             Self::Integer { least, most } => {
-                within(value.as_i64().ok_or("type a whole number")?, *least, *most)
+                within(&value.as_i64().ok_or("type a whole number")?, *least, *most)
             }
-            Self::Number { least, most } => within(value.as_f64().ok_or("type a number")?, *least, *most),
+            Self::Number { least, most } => within(&value.as_f64().ok_or("type a number")?, *least, *most),
             Self::Boolean => value.as_bool().map(|_| ()).ok_or_else(|| "type y or n".to_owned()),
         }
     }
@@ -265,12 +265,12 @@ fn at_most(bound: usize) -> Option<usize> {
 }
 
 fn within<N: PartialOrd + std::fmt::Display>(
-    number: N,
+    number: &N,
     least: Option<N>,
     most: Option<N>,
 ) -> Result<(), String> {
-    let is_right = least.as_ref().is_none_or(|least| number >= *least)
-        && most.as_ref().is_none_or(|most| number <= *most);
+    let is_right =
+        least.as_ref().is_none_or(|least| number >= least) && most.as_ref().is_none_or(|most| number <= most);
     if is_right { Ok(()) } else { Err(between("type", least, most)) }
 }
 

@@ -27,8 +27,8 @@ fn session() -> Value {
     })
 }
 
-/// An agent whose answer to `session/prompt` and to a login is the given one.
-fn agent(refuses: bool) -> Script {
+/// An agent that does its turns, or wants a login for them.
+fn agent(login_wanted: bool) -> Script {
     let error = json!({ "code": -32000, "message": evil("log in"), "data": { "details": evil("now") } });
     let info = json!({ "name": evil("evil"), "title": evil("Evil"), "version": evil("1") });
     let way = json!({ "id": evil("key"), "name": evil("Key"), "description": evil("With a key") });
@@ -50,7 +50,7 @@ fn agent(refuses: bool) -> Script {
         .update(json!({ "sessionUpdate": "tool_call", "toolCallId": "t", "title": evil("Tool"), "status": evil("odd"),
             "rawInput": { "command": evil("ls") }, "locations": [{ "path": evil("/x") }] }))
         .update(json!({ "sessionUpdate": "plan", "entries": [{ "content": evil("P"), "status": evil("odd") }] }));
-    let turn = if refuses { turn.reply_error(error.clone()) } else { turn.end(&evil("end")) };
+    let turn = if login_wanted { turn.reply_error(error.clone()) } else { turn.end(&evil("end")) };
     let refused = Script::new().reply_error(error);
     Script::new().serve([
         ("initialize", Script::new().reply(greeting)),
@@ -75,9 +75,9 @@ fn honest(done: &Done, command: &[&str]) {
 
 #[test]
 fn no_command_writes_a_line_that_an_agent_has_made() {
-    for refuses in [false, true] {
+    for login_wanted in [false, true] {
         let place = Place::new();
-        place.scripted(&agent(refuses));
+        place.scripted(&agent(login_wanted));
         let commands: [&[&str]; 19] = [
             &["sessions", "new"],
             &["--verbose", "prompt", "hi"],
