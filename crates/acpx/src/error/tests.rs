@@ -141,9 +141,7 @@ fn an_error_about_a_session_has_its_ids_and_the_agents_own_words() {
     let hint = "these are the agent's own words; do what they ask for, then try again";
     assert_eq!(
         text,
-        format!(
-            "acpx: the agent \"demo\" refused session/prompt: boom\n  and[2J more (-32603)\nhint: {hint}\n"
-        )
+        format!("acpx: the agent \"demo\" refused session/prompt: boom and[2J more (-32603)\nhint: {hint}\n")
     );
     assert_eq!(
         quiet,

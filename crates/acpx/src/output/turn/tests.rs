@@ -324,7 +324,7 @@ fn a_failed_turn_says_why_and_what_to_do() {
     );
     let words = ResultError::new("AGENT_ERROR", "no\n[done] end_turn".to_owned(), None, None);
     let hostile = PromptResult { error: Some(words), ..failed.clone() };
-    assert_eq!(shown(mode(Format::Text), &[], &hostile).0, "[error] AGENT_ERROR: no\n  [done] end_turn\n");
+    assert_eq!(shown(mode(Format::Text), &[], &hostile).0, "[error] AGENT_ERROR: no [done] end_turn\n");
     assert_eq!(
         shown(mode(Format::Quiet), &[], &failed),
         (
