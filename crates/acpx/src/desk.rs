@@ -6,7 +6,9 @@
 use std::collections::VecDeque;
 
 use acpx_core::host::WatchedEvent;
+use acpx_core::model::Direction;
 use acpx_core::wire::RpcId;
+use serde::Deserialize;
 use serde_json::Value;
 
 use crate::output::{FormReply, Reply, TerminalForm, TerminalQuestion, ToldCalls};
@@ -21,6 +23,8 @@ pub(crate) struct Desk {
     waiting: VecDeque<(RpcId, Sheet)>,
     /// For questions that do not repeat what they are about.
     calls: ToldCalls,
+    /// Answers that nobody has typed: to what proved to be complete.
+    settled: VecDeque<(RpcId, Value)>,
     /// Whether something was shown since the question was asked, so that it is no longer the last thing there.
     is_covered: bool,
 }
@@ -96,8 +100,8 @@ impl Desk {
     /// The desk of a program that has a person before it. To be called inside a runtime.
     pub(crate) fn of_program() -> Option<Self> {
         let terminal = Terminal::of_program()?;
-        let (waiting, calls) = (VecDeque::new(), ToldCalls::default());
-        Some(Self { terminal, open: None, waiting, calls, is_covered: false })
+        let (waiting, calls, settled) = (VecDeque::new(), ToldCalls::default(), VecDeque::new());
+        Some(Self { terminal, open: None, waiting, calls, settled, is_covered: false })
     }
 
     /// Takes a question: it is asked now, or after those before it.
@@ -134,6 +138,7 @@ impl Desk {
 
     fn clear(&mut self, words: &str) {
         self.waiting.clear();
+        self.settled.clear();
         if let Some((_, sheet)) = self.open.take() {
             self.take_off(&sheet, words);
         }
@@ -149,6 +154,9 @@ impl Desk {
     /// The next answer; never, while nothing is asked.
     pub(crate) async fn answered(&mut self) -> (RpcId, Value) {
         loop {
+            if let Some(settled) = self.settled.pop_front() {
+                return settled;
+            }
             let Some((id, sheet)) = &mut self.open else { return std::future::pending().await };
             let line = if sheet.is_unaskable() { Ok(None) } else { self.terminal.line().await };
             // What was not shown as it was typed has not ended its line either.
@@ -196,9 +204,51 @@ impl Desk {
         }
     }
 
-    /// Something is shown: what is told of tool calls is remembered.
+    /// The agent tells that what happens at an address is complete. It has not been answered that yet, and nobody has to
+    /// type it.
+    fn complete(&mut self, elicitation: &str) {
+        let answer = |sheet: &Sheet| match sheet {
+            Sheet::Form(form) => form.completed(elicitation),
+            Sheet::Permission(_) => None,
+        };
+        for (id, sheet) in std::mem::take(&mut self.waiting) {
+            match answer(&sheet) {
+                Some(answer) => self.settled.push_back((id, answer)),
+                None => self.waiting.push_back((id, sheet)),
+            }
+        }
+        if let Some((id, sheet)) = self.open.take_if(|(_, sheet)| answer(sheet).is_some()) {
+            self.take_off(&sheet, "the agent says that it is done");
+            self.settled.extend(answer(&sheet).map(|answer| (id, answer)));
+        }
+    }
+
+    /// Something is shown: what is told of tool calls is remembered, and what is complete is asked no more.
     pub(crate) fn saw(&mut self, event: &WatchedEvent) {
         self.is_covered |= self.open.is_some();
         self.calls.take(event);
+        if let Some(elicitation) = completed(event) {
+            self.complete(&elicitation);
+        }
     }
+}
+
+/// The question that an event says is complete, by the agent's name for it.
+fn completed(event: &WatchedEvent) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Line {
+        method: String,
+        params: Params,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params {
+        elicitation_id: String,
+    }
+    let text = event.message.get();
+    if event.direction != Direction::FromAgent || !text.contains("\"elicitationId\"") {
+        return None;
+    }
+    let line: Line = serde_json::from_str(text).ok()?;
+    (line.method == "elicitation/complete").then_some(line.params.elicitation_id)
 }

@@ -9,7 +9,7 @@ use acpx_core::model::command_line;
 use acpx_core::wire::{Message, RpcError, RpcId};
 use serde_json::Value;
 
-use super::question::{BRIEF, WORDS, one_line, visible};
+use super::question::{BRIEF, WORDS, one_line};
 
 /// How many requests may be open. An agent has one or a few at a time, and of more the oldest is not waited for.
 const OPEN: usize = 64;
@@ -188,10 +188,10 @@ impl<T> Errands<T> {
 
 /// Words of an agent in a line of ours.
 pub(super) fn shown(words: &str) -> String {
-    visible(&one_line(words, WORDS))
+    one_line(words, WORDS)
 }
 
 /// The same with no more than it takes to know what is meant.
 pub(super) fn brief(words: &str) -> String {
-    visible(&one_line(words, BRIEF))
+    one_line(words, BRIEF)
 }

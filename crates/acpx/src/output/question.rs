@@ -9,7 +9,7 @@ use acpx_core::host::{OptionMeta, QuestionMeta};
 use acpx_core::model::{is_secret_name, narrowest, token_of_variable, unmistakable};
 use serde_json::{Map, Value, json};
 
-use super::clean::clean;
+use super::clean::{on_one_line, visible};
 use super::diff::unified;
 use super::turn::{ToldCall, command_line, first_named};
 
@@ -254,7 +254,7 @@ fn indented(text: &str) -> String {
 }
 
 pub(super) fn one_line(text: &str, length: usize) -> String {
-    cut(&text.replace(['\n', '\r', '\t'], " "), length)
+    cut(&on_one_line(text), length)
 }
 
 fn cut(text: &str, length: usize) -> String {
@@ -262,12 +262,6 @@ fn cut(text: &str, length: usize) -> String {
         Some((end, _)) => format!("{}... ({} more characters)", &text[..end], text[end..].chars().count()),
         None => text.to_owned(),
     }
-}
-
-/// What a terminal shows as it is: no controls, and nothing that makes text look like other text.
-pub(super) fn visible(text: &str) -> String {
-    let turns = |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
-    clean(text).chars().map(|letter| if turns(letter) { '\u{fffd}' } else { letter }).collect()
 }
 
 #[cfg(test)]
