@@ -17,7 +17,7 @@ use crate::acp::client::{Answer, FromAgent, Known, Line, Offered, PermissionRequ
 use crate::machine::{
     AskId, Asleep, Awakening, Deadline, Input, Pass, PassId, Refusal, SessionMachine, Unpassed,
 };
-use crate::model::{AgentError, AgentRun, McpServer, RequestId, Scope, Turn, TurnId};
+use crate::model::{AgentError, AgentRun, McpServer, RequestId, Scope, Setting, Turn, TurnId};
 use crate::store::{SessionWriter, StoreError};
 use crate::wire::{RpcError, RpcId};
 
@@ -70,7 +70,8 @@ pub(super) enum Command {
     /// What is waited for?
     Waiting(oneshot::Sender<Option<Waiting>>),
     /// What has the agent not done in this time?
-    SlowStart(Duration, oneshot::Sender<AgentError>),
+    Forget(Option<Box<str>>, oneshot::Sender<Option<Setting>>),
+    SlowStart(Duration, Option<PassId>, oneshot::Sender<AgentError>),
     Idle(Option<Duration>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Move(Box<Moving>),
@@ -365,7 +366,8 @@ impl SessionTask {
             }
             Command::HasServers(servers, reply) => tell(reply, self.has_servers(&servers)),
             Command::Waiting(reply) => tell(reply, self.waiting()),
-            Command::SlowStart(wait, reply) => tell(reply, self.slow_start(wait)),
+            Command::Forget(word, reply) => self.forget(word.as_deref(), reply),
+            Command::SlowStart(wait, pass, reply) => tell(reply, self.slow_start(wait, pass)),
             Command::Idle(limit) => {
                 self.idle = limit;
                 self.renew_idle_time();

@@ -12,10 +12,12 @@ use crate::model::{AgentProfile, ProtocolVersion, SettingValue, Verdict};
 
 mod conversions;
 mod environment;
+mod forgotten;
 mod terms;
 mod waiting;
 
 pub use environment::VariablesMeta;
+pub use forgotten::ForgottenMeta;
 pub use terms::{PolicyMeta, TermsMeta, UnaskedMeta};
 pub use waiting::{WaitingAnswer, WaitingMeta};
 

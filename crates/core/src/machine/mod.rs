@@ -152,6 +152,7 @@ impl SessionMachine {
             Input::PassWithdrawn(pass) => self.pass_withdrawn(pass),
             Input::PassAnswered { pass, answer } => self.pass_answered(pass, answer),
             Input::Offered(offered) => self.offer(offered),
+            Input::Forget(setting) => self.forget(&setting),
             Input::SettingAnswered(answer) => self.setting_answered(now, answer),
             Input::Cancel(turn) => self.cancel(now, turn),
             Input::Close => self.close(now),
@@ -258,7 +259,7 @@ impl SessionMachine {
     pub fn is_idle(&self) -> bool {
         matches!(self.state, State::Idle(_) | State::Parked)
             && self.queue.is_empty()
-            && self.passed.is_empty()
+            && !self.is_asked()
     }
 
     /// Whether the record is deleted.
