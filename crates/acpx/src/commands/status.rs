@@ -37,9 +37,8 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             return Ok(());
         };
         let open_turns = store.open_turns(record.id.clone()).await?;
-        // Only of turns that are open it matters whether somebody goes on with them, and what they wait for.
         let reach = Reach::of_environment()?;
-        let host_lives = !open_turns.is_empty() && listens(&reach.place);
+        let host_lives = listens(&reach.place);
         let waiting = if host_lives {
             ask(&reach, &record, now()).await
         } else {
@@ -48,7 +47,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             queued.map(|first| waiting_for(CLIENT, first.queued_at))
         };
         let last_turn = kept.last_turn(&record).await?;
-        let questions = if host_lives { pending::of_record(&reach, &record).await } else { Vec::new() };
+        let questions = if host_lives && !open_turns.is_empty() { pending::of_record(&reach, &record).await } else { Vec::new() };
         let snapshot = Snapshot {
             waiting: waiting.as_ref(),
             open_turns: &open_turns,

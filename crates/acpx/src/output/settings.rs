@@ -2,7 +2,7 @@
 
 use std::io;
 
-use acpx_core::host::meta::UnmetMeta;
+use acpx_core::host::meta::{ForgottenMeta, UnmetMeta};
 use acpx_core::model::{SessionIdentity, SettingValue};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -17,8 +17,8 @@ pub(crate) struct Chosen<'a> {
     pub(crate) identity: &'a SessionIdentity,
     /// The option, as it was typed; the mode without one.
     pub(crate) option: Option<&'a str>,
-    /// The value, as it was typed.
-    pub(crate) value: &'a str,
+    /// The value that the agent shows of it now.
+    pub(crate) value: &'a SettingValue,
     /// Whether the agent had to be woken for it.
     pub(crate) resumed: bool,
     /// All options as they stand now.
@@ -30,13 +30,13 @@ pub(crate) struct Chosen<'a> {
 struct ChosenObject<'a> {
     action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mode_id: Option<&'a str>,
+    mode_id: Option<&'a SettingValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    model_id: Option<&'a str>,
+    model_id: Option<&'a SettingValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     config_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<&'a str>,
+    value: Option<&'a SettingValue>,
     resumed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     config_options: Option<&'a [Box<RawValue>]>,
@@ -78,6 +78,30 @@ pub(crate) fn chosen(chosen: &Chosen<'_>, console: &mut Console<'_>) -> io::Resu
             };
             json_line(&object, out)
         }
+    }?;
+    console.flush()
+}
+
+#[derive(Serialize)]
+struct ForgottenObject<'a> {
+    action: &'static str,
+    #[serde(flatten)]
+    forgotten: &'a ForgottenMeta,
+}
+
+/// Writes which wish was dropped, if there was one.
+pub(crate) fn forgotten(
+    option: Option<&str>,
+    forgotten: &ForgottenMeta,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
+    let name = option.unwrap_or("mode");
+    let out = &mut *console.out;
+    match (console.mode.format, &forgotten.value) {
+        (Format::Json, _) => json_line(&ForgottenObject { action: "setting_forgotten", forgotten }, out),
+        (Format::Text, Some(value)) => writeln!(out, "not wished any more: {name}={value}"),
+        (Format::Text, None) => writeln!(out, "nothing was wished for {name}"),
+        (Format::Quiet, value) => value.iter().try_for_each(|value| writeln!(out, "{value}")),
     }?;
     console.flush()
 }
