@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::asking::Under;
 use crate::config::McpFile;
 use crate::error::CliError;
-use crate::output::Console;
+use crate::output::{self, Console};
 use crate::settings::Settings;
 
 /// The params of `session/new`.
@@ -127,8 +127,7 @@ pub(crate) fn say_what_is_shown(wanted: &[SettingMeta], answer: &str, console: &
     for SettingMeta { option, value } in wanted {
         let other = shown(answer, option.as_deref()).filter(|shown| shown.to_string() != *value);
         if let Some(other) = other {
-            let name = option.as_deref().unwrap_or("mode");
-            console.say(&format!("the agent shows {name} as {other}, and was asked for {value}"));
+            output::shown_otherwise(option.as_deref(), value, &other, console);
         }
     }
 }

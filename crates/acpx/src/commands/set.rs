@@ -52,7 +52,14 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
         let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
         let asked = talk.persist(async |talk| {
             let mut client = talk.host(&reach).await?;
-            talk.start(&mut client, "session/resume", &resume, &record.agent.label(), Some(record.id.as_str())).await
+            talk.start(
+                &mut client,
+                "session/resume",
+                &resume,
+                &record.agent.label(),
+                Some(record.id.as_str()),
+            )
+            .await
         });
         let answer = asked
             .await

@@ -7,8 +7,12 @@ use acpx_core::model::{SessionIdentity, SettingValue};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::question::one_line;
 use super::{Console, json_line};
 use crate::cli::Format;
+
+/// How much of a value is said.
+const LONGEST_VALUE: usize = 200;
 
 /// A setting that was chosen.
 #[derive(Debug, Clone, Copy)]
@@ -47,13 +51,14 @@ struct ChosenObject<'a> {
 /// Writes what was chosen. The model has a word of its own.
 pub(crate) fn chosen(chosen: &Chosen<'_>, console: &mut Console<'_>) -> io::Result<()> {
     let Chosen { identity, option, value, resumed, config_options } = *chosen;
+    let said = on_one_line(value);
     let out = &mut *console.out;
     match (console.mode.format, option) {
-        (Format::Quiet, _) => writeln!(out, "{value}"),
-        (Format::Text, None) => writeln!(out, "mode set: {value}"),
-        (Format::Text, Some("model")) => writeln!(out, "model set: {value}"),
+        (Format::Quiet, _) => writeln!(out, "{said}"),
+        (Format::Text, None) => writeln!(out, "mode set: {said}"),
+        (Format::Text, Some("model")) => writeln!(out, "model set: {said}"),
         (Format::Text, Some(option)) => {
-            writeln!(out, "config set: {option}={value} ({} options)", config_options.len())
+            writeln!(out, "config set: {option}={said} ({} options)", config_options.len())
         }
         (Format::Json, option) => {
             let nothing = ChosenObject {
@@ -82,6 +87,22 @@ pub(crate) fn chosen(chosen: &Chosen<'_>, console: &mut Console<'_>) -> io::Resu
     console.flush()
 }
 
+/// Says that the agent shows another value of a setting than it was asked for.
+pub(crate) fn shown_otherwise(
+    option: Option<&str>,
+    wanted: &str,
+    shown: &SettingValue,
+    console: &mut Console<'_>,
+) {
+    let name = option.unwrap_or("mode");
+    console.say(&format!("the agent shows {name} as {}, and was asked for {wanted}", on_one_line(shown)));
+}
+
+/// A value, which may be in the agent's words, so that it makes no line of its own.
+fn on_one_line(value: &SettingValue) -> String {
+    one_line(&value.to_string(), LONGEST_VALUE)
+}
+
 #[derive(Serialize)]
 struct ForgottenObject<'a> {
     action: &'static str,
@@ -99,9 +120,11 @@ pub(crate) fn forgotten(
     let out = &mut *console.out;
     match (console.mode.format, &forgotten.value) {
         (Format::Json, _) => json_line(&ForgottenObject { action: "setting_forgotten", forgotten }, out),
-        (Format::Text, Some(value)) => writeln!(out, "not wished any more: {name}={value}"),
+        (Format::Text, Some(value)) => {
+            writeln!(out, "not wished any more: {name}={}", on_one_line(value))
+        }
         (Format::Text, None) => writeln!(out, "nothing was wished for {name}"),
-        (Format::Quiet, value) => value.iter().try_for_each(|value| writeln!(out, "{value}")),
+        (Format::Quiet, value) => value.iter().try_for_each(|value| writeln!(out, "{}", on_one_line(value))),
     }?;
     console.flush()
 }

@@ -45,6 +45,8 @@ pub(super) struct Asked {
 pub struct Wanted {
     /// For what.
     pub tool: ToolUse,
+    /// Whether one of the answers it offers is known to approve; a yes that names none is a no where none is.
+    pub can_be_approved: bool,
     /// Since when.
     pub since: Timestamp,
     /// Whether the question stays open while nobody can be asked.

@@ -1,7 +1,8 @@
 //! When the turns of a session and the requests of its clients come to their limits, on a clock that only goes forward.
 //!
 //! A turn's time began with its acceptance, perhaps in another process, so how much of it is left is asked once of the
-//! clock that all processes share. From then on it is counted here, whatever becomes of that clock.
+//! clock that all processes share; or it began before that, and its client has said how long before. From then on it is
+//! counted here, whatever becomes of that clock.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -9,7 +10,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::machine::{Deadline, PassId, SessionMachine};
-use crate::model::{Timestamp, TurnId};
+use crate::model::{RequestId, Timestamp, TurnId};
 
 /// The moments at which turns and requests are to be over, and the last word between us and the agent.
 pub(super) struct Limits {
@@ -32,6 +33,15 @@ impl Limits {
     pub(super) fn passed(&mut self, pass: PassId, patience: Duration) {
         // A time beyond what the clock can say is no limit.
         self.passes.extend(Instant::now().checked_add(patience).map(|at| (pass, at)));
+    }
+
+    /// So much of the time of a turn was over when its prompt came.
+    pub(super) fn began_before(&mut self, machine: &SessionMachine, request: &RequestId, spent: Duration) {
+        let limited = machine.limited_turns().find(|turn| turn.request == *request);
+        if let Some((turn, limit)) = limited.and_then(|turn| Some((turn.id, turn.limits.whole?))) {
+            let at = Instant::now().checked_add(limit.saturating_sub(spent));
+            self.turns.extend(at.map(|at| (turn, at)));
+        }
     }
 
     /// Takes note of turns that are new, and forgets those that can come to a limit no more.

@@ -216,15 +216,18 @@ pub(super) enum NoOption {
     MayApprove,
 }
 
-/// What an answer means for a question with these options.
-fn advice(options: &[OptionMeta], approve: bool, word: Option<&str>) -> Result<Advice, NoOption> {
+/// What an answer means for a question with these options, of which one may be known to approve.
+fn advice(
+    options: &[OptionMeta],
+    can_be_approved: bool,
+    approve: bool,
+    word: Option<&str>,
+) -> Result<Advice, NoOption> {
     let Some(word) = word else {
-        return match approve {
-            true if !options.iter().any(|option| option.is_of_kind("allow") && is_alone(options, option)) => {
-                Err(NoOption::NoneApproves)
-            }
-            true => Ok(Advice::Approve),
-            false => Ok(Advice::Reject),
+        return match (approve, can_be_approved) {
+            (true, true) => Ok(Advice::Approve),
+            (true, false) => Err(NoOption::NoneApproves),
+            (false, _) => Ok(Advice::Reject),
         };
     };
     let chosen = chosen(options, word).ok_or(NoOption::NotOne)?;
@@ -293,7 +296,7 @@ impl Connection {
         let open = self.host.askable.open().lock().get(&question_id).cloned();
         let Some(open) = open else { return Err(fault::no_question(&question_id)) };
         let word = option_id.as_deref();
-        let advice = advice(&open.options, approve, word)
+        let advice = advice(&open.options, open.wanted.can_be_approved, approve, word)
             .map_err(|why| fault::no_option(&question_id, why, word.unwrap_or_default(), &open.options))?;
         let record = self.host.engine.record(&open.record).await;
         let record = record.map_err(|error| self.refused(&error))?;

@@ -257,9 +257,7 @@ impl SessionMachine {
 
     /// Whether nothing runs, waits or is under way.
     pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle(_) | State::Parked)
-            && self.queue.is_empty()
-            && !self.is_asked()
+        matches!(self.state, State::Idle(_) | State::Parked) && self.queue.is_empty() && !self.is_asked()
     }
 
     /// Whether the record is deleted.

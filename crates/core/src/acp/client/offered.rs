@@ -206,10 +206,13 @@ mod tests {
     #[test]
     fn a_choice_whose_answer_tells_of_no_options_is_done_and_one_that_cannot_be_read_changes_nothing() {
         let options = |value: &str| {
-            format!(r#"[7,{{"id":"a","configId":"x","currentValue":1}},{{"id":"b","configId":"a","currentValue" : {value} }}]"#)
+            format!(
+                r#"[7,{{"id":"a","configId":"x","currentValue":1}},{{"id":"b","configId":"a","currentValue" : {value} }}]"#
+            )
         };
         let begun = offered([None, Some(&options(r#""low""#)), None]);
-        let set = |version, option: &str, result: &str| begun.after_choice(result, option, r#""high""#, version);
+        let set =
+            |version, option: &str, result: &str| begun.after_choice(result, option, r#""high""#, version);
         let done = offered([None, Some(&options(r#""high""#)), None]);
         for nothing in ["{}", "null", r#"{"configOptions":null,"_meta":{}}"#] {
             assert_eq!(set(ProtocolVersion::V1, r#""b""#, nothing), Ok(Some(done.clone())), "{nothing}");

@@ -118,8 +118,18 @@ impl PermissionRequest {
         self.options.iter().filter(move |(id, _)| is_one(id))
     }
 
+    /// Whether it offers an answer that is known to approve. Who wants to approve one that does not cannot.
+    pub fn can_be_approved(&self) -> bool {
+        self.approval().is_some()
+    }
+
+    /// What a yes that names no option comes to: no, where none is known to approve.
+    pub fn approved(&self) -> Permit {
+        if self.can_be_approved() { Permit::Approve } else { Permit::Reject }
+    }
+
     /// The narrowest option that is known to allow, if there is one: whatever approves, approves by it.
-    pub fn approval(&self) -> Option<&str> {
+    fn approval(&self) -> Option<&str> {
         self.narrowest(["allow_once", "allow_always"], ALLOWS)
     }
 

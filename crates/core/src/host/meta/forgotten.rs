@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::IdsMeta;
-use crate::model::{Setting, SettingValue, SessionIdentity};
+use crate::model::{SessionIdentity, Setting, SettingValue};
 
 /// The answer to `_acpx/forget`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
