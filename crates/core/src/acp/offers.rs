@@ -264,6 +264,9 @@ mod tests {
         let modes = vec!["a".into(), "b".into()];
         assert_eq!(check(offers, r#""type":"boolean","value":true"#), Ok(Err(Wrong::Value(modes))));
         assert_eq!(check(offers, r#""type":"_w","value":"b""#), Err(Some("type".to_owned())));
+        let other = r#"{"configId":"other","type":"id","value":"b"}"#;
+        let there = vec!["acpx.mode".into()];
+        assert_eq!(offers.check(&offers.set_option(other).unwrap()), Err(Wrong::Option(there)));
         let nothing = Offered::default();
         let without = Offers { offered: &nothing, ..offers };
         assert_eq!(check(without, r#""type":"boolean","value":true"#), Ok(Err(Wrong::Option(Vec::new()))));
