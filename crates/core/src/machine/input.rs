@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::model::{
     AcpSessionId, AgentError, AgentSessionId, Exchange, Habits, OfferedSettings, PermissionPolicy, Reading,
-    RequestId, StopReason, Timestamp, ToolUse, Turn, TurnId, TurnLimits, Update, WakeOptions,
+    RequestId, SettingName, StopReason, Timestamp, ToolUse, Turn, TurnId, TurnLimits, Update, WakeOptions,
 };
 
 use super::{Pass, PassId, Permit};
@@ -94,6 +94,8 @@ pub enum Input {
         /// The agent's result, JSON as it wrote it.
         answer: Result<Arc<str>, AgentError>,
     },
+    /// A client wants a setting to be wished no more.
+    Forget(SettingName),
     /// The agent has told what it offers to choose from, and what is chosen; it comes before whatever told it.
     Offered(OfferedSettings),
     /// A setting that the agent was asked for is set, or is not.
@@ -225,6 +227,10 @@ pub struct Advertised {
 pub enum Deadline {
     /// For the answer to new, load, resume or list; each replayed update starts it again.
     Setup,
+    /// For the answer to a setting that is restored.
+    Setting,
+    /// For the answer to a client's request. It runs beside the others.
+    Pass(PassId),
     /// For the turn to end after it was cancelled.
     Cancel,
     /// For the moment from which the agent can load the session.
