@@ -1,13 +1,16 @@
 //! The requests that make a session or bring one back, as a command asks them.
 
-use acpx_core::host::meta::{NewMeta, RestoreMeta, SessionMeta};
-use acpx_core::model::{AbsolutePath, McpServer, McpTransport, NamedValue, Record, SessionIdentity};
+use acpx_core::host::meta::{NewMeta, RestoreMeta, SessionMeta, SettingMeta};
+use acpx_core::model::{
+    AbsolutePath, McpServer, McpTransport, NamedValue, Record, SessionIdentity, SettingValue,
+};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::asking::Under;
 use crate::config::McpFile;
 use crate::error::CliError;
+use crate::output::{self, Console};
 use crate::settings::Settings;
 
 /// The params of `session/new`.
@@ -61,6 +64,11 @@ impl<'a> NewParams<'a> {
         let mcp_servers = given.servers.iter().map(server).collect();
         Self { cwd, additional_directories, mcp_servers, meta: Under { acpx: meta } }
     }
+
+    /// The settings that it asks for.
+    pub(crate) fn wanted(&self) -> &[SettingMeta] {
+        &self.meta.acpx.start.settings
+    }
 }
 
 impl<'a> ResumeParams<'a> {
@@ -75,6 +83,11 @@ impl<'a> ResumeParams<'a> {
         let (session_id, cwd) = (record.id.as_str(), &record.cwd);
         let additional_directories = &settings.additional_directories;
         Self { session_id, cwd, additional_directories, mcp_servers, meta: Under { acpx: meta } }
+    }
+
+    /// The settings that it asks for.
+    pub(crate) fn wanted(&self) -> &[SettingMeta] {
+        &self.meta.acpx.start.settings
     }
 
     /// The agent need not run yet.
@@ -92,6 +105,31 @@ pub(crate) fn read(answer: &str) -> Option<(SessionIdentity, SessionMeta)> {
     }
     let meta = serde_json::from_str::<Answer>(answer).ok()?.meta.acpx;
     Some((meta.ids.identity()?, meta))
+}
+
+/// What an answer shows of an option, by its id or by what it is about, or without one of the mode.
+pub(crate) fn shown(answer: &str, option: Option<&str>) -> Option<SettingValue> {
+    let answer: Value = serde_json::from_str(answer).ok()?;
+    let options = || answer["configOptions"].as_array().into_iter().flatten();
+    let by = |member: &str, word: &str| options().find(|option| option[member] == word);
+    let of = |word: &str| Some(&by("id", word).or_else(|| by("category", word))?["currentValue"]);
+    let modes = Some(&answer["modes"]["currentModeId"]).filter(|mode| mode.is_string());
+    let value = match option {
+        None => modes.or_else(|| of("mode")),
+        Some("mode") => of("mode").or(modes),
+        Some(word) => of(word),
+    };
+    serde_json::from_value(value?.clone()).ok()
+}
+
+/// Says of settings that were wanted what the agent shows instead, if it does.
+pub(crate) fn say_what_is_shown(wanted: &[SettingMeta], answer: &str, console: &mut Console<'_>) {
+    for SettingMeta { option, value } in wanted {
+        let other = shown(answer, option.as_deref()).filter(|shown| shown.to_string() != *value);
+        if let Some(other) = other {
+            output::shown_otherwise(option.as_deref(), value, &other, console);
+        }
+    }
 }
 
 /// A server in the protocol's form.

@@ -9,6 +9,7 @@
 mod person;
 mod showing;
 mod unsent;
+mod waited;
 
 use std::io;
 use std::time::Duration;
@@ -30,9 +31,11 @@ use crate::patience::{EXPLANATION, Patience, SLOW, STILL_SLOW, Stop};
 use crate::reach::Reach;
 
 pub(crate) use self::unsent::unsent_prompt;
+pub(crate) use self::waited::waiting_for;
 
 use self::person::answered;
 use self::showing::Shown;
+use self::waited::waiting_as_told;
 
 /// What is said of a prompt that is not sent at once.
 const NOT_SENT_YET: &str = "the prompt waits for the turns before it; acpx status says what they wait for, and acpx pending what is to be answered";
@@ -230,41 +233,59 @@ impl<'a> Talk<'a> {
         Ok(())
     }
 
-    /// Asks for something that an agent may have to start for. The host knows how long we wait for it, and tells what
-    /// the agent has not done by then.
+    /// Asks for something that an agent may have to start for, in a record if there is one. The host knows how long we
+    /// wait for it, and tells what the agent has not done by then.
     pub(crate) async fn start(
         &mut self,
         client: &mut HostClient,
         method: &str,
         params: &impl Serialize,
         agent: &str,
+        record: Option<&str>,
     ) -> Result<Box<str>, Trouble> {
         self.patience.allow(EXPLANATION);
-        let started = self.ask(client, method, params, &waiting_for(agent)).await;
+        let of = record.map(|record| (record, agent));
+        let started = self.ask(client, method, params, waiting_for(agent), of).await;
         self.patience.allow(Duration::ZERO);
         started
     }
 
-    /// Asks for something, and waits for the answer. `slow` is said if it takes long.
+    /// Asks for something, and waits for the answer. `slow` is said if it takes long; where it is about a record and its
+    /// agent, what the host says is waited for.
     async fn ask(
         &mut self,
         client: &mut HostClient,
         method: &str,
         params: &impl Serialize,
-        slow: &str,
+        mut slow: String,
+        of: Option<(&str, &str)>,
     ) -> Result<Box<str>, Trouble> {
         let asked = self.send(client, method, params).await?;
         let mut tell_at = Instant::now() + SLOW;
+        let mut looking = None;
         loop {
             match self.hear(client, Some(tell_at)).await? {
                 Next::Said(FromHost::Answer { id, result }) if id == asked => {
                     return result.map_err(|refusal| HostError::Refused(refusal).into());
                 }
+                Next::Said(FromHost::Answer { id, result }) if Some(&id) == looking.as_ref() => {
+                    looking = None;
+                    let told =
+                        result.ok().zip(of).and_then(|(told, (_, agent))| waiting_as_told(&told, agent));
+                    slow = told.unwrap_or(slow);
+                    self.console.banner(&slow);
+                }
                 Next::Said(_) | Next::Unwritable => {}
-                Next::Stop(stop) => return Err(Trouble::stopped(stop, slow)),
+                Next::Stop(stop) => return Err(Trouble::stopped(stop, &slow)),
                 Next::Waited => {
-                    self.console.banner(slow);
                     tell_at = Instant::now() + STILL_SLOW;
+                    match of {
+                        Some((record, _)) if looking.is_none() => {
+                            let params = json!({ "sessionId": record });
+                            looking = Some(self.send(client, "_acpx/waiting", &params).await?);
+                        }
+                        _ => self.console.banner(&slow),
+                    }
                 }
             }
         }
@@ -277,7 +298,8 @@ impl<'a> Talk<'a> {
         method: &str,
         params: &impl Serialize,
     ) -> Result<T, Trouble> {
-        let answer = self.ask(client, method, params, "waiting for the host to answer").await?;
+        let slow = "waiting for the host to answer".to_owned();
+        let answer = self.ask(client, method, params, slow, None).await?;
         let bad = |_| HostError::BadAnswer { method: method.to_owned() };
         Ok(serde_json::from_str(&answer).map_err(bad)?)
     }
@@ -442,11 +464,6 @@ impl<'a> Talk<'a> {
     fn heard_something(&mut self) {
         self.silent_at = Instant::now() + SILENCE;
     }
-}
-
-/// What is said where an agent takes long to start.
-pub(crate) fn waiting_for(agent: &str) -> String {
-    format!("waiting for the agent {agent} to start")
 }
 
 /// Cancels a turn; until when its end is waited for.

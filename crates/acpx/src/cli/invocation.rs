@@ -144,8 +144,8 @@ pub(crate) struct ExecCommand {
 pub(crate) struct SetCommand {
     /// The option; the mode without one.
     pub(crate) option: Option<String>,
-    /// Its value.
-    pub(crate) value: String,
+    /// Its value; without one nothing is wished for it any more.
+    pub(crate) value: Option<String>,
 }
 
 /// Whether to stay for the answer.

@@ -417,8 +417,11 @@ fn a_setting_is_chosen_by_words_behind_its_verb() {
     };
     let chosen = |option: Option<&str>, value: &str| SetCommand {
         option: option.map(str::to_owned),
-        value: value.to_owned(),
+        value: Some(value.to_owned()),
     };
+    let forgotten = |option: Option<&str>| SetCommand { option: option.map(str::to_owned), value: None };
+    assert_eq!(set(&["claude", "set-mode", "--forget"]), forgotten(None));
+    assert_eq!(set(&["claude", "set", "effort", "--forget"]), forgotten(Some("effort")));
     assert_eq!(set(&["claude", "set-mode", "plan"]), chosen(None, "plan"));
     assert_eq!(set(&["set", "-s", "x", "model", "opus"]), chosen(Some("model"), "opus"));
     let exec = invocation(&["exec", "--config-option", "a=b=c", "--config-option", "d=", "hi"]).command;

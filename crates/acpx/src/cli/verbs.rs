@@ -223,11 +223,16 @@ pub(super) struct CancelArgs {
 
 /// Put a session into a mode of its agent; it stays with the session
 #[derive(Debug, Args)]
-#[command(override_usage = "acpx [AGENT] set-mode [FLAGS] MODE")]
+#[command(
+    override_usage = "acpx [AGENT] set-mode [FLAGS] MODE\n       acpx [AGENT] set-mode [FLAGS] --forget"
+)]
 pub(super) struct SetModeArgs {
     /// The mode, by its id
-    #[arg(value_name = "MODE")]
-    pub(super) mode: String,
+    #[arg(value_name = "MODE", required_unless_present = "forget")]
+    pub(super) mode: Option<String>,
+    /// Restore no mode any more; the agent keeps the one it has
+    #[arg(long, conflicts_with = "mode")]
+    pub(super) forget: bool,
     #[command(flatten)]
     pub(super) name: SessionNameArgs,
     #[command(flatten)]
@@ -239,14 +244,19 @@ pub(super) struct SetModeArgs {
 #[command(after_help = "\
 KEY is an option's id, or what it is about: model, mode, thought_level. An option that is on or off is true or
 false. What a session offers stands in the hint for what it does not.")]
-#[command(override_usage = "acpx [AGENT] set [FLAGS] KEY VALUE")]
+#[command(
+    override_usage = "acpx [AGENT] set [FLAGS] KEY VALUE\n       acpx [AGENT] set [FLAGS] KEY --forget"
+)]
 pub(super) struct SetArgs {
     /// The option
     #[arg(value_name = "KEY")]
     pub(super) key: String,
     /// What it is to be
-    #[arg(value_name = "VALUE")]
-    pub(super) value: String,
+    #[arg(value_name = "VALUE", required_unless_present = "forget")]
+    pub(super) value: Option<String>,
+    /// Restore the option no more; the agent keeps the value it has
+    #[arg(long, conflicts_with = "value")]
+    pub(super) forget: bool,
     #[command(flatten)]
     pub(super) name: SessionNameArgs,
     #[command(flatten)]

@@ -149,7 +149,8 @@ async fn turn(
     let meta = NewMeta { agent: Some((&settings.agent).into()), shell: None, start };
     let new = NewParams::new(settings, given, meta);
     output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
-    let answer = talk.start(&mut client, "session/new", &new, &settings.agent.label()).await?;
+    let answer = talk.start(&mut client, "session/new", &new, &settings.agent.label(), None).await?;
+    setup::say_what_is_shown(new.wanted(), &answer, talk.console);
     let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
     let (identity, _) = setup::read(&answer).ok_or_else(bad)?;
     let record = made.insert(identity.record).as_str();

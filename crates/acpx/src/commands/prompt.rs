@@ -173,7 +173,8 @@ async fn attempt(
     if asking.wait == Wait::ForAnswer {
         talk.watch(&client, id).await?;
     }
-    let answer = talk.start(&mut client, "session/resume", resume, &record.agent.label()).await?;
+    let answer = talk.start(&mut client, "session/resume", resume, &record.agent.label(), Some(id)).await?;
+    setup::say_what_is_shown(resume.wanted(), &answer, talk.console);
     if let Some((_, SessionMeta { awakening: Some(how), .. })) = setup::read(&answer) {
         output::awake(&how, talk.console);
     }

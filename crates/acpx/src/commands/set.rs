@@ -4,8 +4,10 @@
 use std::process::ExitCode;
 
 use acpx_core::host::HostError;
-use acpx_core::host::meta::{RestoreMeta, SettingMeta, StartMeta};
+use acpx_core::host::meta::{ForgottenMeta, RestoreMeta, SettingMeta, StartMeta};
+use acpx_core::model::{Record, SettingValue};
 use serde::Deserialize;
+use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::kept::Kept;
@@ -26,8 +28,7 @@ const MODE: &str = "mode";
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Options {
-    #[serde(default)]
-    config_options: Vec<Box<RawValue>>,
+    config_options: Option<Box<RawValue>>,
 }
 
 /// Chooses it in the session that is meant.
@@ -36,9 +37,12 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
     let mut console = Console::of_program(settings.mode);
     block_on(async {
         let record = Kept::open()?.open_one(settings).await?;
+        let Some(value) = &command.value else {
+            return forget(command.option.as_deref(), &record, settings, &reach, &mut console).await;
+        };
         let is_with_it = record.agent.key() == settings.agent.key();
         let start = settings.start(&record.agent, settings.ttl, None);
-        let chosen = SettingMeta { option: command.option.clone(), value: command.value.clone() };
+        let chosen = SettingMeta { option: command.option.clone(), value: value.clone() };
         let meta = RestoreMeta {
             agent: is_with_it.then(|| (&settings.agent).into()),
             start: StartMeta { settings: vec![chosen], ..start },
@@ -48,7 +52,14 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
         let mut talk = Talk::new(&mut console, Patience::new(settings.timeout)?, Some(&reach));
         let asked = talk.persist(async |talk| {
             let mut client = talk.host(&reach).await?;
-            talk.start(&mut client, "session/resume", &resume, &record.agent.label()).await
+            talk.start(
+                &mut client,
+                "session/resume",
+                &resume,
+                &record.agent.label(),
+                Some(record.id.as_str()),
+            )
+            .await
         });
         let answer = asked
             .await
@@ -56,6 +67,12 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
         let bad = || HostError::BadAnswer { method: "session/resume".to_owned() };
         let (identity, meta) = setup::read(&answer).ok_or_else(bad)?;
         let Options { config_options } = serde_json::from_str(&answer).map_err(|_| bad())?;
+        // An agent's options that cannot be read are none.
+        let config_options: Vec<Box<RawValue>> =
+            config_options.and_then(|list| serde_json::from_str(list.get()).ok()).unwrap_or_default();
+        setup::say_what_is_shown(resume.wanted(), &answer, &mut console);
+        let shown = setup::shown(&answer, command.option.as_deref());
+        let value = &shown.unwrap_or_else(|| SettingValue::Id(value.as_str().into()));
         let woken = meta.awakening.filter(|how| how.by != "live");
         if let Some(how) = &woken {
             output::awake(how, &mut console);
@@ -64,11 +81,30 @@ pub(super) fn run(command: &SetCommand, settings: &Settings) -> Result<ExitCode,
         let resumed = woken.is_some();
         // Where the mode is no option, it is the mode that was set.
         let is_option = |word: &&str| *word != MODE || has_mode(&config_options);
-        let (option, value) = (command.option.as_deref().filter(is_option), &*command.value);
+        let option = command.option.as_deref().filter(is_option);
         let chosen = Chosen { identity: &identity, option, value, resumed, config_options: &config_options };
         output::chosen(&chosen, &mut console)?;
         Ok(Exit::Success.into())
     })
+}
+
+/// Has it be wished no more. No agent is started for that.
+async fn forget(
+    option: Option<&str>,
+    record: &Record,
+    settings: &Settings,
+    reach: &Reach,
+    console: &mut Console<'static>,
+) -> Result<ExitCode, CliError> {
+    let params = json!({ "sessionId": record.id, "option": option });
+    let mut talk = Talk::new(console, Patience::new(settings.timeout)?, Some(reach));
+    let asked = talk.persist(async |talk| {
+        let mut client = talk.host(reach).await?;
+        talk.call::<ForgottenMeta>(&mut client, "_acpx/forget", &params).await
+    });
+    let forgotten = asked.await.map_err(|error| error.about(record.identity()))?;
+    output::forgotten(option, &forgotten, console)?;
+    Ok(Exit::Success.into())
 }
 
 /// Whether the mode is among these options, by its id or by what it is about.

@@ -40,11 +40,8 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let open_turns = store.open_turns(record.id.clone()).await?;
         let last_turn = kept.last_turn(&record).await?;
         let (has_turns, agent_lives) = (!open_turns.is_empty(), agent_lives(&record));
-        // Of turns that are open it matters whether somebody goes on with them, and what they wait for; and an agent
-        // whose last turn came to no good end may be on its way out.
-        let may_be_ending = agent_lives && last_turn.as_ref().is_some_and(|turn| !turn.is_answered());
         let reach = Reach::of_environment()?;
-        let host_lives = (has_turns || may_be_ending) && listens(&reach.place);
+        let host_lives = listens(&reach.place);
         let waiting = if host_lives {
             ask(&reach, &record, now()).await
         } else {

@@ -50,9 +50,9 @@ pub(crate) use self::migrate::migrated;
 pub(crate) use self::pending::{answered, pending};
 pub(crate) use self::question::{Reply, TerminalQuestion};
 pub(crate) use self::remote::{Serving, serving, token_made, token_revoked, tokens};
-pub(crate) use self::settings::{Chosen, chosen, unmet};
+pub(crate) use self::settings::{Chosen, chosen, forgotten, shown_otherwise, unmet};
 pub(crate) use self::show::show;
-pub(crate) use self::status::{CLIENT, HOST, Snapshot, no_session, status};
+pub(crate) use self::status::{CLIENT, HOST, Snapshot, awaited, no_session, status};
 pub(crate) use self::turn::{
     Denied, FollowView, Missing, PromptResult, ResultError, ResultIds, ToldCalls, TurnStatus, TurnView,
 };

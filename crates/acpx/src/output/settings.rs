@@ -2,13 +2,17 @@
 
 use std::io;
 
-use acpx_core::host::meta::UnmetMeta;
+use acpx_core::host::meta::{ForgottenMeta, UnmetMeta};
 use acpx_core::model::{SessionIdentity, SettingValue};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
+use super::question::one_line;
 use super::{Console, json_line};
 use crate::cli::Format;
+
+/// How much of a value is said.
+const LONGEST_VALUE: usize = 200;
 
 /// A setting that was chosen.
 #[derive(Debug, Clone, Copy)]
@@ -17,8 +21,8 @@ pub(crate) struct Chosen<'a> {
     pub(crate) identity: &'a SessionIdentity,
     /// The option, as it was typed; the mode without one.
     pub(crate) option: Option<&'a str>,
-    /// The value, as it was typed.
-    pub(crate) value: &'a str,
+    /// The value that the agent shows of it now.
+    pub(crate) value: &'a SettingValue,
     /// Whether the agent had to be woken for it.
     pub(crate) resumed: bool,
     /// All options as they stand now.
@@ -30,13 +34,13 @@ pub(crate) struct Chosen<'a> {
 struct ChosenObject<'a> {
     action: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    mode_id: Option<&'a str>,
+    mode_id: Option<&'a SettingValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    model_id: Option<&'a str>,
+    model_id: Option<&'a SettingValue>,
     #[serde(skip_serializing_if = "Option::is_none")]
     config_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    value: Option<&'a str>,
+    value: Option<&'a SettingValue>,
     resumed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     config_options: Option<&'a [Box<RawValue>]>,
@@ -47,13 +51,14 @@ struct ChosenObject<'a> {
 /// Writes what was chosen. The model has a word of its own.
 pub(crate) fn chosen(chosen: &Chosen<'_>, console: &mut Console<'_>) -> io::Result<()> {
     let Chosen { identity, option, value, resumed, config_options } = *chosen;
+    let said = on_one_line(value);
     let out = &mut *console.out;
     match (console.mode.format, option) {
-        (Format::Quiet, _) => writeln!(out, "{value}"),
-        (Format::Text, None) => writeln!(out, "mode set: {value}"),
-        (Format::Text, Some("model")) => writeln!(out, "model set: {value}"),
+        (Format::Quiet, _) => writeln!(out, "{said}"),
+        (Format::Text, None) => writeln!(out, "mode set: {said}"),
+        (Format::Text, Some("model")) => writeln!(out, "model set: {said}"),
         (Format::Text, Some(option)) => {
-            writeln!(out, "config set: {option}={value} ({} options)", config_options.len())
+            writeln!(out, "config set: {option}={said} ({} options)", config_options.len())
         }
         (Format::Json, option) => {
             let nothing = ChosenObject {
@@ -78,6 +83,48 @@ pub(crate) fn chosen(chosen: &Chosen<'_>, console: &mut Console<'_>) -> io::Resu
             };
             json_line(&object, out)
         }
+    }?;
+    console.flush()
+}
+
+/// Says that the agent shows another value of a setting than it was asked for.
+pub(crate) fn shown_otherwise(
+    option: Option<&str>,
+    wanted: &str,
+    shown: &SettingValue,
+    console: &mut Console<'_>,
+) {
+    let name = option.unwrap_or("mode");
+    console.say(&format!("the agent shows {name} as {}, and was asked for {wanted}", on_one_line(shown)));
+}
+
+/// A value, which may be in the agent's words, so that it makes no line of its own.
+fn on_one_line(value: &SettingValue) -> String {
+    one_line(&value.to_string(), LONGEST_VALUE)
+}
+
+#[derive(Serialize)]
+struct ForgottenObject<'a> {
+    action: &'static str,
+    #[serde(flatten)]
+    forgotten: &'a ForgottenMeta,
+}
+
+/// Writes which wish was dropped, if there was one.
+pub(crate) fn forgotten(
+    option: Option<&str>,
+    forgotten: &ForgottenMeta,
+    console: &mut Console<'_>,
+) -> io::Result<()> {
+    let name = option.unwrap_or("mode");
+    let out = &mut *console.out;
+    match (console.mode.format, &forgotten.value) {
+        (Format::Json, _) => json_line(&ForgottenObject { action: "setting_forgotten", forgotten }, out),
+        (Format::Text, Some(value)) => {
+            writeln!(out, "not wished any more: {name}={}", on_one_line(value))
+        }
+        (Format::Text, None) => writeln!(out, "nothing was wished for {name}"),
+        (Format::Quiet, value) => value.iter().try_for_each(|value| writeln!(out, "{}", on_one_line(value))),
     }?;
     console.flush()
 }

@@ -96,6 +96,9 @@ impl<'a> Snapshot<'a> {
         let (was_sent, waits) = (self.interrupted().is_some(), self.queued().next().is_some());
         let (happened, next) = match self.standing() {
             Standing::Running if self.running().is_some() => return "the agent works on a turn".to_owned(),
+            Standing::Running if self.waiting.is_some() => {
+                return "the agent is there, and is not ready yet".to_owned();
+            }
             Standing::Running => return "the agent is ready".to_owned(),
             Standing::Ending if waits => {
                 return "the agent is being ended; what waits goes to another".to_owned();
@@ -387,10 +390,18 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     Ok(())
 }
 
-/// What a session waits for, in words. A host of a later version may know more than we do.
+/// What a session waits for and since when, in words.
 fn waiting_words(waiting: &WaitingMeta, now: Timestamp) -> String {
+    let what = awaited(waiting);
+    let heard = waiting.last_line_at.as_deref().and_then(|at| Timestamp::parse(at).ok());
+    let heard = heard.map(|at| format!("; its last line came {} s ago", now.since(at).as_secs()));
+    format!("{what}, since {}{}", waiting.since, heard.unwrap_or_default())
+}
+
+/// What a session waits for, in words. A host of a later version may know more than we do.
+pub(crate) fn awaited(waiting: &WaitingMeta) -> String {
     let questions = waiting.questions.join(", ");
-    let what = match (waiting.what.as_str(), &waiting.method) {
+    match (waiting.what.as_str(), &waiting.method) {
         ("load-time", _) => "the time from which the agent loads sessions".to_owned(),
         ("agent-start", _) => "the start of the agent".to_owned(),
         ("answer", Some(method)) => format!("the agent's answer to {method}"),
@@ -402,10 +413,7 @@ fn waiting_words(waiting: &WaitingMeta, now: Timestamp) -> String {
         (CLIENT, _) => "a client: no host runs, and the next prompt starts one".to_owned(),
         (HOST, _) => "the host, which does not answer".to_owned(),
         (other, _) => other.to_owned(),
-    };
-    let heard = waiting.last_line_at.as_deref().and_then(|at| Timestamp::parse(at).ok());
-    let heard = heard.map(|at| format!("; its last line came {} s ago", now.since(at).as_secs()));
-    format!("{what}, since {}{}", waiting.since, heard.unwrap_or_default())
+    }
 }
 
 /// What a prompt waits for that no host knows of.

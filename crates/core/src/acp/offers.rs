@@ -7,7 +7,9 @@ use super::agent::{ClientFacts, UpdateBody};
 use super::client::Offered;
 use super::render::without_booleans;
 use super::settings;
-use super::translate::{Call, Untranslatable, UpdatesToV1, UpdatesToV2, request_to_v1, request_to_v2};
+use super::translate::{
+    Call, MODE_OPTION, Untranslatable, UpdatesToV1, UpdatesToV2, request_to_v1, request_to_v2,
+};
 use crate::model::ProtocolVersion::{self, V1, V2};
 use crate::model::{Choices, OfferedSetting};
 use crate::wire::splice::{Splice, Step, locate, put, range_in, without};
@@ -103,16 +105,22 @@ impl<'a> Offers<'a> {
         }
         let Some(options) = settings::options(self.offered, self.agent) else {
             // A client of version 2 knows modes as the one option that there is.
-            let has_modes = self.offered.modes.is_some() && self.client.protocol == V2;
-            return if has_modes { Err(Wrong::Option(Vec::new())) } else { Ok(()) };
+            let modes = self.mode_option();
+            return if modes.is_some() { Err(Wrong::Option(modes.into_iter().collect())) } else { Ok(()) };
         };
         let wanted: Option<String> =
             member(&choice.params, "configId").and_then(|id| serde_json::from_str(id).ok());
         if let Some(option) = options.iter().find(|option| option.name.option() == wanted.as_deref()) {
             return fits(option, choice);
         }
-        let ids = options.iter().filter_map(|option| option.name.option());
-        Err(Wrong::Option(ids.map(Into::into).collect()))
+        let ids = options.iter().filter_map(|option| option.name.option()).map(Into::into);
+        Err(Wrong::Option(self.mode_option().into_iter().chain(ids).collect()))
+    }
+
+    /// What a client of version 2 calls the modes of an agent that has them beside its options.
+    fn mode_option(self) -> Option<Box<str>> {
+        let has_modes = (self.agent, self.client.protocol) == (V1, V2) && self.offered.modes.is_some();
+        has_modes.then(|| MODE_OPTION.into())
     }
 
     /// The answer to a client that set a mode, from the agent's answer to its choice.
@@ -256,6 +264,9 @@ mod tests {
         let modes = vec!["a".into(), "b".into()];
         assert_eq!(check(offers, r#""type":"boolean","value":true"#), Ok(Err(Wrong::Value(modes))));
         assert_eq!(check(offers, r#""type":"_w","value":"b""#), Err(Some("type".to_owned())));
+        let other = r#"{"configId":"other","type":"id","value":"b"}"#;
+        let there = vec!["acpx.mode".into()];
+        assert_eq!(offers.check(&offers.set_option(other).unwrap()), Err(Wrong::Option(there)));
         let nothing = Offered::default();
         let without = Offers { offered: &nothing, ..offers };
         assert_eq!(check(without, r#""type":"boolean","value":true"#), Ok(Err(Wrong::Option(Vec::new()))));

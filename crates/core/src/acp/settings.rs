@@ -33,10 +33,7 @@ pub(super) fn modes(offered: &Offered) -> Option<OfferedSetting> {
 /// The options, if there is a list of them that can be read.
 pub(super) fn options(offered: &Offered, version: ProtocolVersion) -> Option<Vec<OfferedSetting>> {
     let options: Value = serde_json::from_str(offered.config_options.as_deref()?).ok()?;
-    let id = match version {
-        ProtocolVersion::V1 => "id",
-        ProtocolVersion::V2 => "configId",
-    };
+    let id = option_id(version);
     let read = |option: &Value| {
         let choices = match (option["type"].as_str(), option["options"].as_array()) {
             (Some("boolean"), _) => Choices::Flag,
@@ -51,6 +48,14 @@ pub(super) fn options(offered: &Offered, version: ProtocolVersion) -> Option<Vec
         })
     };
     Some(options.as_array()?.iter().filter_map(read).collect())
+}
+
+/// What an option's id is called.
+pub(super) fn option_id(version: ProtocolVersion) -> &'static str {
+    match version {
+        ProtocolVersion::V1 => "id",
+        ProtocolVersion::V2 => "configId",
+    }
 }
 
 /// The values that an option has, in groups or not.

@@ -8,7 +8,7 @@ use tokio::sync::oneshot;
 
 use crate::acp::client::Answer;
 use crate::machine::{Asleep, Awakening, Input, Pass, PassId, Refusal, Unpassed};
-use crate::model::{AgentError, McpServer, RequestId, Scope, Turn, TurnId};
+use crate::model::{AgentError, McpServer, RequestId, Scope, Setting, Turn, TurnId};
 use crate::store::{SessionWriter, StoreError};
 
 use super::advice::Advisor;
@@ -49,7 +49,9 @@ pub(super) enum Command {
     /// What is waited for?
     Waiting(oneshot::Sender<Option<Waiting>>),
     /// What has the agent not done in this time?
-    SlowStart(Duration, oneshot::Sender<AgentError>),
+    SlowStart(Duration, Option<PassId>, oneshot::Sender<AgentError>),
+    /// The setting that a word means is wished no more.
+    Forget(Option<Box<str>>, oneshot::Sender<Option<Setting>>),
     Idle(Option<Duration>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Move(Box<Moving>),
@@ -104,7 +106,8 @@ impl SessionTask {
             }
             Command::HasServers(servers, reply) => tell(reply, self.has_servers(&servers)),
             Command::Waiting(reply) => tell(reply, self.waiting()),
-            Command::SlowStart(wait, reply) => tell(reply, self.slow_start(wait)),
+            Command::SlowStart(wait, pass, reply) => tell(reply, self.slow_start(wait, pass)),
+            Command::Forget(word, reply) => self.forget(word.as_deref(), reply),
             Command::Idle(limit) => {
                 (self.idle, self.idle_is_wanted) = (limit, true);
                 self.renew_idle_time();

@@ -1,4 +1,4 @@
-//! When the turns of a session come to their limits, on a clock that only goes forward.
+//! When the turns of a session and the requests of its clients come to their limits, on a clock that only goes forward.
 //!
 //! A turn's time began with its acceptance, perhaps in another process, so how much of it is left is asked once of the
 //! clock that all processes share; or it began before that, and its client has said how long before. From then on it is
@@ -9,23 +9,30 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use crate::machine::{Deadline, SessionMachine};
+use crate::machine::{Deadline, PassId, SessionMachine};
 use crate::model::{RequestId, Timestamp, TurnId};
 
-/// The moments at which turns are to be over, and the last word between us and the agent.
+/// The moments at which turns and requests are to be over, and the last word between us and the agent.
 pub(super) struct Limits {
     turns: HashMap<TurnId, Instant>,
+    passes: HashMap<PassId, Instant>,
     spoken: Instant,
 }
 
 impl Limits {
     pub(super) fn new() -> Self {
-        Self { turns: HashMap::new(), spoken: Instant::now() }
+        Self { turns: HashMap::new(), passes: HashMap::new(), spoken: Instant::now() }
     }
 
     /// The agent has said something, or was told something.
     pub(super) fn spoken(&mut self) {
         self.spoken = Instant::now();
+    }
+
+    /// The agent is asked for what a client wants, and may take so long to answer.
+    pub(super) fn passed(&mut self, pass: PassId, patience: Duration) {
+        // A time beyond what the clock can say is no limit.
+        self.passes.extend(Instant::now().checked_add(patience).map(|at| (pass, at)));
     }
 
     /// So much of the time of a turn was over when its prompt came.
@@ -48,6 +55,7 @@ impl Limits {
             noted.extend(at.map(|at| (turn.id, at)));
         }
         self.turns = noted;
+        self.passes.retain(|pass, _| machine.passed_method(*pass).is_some());
     }
 
     /// The limit that comes first. An agent that waits for us is not silent.
@@ -56,6 +64,8 @@ impl Limits {
             self.turns.iter().min_by_key(|(_, at)| **at).map(|(turn, at)| (Deadline::Turn(*turn), *at));
         let limit = machine.unstopped().filter(|_| is_listening).and_then(|turn| turn.limits.silence);
         let silence = limit.and_then(|limit| Some((Deadline::Silence, self.spoken.checked_add(limit)?)));
-        turn.into_iter().chain(silence).min_by_key(|(_, at)| *at)
+        let pass = self.passes.iter().min_by_key(|(_, at)| **at);
+        let pass = pass.map(|(pass, at)| (Deadline::Pass(*pass), *at));
+        turn.into_iter().chain(silence).chain(pass).min_by_key(|(_, at)| *at)
     }
 }

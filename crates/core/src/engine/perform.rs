@@ -10,7 +10,7 @@ use crate::acp::client::{Answer, FromAgent, Line, ListedSession, Meaning, Outgoi
 use crate::machine::{Asleep, Awakening, Call, Deadline, Effect, Input, Pass, PassId, Refusal, Unpassed};
 use crate::model::{
     AgentError, AgentProfile, Direction, EventKind, Fact, ProtocolVersion, Reading, RequestId, Scope,
-    Timestamp, Turn, TurnId, title_of,
+    Setting, Timestamp, Turn, TurnId, title_of,
 };
 
 use crate::store::StoreError;
@@ -44,6 +44,7 @@ pub(super) enum Outward {
     Over(TurnEnd),
     Passed(PassId, Result<Arc<str>, Unpassed>),
     Parked(bool),
+    Forgotten(Option<Setting>, oneshot::Sender<Option<Setting>>),
     Scope(Scope, oneshot::Sender<Result<(), StoreError>>),
     Move(Box<Moving>),
     Joined(RequestId, Option<Advisor>, oneshot::Sender<Option<Turn>>),
@@ -177,10 +178,12 @@ impl SessionTask {
     pub(super) fn arm(&mut self, deadline: Deadline) {
         let limit = match deadline {
             Deadline::Setup => Some(self.patience()),
+            Deadline::Setting => Some(self.place.setting_patience(self.patience())),
             Deadline::Load(at) => Some(at.since(self.now())),
             Deadline::Cancel => Some(self.shared.settings.cancel_grace),
             Deadline::Close => Some(self.shared.settings.close_grace),
             Deadline::Idle => self.idle_time(),
+            Deadline::Pass(pass) => return self.limits.passed(pass, self.patience()),
             // These run beside the others, and the turns themselves say how long they are.
             Deadline::Turn(_) | Deadline::Silence => return,
         };
@@ -426,6 +429,7 @@ impl SessionTask {
             }
             Outward::Passed(pass, answer) => self.waiters.tell_passed(pass, answer),
             Outward::Parked(parked) => self.waiters.tell_parked(parked),
+            Outward::Forgotten(wish, reply) => tell(reply, wish),
             Outward::Scope(scope, reply) => match self.keeper.set_scope(scope).await {
                 Err(error) if !matches!(error, StoreError::ScopeTaken { .. }) => return Err(error),
                 kept => tell(reply, kept),

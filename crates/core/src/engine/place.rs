@@ -56,6 +56,12 @@ impl Place {
         self.agent.patience(profile).max(self.start_wait.unwrap_or_default())
     }
 
+    /// How long it may take over a wish for a setting, when it may take so long over another request: half of what its
+    /// client waits, so that a prompt which waits for it is still sent in that time.
+    pub(super) fn setting_patience(&self, patience: Duration) -> Duration {
+        self.start_wait.map_or(patience, |wait| patience.min(wait / 2))
+    }
+
     /// The directories whose files the agent may have.
     pub(super) fn roots(&self) -> Roots {
         Roots::new(self.cwd.clone(), self.additional_directories.clone())

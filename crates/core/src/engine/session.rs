@@ -194,7 +194,7 @@ impl Session {
             None => awake.await,
             Some(wait) => match tokio::time::timeout(wait, awake).await {
                 Ok(awake) => awake,
-                Err(_) => return Err(self.slow_start(wait).await),
+                Err(_) => return Err(self.slow_start(wait, None).await),
             },
         };
         awake?.map_err(|asleep| match asleep {
@@ -204,10 +204,10 @@ impl Session {
         })
     }
 
-    /// What the agent has not done in the time that somebody has waited for it.
-    async fn slow_start(&self, wait: Duration) -> SessionError {
+    /// What the agent has not done in the time that somebody has waited for it, or for its answer to a request.
+    async fn slow_start(&self, wait: Duration, pass: Option<PassId>) -> SessionError {
         let (reply, answer) = oneshot::channel();
-        match self.ask(Command::SlowStart(wait, reply), answer).await {
+        match self.ask(Command::SlowStart(wait, pass, reply), answer).await {
             Ok(error) => SessionError::Agent(error),
             Err(error) => error,
         }
@@ -280,6 +280,17 @@ impl Session {
         params: &str,
         restore: RestoreSession,
     ) -> Result<Arc<str>, SessionError> {
+        self.request_after(Duration::ZERO, method, params, restore).await
+    }
+
+    /// Asks likewise for a client that has waited so long of its start wait before.
+    pub(crate) async fn request_after(
+        &self,
+        waited: Duration,
+        method: &str,
+        params: &str,
+        restore: RestoreSession,
+    ) -> Result<Arc<str>, SessionError> {
         if params.len() > self.longest_prompt {
             let (method, problem) = (method.to_owned(), format!("it is longer than {}", self.longest_prompt));
             return Err(AgentError::BadRequest { method, problem }.into());
@@ -287,17 +298,32 @@ impl Session {
         let id = PassId(self.passes.fetch_add(1, Ordering::Relaxed));
         let setting = settings::chosen(method, params);
         let (method, params, options) = (method.into(), params.into(), restore.options);
+        let start_wait = restore.start_wait;
         let pass = Pass { id, method, params, setting, options };
         let (reply, answer) = oneshot::channel();
         self.send(Command::Pass(Box::new(restore), pass, reply)).await?;
         let mut asked = Asked { session: self, pass: Some(id) };
-        let answer = answer.await.map_err(|_| gone(&self.fate, &self.record))?;
+        let answer = match start_wait {
+            None => answer.await,
+            Some(wait) => match tokio::time::timeout(wait.saturating_sub(waited), answer).await {
+                Ok(answer) => answer,
+                Err(_) => return Err(self.slow_start(wait, Some(id)).await),
+            },
+        };
+        let answer = answer.map_err(|_| gone(&self.fate, &self.record))?;
         asked.pass = None;
         answer.map_err(|unpassed| match unpassed {
             Unpassed::Agent(error) => SessionError::Agent(error),
             Unpassed::Closing => SessionError::Closing(self.record.clone()),
             Unpassed::TooMany => SessionError::QueueFull(self.record.clone()),
         })
+    }
+
+    /// Has a setting be wished no more, so that it is not restored again: the option that a word means, or without one the
+    /// mode. What was wished, if it was; the agent is not asked, and need not run.
+    pub async fn forget_setting(&self, word: Option<&str>) -> Result<Option<Setting>, SessionError> {
+        let (reply, answer) = oneshot::channel();
+        self.ask(Command::Forget(word.map(Into::into), reply), answer).await
     }
 
     /// Cancels the running turn, or a given one. A turn that is over stays as it is.
@@ -403,6 +429,14 @@ impl Unclaimed {
     /// Somebody has the session from here on.
     pub fn claim(mut self) {
         self.0 = None;
+    }
+
+    /// Deletes the record: there was to be no such session, and nobody knows of it.
+    pub async fn delete(mut self) {
+        if let Some(session) = self.0.take() {
+            // One that ends in another way has ended all the same.
+            drop(session.delete().await);
+        }
     }
 
     /// Closes the session, and waits until nothing of it is left.

@@ -2,11 +2,14 @@
 
 use std::sync::Arc;
 
+use tokio::sync::oneshot;
+
 use crate::acp::settings;
 use crate::machine::Input;
-use crate::model::SessionIdentity;
+use crate::model::{SessionIdentity, Setting};
 
 use super::Counted;
+use super::perform::Outward;
 use super::session::{Offers, SessionStatus};
 use super::task::SessionTask;
 
@@ -51,6 +54,15 @@ impl SessionTask {
             let offered = settings::offered(offered, version);
             self.step(Input::Offered(offered));
         }
+    }
+
+    /// Drops the wish that a word means; whoever asks for it is told when that is kept.
+    pub(super) fn forget(&mut self, word: Option<&str>, reply: oneshot::Sender<Option<Setting>>) {
+        let wish = self.machine.wished(word);
+        if let Some(wish) = &wish {
+            self.step(Input::Forget(wish.name.clone()));
+        }
+        self.outward.push(Outward::Forgotten(wish, reply));
     }
 
     /// What is offered by an agent that is gone stays until another has the session.

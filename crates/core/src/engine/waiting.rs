@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::machine::{Awaited, Deadline};
+use crate::machine::{Awaited, Deadline, PassId};
 use crate::model::{AgentError, Missed, Timestamp};
 
 use super::advice::QuestionKind;
@@ -78,9 +78,12 @@ impl SessionTask {
         Some(Waiting { what, is_served, question, since, heard: self.glance.heard })
     }
 
-    /// The error for whoever has waited in vain for the session to be awake, for as long as its start wait, with what the agent has said so far.
-    pub(super) fn slow_start(&self, wait: Duration) -> AgentError {
-        let missed = match (self.machine.awaited(), &self.deadline) {
+    /// The error for whoever has waited in vain, for as long as the start wait, for the session to be awake or for the
+    /// agent's answer to a request, with what the agent has said so far.
+    pub(super) fn slow_start(&self, wait: Duration, pass: Option<PassId>) -> AgentError {
+        let asked = pass.and_then(|pass| self.machine.passed_method(pass));
+        let awaited = asked.map(|method| Awaited::Answer(method.into())).or_else(|| self.machine.awaited());
+        let missed = match (awaited, &self.deadline) {
             (Some(Awaited::AgentStart), _) => Missed::Initialize,
             (Some(Awaited::Answer(method)), _) => Missed::Answer(method),
             (Some(Awaited::LoadTime), Some((Deadline::Load(at), _))) => Missed::LoadTime(*at),

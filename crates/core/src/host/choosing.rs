@@ -1,6 +1,8 @@
 //! Settings that a client wants with the session that it asks for: chosen by words, before it has its answer. A session
 //! that cannot be so is not made, and one that is there stays as it was.
 
+use tokio::time::Instant;
+
 use crate::acp::agent::CallError;
 use crate::acp::settings;
 use crate::engine::{RestoreSession, Session, SessionError};
@@ -10,12 +12,14 @@ use super::connection::client_session;
 use super::meta::SettingMeta;
 
 impl Host {
-    /// Chooses settings, one after the other: each may change what is offered to the next.
+    /// Chooses settings, one after the other: each may change what is offered to the next. Their client has waited since
+    /// `begun`, and waits for all of them together as long as for the agent to be ready.
     pub(super) async fn choose(
         &self,
         session: &Session,
         given: &RestoreSession,
         wanted: &[SettingMeta],
+        begun: Instant,
     ) -> Result<(), CallError> {
         let refused = |error: SessionError| self.refused(&error);
         for SettingMeta { option, value } in wanted {
@@ -23,7 +27,8 @@ impl Host {
             let offered = settings::offered(&session.offered(), version);
             let chosen = offered.choose(option.as_deref(), value).map_err(|error| refused(error.into()))?;
             let (method, params) = settings::request(&chosen, &client_session(session.record_id()), version);
-            session.request(method, &params, given.clone()).await.map_err(refused)?;
+            let asked = session.request_after(begun.elapsed(), method, &params, given.clone());
+            asked.await.map_err(refused)?;
         }
         Ok(())
     }

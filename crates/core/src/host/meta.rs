@@ -13,6 +13,7 @@ use crate::model::{AgentProfile, ProtocolVersion};
 mod answers;
 mod conversions;
 mod environment;
+mod forgotten;
 mod terms;
 mod waiting;
 
@@ -21,6 +22,7 @@ pub use answers::{
     SessionMeta, TurnMeta, UnmetMeta,
 };
 pub use environment::VariablesMeta;
+pub use forgotten::ForgottenMeta;
 pub use terms::{PolicyMeta, TermsMeta, UnaskedMeta};
 pub use waiting::{WaitingAnswer, WaitingMeta};
 

@@ -11,7 +11,7 @@ use crate::model::{AbsolutePath, RecordId, Seq};
 use super::attachment::{Gated, How};
 use super::connection::{Connection, problem};
 use super::fault;
-use super::meta::{IdsMeta, MovedMeta, PROTOCOL, WaitingAnswer, WaitingMeta};
+use super::meta::{ForgottenMeta, IdsMeta, MovedMeta, PROTOCOL, WaitingAnswer, WaitingMeta};
 use super::pending::PendingParams;
 
 #[derive(Deserialize)]
@@ -26,6 +26,14 @@ struct Move {
     session_id: String,
     /// Where it is to work.
     cwd: String,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Forget {
+    session_id: String,
+    /// The option, by its id or by its category; absent, the mode.
+    option: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -55,6 +63,7 @@ impl Connection {
             "_acpx/cancel" => self.cancel(read(&call)?).await,
             "_acpx/close" => self.close(read(&call)?).await,
             "_acpx/move" => self.move_record(read(&call)?).await,
+            "_acpx/forget" => self.forget(read(&call)?).await,
             "_acpx/waiting" => self.waiting(read(&call)?).await,
             "_acpx/pending" => {
                 self.pending(if call.params.is_some() { read(&call)? } else { PendingParams::default() })
@@ -113,6 +122,15 @@ impl Connection {
         let staying = staying.iter().map(ToString::to_string).collect();
         let moved = MovedMeta { ids: identity.into(), staying_directories: staying };
         Ok(serde_json::to_string(&moved).expect("ids and paths are text"))
+    }
+
+    /// Has a setting of a record be wished no more. Its agent need not run, and is not started.
+    async fn forget(&self, of: Forget) -> Result<String, CallError> {
+        let session = self.session(&of.session_id).await?;
+        let identity = session.identity().ok_or_else(|| fault::unknown(session.record_id()))?;
+        let forgotten = session.forget_setting(of.option.as_deref()).await;
+        let answer = ForgottenMeta::of(identity, forgotten.map_err(|error| self.refused(&error))?);
+        Ok(serde_json::to_string(&answer).expect("ids and wishes are text"))
     }
 
     /// What the record's session waits for. One that has no session waits for nothing, and is given none.

@@ -6,6 +6,7 @@
 use std::sync::Arc;
 
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 use crate::acp::agent::CallError;
 use crate::engine::{Forked, Hold, NewSession, RestoreSession, Session, Unclaimed};
@@ -80,6 +81,14 @@ impl Opened {
         }
     }
 
+    /// It cannot be as it was to be, and so it never was.
+    async fn unmake(self) {
+        drop(self.hold);
+        if let Some(unclaimed) = self.unclaimed {
+            unclaimed.delete().await;
+        }
+    }
+
     pub(super) fn meta(&self) -> Option<SessionMeta> {
         let status = self.session.status();
         Some(SessionMeta {
@@ -118,13 +127,13 @@ impl Host {
         settings: &[SettingMeta],
         unwanted: impl Future<Output = ()>,
     ) -> Result<Opened, CallError> {
-        let given = given_again(&new);
+        let (given, begun) = (given_again(&new), Instant::now());
         let made = self.engine.open_unless(new, unwanted).await.map_err(|error| self.refused(&error))?;
         let opened = Opened::new(made, given);
-        match self.choose(&opened.session, &opened.given, settings).await {
+        match self.choose(&opened.session, &opened.given, settings, begun).await {
             Ok(()) => Ok(opened),
             Err(error) => {
-                opened.let_go().await;
+                opened.unmake().await;
                 Err(error)
             }
         }
@@ -241,6 +250,7 @@ fn given_again(new: &NewSession) -> RestoreSession {
         environment: new.environment.clone(),
         mcp_servers: Some(new.mcp_servers.clone()),
         login: new.login,
+        start_wait: new.start_wait,
         ..RestoreSession::default()
     }
 }

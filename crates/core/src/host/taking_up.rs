@@ -3,6 +3,8 @@
 
 use std::sync::Arc;
 
+use tokio::time::Instant;
+
 use crate::acp::Cursor;
 use crate::acp::agent::{CallError, ClientLink, RestoreCall, SessionSetup};
 use crate::acp::render::Bounds;
@@ -170,10 +172,11 @@ impl Connection {
         if meta.later && settings.is_empty() {
             return Ok(None);
         }
+        let begun = Instant::now();
         let room = self.room(Some(opened.session.record_id())).await?;
         let how = opened.session.wake(opened.given.clone()).await.map_err(|error| self.refused(&error))?;
         room.filled_by(opened.session.record_id());
-        self.host.choose(&opened.session, &opened.given, settings).await?;
+        self.host.choose(&opened.session, &opened.given, settings, begun).await?;
         Ok(Some(how))
     }
 

@@ -9,7 +9,7 @@ impl SessionMachine {
     pub(super) fn park(&mut self) {
         match &self.state {
             State::Parked => self.do_(Effect::Parked(true)),
-            State::Idle(_) if self.passed.is_empty() => self.end_process(Then::Park),
+            State::Idle(_) if !self.is_asked() => self.end_process(Then::Park),
             // It is told when the agent has gone.
             State::Ending(Then::Park | Then::Wake) => {}
             _ => self.do_(Effect::Parked(false)),
@@ -185,10 +185,11 @@ impl SessionMachine {
                 let method = restore.rung.method();
                 self.unresponsive(now, method);
             }
-            (Deadline::Setup, State::Settling(_)) => self.settings_unanswered(now),
+            (Deadline::Setting, State::Settling(_)) => self.settings_unanswered(now),
             (Deadline::Cancel, State::Prompting(_)) => self.cancel_unanswered(now),
             (Deadline::Close, State::Closing(..) | State::Deleting) => self.close_unanswered(now),
             (Deadline::Idle, State::Idle(_)) if !self.background => self.end_process(Then::Park),
+            (Deadline::Pass(pass), _) => self.pass_is_overdue(pass),
             (Deadline::Turn(turn), _) => self.turn_is_overdue(now, turn),
             (Deadline::Silence, _) => self.agent_is_silent(),
             _ => {}

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use crate::model::{
     AcpSessionId, AgentError, AgentSessionId, Carried, Exchange, Habits, OfferedSettings, PermissionPolicy,
-    Reading, RequestId, StopReason, Timestamp, ToolUse, Turn, TurnId, TurnLimits, Update, WakeOptions,
+    Reading, RequestId, SettingName, StopReason, Timestamp, ToolUse, Turn, TurnId, TurnLimits, Update,
+    WakeOptions,
 };
 
 use super::{Pass, PassId, Permit};
@@ -96,6 +97,8 @@ pub enum Input {
         /// The agent's result, JSON as it wrote it.
         answer: Result<Arc<str>, AgentError>,
     },
+    /// A client wants a setting to be wished no more.
+    Forget(SettingName),
     /// The agent has told what it offers to choose from, and what is chosen; it comes before whatever told it.
     Offered(OfferedSettings),
     /// A setting that the agent was asked for is set, or is not.
@@ -236,6 +239,10 @@ impl Advertised {
 pub enum Deadline {
     /// For the answer to new, load, resume or list; each replayed update starts it again.
     Setup,
+    /// For the answer to a setting that is restored.
+    Setting,
+    /// For the answer to a client's request. It runs beside the others.
+    Pass(PassId),
     /// For the turn to end after it was cancelled.
     Cancel,
     /// For the moment from which the agent can load the session.

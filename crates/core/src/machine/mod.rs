@@ -159,6 +159,7 @@ impl SessionMachine {
             Input::PassWithdrawn(pass) => self.pass_withdrawn(pass),
             Input::PassAnswered { pass, answer } => self.pass_answered(pass, answer),
             Input::Offered(offered) => self.offer(offered),
+            Input::Forget(setting) => self.forget(&setting),
             Input::SettingAnswered(answer) => self.setting_answered(now, answer),
             Input::Cancel(turn) => self.cancel(now, turn),
             Input::Close => self.close(now),
@@ -275,9 +276,7 @@ impl SessionMachine {
 
     /// Whether nothing runs, waits or is under way.
     pub fn is_idle(&self) -> bool {
-        matches!(self.state, State::Idle(_) | State::Parked)
-            && self.queue.is_empty()
-            && self.passed.is_empty()
+        matches!(self.state, State::Idle(_) | State::Parked) && self.queue.is_empty() && !self.is_asked()
     }
 
     /// Whether the record is deleted.

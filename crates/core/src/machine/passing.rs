@@ -1,11 +1,12 @@
 //! Requests of clients that go to the agent beside any turn: a mode, an option, a fork, an extension's method.
 //!
 //! They do not wait behind a turn. They wait for the agent to have the session, wake it if need be, and every one
-//! has exactly one answer: the agent's, or why there is none.
+//! has exactly one answer: the agent's, or why there is none. The protocol's own have a bounded time for it, and one
+//! whose client is gone keeps nothing from being parked.
 
 use std::sync::Arc;
 
-use crate::model::{AgentError, Setting, WakeOptions};
+use crate::model::{AgentError, Setting, SettingValue, WakeOptions};
 
 use super::state::{State, Then};
 use super::{Call, Deadline, Effect, SessionMachine, Unpassed};
@@ -34,6 +35,10 @@ pub(super) struct Passed {
     pub(super) id: PassId,
     pub(super) method: Box<str>,
     pub(super) setting: Option<Setting>,
+    /// What the session showed of that setting before.
+    pub(super) before: Option<SettingValue>,
+    /// Whether its client still waits for the answer. One that does not holds nothing.
+    pub(super) is_wanted: bool,
 }
 
 /// A request of a client, told from others of the session.
@@ -79,8 +84,14 @@ impl SessionMachine {
 
     fn pass_now(&mut self, pass: Pass) {
         let Pass { id, method, setting, .. } = pass.clone();
-        self.passed.push(Passed { id, method, setting });
+        // How long an extension's method may take, only those who made it know.
+        let is_limited = !method.starts_with('_');
+        let before = setting.as_ref().and_then(|setting| self.shown(&setting.name).cloned());
+        self.passed.push(Passed { id, method, setting, before, is_wanted: true });
         self.do_(Effect::Ask(Call::Pass(pass)));
+        if is_limited {
+            self.do_(Effect::Arm(Deadline::Pass(id)));
+        }
     }
 
     /// The session is live: what waited for that goes out.
@@ -92,21 +103,47 @@ impl SessionMachine {
 
     pub(super) fn pass_answered(&mut self, id: PassId, answer: Result<Arc<str>, AgentError>) {
         let Some(index) = self.passed.iter().position(|passed| passed.id == id) else { return };
-        let Passed { setting, .. } = self.passed.remove(index);
+        let Passed { setting, before, .. } = self.passed.remove(index);
         if let Some(setting) = setting.filter(|_| answer.is_ok()) {
-            self.wish(setting);
+            self.wish(setting, before.as_ref());
         }
         self.do_(Effect::Passed(id, answer.map_err(Unpassed::Agent)));
-        if matches!(self.state, State::Idle(_)) {
-            self.do_(Effect::Arm(Deadline::Idle));
+        self.pass_is_over();
+    }
+
+    /// One that is out is withdrawn, and the agent may still answer it; nobody waits for that.
+    pub(super) fn pass_withdrawn(&mut self, id: PassId) {
+        self.waiting.retain(|pass| pass.id != id);
+        if let Some(passed) = self.passed.iter_mut().find(|passed| passed.id == id) {
+            passed.is_wanted = false;
+            self.do_(Effect::Ask(Call::Withdraw(id)));
+            self.pass_is_over();
         }
     }
 
-    /// One that is out is withdrawn, and the agent still answers it.
-    pub(super) fn pass_withdrawn(&mut self, id: PassId) {
-        self.waiting.retain(|pass| pass.id != id);
-        if self.passed.iter().any(|passed| passed.id == id) {
-            self.do_(Effect::Ask(Call::Withdraw(id)));
+    /// The agent has not answered one in time. What it says to it later is kept, and is no answer.
+    pub(super) fn pass_is_overdue(&mut self, id: PassId) {
+        let Some(index) = self.passed.iter().position(|passed| passed.id == id) else { return };
+        self.do_(Effect::Ask(Call::Withdraw(id)));
+        let passed = self.passed.remove(index);
+        self.pass_unanswered(passed);
+        self.pass_is_over();
+    }
+
+    /// Whether somebody waits for the agent's answer to a request.
+    pub(super) fn is_asked(&self) -> bool {
+        self.passed.iter().any(|passed| passed.is_wanted)
+    }
+
+    /// The method of a request that the agent has not answered.
+    pub fn passed_method(&self, id: PassId) -> Option<&str> {
+        self.passed.iter().find(|passed| passed.id == id).map(|passed| &*passed.method)
+    }
+
+    /// An agent with nothing else to do has had its last request.
+    fn pass_is_over(&mut self) {
+        if matches!(self.state, State::Idle(_)) {
+            self.do_(Effect::Arm(Deadline::Idle));
         }
     }
 
@@ -126,10 +163,15 @@ impl SessionMachine {
 
     /// The agent has not answered, and is sent away: for being silent as long as it may be idle, or for the turn's sake.
     pub(super) fn passes_unanswered(&mut self) {
-        for Passed { id, method, .. } in std::mem::take(&mut self.passed) {
-            let (agent, method) = (self.agent.clone(), method.into_string());
-            self.do_(Effect::Passed(id, Err(Unpassed::Agent(AgentError::Unresponsive { agent, method }))));
+        for passed in std::mem::take(&mut self.passed) {
+            self.pass_unanswered(passed);
         }
+    }
+
+    fn pass_unanswered(&mut self, passed: Passed) {
+        let (agent, method) = (self.agent.clone(), passed.method.into_string());
+        let error = AgentError::Unresponsive { agent, method };
+        self.do_(Effect::Passed(passed.id, Err(Unpassed::Agent(error))));
     }
 
     /// The session is over for clients; what is out or waits has no answer.

@@ -9,7 +9,8 @@
 //! back into it, and what an agent chose for itself is not chosen again by us.
 
 use crate::model::{
-    AgentError, Fact, OfferedSetting, OfferedSettings, Setting, SettingName, Timestamp, UnmetWish,
+    AgentError, Fact, OfferedSetting, OfferedSettings, Setting, SettingName, SettingValue, Timestamp,
+    UnmetWish,
 };
 
 use super::state::{Live, Settling, State};
@@ -49,8 +50,15 @@ impl SessionMachine {
         self.offered = offered;
     }
 
-    /// A client's choice is done.
-    pub(super) fn wish(&mut self, setting: Setting) {
+    /// The agent has answered a client's choice, and what it shows now is what it has made of it. One that it has left as
+    /// it was before is not done; one that it knows by another name is wished by that.
+    pub(super) fn wish(&mut self, mut setting: Setting, before: Option<&SettingValue>) {
+        if let Some(shown) = self.shown(&setting.name).filter(|shown| **shown != setting.value) {
+            if Some(shown) == before {
+                return;
+            }
+            setting.value = shown.clone();
+        }
         let offered = &self.offered;
         let is_mode = |name: &SettingName| offered.named(name).is_some_and(OfferedSetting::is_mode);
         if is_mode(&setting.name) {
@@ -61,10 +69,27 @@ impl SessionMachine {
         self.settings_changed = true;
     }
 
+    /// The setting that a person means by a word for an option, or without one the mode, if it is wished.
+    pub fn wished(&self, word: Option<&str>) -> Option<Setting> {
+        self.settings.wished_by(word).cloned()
+    }
+
+    /// Nobody wishes this setting any more; the agent keeps it as it is.
+    pub(super) fn forget(&mut self, name: &SettingName) {
+        self.settings.withdraw(|wish| wish.name == *name);
+        self.settings_changed = true;
+    }
+
     /// The agent has the session: it is set as it was wished to be, and then it is live.
     pub(super) fn settle(&mut self, now: Timestamp, live: Live, how: Awakening) {
         if !self.settings.unmet.is_empty() {
             self.settings.unmet.clear();
+            self.settings_changed = true;
+        }
+        // One that has told of nothing shows nothing, whatever another showed before it.
+        let shown = self.offered.kept();
+        if shown != self.settings.shown {
+            self.settings.shown = shown;
             self.settings_changed = true;
         }
         let left = self.settings.wished.clone();
@@ -93,12 +118,17 @@ impl SessionMachine {
             .wished(&asked.name)
             .map_or_else(|| asked.name.clone(), |offered| offered.name.clone());
         self.do_(Effect::Ask(Call::Set(Setting { name, value: asked.value.clone() })));
-        self.do_(Effect::Arm(Deadline::Setup));
+        self.do_(Effect::Arm(Deadline::Setting));
         self.state = State::Settling(Settling { live, how, asked, left });
     }
 
     fn is_shown(&self, wish: &Setting) -> bool {
-        self.offered.wished(&wish.name).is_some_and(|offered| offered.value.as_ref() == Some(&wish.value))
+        self.shown(&wish.name) == Some(&wish.value)
+    }
+
+    /// What the session shows of a setting.
+    pub(super) fn shown(&self, name: &SettingName) -> Option<&SettingValue> {
+        self.offered.wished(name)?.value.as_ref()
     }
 
     pub(super) fn setting_answered(&mut self, now: Timestamp, answer: Result<(), AgentError>) {
@@ -106,8 +136,11 @@ impl SessionMachine {
             State::Settling(settling) => settling,
             other => return self.state = other,
         };
-        if let Err(error) = answer {
-            self.not_restored(asked, &error.to_string());
+        let shown = self.shown(&asked.name).filter(|shown| **shown != asked.value);
+        match (answer, shown.map(ToString::to_string)) {
+            (Err(error), _) => self.not_restored(asked, &error.to_string()),
+            (Ok(()), Some(shown)) => self.not_restored(asked, &format!("the agent shows {shown} instead")),
+            (Ok(()), None) => {}
         }
         self.settle_next(now, live, how, left);
     }

@@ -37,7 +37,10 @@ impl SessionMachine {
                 SettingName::Mode => answer("session/set_mode"),
                 SettingName::Option(_) => answer("session/set_config_option"),
             },
-            State::Idle(_) => self.passed.first().and_then(|passed| answer(&passed.method)),
+            State::Idle(_) => {
+                let asked = self.passed.iter().find(|passed| passed.is_wanted);
+                asked.and_then(|passed| answer(&passed.method))
+            }
             State::Prompting(Prompting { stopping: Some(_), .. }) => answer("session/cancel"),
             State::Prompting(Prompting { asked, .. }) if !asked.is_empty() => {
                 Some(Awaited::Questions(asked.iter().map(|open| open.ask.clone()).collect()))

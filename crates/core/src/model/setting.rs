@@ -288,6 +288,18 @@ impl RecordSettings {
         self.wished.iter().find(|wish| wish.name == *name).map(|wish| &wish.value)
     }
 
+    /// The wish that a person means by a word for an option, which is its id or what it is about, or without one the mode.
+    pub fn wished_by(&self, word: Option<&str>) -> Option<&Setting> {
+        let meant = |name: &SettingName| self.wished.iter().find(|wish| wish.name == *name);
+        let mode = || meant(&SettingName::Mode).or_else(|| meant(&self.shown.mode()?.name));
+        match word {
+            None => mode(),
+            Some(word) => meant(&SettingName::Option(word.into()))
+                .or_else(|| meant(&self.shown.option(word)?.name))
+                .or_else(|| if word == MODE { mode() } else { None }),
+        }
+    }
+
     /// Somebody has chosen, and the agent has done it.
     pub fn choose(&mut self, chosen: Setting) {
         self.unmet.retain(|unmet| unmet.name != chosen.name);

@@ -57,6 +57,7 @@ fn make(
         let answer = ask(&reach, &params, settings, &mut console).await?;
         let bad = || HostError::BadAnswer { method: "session/new".to_owned() };
         let (identity, meta) = setup::read(&answer).ok_or_else(bad)?;
+        setup::say_what_is_shown(params.wanted(), &answer, &mut console);
         let replaced = meta.replaced_record_id.as_deref().and_then(|id| RecordId::new(id).ok());
         if meta.created {
             let (record, name, cwd) = (&identity.record, name(settings), settings.cwd.as_path());
@@ -87,7 +88,7 @@ async fn ask(
     let asked = talk.persist(async |talk| {
         let mut client = talk.host(reach).await?;
         output::starting(&settings.agent, settings.cwd.as_path(), talk.console);
-        talk.start(&mut client, "session/new", params, &settings.agent.label()).await
+        talk.start(&mut client, "session/new", params, &settings.agent.label(), None).await
     });
     let told = |error: CliError| error.with_nothing_kept().with_login_of(&settings.typed_agent());
     asked.await.map_err(told)

@@ -3,7 +3,7 @@
 use acpx_testkit::Script;
 use serde_json::{Value, json};
 
-use crate::acpx::Place;
+use crate::acpx::{Place, eventually};
 
 fn modes(mode: &str) -> Value {
     json!({"currentModeId": mode, "availableModes": [{"id": "ask", "name": "Ask"}, {"id": "plan", "name": "Plan"}]})
@@ -70,7 +70,7 @@ fn a_model_and_a_switch_are_set_by_their_names_and_listed_in_the_error_of_those_
     assert_eq!(place.ok(&["--format", "quiet", "scripted", "set", "web", "true"]), "true\n");
     let set = place.json(&["scripted", "set", "web", "true"]);
     let kinds = (&set["action"], &set["configId"], &set["value"], &set["resumed"], &set["configOptions"]);
-    let expected = (&json!("config_set"), &json!("web"), &json!("true"), &json!(false), &options("m2", true));
+    let expected = (&json!("config_set"), &json!("web"), &json!(true), &json!(false), &options("m2", true));
     assert_eq!(kinds, expected);
     let model = place.json(&["scripted", "set", "model", "m2"]);
     assert_eq!((&model["action"], &model["modelId"]), (&json!("model_set"), &json!("m2")));
@@ -141,6 +141,80 @@ fn what_cannot_be_restored_is_said_once_on_stderr_in_json_and_in_the_status() {
     assert!(shown.contains(&format!("wished mode: plan ({why})\n")), "{shown}");
     let again = place.acpx(&["scripted", "three"]);
     assert!(!again.err.contains("could not be set"), "{again:?}");
+
+    let forgotten = place.json(&["scripted", "set", "mode", "--forget"]);
+    let (record, session) = (&status["acpxRecordId"], &status["acpxSessionId"]);
+    let expected = json!({
+        "action": "setting_forgotten", "value": "plan", "acpxRecordId": record, "acpxSessionId": session,
+    });
+    assert_eq!(forgotten, expected);
+    assert_eq!(place.json(&["scripted", "status"]).get("openWishes"), None);
+    assert_eq!(place.ok(&["scripted", "set-mode", "--forget"]), "nothing was wished for mode\n");
+}
+
+#[test]
+fn what_the_agent_shows_after_a_choice_is_what_is_told_and_kept() {
+    let place = place(&options("m1", false));
+    place.ok(&["scripted", "sessions", "new"]);
+    let set = place.acpx(&["scripted", "set", "model", "m2"]);
+    let other = "[acpx] the agent shows model as m1, and was asked for m2\n";
+    assert_eq!((set.out.as_str(), set.err.as_str(), set.code), ("model set: m1\n", other, Some(0)));
+    let status = place.json(&["scripted", "status"]);
+    assert_eq!((&status["model"], status.get("openWishes")), (&json!("m1"), None), "{status}");
+    let done = place.acpx(&["scripted", "--model", "m2", "one"]);
+    assert!(done.err.contains(other) && done.code == Some(0), "{done:?}");
+}
+
+#[test]
+fn an_answer_to_a_choice_that_cannot_be_read_is_the_agents_and_changes_nothing() {
+    let place = place(&json!("x"));
+    place.ok(&["scripted", "sessions", "new"]);
+    let set = place.acpx(&["--format", "json", "scripted", "set", "model", "m2"]);
+    assert_eq!((set.failure().0.as_str(), set.code), ("AGENT_BAD_ANSWER", Some(1)), "{set:?}");
+    let status = place.json(&["scripted", "status"]);
+    assert_eq!((&status["model"], status.get("openWishes")), (&json!("m1"), None), "{status}");
+}
+
+#[test]
+fn an_agent_that_never_answers_a_choice_is_waited_for_as_long_as_was_said_and_parked_as_ever() {
+    let place = Place::new();
+    let load = json!({"loadSession": true});
+    let begun = Script::new()
+        .initialize(load.clone())
+        .expect("session/new")
+        .reply(offering("ask", "m1", false))
+        .prompt(|turn| turn.say("hello").end("end_turn"))
+        .expect("session/set_mode")
+        .reply(json!({}));
+    let script = begun.next_start().initialize(load).serve([
+        ("session/load", Script::new().reply(offering("ask", "m1", false))),
+        ("session/set_mode", Script::new()),
+        ("session/prompt", Script::new().say("hello").end("end_turn")),
+    ]);
+    place.scripted(&script);
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["scripted", "one"]);
+    place.ok(&["scripted", "set-mode", "plan"]);
+    place.ok(&["host", "stop"]);
+
+    // Half of the time is left for the prompt, and until then it is said what is waited for.
+    let mut two = place.start(&["--timeout", "12", "scripted", "two"]);
+    two.wait_for_word("[acpx] waiting for the agent's answer to session/set_mode");
+    let status = place.json(&["scripted", "status"]);
+    let waiting = &status["waitingFor"];
+    let expected = (&json!("answer"), &json!("session/set_mode"));
+    assert_eq!((&waiting["what"], &waiting["method"]), expected, "{status}");
+    assert_eq!(status["summary"], "the agent is there, and is not ready yet");
+    let two = two.done();
+    assert!(two.err.contains("the mode could not be set to plan again: the agent did not answer"), "{two:?}");
+    assert_eq!((two.out.contains("hello"), two.code), (true, Some(0)), "{two:?}");
+
+    let late =
+        place.acpx(&["--format", "json", "--timeout", "1.5", "--ttl", "1", "scripted", "set-mode", "plan"]);
+    let message = "the agent \"scripted\" did not answer session/set_mode within 1.5 s";
+    assert_eq!(late.lines()[0]["error"]["message"], message, "{late:?}");
+    assert_eq!((late.failure().0.as_str(), late.code), ("AGENT_START_TIMEOUT", Some(3)));
+    eventually("it is parked", || place.json(&["scripted", "status"])["status"] == "idle");
 }
 
 #[test]
@@ -153,6 +227,7 @@ fn a_model_is_chosen_with_a_prompt_a_new_session_or_a_single_turn_and_an_unknown
         "{refused:?}"
     );
     assert_eq!(place.acpx(&["scripted", "one"]).code, Some(4));
+    assert_eq!(place.json(&["sessions", "list"]), json!([]), "what was never to be is in no list");
     place.ok(&["--model", "m2", "scripted", "sessions", "new"]);
     assert_eq!(place.json(&["scripted", "status"])["model"], "m2");
     place.ok(&["scripted", "--model", "m2", "one"]);

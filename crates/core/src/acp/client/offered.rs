@@ -10,7 +10,9 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::acp::content::UpdateParams;
-use crate::wire::splice::{Splice, Step, locate};
+use crate::acp::settings::option_id;
+use crate::model::ProtocolVersion;
+use crate::wire::splice::{Splice, Step, elements, locate};
 
 /// What a session offers, each as raw JSON. What the agent does not offer is not there.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
@@ -57,10 +59,39 @@ impl Offered {
         Some(Self { setup, ..told })
     }
 
-    /// The same after the result of `session/set_config_option`; `None` if it tells nothing of it.
-    pub(super) fn after_result(&self, result: &str) -> Option<Self> {
-        let told: Told<'_> = serde_json::from_str(result).ok()?;
-        self.told(told.modes, told.config_options, told.commands)
+    /// The same after the result of `session/set_config_option`. One that tells of no options has done what it was asked:
+    /// the option has that value, both JSON. The error is what is wrong with the result.
+    pub(super) fn after_choice(
+        &self,
+        result: &str,
+        option: &str,
+        value: &str,
+        version: ProtocolVersion,
+    ) -> Result<Option<Self>, &'static str> {
+        if !matches!(result.trim_ascii().as_bytes().first(), Some(b'{' | b'n')) {
+            return Err("the result is no object");
+        }
+        let told: Option<Told<'_>> = serde_json::from_str(result).map_err(|_| "the result cannot be read")?;
+        let told = told.and_then(|told| Some((told.config_options?, told)));
+        let Some((options, told)) = told else { return Ok(self.with_value(option, value, version)) };
+        elements(options.get()).ok_or("configOptions is no list")?;
+        Ok(self.told(told.modes, Some(options), told.commands))
+    }
+
+    /// The same with another value of an option; `None` if there is no such option.
+    fn with_value(&self, option: &str, value: &str, version: ProtocolVersion) -> Option<Self> {
+        let options = self.config_options.as_deref()?;
+        let name = option_id(version);
+        let text = |json: &str| serde_json::from_str::<String>(json).ok();
+        let wanted = text(option)?;
+        let row = elements(options)?.into_iter().find(|row| {
+            let row = &options[row.clone()];
+            locate(row, &[Step::Key(name)]).and_then(|id| text(&row[id])).as_ref() == Some(&wanted)
+        })?;
+        let current = locate(&options[row.clone()], &[Step::Key("currentValue")])?;
+        let mut splice = Splice::new(options);
+        splice.replace(row.start + current.start..row.start + current.end, value).ok()?;
+        Some(Self { config_options: Some(splice.finish().into()), ..self.clone() })
     }
 
     /// The same after the params of a `session/update`.
@@ -158,8 +189,6 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(begun.after_update(&update(text)), expected, "{text}");
         }
-        assert_eq!(begun.after_result("null"), None);
-        assert_eq!(begun.after_result(r#"{"modes":null}"#), None);
     }
 
     #[test]
@@ -168,9 +197,38 @@ mod tests {
         let mode = r#"{"sessionUpdate":"current_mode_update","currentModeId":"b"}"#;
         assert_eq!(before.update_to(&before.in_mode(r#""b""#).unwrap()).as_deref(), Some(mode));
         let options = r#"{"sessionUpdate":"config_option_update","configOptions":[ 2]}"#;
-        let after = before.after_result(r#"{"configOptions":[ 2]}"#).unwrap();
+        let told = before.after_choice(r#"{"configOptions":[ 2]}"#, r#""x""#, "1", ProtocolVersion::V1);
+        let after = told.unwrap().unwrap();
         assert_eq!(before.update_to(&after).as_deref(), Some(options));
         assert_eq!(before.update_to(&before), None);
+    }
+
+    #[test]
+    fn a_choice_whose_answer_tells_of_no_options_is_done_and_one_that_cannot_be_read_changes_nothing() {
+        let options = |value: &str| {
+            format!(
+                r#"[7,{{"id":"a","configId":"x","currentValue":1}},{{"id":"b","configId":"a","currentValue" : {value} }}]"#
+            )
+        };
+        let begun = offered([None, Some(&options(r#""low""#)), None]);
+        let set =
+            |version, option: &str, result: &str| begun.after_choice(result, option, r#""high""#, version);
+        let done = offered([None, Some(&options(r#""high""#)), None]);
+        for nothing in ["{}", "null", r#"{"configOptions":null,"_meta":{}}"#] {
+            assert_eq!(set(ProtocolVersion::V1, r#""b""#, nothing), Ok(Some(done.clone())), "{nothing}");
+            assert_eq!(set(ProtocolVersion::V2, r#""a""#, nothing), Ok(Some(done.clone())), "{nothing}");
+            assert_eq!(set(ProtocolVersion::V1, r#""c""#, nothing), Ok(None), "{nothing}");
+        }
+        let told = Ok(Some(offered([None, Some("[ 2]"), None])));
+        assert_eq!(set(ProtocolVersion::V1, r#""b""#, r#"{"configOptions":[ 2]}"#), told);
+        for (broken, problem) in [
+            (r#"{"configOptions":"x"}"#, "configOptions is no list"),
+            (r#"{"configOptions":{}}"#, "configOptions is no list"),
+            ("7", "the result is no object"),
+            (r#"["x"]"#, "the result is no object"),
+        ] {
+            assert_eq!(set(ProtocolVersion::V1, r#""b""#, broken), Err(problem), "{broken}");
+        }
     }
 
     #[test]

@@ -24,10 +24,29 @@ pub struct Passing<'a> {
 pub(super) struct Passed {
     pass: PassId,
     request: RpcId,
-    /// The mode it asks for, as JSON.
-    mode: Option<Box<str>>,
+    /// What it chooses, if it chooses something.
+    chosen: Option<Chosen>,
     /// The session it is about, as JSON.
     session: Box<str>,
+}
+
+/// What a request chooses, each as JSON.
+enum Chosen {
+    Mode(Box<str>),
+    Option { id: Box<str>, value: Box<str> },
+}
+
+impl Chosen {
+    fn of(method: &str, params: &str) -> Option<Self> {
+        let member = |name| locate(params, &[Step::Key(name)]).map(|range| Box::from(&params[range]));
+        match method {
+            "session/set_mode" => Some(Self::Mode(member("modeId")?)),
+            "session/set_config_option" => {
+                Some(Self::Option { id: member("configId")?, value: member("value")? })
+            }
+            _ => None,
+        }
+    }
 }
 
 impl AgentConnection {
@@ -63,15 +82,25 @@ impl AgentConnection {
     /// The answer to a client's request, and what is offered after it; `None` if it is none.
     pub(super) fn take_passed(&mut self, id: &RpcId, method: &str, message: &Message) -> Option<Answer> {
         let index = self.passed.iter().position(|passed| passed.request == *id)?;
-        let Passed { pass, mode, session, .. } = self.passed.swap_remove(index);
+        let Passed { pass, chosen, session, .. } = self.passed.swap_remove(index);
         let Some(result) = message.result() else {
             return Some(Answer::Passed(pass, Err(refusal(self.speaker(), method, message, true)), None));
         };
-        let changed = match (method, mode) {
-            ("session/set_mode", Some(mode)) => self.offered.in_mode(&mode),
-            ("session/set_config_option", _) => self.offered.after_result(result),
+        let changed = match chosen {
+            Some(Chosen::Mode(mode)) => Ok(self.offered.in_mode(&mode)),
+            Some(Chosen::Option { id, value }) => {
+                self.offered.after_choice(result, &id, &value, self.version)
+            }
             // Whatever else is answered is about another session, or is not known to us.
-            _ => None,
+            None => Ok(None),
+        };
+        let changed = match changed {
+            Ok(changed) => changed,
+            Err(problem) => {
+                let (agent, method) = (self.agent.clone(), method.to_owned());
+                let error = AgentError::BadAnswer { agent, method, problem: problem.to_owned() };
+                return Some(Answer::Passed(pass, Err(error), None));
+            }
         };
         // What the agent has told by an update of its own is in force by now.
         let told = changed.as_ref().filter(|changed| **changed != *self.offered).and_then(|changed| {
@@ -92,10 +121,7 @@ impl Passing<'_> {
             let problem = "its params are no object that names one session".to_owned();
             return Err(AgentError::BadRequest { method: method.into_string(), problem });
         };
-        let mode = match &*method {
-            "session/set_mode" => locate(&params, &[Step::Key("modeId")]).map(|range| params[range].into()),
-            _ => None,
-        };
+        let chosen = Chosen::of(&method, &params);
         let request = connection.peer.mint_id();
         let line = encode::request(&request, &method, &params);
         // The params as they stand in the line, so that secrets among them are found there.
@@ -104,7 +130,7 @@ impl Passing<'_> {
             Err(_) => None,
         };
         let session = json(session).into();
-        connection.passed.push(Passed { pass, request: request.clone(), mode, session });
+        connection.passed.push(Passed { pass, request: request.clone(), chosen, session });
         let peer = connection.peer.clone();
         Ok(Outgoing {
             peer,

@@ -105,8 +105,9 @@ fn what_a_restored_session_shows_already_is_not_asked_for() {
         Input::Restored { inner: None },
         done(),
     ];
-    // The agent's answer tells nothing of it, and that the model stays open is no reason to ask again.
-    assert_eq!(asked(&mut machine, inputs), ["set the option model m2", "awake"]);
+    // An agent that has done it and does not show it is not asked again.
+    let told = ["set the option model m2", "model m2: the agent shows m1 instead", "awake"];
+    assert_eq!(asked(&mut machine, inputs), told);
 }
 
 #[test]
@@ -127,6 +128,7 @@ fn a_wish_that_cannot_be_restored_is_said_and_stays_and_the_rest_goes_on() {
             shows(&[mode("ask"), model("m1"), effort("low")]),
             Input::Restored { inner: None },
             refused,
+            shows(&[mode("plan"), model("m1"), effort("low")]),
             done(),
         ],
     );
@@ -161,7 +163,7 @@ fn an_agent_that_leaves_a_setting_unanswered_is_asked_for_no_other_and_has_its_p
             ready(ALL),
             shows(&[mode("ask"), effort("low")]),
             Input::Restored { inner: None },
-            Input::Deadline(Deadline::Setup),
+            Input::Deadline(Deadline::Setting),
             // It comes too late to matter.
             done(),
         ],
@@ -190,13 +192,61 @@ fn a_choice_is_wished_once_the_agent_has_done_it_and_not_if_it_refused() {
     let answered = |answer| Input::PassAnswered { pass: PassId(1), answer };
     feed(&mut machine, [Input::Offered(offers("ask")), pass_mode(1, "plan"), answered(Err(died()))]);
     assert_eq!(machine.settings.wished, []);
-    let effects = feed(&mut machine, [pass_mode(1, "plan"), answered(Ok(Arc::from("{}")))]);
+    let done = || answered(Ok(Arc::from("{}")));
+    // An agent that shows the same as before has not done it, whatever it answers.
+    feed(&mut machine, [pass_mode(1, "plan"), done()]);
+    assert_eq!(machine.settings.wished, []);
+    let effects = feed(&mut machine, [pass_mode(1, "plan"), Input::Offered(offers("plan")), done()]);
     let settings = RecordSettings {
         wished: vec![wish(SettingName::Mode, "plan")],
-        shown: offers("ask").kept(),
+        shown: offers("plan").kept(),
         unmet: Vec::new(),
     };
     assert!(effects.contains(&Effect::SaveSettings(settings)), "{effects:?}");
+    // To choose what is so already is a choice.
+    feed(&mut machine, [Input::Forget(SettingName::Mode), pass_mode(1, "plan"), done()]);
+    assert_eq!(machine.settings.wished, [wish(SettingName::Mode, "plan")]);
+}
+
+#[test]
+fn a_wish_is_forgotten_by_the_word_it_was_made_by_and_nothing_of_it_is_restored_or_told() {
+    let wishes = [wish(SettingName::Mode, "plan"), wish(named("engine"), "m2"), wish(named("gone"), "x")];
+    let mut machine = kept_with(&wishes);
+    let engine = option("engine", Some("model"), "m1", &["m1", "m2"]);
+    machine.settings.shown = OfferedSettings(vec![engine.clone()]);
+    machine.settings.unmet = vec![UnmetWish { name: named("gone"), reason: "why".into() }];
+    let words = [None, Some("mode"), Some("model"), Some("engine"), Some("gone"), Some("effort")];
+    let meant = words.map(|word| machine.wished(word).map(|wish| wish.name));
+    let expected = [
+        Some(SettingName::Mode),
+        Some(SettingName::Mode),
+        Some(named("engine")),
+        Some(named("engine")),
+        Some(named("gone")),
+        None,
+    ];
+    assert_eq!(meant, expected);
+    let effects = feed(&mut machine, [Input::Forget(named("gone"))]);
+    assert_eq!(effects, [Effect::SaveSettings(machine.settings.clone())]);
+    assert_eq!(machine.settings.wished, wishes[..2]);
+    assert_eq!(machine.settings.unmet, []);
+    feed(&mut machine, [Input::Forget(SettingName::Mode), Input::Forget(named("engine"))]);
+    let inputs = vec![wake(), ready(ALL), shows(&[mode("ask"), engine]), Input::Restored { inner: None }];
+    assert_eq!(asked(&mut machine, inputs), ["awake"]);
+}
+
+#[test]
+fn an_agent_that_tells_of_no_settings_shows_none_whatever_another_showed_before_it() {
+    let mut machine = wishing();
+    machine.settings.shown = offers("plan");
+    feed(&mut machine, [wake(), ready(ALL), Input::Restored { inner: None }]);
+    let reason = "the agent does not offer it in this session".into();
+    let expected = RecordSettings {
+        wished: vec![wish(SettingName::Mode, "plan")],
+        shown: OfferedSettings::default(),
+        unmet: vec![UnmetWish { name: SettingName::Mode, reason }],
+    };
+    assert_eq!(machine.settings, expected);
 }
 
 #[test]
@@ -228,7 +278,7 @@ fn a_change_that_follows_from_a_choice_withdraws_what_it_changes_and_not_the_cho
         shows(&[model("m2"), effort("low")]),
     ];
     feed(&mut machine, inputs);
-    assert_eq!(machine.settings.wished, [wish(named("model"), "latest")]);
+    assert_eq!(machine.settings.wished, [wish(named("model"), "m2")]);
 }
 
 #[test]
@@ -240,7 +290,15 @@ fn a_mode_that_is_told_as_modes_and_as_an_option_is_wished_once() {
     let by_option = Pass { setting: Some(wish(named("m"), "ask")), ..by_option };
     feed(
         &mut machine,
-        [twice("ask"), pass_mode(1, "plan"), answered(1), Input::Pass(by_option), answered(2)],
+        [
+            twice("ask"),
+            pass_mode(1, "plan"),
+            twice("plan"),
+            answered(1),
+            Input::Pass(by_option),
+            twice("ask"),
+            answered(2),
+        ],
     );
     assert_eq!(machine.settings.wished, [wish(named("m"), "ask")]);
 }
@@ -249,7 +307,9 @@ fn a_mode_that_is_told_as_modes_and_as_an_option_is_wished_once() {
 fn a_wish_for_a_mode_is_restored_by_the_option_of_an_agent_that_tells_its_modes_as_one() {
     let mut machine = kept_with(&[wish(SettingName::Mode, "plan")]);
     let modes = option("session_mode", Some("mode"), "ask", &["ask", "plan"]);
-    let inputs = vec![wake(), ready(ALL), shows(&[modes]), Input::Restored { inner: None }, done()];
+    let set = option("session_mode", Some("mode"), "plan", &["ask", "plan"]);
+    let inputs =
+        vec![wake(), ready(ALL), shows(&[modes]), Input::Restored { inner: None }, shows(&[set]), done()];
     assert_eq!(asked(&mut machine, inputs), ["set the option session_mode plan", "awake"]);
 }
 
@@ -258,7 +318,8 @@ fn a_fork_begins_with_the_wishes_of_the_session_before_it() {
     let mut machine = forking();
     machine.settings.wished = vec![wish(SettingName::Mode, "plan")];
     let opened = Input::Opened { session: session("s2"), inner: None };
-    let inputs = vec![wake(), ready(ALL), Input::Offered(offers("ask")), opened, done()];
+    let set = Input::Offered(offers("plan"));
+    let inputs = vec![wake(), ready(ALL), Input::Offered(offers("ask")), opened, set, done()];
     assert_eq!(asked(&mut machine, inputs), ["set the mode plan", "awake"]);
 }
 

@@ -91,6 +91,7 @@ fn asked_of_it() -> Vec<(&'static str, Input)> {
         ("request withdrawn", Input::PassWithdrawn(PassId(1))),
         ("request answered", Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) }),
         ("request failed", Input::PassAnswered { pass: PassId(1), answer: Err(died()) }),
+        ("mode forgotten", Input::Forget(SettingName::Mode)),
         ("another mode shown", Input::Offered(offers("ask"))),
         ("setting done", Input::SettingAnswered(Ok(()))),
         ("setting refused", Input::SettingAnswered(Err(died()))),
@@ -162,6 +163,8 @@ fn said_by_the_agent() -> Vec<(&'static str, Input)> {
         ("nobody to ask", Input::Unanswered { ask: ask(), what: "edit".into() }),
         ("other request", Input::Request { ask: ask() }),
         ("setup deadline", Input::Deadline(Deadline::Setup)),
+        ("setting deadline", Input::Deadline(Deadline::Setting)),
+        ("deadline of request 1", Input::Deadline(Deadline::Pass(PassId(1)))),
         ("cancel deadline", Input::Deadline(Deadline::Cancel)),
         ("load deadline", Input::Deadline(Deadline::Load(at(60_000)))),
         ("close deadline", Input::Deadline(Deadline::Close)),
@@ -217,6 +220,7 @@ fn is_in_the_table(input: &Input) -> bool {
         | Input::Pass(_)
         | Input::PassWithdrawn(_)
         | Input::PassAnswered { .. }
+        | Input::Forget(_)
         | Input::Offered(_)
         | Input::SettingAnswered(_)
         | Input::Cancel(_)
@@ -343,6 +347,7 @@ fn words(effect: &Effect) -> String {
         Effect::SaveLifecycle(Lifecycle::Closed { .. }) => "save: closed".into(),
         Effect::SaveLifecycle(Lifecycle::Deleted { .. }) => "save: deleted".into(),
         Effect::Arm(Deadline::Load(_)) => "arm load".into(),
+        Effect::Arm(Deadline::Pass(_)) => "arm request".into(),
         Effect::Arm(deadline) => format!("arm {deadline:?}").to_lowercase(),
         Effect::Disarm => "disarm".into(),
         Effect::Awake(Ok(how)) => format!("tell: awake ({})", awakening(*how)),

@@ -102,3 +102,33 @@ fn requests_are_answered_once_and_so_many_at_most() {
         MAX_PASSES - 1
     );
 }
+
+#[test]
+fn a_request_of_the_protocol_has_a_bounded_time_and_one_that_nobody_waits_for_holds_nothing() {
+    let unanswered = |id| {
+        let (agent, method) = ("a".to_owned(), "session/set_mode".to_owned());
+        let error = AgentError::Unresponsive { agent, method };
+        Effect::Passed(PassId(id), Err(Unpassed::Agent(error)))
+    };
+    let idle = || Effect::Arm(Deadline::Idle);
+    let withdraw = |id| Effect::Ask(Call::Withdraw(PassId(id)));
+    let mut machine = live(ALL);
+    assert!(feed(&mut machine, [pass(1)]).contains(&Effect::Arm(Deadline::Pass(PassId(1)))));
+    assert_eq!((machine.is_idle(), feed(&mut machine, [Input::Park])), (false, vec![Effect::Parked(false)]));
+    let overdue = feed(&mut machine, [Input::Deadline(Deadline::Pass(PassId(1)))]);
+    assert_eq!(overdue, [withdraw(1), unanswered(1), idle()]);
+    assert!(machine.is_idle());
+    // Too late, it is no answer.
+    let late = Input::PassAnswered { pass: PassId(1), answer: Ok(Arc::from("{}")) };
+    assert_eq!(feed(&mut machine, [late]), []);
+
+    assert_eq!(feed(&mut machine, [pass(2), Input::PassWithdrawn(PassId(2))]), [withdraw(2), idle()]);
+    assert_eq!((machine.is_idle(), machine.awaited()), (true, None));
+    assert!(feed(&mut machine, [Input::Park]).contains(&Effect::EndAgent(None)));
+
+    // Only those who made an extension's method know how long it may take.
+    let Input::Pass(other) = pass(3) else { panic!("a request") };
+    let other = Input::Pass(Pass { method: "_other/ask".into(), ..other });
+    let effects = feed(&mut live(ALL), [other]);
+    assert!(!effects.iter().any(|effect| matches!(effect, Effect::Arm(Deadline::Pass(_)))), "{effects:?}");
+}

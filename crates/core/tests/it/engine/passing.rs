@@ -193,3 +193,26 @@ async fn the_meta_of_a_client_goes_to_the_agent_with_its_request() {
         .collect();
     assert_eq!(metas, [json!({"a": 1.0}), json!({"b": []}), json!(null), json!({"c": null})]);
 }
+
+#[tokio::test]
+async fn a_choice_that_the_agent_never_answers_ends_in_bounded_time_and_keeps_nothing() {
+    let bench = Bench::new();
+    let script = Script::new().initialize(json!({})).serve([
+        ("session/new", Script::new().reply(offering())),
+        ("session/set_mode", Script::new()),
+        ("session/set_config_option", Script::new()),
+    ]);
+    let (agent, _) = bench.agent(&script);
+    let agent = agent.with_start_timeout(Duration::from_secs(3));
+    let session = bench.engine.open(bench.new_session(agent, Vec::new())).await.unwrap();
+    let (mode, option) = (r#"{"modeId":"code"}"#, r#"{"configId":"model","value":"x"}"#);
+    let hurried = RestoreSession { start_wait: Some(Duration::from_millis(200)), ..restore() };
+    let late = error_of(session.request("session/set_config_option", option, hurried).await);
+    let words = r#"the agent "scripted" did not answer session/set_config_option within 0.2 s"#;
+    assert_eq!(late, ("AGENT_START_TIMEOUT", words.to_owned()));
+    let unanswered = error_of(session.request("session/set_mode", mode, restore()).await);
+    assert_eq!(unanswered.0, "AGENT_UNRESPONSIVE");
+    session.park().await.unwrap();
+    let kept = bench.store.record(session.record_id().clone()).await.unwrap().unwrap();
+    assert_eq!(kept.settings.wished, []);
+}

@@ -1,0 +1,58 @@
+//! What a command waits for that has asked for an agent, in words: as the host knows it, and until it has been asked
+//! that an agent has to start.
+
+use acpx_core::host::meta::WaitingAnswer;
+
+use crate::output::awaited;
+
+/// What is said where an agent takes long to start.
+pub(crate) fn waiting_for(agent: &str) -> String {
+    format!("waiting for the agent {agent} to start")
+}
+
+/// The same as the host's answer to `_acpx/waiting` has it; `None` where that is nothing else.
+pub(super) fn waiting_as_told(answer: &str, agent: &str) -> Option<String> {
+    let waiting = serde_json::from_str::<WaitingAnswer>(answer).ok()?.waiting_for?;
+    match (waiting.what.as_str(), waiting.method.as_deref()) {
+        ("agent-start", _) => None,
+        ("answer", Some("session/prompt")) | ("turn-end" | "permission" | "elicitation" | "command", _) => {
+            Some(format!("waiting for the agent {agent}, which works on a turn"))
+        }
+        _ => Some(format!("waiting for {}", awaited(&waiting))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_is_waited_for_is_said_as_the_host_knows_it() {
+        let told = |what: Value| {
+            let mut waiting = json!({ "since": "2026-11-16T00:00:00.000Z" });
+            waiting.as_object_mut().unwrap().extend(what.as_object().unwrap().clone());
+            waiting_as_told(&json!({ "waitingFor": waiting }).to_string(), "a")
+        };
+        let cases = [
+            (json!({ "what": "agent-start" }), None),
+            (
+                json!({ "what": "answer", "method": "session/set_mode" }),
+                Some("waiting for the agent's answer to session/set_mode"),
+            ),
+            (json!({ "what": "agent-end" }), Some("waiting for the end of the agent's process")),
+            (
+                json!({ "what": "answer", "method": "session/prompt" }),
+                Some("waiting for the agent a, which works on a turn"),
+            ),
+            (json!({ "what": "permission" }), Some("waiting for the agent a, which works on a turn")),
+        ];
+        for (what, expected) in cases {
+            assert_eq!(told(what.clone()).as_deref(), expected, "{what}");
+        }
+        for nothing in ["{}", "null", "7"] {
+            assert_eq!(waiting_as_told(nothing, "a"), None);
+        }
+    }
+}
