@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use acpx_core::host::meta::{PromptMeta, TermsMeta, TurnMeta};
 use acpx_core::model::{
-    PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, TurnError, TurnLimits,
-    WakeOptions,
+    AgentError, PermissionCount, PermissionPolicy, RequestId, SessionIdentity, StopReason, Turn, TurnError,
+    TurnLimits, WakeOptions,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -190,6 +190,7 @@ impl PromptResult {
     pub(crate) fn say_what_was_missing(&mut self, agent: &str, missing: Option<Missing>) {
         let Some(error) = &mut self.error else { return };
         match error.code.as_str() {
+            "AUTH_REQUIRED" if error.hint.as_deref() == Some(AgentError::LOGIN_FIRST) => {}
             "AUTH_REQUIRED" => error.hint = Some(login_hint(agent)),
             code @ ("TIMEOUT" | "IDLE_TIMEOUT") => {
                 let flag = if code == "TIMEOUT" { "--timeout" } else { "--idle-timeout" };

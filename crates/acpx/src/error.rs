@@ -324,6 +324,9 @@ impl CliError {
         if self.code() != "AUTH_REQUIRED" || matches!(self, Self::About { .. }) {
             return self;
         }
+        if self.hint().as_deref() == Some(AgentError::LOGIN_FIRST) {
+            return self;
+        }
         self.with_hint(login_hint(agent))
     }
 

@@ -4,7 +4,8 @@
 use std::cell::OnceCell;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::io;
+use std::path::{Component, Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -115,7 +116,7 @@ pub(crate) struct Settings {
     pub(crate) timeout: Option<Duration>,
     /// How long the agent may say nothing in a turn.
     pub(crate) idle_timeout: Option<Duration>,
-    /// How long the agent may be idle; `None` is for ever.
+    /// How long the agent may be idle, if somebody has said so; zero is for ever.
     pub(crate) ttl: Option<Duration>,
     /// What to do where the agent offers logins and no credential is known.
     pub(crate) login: LoginPolicy,
@@ -149,7 +150,6 @@ impl Settings {
     }
 
     fn with(agent: AgentSpec, options: &Options, config: &Config) -> Result<Self, CliError> {
-        let ttl = options.ttl.or(config.ttl).unwrap_or(DEFAULT_TTL);
         let cwd = directory(options.cwd.as_deref())?;
         let policy = policy(options, config, cwd.as_path())?;
         let variables = config.variables();
@@ -172,7 +172,7 @@ impl Settings {
             said_mode: options.mode.or(config.mode),
             timeout: options.timeout.or(config.timeout),
             idle_timeout: options.idle_timeout.or(config.idle_timeout),
-            ttl: (!ttl.is_zero()).then_some(ttl),
+            ttl: options.ttl.or(config.ttl),
             login: options.login.or(config.login).unwrap_or_default(),
             credentials: config.credentials.clone(),
             keep_programs: config.keep_programs.clone().into(),
@@ -391,11 +391,32 @@ pub(crate) fn directory(typed: Option<&Path>) -> Result<AbsolutePath, CliError> 
     } else {
         std::path::absolute(typed).map_err(|error| unusable(typed, system_words(&error)))?
     };
+    let path = without_parents(&path).map_err(|error| unusable(&path, system_words(&error)))?;
     match path.metadata() {
         Ok(metadata) if metadata.is_dir() => Ok(AbsolutePath::from_path(&path)?),
         Ok(_) => Err(unusable(&path, "it is not a directory".to_owned())),
         Err(error) => Err(unusable(&path, system_words(&error))),
     }
+}
+
+/// A directory by a name that does not lead through others: what leads back out of one is lost with it. Links keep their
+/// names, but for one that is left by `..`, which leads to where it points.
+fn without_parents(path: &Path) -> io::Result<PathBuf> {
+    if !path.components().any(|part| part == Component::ParentDir) {
+        return Ok(path.to_owned());
+    }
+    let mut kept = PathBuf::new();
+    for part in path.components() {
+        if part != Component::ParentDir {
+            kept.push(part);
+            continue;
+        }
+        if kept.symlink_metadata()?.is_symlink() {
+            kept = kept.canonicalize()?;
+        }
+        kept.pop();
+    }
+    Ok(kept)
 }
 
 #[cfg(test)]

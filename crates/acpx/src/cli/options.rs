@@ -132,7 +132,7 @@ pub(crate) struct SessionArgs {
     /// Cancel the turn when the agent has said nothing for so many seconds and waits for nobody
     #[arg(long, value_name = "SECONDS", value_parser = time_limit, allow_negative_numbers = true, help_heading = EVERYWHERE)]
     pub(super) idle_timeout: Option<Duration>,
-    /// Keep the agent running for so many idle seconds; 0 is for ever [default: 300]
+    /// Keep the agent running for so many idle seconds; 0 is for ever [default: 300, or for ever if it can restore no session]
     #[arg(long, value_name = "SECONDS", value_parser = idle_time, allow_negative_numbers = true, help_heading = EVERYWHERE)]
     pub(super) ttl: Option<Duration>,
     /// Speak this version of the protocol with the agent, 1 or 2, if it can [default: 1]

@@ -131,7 +131,7 @@ async fn host(settings: &Settings) -> Result<(Arc<Host>, OwnEngine), CliError> {
 
 /// What the agent is started with: the model comes before the options, which may depend on it.
 fn start(command: &ExecCommand, settings: &Settings, options: &Options) -> StartMeta {
-    let mut start = settings.start(&settings.agent, None, options.model.as_deref());
+    let mut start = settings.start(&settings.agent, Some(Duration::ZERO), options.model.as_deref());
     let chosen = command.options.iter().cloned();
     start.settings.extend(chosen.map(|(option, value)| SettingMeta { option: Some(option), value }));
     start

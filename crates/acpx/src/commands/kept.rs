@@ -5,8 +5,10 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use acpx_core::acp::Capabilities;
+use acpx_core::engine::agent_build;
 use acpx_core::host::KeptEvents;
-use acpx_core::model::{Content, Lifecycle, Record, RecordId, Seq, SessionName, SessionUsage, Turn, Update};
+use acpx_core::model::{Content, Lifecycle, Record, RecordId, Seq, SessionName, SessionUsage, Turn};
 use acpx_core::store::{RecordFilter, ScopeQuery, SqliteStore, Store};
 use tokio::time::timeout;
 
@@ -157,6 +159,17 @@ impl Kept {
         Ok(store.turn_numbered(record.id.clone(), turn).await?)
     }
 
+    /// Whether the agent of a record can bring sessions back, as it last said; `None` if nobody knows.
+    pub(super) async fn restores(&self, record: &Record, settings: &Settings) -> Option<bool> {
+        let store = self.store.as_ref()?;
+        let (agent, cwd) = (record.agent.clone(), record.cwd.as_path().to_owned());
+        let environment = settings.environment();
+        let look = tokio::task::spawn_blocking(move || agent_build(&agent, &environment, &cwd));
+        let build = timeout(LOOK, look).await.ok()?.ok()??;
+        let answer = store.agent_answer(build).await.ok()??;
+        Some(Capabilities::of_answer(&answer).sessions.restores())
+    }
+
     /// What the session of a record had used when its agent last told it, as far as that is not long ago.
     pub(super) async fn last_usage(&self, record: &Record) -> Result<Option<SessionUsage>, CliError> {
         let (Some(store), Some(last)) = (&self.store, record.last_seq) else { return Ok(None) };
@@ -166,10 +179,10 @@ impl Kept {
         let row = record.lineage.current_index();
         // A fresh session has used nothing of what the one before it had.
         let told = events.iter().rev().filter(|event| event.lineage == row && event.body.contains(USAGE));
-        Ok(told.map(acpx_core::acp::content).find_map(|content| match content {
-            Content::Update(Update::Usage(usage)) => Some(usage),
+        Ok(SessionUsage::last(told.map(acpx_core::acp::content).filter_map(|content| match content {
+            Content::Update(update) => Some(update),
             _ => None,
-        }))
+        })))
     }
 }
 

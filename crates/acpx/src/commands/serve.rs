@@ -13,7 +13,7 @@ use crate::remote::guard::{ANY_ORIGIN, Guard, is_loopback};
 use crate::remote::server::{Allowance, Server, listen};
 use crate::remote::tls;
 use crate::remote::tokens::Tokens;
-use crate::settings::Settings;
+use crate::settings::{DEFAULT_TTL, Settings};
 
 /// How to serve.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,7 +48,10 @@ pub(super) fn run(command: ServeCommand, settings: &Settings) -> Result<ExitCode
         return Err(CliError::OpenToPages);
     }
     let acceptor = tls.map(|(certificate, key)| tls::acceptor(&certificate, &key)).transpose()?;
-    let client = settings.client();
+    // Whoever comes from elsewhere keeps no agent longer than that, whatever its client asks for.
+    let mut served = settings.clone();
+    served.ttl.get_or_insert(DEFAULT_TTL);
+    let client = served.client();
     let guard = Guard { is_loopback, insecure_public, origins };
     let mut console = Console::of_program(settings.mode);
     block_on(async {

@@ -56,6 +56,7 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
             open_turns: &open_turns,
             last_turn: last_turn.as_ref(),
             usage: kept.last_usage(&record).await?,
+            forgets: record.answered_turns > 0 && kept.restores(&record, settings).await == Some(false),
             agent_lives,
             host_lives,
             now: now(),

@@ -34,6 +34,8 @@ pub(crate) struct Snapshot<'a> {
     pub(crate) last_turn: Option<&'a Turn>,
     /// What it had used when its agent last told it.
     pub(crate) usage: Option<SessionUsage>,
+    /// Whether its agent has something to remember and can bring no session back.
+    pub(crate) forgets: bool,
     /// Whether the process of its last run still lives.
     pub(crate) agent_lives: bool,
     /// Whether a host is there to go on with its turns.
@@ -90,29 +92,39 @@ impl<'a> Snapshot<'a> {
         }
     }
 
-    fn summary(&self) -> &'static str {
+    fn summary(&self) -> String {
         let (was_sent, waits) = (self.interrupted().is_some(), self.queued().next().is_some());
-        match (self.standing(), was_sent, waits) {
-            (Standing::Running, _, _) if self.running().is_some() => "the agent works on a turn",
-            (Standing::Running, _, _) if self.waiting.is_some() => "the agent is there, and is not ready yet",
-            (Standing::Running, _, _) => "the agent is ready",
-            (Standing::Ending, _, false) => "the agent is being ended; the next prompt starts another",
-            (Standing::Ending, _, true) => "the agent is being ended; what waits goes to another",
-            (Standing::Idle | Standing::Dead, true, false) => {
-                "the turn that ran was interrupted; the next prompt restores the session"
+        let (happened, next) = match self.standing() {
+            Standing::Running if self.running().is_some() => return "the agent works on a turn".to_owned(),
+            Standing::Running if self.waiting.is_some() => {
+                return "the agent is there, and is not ready yet".to_owned();
             }
-            (Standing::Idle | Standing::Dead, true, true) => {
-                "the turn that ran was interrupted; the next prompt restores the session and runs what waits first"
+            Standing::Running => return "the agent is ready".to_owned(),
+            Standing::Ending if waits => {
+                return "the agent is being ended; what waits goes to another".to_owned();
             }
-            (Standing::Idle, false, false) => "no agent runs; the next prompt starts one",
-            (Standing::Idle, false, true) => {
-                "no agent runs; the next prompt starts one and runs what waits first"
+            Standing::Ending => ("the agent is being ended", "starts another"),
+            Standing::Idle | Standing::Dead if was_sent => {
+                ("the turn that ran was interrupted", "restores the session")
             }
-            (Standing::Dead, false, false) => {
-                "the agent ended unexpectedly; the next prompt restores the session"
+            Standing::Idle => ("no agent runs", "starts one"),
+            Standing::Dead => ("the agent ended unexpectedly", "restores the session"),
+        };
+        let next =
+            if self.forgets { "begins a fresh session, since the agent can restore none" } else { next };
+        let first = if waits { " and runs what waits first" } else { "" };
+        format!("{happened}; the next prompt {next}{first}")
+    }
+
+    /// What becomes of an agent's memory that has no other copy.
+    fn memory(&self) -> &'static str {
+        match self.standing() {
+            Standing::Running => {
+                "the agent can neither load nor resume sessions: what it remembers of this one goes with its process"
             }
-            (Standing::Dead, false, true) => {
-                "the agent ended unexpectedly; the next prompt restores the session and runs what waits first"
+            Standing::Ending | Standing::Idle | Standing::Dead => {
+                "the agent can neither load nor resume sessions: the next prompt begins a fresh one; \
+                 --carry-history tells it what was said"
             }
         }
     }
@@ -220,7 +232,7 @@ struct NoSession<'a> {
 struct StatusObject<'a> {
     action: &'static str,
     status: &'static str,
-    summary: &'static str,
+    summary: String,
     /// Whether the agent's process has to go.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     ending: bool,
@@ -263,6 +275,9 @@ struct StatusObject<'a> {
     last_exit_at: Option<Timestamp>,
     #[serde(skip_serializing_if = "<[_]>::is_empty")]
     questions: &'a [QuestionMeta],
+    /// `false` if what its agent remembers goes with the agent's process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    restorable: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -317,6 +332,7 @@ fn object<'a>(snapshot: &Snapshot<'a>) -> StatusObject<'a> {
         last_exit: exit.map(|exit| exit.how.words()),
         last_exit_at: exit.map(|exit| exit.at),
         questions: snapshot.questions,
+        restorable: snapshot.forgets.then_some(false),
     }
 }
 
@@ -342,6 +358,9 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
         let cost =
             cost.as_ref().map(|cost| format!(", {} {}", cost.amount, cost.currency)).unwrap_or_default();
         line(out, format_args!("usage: {used} of {size} tokens{cost}"))?;
+    }
+    if snapshot.forgets {
+        writeln!(out, "memory: {}", snapshot.memory())?;
     }
     if let Some((turn, since)) = snapshot.running() {
         line(out, format_args!("turn: {} ({}) since {since}", turn.id, turn.request))?;

@@ -42,13 +42,14 @@ fn what_is_typed_wins_over_what_is_configured_and_that_over_the_defaults() {
     let none = Options::default();
     assert_eq!(
         seen(settled(&none, "{}")),
-        (Format::Text, "codex".to_owned(), PermissionMode::ApproveReads, None, Some(300))
+        (Format::Text, "codex".to_owned(), PermissionMode::ApproveReads, None, None)
     );
     assert_eq!(
         seen(settled(&none, configured)),
         (Format::Quiet, "gemini".to_owned(), PermissionMode::DenyAll, Some(9), Some(7))
     );
-    let expected = (Format::Json, r#"["mine","a b"]"#.to_owned(), PermissionMode::ApproveAll, Some(1), None);
+    let expected =
+        (Format::Json, r#"["mine","a b"]"#.to_owned(), PermissionMode::ApproveAll, Some(1), Some(0));
     assert_eq!(seen(settled(&typed, configured)), expected);
     assert_eq!(settled(&typed, "{}").typed_agent(), r"--agent 'mine '\''a b'\'''");
     assert_eq!(settled(&none, "{}").typed_agent(), "codex");
@@ -80,6 +81,32 @@ fn a_default_agent_that_is_none_is_named_with_its_file() {
     assert_eq!(settled(&Options::default(), own).agent, AgentSpec::new("x", [""; 0]).named("mine"));
     let line = Options { agent: AgentChoice::Line("a 'b".to_owned()), ..Options::default() };
     assert_eq!(refused(&line, "{}"), "the command line of --agent has an unterminated quote");
+}
+
+#[test]
+fn a_way_out_of_a_directory_is_no_part_of_the_name_of_another() {
+    let home = tempfile::tempdir().unwrap();
+    let root = home.path().canonicalize().unwrap();
+    std::fs::create_dir_all(root.join("a/b/c")).unwrap();
+    std::os::unix::fs::symlink(root.join("a/b"), root.join("link")).unwrap();
+    let kept = |typed: &str| {
+        let cwd = Some(root.join(typed));
+        settled(&Options { cwd, ..Options::default() }, "{}").cwd.as_path().to_owned()
+    };
+    for (typed, expected) in [
+        ("a/b/..", "a"),
+        ("a/b/../../a/b/c", "a/b/c"),
+        ("link/c/..", "link"),
+        ("link/..", "a"),
+        ("a/../link", "link"),
+    ] {
+        assert_eq!(kept(typed), root.join(expected), "{typed}");
+    }
+    let gone = Options { cwd: Some(root.join("none/..")), ..Options::default() };
+    assert!(matches!(
+        Settings::new(&gone, &Config::default()),
+        Err(CliError::Directory { path, .. }) if path == root.join("none/..")
+    ));
 }
 
 #[test]

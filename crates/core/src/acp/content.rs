@@ -18,7 +18,7 @@ use crate::model::{
 };
 use crate::wire::Message;
 
-pub use v2::{StateUpdate, state_update, update_v2};
+pub use v2::{StateUpdate, has_background, state_update, update_v2};
 pub(crate) use words::carried_words;
 pub use words::{block_words, blocks_words, prompt_words};
 
@@ -94,7 +94,7 @@ pub fn update(params: &str) -> Update {
         },
         "plan" => Update::Plan { fields: raw_update(params) },
         "session_info_update" => title(view.title),
-        "usage_update" => beside::usage(params),
+        "usage_update" => beside::usage(params, false),
         "notice" => beside::notice(params),
         "compaction_update" => beside::compaction(params),
         "available_commands_update" | "current_mode_update" | "config_option_update" => Update::State,

@@ -22,8 +22,8 @@ pub(crate) mod settings;
 pub use agent_info::AgentInfo;
 pub use capabilities::{Capabilities, PromptContent};
 pub use content::{
-    StateUpdate, block_words, blocks_words, content, prompt_text, prompt_words, state_update, update,
-    update_v2,
+    StateUpdate, block_words, blocks_words, content, has_background, prompt_text, prompt_words, state_update,
+    update, update_v2,
 };
 pub(crate) use content::{carried_block, carried_words};
 pub use cursor::Cursor;

@@ -63,10 +63,15 @@ pub(super) async fn remember(shared: &Shared, place: &Place, answer: &Arc<str>) 
 async fn build(shared: &Shared, place: &Place) -> Option<AgentBuild> {
     let (agent, environment) = (place.agent.clone(), place.environment.clone());
     let cwd = place.cwd.as_path().to_owned();
-    let look = move || program(&agent, &environment, &cwd);
-    let command = [&place.agent.program].into_iter().chain(&place.agent.args).cloned().collect();
-    let program = shared.disk.ask(place.cwd.as_path(), look).await.ok()??;
-    Some(AgentBuild { command, program })
+    let look = move || agent_build(&agent, &environment, &cwd);
+    shared.disk.ask(place.cwd.as_path(), look).await.ok()?
+}
+
+/// Which agent would be started, to ask a store what it answered; `None` if its program cannot be found. It looks at
+/// the disk, which may take its time.
+pub fn agent_build(agent: &AgentSpec, environment: &Environment, cwd: &Path) -> Option<AgentBuild> {
+    let command = [&agent.program].into_iter().chain(&agent.args).cloned().collect();
+    Some(AgentBuild { command, program: program(agent, environment, cwd)? })
 }
 
 /// The file of an agent's program as it stands.

@@ -109,7 +109,7 @@ impl SessionTask {
             Command::SlowStart(wait, pass, reply) => tell(reply, self.slow_start(wait, pass)),
             Command::Forget(word, reply) => self.forget(word.as_deref(), reply),
             Command::Idle(limit) => {
-                self.idle = limit;
+                (self.idle, self.idle_is_wanted) = (limit, true);
                 self.renew_idle_time();
             }
             Command::Scope(scope, reply) => self.outward.push(Outward::Scope(scope, reply)),

@@ -208,7 +208,7 @@ async fn ask(agent: &mut LiveAgent, request: Outgoing) -> Option<Answer> {
             }
             Meaning::Answer(_)
             | Meaning::Update(_)
-            | Meaning::State(_)
+            | Meaning::State(..)
             | Meaning::Withdrawn(_)
             | Meaning::Inquired(..)
             | Meaning::Nothing => continue,

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::acp;
-use crate::model::{Conversation, Entry, Exchange, Message, MessageKind, RecordId, Seq, Timestamp};
+use crate::model::{Carried, Conversation, Entry, Exchange, Message, MessageKind, RecordId, Seq, Timestamp};
 use crate::store::{Store, StoreError};
 
 use super::task::SessionTask;
@@ -17,22 +17,25 @@ const CARRIED_CHARS: usize = 200_000;
 
 impl SessionTask {
     /// What a replay is compared with, and when somebody last spoke; and the conversation as text, if a fresh session is
-    /// to be told it.
-    pub(super) async fn read_history(&mut self) -> Result<(Vec<Exchange>, Option<Timestamp>), StoreError> {
+    /// to be told it, and how much of it that is.
+    pub(super) async fn read_history(
+        &mut self,
+    ) -> Result<(Vec<Exchange>, Option<Timestamp>, Option<Carried>), StoreError> {
         self.history = None;
         if !self.keeper.has_record() {
-            return Ok((Vec::new(), None));
+            return Ok((Vec::new(), None, None));
         }
         let (store, record) = (Arc::clone(&self.shared.store), self.keeper.record().clone());
-        let conversation = if self.machine.carries_history() {
+        let (conversation, carried) = if self.machine.carries_history() {
             let whole = fold(&store, &record).await?;
-            self.history = Some(transcript(&whole));
-            whole
+            let (text, carried) = transcript(&whole);
+            self.history = Some(text);
+            (whole, Some(carried))
         } else {
-            brief(&store, &record).await?
+            (brief(&store, &record).await?, None)
         };
         self.knowledge.remember(conversation.memory());
-        Ok((conversation.exchanges(), conversation.spoken_at()))
+        Ok((conversation.exchanges(), conversation.spoken_at(), carried))
     }
 }
 
@@ -62,8 +65,8 @@ async fn into(
     }
 }
 
-/// The conversation as text, for an agent that does not remember it.
-fn transcript(conversation: &Conversation) -> String {
+/// The conversation as text, for an agent that does not remember it, and how much of it that is.
+fn transcript(conversation: &Conversation) -> (String, Carried) {
     let mut text = String::new();
     for entry in conversation.entries() {
         // Writing to a string cannot fail.
@@ -84,13 +87,17 @@ fn transcript(conversation: &Conversation) -> String {
     }
     let excess = text.len().saturating_sub(CARRIED_CHARS);
     let start = (excess..=text.len()).find(|&index| text.is_char_boundary(index)).unwrap_or(text.len());
-    let cut = if start > 0 { "(the beginning is left out)\n\n" } else { "" };
-    format!(
+    let (cut, carried) = match start {
+        0 => ("", Carried::Whole),
+        _ => ("(the beginning is left out)\n\n", Carried::LastPart),
+    };
+    let text = format!(
         "This session replaces one that was lost. The conversation so far, for your information:\n\n\
          {cut}{}\
          End of the conversation so far. What follows is the next prompt.",
         text.get(start..).unwrap_or_default()
-    )
+    );
+    (text, carried)
 }
 
 /// A message with what went along with its words.

@@ -2,7 +2,7 @@
 //! with it, since whoever asked for that may not have been there. A turn that nobody has asked for has nobody to tell.
 
 use crate::machine::Awakening;
-use crate::model::{Fact, Memory, Seq, TurnId};
+use crate::model::{Fact, Memory, Seq, TurnId, Update};
 
 /// What is known of an agent's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -30,6 +30,11 @@ impl Knowledge {
         {
             self.awakened = Some((TurnId(*turn), how));
         }
+    }
+
+    /// Takes what the agent reports.
+    pub(super) fn hear(&mut self, update: &Update) {
+        self.memory.hear(update);
     }
 
     /// A turn is about to begin that nobody has asked for.

@@ -168,7 +168,7 @@ async fn ask(
                         connection.elicited(&ask, NOTHING_KEPT, &Permit::Cancelled)
                     }
                     Meaning::Update(_)
-                    | Meaning::State(_)
+                    | Meaning::State(..)
                     | Meaning::Answer(_)
                     | Meaning::Inquired(..)
                     | Meaning::Nothing => continue,

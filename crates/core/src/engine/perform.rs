@@ -309,12 +309,13 @@ impl SessionTask {
                 if self.machine.is_adopting() {
                     self.note_first_words(&update);
                 }
+                self.knowledge.hear(&update);
                 self.note_offers();
                 return self.step(Input::Update { update, body: line.body });
             }
-            Meaning::State(state) => {
+            Meaning::State(state, background) => {
                 let own = RequestId::new(uuid::Uuid::now_v7().to_string()).expect("a UUID is not empty");
-                return self.step(Input::State { state, body: line.body, own });
+                return self.step(Input::State { state, background, body: line.body, own });
             }
             Meaning::Tool(ask, request, params) => return self.take_tool(ask, request, params, line),
             _ => {}
@@ -343,7 +344,7 @@ impl SessionTask {
             }
             Meaning::Answer(answer) => self.take_answer(answer),
             Meaning::Update(_)
-            | Meaning::State(_)
+            | Meaning::State(..)
             | Meaning::Tool(..)
             | Meaning::Inquired(..)
             | Meaning::Nothing => {}

@@ -13,7 +13,8 @@ use crate::wire::Limits;
 pub struct Settings {
     /// How long a cancelled turn may take to end before its agent is ended.
     pub cancel_grace: Duration,
-    /// How long an agent with nothing to do stays, unless its session says otherwise; `None` for ever.
+    /// How long an agent with nothing to do stays, unless its session says otherwise; `None` for ever. One that can
+    /// restore no session stays beyond it once it has something to remember: it has the only copy.
     pub idle: Option<Duration>,
     /// How long `session/close` may take to be answered, and a full pipe to be read, before the agent is ended.
     pub close_grace: Duration,

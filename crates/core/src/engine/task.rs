@@ -80,8 +80,9 @@ pub(super) struct SessionTask {
     pub(super) place: Place,
     commands: mpsc::Receiver<Command>,
     pub(super) told: Told,
-    /// How long an agent with nothing to do stays while nobody holds the session.
+    /// How long an agent with nothing to do stays while nobody holds the session, and whether somebody wanted just that.
     pub(super) idle: Option<Duration>,
+    pub(super) idle_is_wanted: bool,
     /// Counts this session among the live ones while it has an agent.
     pub(super) live: Option<Counted>,
     pub(super) agent: Option<LiveAgent>,
@@ -156,6 +157,7 @@ impl SessionTask {
             commands,
             told,
             idle,
+            idle_is_wanted: false,
             live: None,
             agent: None,
             coming: None,
@@ -300,8 +302,8 @@ impl SessionTask {
         self.dropped_before = 0;
         self.offered = Arc::default();
         self.keep_lines(lines);
-        let (exchanges, spoken_at) = self.read_history().await?;
-        self.step(Input::AgentReady { advertised, habits, exchanges, spoken_at });
+        let (exchanges, spoken_at, carried) = self.read_history().await?;
+        self.step(Input::AgentReady { advertised, habits, exchanges, spoken_at, carried });
         Ok(())
     }
 
@@ -363,9 +365,10 @@ impl SessionTask {
         self.deadline = None;
     }
 
-    /// How long the agent may have nothing to do from now on.
+    /// How long the agent may have nothing to do from now on. What only its process remembers is ended by no default.
     pub(super) fn idle_time(&self) -> Option<Duration> {
-        self.idle.filter(|_| *self.told.held.borrow() == 0)
+        let is_kept = !self.idle_is_wanted && self.machine.has_only_memory();
+        self.idle.filter(|_| !is_kept && *self.told.held.borrow() == 0)
     }
 
     pub(super) fn renew_idle_time(&mut self) {

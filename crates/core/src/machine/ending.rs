@@ -188,7 +188,7 @@ impl SessionMachine {
             (Deadline::Setting, State::Settling(_)) => self.settings_unanswered(now),
             (Deadline::Cancel, State::Prompting(_)) => self.cancel_unanswered(now),
             (Deadline::Close, State::Closing(..) | State::Deleting) => self.close_unanswered(now),
-            (Deadline::Idle, State::Idle(_)) => self.end_process(Then::Park),
+            (Deadline::Idle, State::Idle(_)) if !self.background => self.end_process(Then::Park),
             (Deadline::Pass(pass), _) => self.pass_is_overdue(pass),
             (Deadline::Turn(turn), _) => self.turn_is_overdue(now, turn),
             (Deadline::Silence, _) => self.agent_is_silent(),

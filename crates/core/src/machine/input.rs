@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, Exchange, Habits, OfferedSettings, PermissionPolicy, Reading,
-    RequestId, SettingName, StopReason, Timestamp, ToolUse, Turn, TurnId, TurnLimits, Update, WakeOptions,
+    AcpSessionId, AgentError, AgentSessionId, Carried, Exchange, Habits, OfferedSettings, PermissionPolicy,
+    Reading, RequestId, SettingName, StopReason, Timestamp, ToolUse, Turn, TurnId, TurnLimits, Update,
+    WakeOptions,
 };
 
 use super::{Pass, PassId, Permit};
@@ -53,6 +54,8 @@ pub enum Input {
         exchanges: Vec<Exchange>,
         /// When something was last said in it, for comparison with the agent's list.
         spoken_at: Option<Timestamp>,
+        /// How much of it a fresh session will be told, if it is to be told.
+        carried: Option<Carried>,
     },
     /// The agent did not come that far; nothing of it is left.
     StartFailed(AgentError),
@@ -115,6 +118,8 @@ pub enum Input {
     State {
         /// Whether.
         state: AgentState,
+        /// Whether something goes on beside its turns, whatever it says of those.
+        background: bool,
         /// The line, to be kept.
         body: Arc<str>,
         /// The name of the turn, should the agent begin one by this.
@@ -220,6 +225,13 @@ pub struct Advertised {
     pub close: bool,
     /// `session/delete`.
     pub delete: bool,
+}
+
+impl Advertised {
+    /// Whether the agent can bring a session back at all.
+    pub fn restores(self) -> bool {
+        self.load || self.resume || self.replay
+    }
 }
 
 /// A time limit that the machine sets. How long each is, the engine knows.

@@ -10,8 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::model::{
-    AcpSessionId, AgentError, AgentSessionId, Alignment, Exchange, Fact, Fallback, Habits, InnerIdChange,
-    Lineage, LineageReason, OfferedSettings, Reading, ReplayStep, Timestamp, Update,
+    AcpSessionId, AgentEnd, AgentError, AgentSessionId, Alignment, Exchange, Fact, Fallback, Habits,
+    InnerIdChange, Lineage, LineageReason, OfferedSettings, Reading, ReplayStep, Timestamp, Update,
 };
 
 use super::state::{Ladder, Live, Reset, Restore, State, Then};
@@ -55,8 +55,7 @@ impl SessionMachine {
         }
         let can_choose = advertised.resume && (advertised.load || advertised.replay);
         // The agent's list says what a session is called that we do not know, and where it works.
-        let can_give = advertised.resume || advertised.load || advertised.replay;
-        if advertised.list && (can_choose || (self.is_adopting && can_give)) {
+        if advertised.list && (can_choose || (self.is_adopting && advertised.restores())) {
             self.do_(Effect::Ask(Call::List));
             self.do_(Effect::Arm(Deadline::Setup));
             self.state = State::Looking(ladder);
@@ -136,7 +135,9 @@ impl SessionMachine {
     fn fresh(&mut self, now: Timestamp, ladder: &Ladder) {
         let reason = if !self.remembers {
             LineageReason::NotMaterialised
-        } else if ladder.lost || !(ladder.tried_load || ladder.tried_resume) {
+        } else if !ladder.advertised.restores() {
+            LineageReason::CannotRestore
+        } else if ladder.lost {
             LineageReason::AgentLost
         } else {
             LineageReason::LoadFailed
@@ -176,6 +177,7 @@ impl SessionMachine {
             acpx_session_id: session.to_string(),
             agent_session_id: inner.as_ref().map(|inner| inner.as_str().to_owned()),
             announced: reset.announced,
+            carried: self.carried,
         };
         lineage.replace(session, inner, reset.reason, now);
         // A fork knows what the session before it knew.
@@ -183,7 +185,7 @@ impl SessionMachine {
         let lineage = lineage.clone();
         self.do_(Effect::SaveLineage(lineage));
         self.do_(Effect::Fact(fact));
-        self.carry = self.carries_history();
+        self.carry = self.carried.is_some();
         let how = Awakening::Fresh { reason: reset.reason, announced: reset.announced };
         self.settle(now, live, how);
     }
@@ -246,7 +248,9 @@ impl SessionMachine {
     pub(super) fn give_up(&mut self, now: Timestamp, error: &AgentError) {
         self.do_(Effect::Disarm);
         self.fail_waiters(now, error);
-        self.do_(Effect::EndAgent(None));
+        // Nobody may have been there to be told, and no turn says it.
+        let wants_login = self.lineage.is_some() && error.reading() == Reading::LoginNeeded;
+        self.do_(Effect::EndAgent(wants_login.then_some(AgentEnd::WANTS_LOGIN)));
         self.state = State::Ending(Then::Park);
     }
 }

@@ -10,9 +10,10 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use crate::model::{
-    AcpSessionId, AgentError, Decision, Fact, FactError, Fallback, Lifecycle, Lineage, OfferedSettings,
-    PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason, Timestamp, ToolUse,
-    Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked, Update, WakeOptions,
+    AcpSessionId, AgentError, Carried, Decision, Fact, FactError, Fallback, Lifecycle, Lineage,
+    OfferedSettings, PermissionCount, PermissionPolicy, Record, RecordSettings, RequestId, StopReason,
+    Timestamp, ToolUse, Turn, TurnError, TurnId, TurnLimits, TurnOutcome, TurnState, Unasked, Update,
+    WakeOptions,
 };
 
 mod effect;
@@ -74,10 +75,14 @@ pub struct SessionMachine {
     lifecycle: Lifecycle,
     /// The agent works, and has since before it had the session: the name of the turn that this is.
     works: Option<RequestId>,
+    /// The agent has work of its own that goes on beside its turns, as it last said.
+    background: bool,
     /// What the record is once the session is over.
     ends: Ends,
     options: WakeOptions,
-    /// The next prompt carries the conversation so far.
+    /// How much of the conversation so far a fresh session is told, if it is.
+    carried: Option<Carried>,
+    /// The next prompt carries it.
     carry: bool,
     out: Vec<Effect>,
 }
@@ -103,8 +108,10 @@ impl SessionMachine {
             spoken_at: None,
             lifecycle: Lifecycle::Open,
             works: None,
+            background: false,
             ends: Ends::Closed,
             options: WakeOptions::default(),
+            carried: None,
             carry: false,
             out: Vec::new(),
         }
@@ -162,7 +169,8 @@ impl SessionMachine {
             }
             Input::Park => self.park(),
             Input::Leave => self.leave(now),
-            Input::AgentReady { advertised, habits, exchanges, spoken_at } => {
+            Input::AgentReady { advertised, habits, exchanges, spoken_at, carried } => {
+                self.carried = carried;
                 self.spoken_at = spoken_at.or(self.spoken_at);
                 self.agent_ready(now, advertised, habits, exchanges);
             }
@@ -179,7 +187,10 @@ impl SessionMachine {
             Input::CloseAnswered => self.close_answered(now),
             Input::DeleteAnswered => self.delete_answered(),
             Input::Update { update, body } => self.update(&update, body),
-            Input::State { state, body, own } => self.agent_state(now, state, body, own),
+            Input::State { state, background, body, own } => {
+                self.note_background(background);
+                self.agent_state(now, state, body, own);
+            }
             Input::Elicitation { ask } => self.elicitation(ask),
             Input::Withdrawn { ask } => self.withdrawn(&ask),
             Input::Permission { ask, tool, has_options, can_approve } => {
@@ -214,6 +225,14 @@ impl SessionMachine {
     /// Whether a prompt was answered in the current ACP session, so that the agent has something to remember.
     pub fn remembers(&self) -> bool {
         self.remembers
+    }
+
+    /// Whether what the agent remembers of the session would be lost with its process.
+    pub fn has_only_memory(&self) -> bool {
+        match &self.state {
+            State::Idle(live) => self.remembers && !live.advertised.restores(),
+            _ => false,
+        }
     }
 
     /// Whether a fresh session would be told the conversation so far.
@@ -409,6 +428,7 @@ impl SessionMachine {
             self.wake_along(options);
         }
         self.works = None;
+        self.background = false;
         self.state = State::Starting;
         self.do_(Effect::StartAgent);
     }

@@ -114,7 +114,14 @@ fn in_mode(mode: &str) -> SessionMachine {
 
 /// What an agent of version 2 says of itself.
 fn state(state: AgentState) -> Input {
-    Input::State { state, body: Arc::from("state"), own: RequestId::new("own").unwrap() }
+    let own = RequestId::new("own").unwrap();
+    Input::State { state, background: false, body: Arc::from("state"), own }
+}
+
+/// What one says that has work beside its turns.
+fn beside(state: AgentState) -> Input {
+    let own = RequestId::new("own").unwrap();
+    Input::State { state, background: true, body: Arc::from("state"), own }
 }
 
 fn ask() -> AskId {
@@ -153,14 +160,20 @@ fn ready(advertised: Advertised) -> Input {
 fn ready_after(answered: u64, advertised: Advertised) -> Input {
     let exchange = |_| Exchange { prompt: "one".into(), answered: true, reply: "first".into(), unkept: 0 };
     let exchanges = (0..answered).map(exchange).collect();
-    Input::AgentReady { advertised, habits: Habits::default(), exchanges, spoken_at: Some(at(100)) }
+    Input::AgentReady {
+        advertised,
+        habits: Habits::default(),
+        exchanges,
+        spoken_at: Some(at(100)),
+        carried: None,
+    }
 }
 
 /// A started agent that behaves so, in a conversation of one answered prompt.
 fn ready_with(habits: Habits, advertised: Advertised) -> Input {
     match ready(advertised) {
-        Input::AgentReady { exchanges, spoken_at, .. } => {
-            Input::AgentReady { advertised, habits, exchanges, spoken_at }
+        Input::AgentReady { exchanges, spoken_at, carried, .. } => {
+            Input::AgentReady { advertised, habits, exchanges, spoken_at, carried }
         }
         other => other,
     }

@@ -50,6 +50,15 @@ impl SessionMachine {
         }
     }
 
+    /// Work beside the turns keeps the agent from being parked, since that would end it; when it is over, the agent has
+    /// nothing to do from then on.
+    pub(super) fn note_background(&mut self, background: bool) {
+        let was_at_it = std::mem::replace(&mut self.background, background);
+        if was_at_it && !background && matches!(self.state, State::Idle(_)) {
+            self.do_(Effect::Arm(Deadline::Idle));
+        }
+    }
+
     fn state_in_a_turn(&mut self, now: Timestamp, state: AgentState) {
         let State::Prompting(Prompting { stopping, inserted, worked, stopped, .. }) = &mut self.state else {
             return;

@@ -212,7 +212,7 @@ impl Alignment {
             Update::Title(_)
             | Update::Notice { .. }
             | Update::Compaction { .. }
-            | Update::Usage(_)
+            | Update::Usage { .. }
             | Update::State
             | Update::Unknown => return LateStep::New,
         };

@@ -187,6 +187,7 @@ impl Conversation {
     }
 
     fn update(&mut self, event: &Event, update: Update) {
+        self.memory.hear(&update);
         match update {
             Update::Tool { .. } | Update::ToolContent { .. } if self.brief.is_some() => self.open = None,
             Update::Plan { .. } if self.brief.is_some() => {}
@@ -205,7 +206,7 @@ impl Conversation {
             Update::Title(_)
             | Update::Notice { .. }
             | Update::Compaction { .. }
-            | Update::Usage(_)
+            | Update::Usage { .. }
             | Update::State
             | Update::Unknown => {}
         }

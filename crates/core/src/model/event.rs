@@ -110,6 +110,9 @@ pub enum Fact {
         agent_session_id: Option<String>,
         /// Whether a person must be told: not when there was nothing to forget.
         announced: bool,
+        /// How much of what came before it is told with its first prompt; absent if that is nothing.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        carried: Option<Carried>,
     },
     /// The agent cannot load the session yet: it is loaded then.
     LoadDelayed {
@@ -231,6 +234,16 @@ impl Fact {
     }
 }
 
+/// How much of a conversation a fresh session is told.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Carried {
+    /// All of it.
+    Whole,
+    /// The last part of it: it is too long.
+    LastPart,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -246,6 +259,7 @@ mod tests {
             acpx_session_id: "b".into(),
             agent_session_id: None,
             announced: true,
+            carried: None,
         };
         let text = r#"{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"a","acpxSessionId":"b","announced":true}"#;
         assert_eq!(&*reset.to_body(), text);

@@ -324,10 +324,17 @@ impl AgentError {
         self
     }
 
+    /// What a person can do about an agent that wants a login before it says how.
+    pub const LOGIN_FIRST: &str = "log in with the agent's own program, or set what it takes from its environment: it \
+         tells no way before it is logged in";
+
     /// What a person can do next.
     pub fn hint(&self) -> Option<&'static str> {
         match self {
             Self::ExitedAtOnce { said, .. } if said.is_empty() => Self::hint_of("AGENT_NOT_ACP"),
+            Self::Refused { method, reading: Reading::LoginNeeded, .. } if method == "initialize" => {
+                Some(Self::LOGIN_FIRST)
+            }
             Self::SlowStart { missed, .. } => missed.hint().or_else(|| Self::hint_of(self.code())),
             _ => Self::hint_of(self.code()),
         }

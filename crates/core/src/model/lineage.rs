@@ -22,6 +22,8 @@ pub enum LineageReason {
     LoadFailed,
     /// The agent no longer has the session before.
     AgentLost,
+    /// The agent can neither load nor resume: what it remembered went with its process.
+    CannotRestore,
     /// The user asked for a fresh session.
     Reset,
     /// Same ACP session, but the agent now tells another inner id.
@@ -29,7 +31,7 @@ pub enum LineageReason {
 }
 
 impl LineageReason {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Created,
         Self::Imported,
         Self::Adopted,
@@ -37,6 +39,7 @@ impl LineageReason {
         Self::NotMaterialised,
         Self::LoadFailed,
         Self::AgentLost,
+        Self::CannotRestore,
         Self::Reset,
         Self::AgentSessionChanged,
     ];
@@ -51,6 +54,7 @@ impl LineageReason {
             Self::NotMaterialised => "not-materialised",
             Self::LoadFailed => "load-failed",
             Self::AgentLost => "agent-lost",
+            Self::CannotRestore => "cannot-restore",
             Self::Reset => "reset",
             Self::AgentSessionChanged => "agent-session-changed",
         }

@@ -1,7 +1,7 @@
 //! How much of a record's conversation its agent still remembers, as far as that is known: what we keep is whole,
 //! whatever became of the agent's own memory.
 
-use super::{Fact, LineageReason, Seq, Verdict};
+use super::{Fact, LineageReason, Seq, Update, Verdict};
 
 /// What an agent remembers of a conversation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -16,6 +16,8 @@ pub enum Memory {
         /// Why a fresh one took over, if that is known.
         reason: Option<LineageReason>,
     },
+    /// What came after it had made its own memory shorter, and a summary of what came before.
+    Compacted,
     /// What it replayed was only part of it.
     Part,
     /// What it replayed was another conversation.
@@ -29,13 +31,30 @@ impl Memory {
             (Fact::SessionReset { announced: true, reason, .. }, _) => {
                 Self::Since { from: seq.next(), reason: LineageReason::parse(reason) }
             }
+            // What an agent has compacted it may still replay as it was, and then it is no more in the model's memory.
+            (
+                Fact::Restored { replay: Some(Verdict::Same | Verdict::Longer | Verdict::Shorter), .. },
+                Self::Compacted,
+            ) => Self::Compacted,
             (Fact::Restored { replay: Some(Verdict::Same | Verdict::Longer), .. }, _) => Self::Whole,
             // That it lacks what came before a fresh session is known already, and where that was.
-            (Fact::Restored { replay: Some(_), .. }, since @ Self::Since { .. }) => since,
+            (
+                Fact::Restored { replay: Some(Verdict::Shorter | Verdict::Different), .. },
+                since @ Self::Since { .. },
+            ) => since,
             (Fact::Restored { replay: Some(Verdict::Shorter), .. }, _) => Self::Part,
             (Fact::Restored { replay: Some(Verdict::Different), .. }, _) => Self::Another,
             (_, known) => known,
         };
+    }
+
+    /// Takes what the agent reports. That it lacks something is known better where that shows by itself.
+    pub fn hear(&mut self, update: &Update) {
+        if let (Update::Compaction { status, .. }, Self::Whole) = (update, *self)
+            && &**status == "completed"
+        {
+            *self = Self::Compacted;
+        }
     }
 }
 
@@ -52,6 +71,7 @@ mod tests {
             acpx_session_id: "b".to_owned(),
             agent_session_id: None,
             announced,
+            carried: None,
         };
         let since = Memory::Since { from: Seq(5), reason: Some(LineageReason::AgentLost) };
         let cases = [
@@ -70,5 +90,25 @@ mod tests {
             memory.take(Seq(4), &fact);
             assert_eq!(memory, expected, "{fact:?}");
         }
+    }
+
+    #[test]
+    fn a_compaction_that_is_complete_makes_a_memory_shorter_until_a_fresh_session_begins() {
+        let compaction =
+            |status: &str| Update::Compaction { id: "c".into(), status: status.into(), error: None };
+        let restored = |replay| Fact::Restored { by: "session/load".to_owned(), replay: Some(replay) };
+        let mut memory = Memory::default();
+        for status in ["in_progress", "failed"] {
+            memory.hear(&compaction(status));
+            assert_eq!(memory, Memory::Whole, "{status}");
+        }
+        memory.hear(&compaction("completed"));
+        for replay in [Verdict::Same, Verdict::Longer, Verdict::Shorter] {
+            memory.take(Seq(4), &restored(replay));
+            assert_eq!(memory, Memory::Compacted, "{replay:?}");
+        }
+        memory.take(Seq(4), &restored(Verdict::Different));
+        memory.hear(&compaction("completed"));
+        assert_eq!(memory, Memory::Another);
     }
 }

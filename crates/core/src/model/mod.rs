@@ -41,7 +41,7 @@ pub use client_name::ClientName;
 pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, Entry, Message, ToolCall};
 pub use directory_names::{DirectoryNames, Named};
-pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError};
+pub use event::{Carried, Direction, EndedProcess, Event, EventKind, Fact, FactError};
 pub use failure::{AgentError, Reading};
 pub use ids::{
     AcpSessionId, AgentSessionId, HostId, InvalidId, LineageIndex, RecordId, RequestId, Seq, SessionIdentity,

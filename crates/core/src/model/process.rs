@@ -47,6 +47,9 @@ impl AgentEnd {
     /// The word for a process that we had asked to go.
     const ASKED: &str = "ended";
 
+    /// The words for one that was ended because it gives no session without a login.
+    pub const WANTS_LOGIN: &str = "it wanted a login before it gave the session, and was ended";
+
     /// The end in words, as it is kept and shown.
     pub fn words(&self) -> &str {
         match self {

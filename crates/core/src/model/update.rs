@@ -84,7 +84,12 @@ pub enum Update {
         error: Option<Box<str>>,
     },
     /// What the session has used so far.
-    Usage(SessionUsage),
+    Usage {
+        /// How much.
+        usage: SessionUsage,
+        /// Whether nothing is said of the cost, so that the one that was told last still stands.
+        cost_stands: bool,
+    },
     /// State of the session that is no part of its history: commands, mode, options.
     State,
     /// A kind we do not know. It is kept and passed on.
@@ -101,6 +106,21 @@ pub struct SessionUsage {
     /// What it has cost.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
+}
+
+impl SessionUsage {
+    /// The last of what was told, newest first, with the cost that stands.
+    pub fn last(told: impl IntoIterator<Item = Update>) -> Option<Self> {
+        let mut told = told.into_iter().filter_map(|update| match update {
+            Update::Usage { usage, cost_stands } => Some((usage, cost_stands)),
+            _ => None,
+        });
+        let (mut last, mut cost_stands) = told.next()?;
+        while cost_stands && let Some((before, stands)) = told.next() {
+            (last.cost, cost_stands) = (before.cost, stands);
+        }
+        Some(last)
+    }
 }
 
 /// What something has cost.
@@ -152,7 +172,7 @@ impl Update {
             Self::Title(_)
             | Self::Notice { .. }
             | Self::Compaction { .. }
-            | Self::Usage(_)
+            | Self::Usage { .. }
             | Self::State
             | Self::Unknown => false,
         }

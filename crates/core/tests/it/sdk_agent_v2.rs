@@ -55,7 +55,8 @@ fn updates<'a>(said: &'a [Meaning]) -> Vec<&'a Update> {
 }
 
 fn states<'a>(said: &'a [Meaning]) -> Vec<&'a AgentState> {
-    let state = |meaning: &'a Meaning| if let Meaning::State(state) = meaning { Some(state) } else { None };
+    let state =
+        |meaning: &'a Meaning| if let Meaning::State(state, _) = meaning { Some(state) } else { None };
     said.iter().filter_map(state).collect()
 }
 
@@ -84,7 +85,7 @@ async fn a_prompt_is_inserted_worked_on_and_replayed_with_the_same_ids() {
     assert_eq!(connection.version(), ProtocolVersion::V2);
     let session = opened(&mut connection, place).await;
     let prompt = connection.prompt(&session, r#"[{"type":"text","text":"one"}]"#, None).unwrap();
-    let is_done = |meaning: &Meaning| matches!(meaning, Meaning::State(AgentState::Idle(Some(_))));
+    let is_done = |meaning: &Meaning| matches!(meaning, Meaning::State(AgentState::Idle(Some(_)), _));
     let live = heard(&mut connection, prompt, is_done).await;
     assert!(live.iter().any(|meaning| matches!(meaning, Meaning::Answer(Answer::Inserted))), "{live:?}");
     let ended = AgentState::Idle(Some(Ok(Stopped::from(StopReason::new("end_turn")))));

@@ -15,7 +15,7 @@ use acpx_core::tools::Ended;
 
 use super::{Report, patient_session};
 use crate::config::{ConfigError, McpFile, Surroundings, find_program};
-use crate::error::{CliError, login_hint};
+use crate::error::{CliError, hint_without_record, login_hint};
 use crate::output::Finding;
 use crate::own_engine::own_engine;
 use crate::patience::Patience;
@@ -72,7 +72,10 @@ fn program(settings: &Settings, report: &mut Report) -> Result<bool, CliError> {
     if let Some(found) = &found {
         report.say(&Finding::ok("program", found.to_string()))?;
     } else {
-        let error = AgentError::NotFound { program: agent.program.clone() };
+        let program = agent.program.clone();
+        let is_there = program.contains('/') && settings.cwd.as_path().join(&program).exists();
+        let error =
+            if is_there { AgentError::NotExecutable { program } } else { AgentError::NotFound { program } };
         let hint = error.hint().map(str::to_owned);
         report.say(&Finding::fail("program", error.to_string(), hint))?;
     }
@@ -163,7 +166,7 @@ fn login(settings: &Settings, seen: &Examination, report: &mut Report) -> Result
         Trial::Refused(error) => error,
     };
     if error.reading() != Reading::LoginNeeded {
-        let hint = error.hint().map(str::to_owned);
+        let hint = hint_without_record(error.code()).or(error.hint()).map(str::to_owned);
         return report.say(&Finding::fail("session", error.to_string(), hint));
     }
     login_missing(settings, error, report)
@@ -171,7 +174,11 @@ fn login(settings: &Settings, seen: &Examination, report: &mut Report) -> Result
 
 /// That the agent wants a login. The error names the ways there are.
 fn login_missing(settings: &Settings, error: &AgentError, report: &mut Report) -> Result<(), CliError> {
-    report.say(&Finding::fail("login", error.to_string(), Some(login_hint(&settings.typed_agent()))))
+    let hint = match error.hint() {
+        Some(first @ AgentError::LOGIN_FIRST) => first.to_owned(),
+        _ => login_hint(&settings.typed_agent()),
+    };
+    report.say(&Finding::fail("login", error.to_string(), Some(hint)))
 }
 
 fn end(seen: &Examination, report: &mut Report) -> Result<(), CliError> {

@@ -5,7 +5,9 @@ use std::env;
 use std::sync::Arc;
 
 use acpx_core::engine::{Examination, Trial};
-use acpx_core::model::{AgentError, KeptServer, LineageReason, Reading, Record, TurnOutcome, TurnState};
+use acpx_core::model::{
+    AbsolutePath, AgentEnd, AgentError, KeptServer, LineageReason, Reading, Record, TurnOutcome, TurnState,
+};
 use acpx_core::store::{MemoryStore, real_path};
 
 use super::super::kept::{Kept, Which, agent_lives, no_session};
@@ -41,11 +43,15 @@ pub(super) async fn look(
     let ids = format!("{}, the agent's {}; {lives}", record.id, record.lineage.current().session);
     report.say(&Finding::ok("record", ids))?;
     directory(&record, report)?;
+    for directory in &record.additional_directories {
+        additional_directory(directory, report)?;
+    }
     memory(&record, report)?;
     for server in &record.mcp_servers {
         self::server(&record, server, report)?;
     }
     last_error(&kept, &record, report).await?;
+    last_agent(&record, report)?;
     match agent {
         Some(agent) => restorable(settings, &record, agent, report).await,
         None => Ok(()),
@@ -89,11 +95,25 @@ fn directory(record: &Record, report: &mut Report) -> Result<(), CliError> {
     }
 }
 
+/// A directory that is gone is given to the agent all the same: it may come back, and is the agent's to miss.
+fn additional_directory(directory: &AbsolutePath, report: &mut Report) -> Result<(), CliError> {
+    let wrong = match real_path(directory) {
+        Ok(real) if real.as_path().is_dir() => return Ok(()),
+        Ok(_) => "it is not a directory".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    report.say(&Finding::warn(
+        "additional directory",
+        format!("{directory}: {wrong}"),
+        "make it again, or name others with --add-dir when the session is brought back",
+    ))
+}
+
 /// What the agent itself may remember, as far as the lineage tells.
 fn memory(record: &Record, report: &mut Report) -> Result<(), CliError> {
     let row = record.lineage.current();
     match row.reason {
-        LineageReason::LoadFailed | LineageReason::AgentLost => report.say(&Finding::warn(
+        LineageReason::LoadFailed | LineageReason::AgentLost | LineageReason::CannotRestore => report.say(&Finding::warn(
             "memory",
             format!(
                 "the agent began afresh at {} ({}): it does not remember what came before",
@@ -133,7 +153,19 @@ fn server(record: &Record, server: &KeptServer, report: &mut Report) -> Result<(
     }
 }
 
-/// How the last turn ended, and the last agent.
+/// How the last agent ended, if that was not as it should be and none runs.
+fn last_agent(record: &Record, report: &mut Report) -> Result<(), CliError> {
+    let ended = record.agent_run.as_ref().and_then(|run| run.ended.as_ref());
+    let Some(AgentEnd::Otherwise(words)) = ended.map(|ended| &ended.how) else { return Ok(()) };
+    let hint = if words == AgentEnd::WANTS_LOGIN {
+        login_hint(&agents::typed(&record.agent))
+    } else {
+        "the next prompt starts another".to_owned()
+    };
+    report.say(&Finding::warn("last agent", words.clone(), hint))
+}
+
+/// How the last turn ended.
 async fn last_error(kept: &Kept, record: &Record, report: &mut Report) -> Result<(), CliError> {
     match kept.last_turn(record).await?.map(|turn| (turn.id, turn.state)) {
         Some((turn, TurnState::Ended { outcome: TurnOutcome::Failed(error), .. })) => {

@@ -13,6 +13,7 @@ fn words(record: &Record, open_turns: &[Turn], agent_lives: bool) -> String {
         record,
         open_turns,
         last_turn: None,
+        forgets: false,
         usage: None,
         agent_lives,
         host_lives,
@@ -69,6 +70,7 @@ fn an_agent_that_has_to_go_is_ending_and_has_a_pid_and_no_uptime() {
         record: &going,
         open_turns,
         last_turn: None,
+        forgets: false,
         usage: None,
         agent_lives: true,
         host_lives: true,
@@ -101,6 +103,7 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
         record: &killed,
         open_turns: &turns,
         last_turn: None,
+        forgets: false,
         usage: None,
         agent_lives: false,
         host_lives,
@@ -123,6 +126,40 @@ fn what_a_dead_host_left_does_not_run_and_still_waits() {
 }
 
 #[test]
+fn a_memory_without_another_copy_is_told_before_it_is_lost_and_after() {
+    let ended = Record { agent_run: Some(run(Some(AgentEnd::Asked.words()))), ..record() };
+    let told = |record: &Record, agent_lives| {
+        let snapshot = Snapshot {
+            record,
+            open_turns: &[],
+            last_turn: None,
+            forgets: true,
+            usage: None,
+            agent_lives,
+            host_lives: agent_lives,
+            waiting: None,
+            now: at(60),
+            questions: &[],
+        };
+        let [text, _, json] = formats(|console| status(&snapshot, console).unwrap());
+        let memory = text.lines().find(|line| line.starts_with("memory: ")).unwrap().to_owned();
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        (memory, json["summary"].as_str().unwrap().to_owned(), json["restorable"].clone())
+    };
+    let cannot = "memory: the agent can neither load nor resume sessions: ";
+    let (live, lost) = (
+        "what it remembers of this one goes with its process",
+        "the next prompt begins a fresh one; --carry-history tells it what was said",
+    );
+    let begins =
+        "no agent runs; the next prompt begins a fresh session, since the agent can restore none".to_owned();
+    let no = serde_json::Value::Bool(false);
+    let ready = "the agent is ready".to_owned();
+    assert_eq!(told(&record(), true), (format!("{cannot}{live}"), ready, no.clone()));
+    assert_eq!(told(&ended, false), (format!("{cannot}{lost}"), begins, no));
+}
+
+#[test]
 fn a_turn_that_was_interrupted_is_told_until_there_is_another() {
     let ended = Record { agent_run: Some(run(Some(AgentEnd::Asked.words()))), ..record() };
     let interrupted = turn(2, TurnState::Interrupted { at: at(50) });
@@ -130,6 +167,7 @@ fn a_turn_that_was_interrupted_is_told_until_there_is_another() {
         record: &ended,
         open_turns: &[],
         last_turn: Some(&interrupted),
+        forgets: false,
         usage: None,
         agent_lives: false,
         host_lives: false,
@@ -165,6 +203,7 @@ fn a_snapshot_is_whole_and_has_no_null() {
         record: &record,
         open_turns: &turns,
         last_turn: turns.last(),
+        forgets: false,
         usage: Some(SessionUsage {
             used: 53_000,
             size: 200_000,
@@ -211,6 +250,7 @@ fn what_is_not_there_is_a_hyphen_for_people_and_left_out_for_programs() {
         record: &gone,
         open_turns: &[],
         last_turn: None,
+        forgets: false,
         usage: None,
         agent_lives: false,
         host_lives: false,
@@ -307,6 +347,7 @@ fn settings_are_told_as_they_stand_and_what_is_wished_where_that_is_another() {
         record: &record,
         open_turns: &[],
         last_turn: None,
+        forgets: false,
         usage: None,
         agent_lives: true,
         host_lives: false,

@@ -158,8 +158,8 @@ fn text(
         Some(Fact::TurnEnded { stop_reason, error, .. }) => {
             return view.turn_ended(stop_reason.as_deref(), error.as_ref(), &mut *console.out);
         }
-        Some(Fact::SessionReset { reason, announced: true, .. }) => {
-            return view.reset(reason, &mut *console.out);
+        Some(Fact::SessionReset { reason, announced: true, carried, .. }) => {
+            return view.reset(reason, *carried, &mut *console.out);
         }
         Some(fact @ (Fact::AgentEnded { .. } | Fact::ProcessesEnded { .. })) => {
             return super::detail(fact).iter().try_for_each(|words| view.agent(words, &mut *console.out));

@@ -13,11 +13,13 @@ mod text;
 mod told_calls;
 mod tool;
 mod updates;
+mod used;
 
 use std::io::{self, Write};
 
 use acpx_core::model::{
-    AcpSessionId, AgentSessionId, Direction, EndedProcess, Fact, SessionIdentity, SettingValue, Timestamp,
+    AcpSessionId, AgentSessionId, Carried, Direction, EndedProcess, Fact, SessionIdentity, SettingValue,
+    Timestamp,
 };
 use serde::Serialize;
 
@@ -104,7 +106,7 @@ impl TurnView {
     /// Shows how the turn ended.
     pub(crate) fn finish(self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {
         match self.view {
-            View::Text(view) => view.finish(result, &mut *console.out),
+            View::Text(view) => view.finish(result, console),
             View::Json => json_line(result, &mut *console.out),
             View::Quiet(view) => view.finish(result, console),
         }?;
@@ -120,15 +122,17 @@ impl TurnView {
                 acpx_session_id,
                 agent_session_id,
                 announced,
+                carried,
             }) => {
                 if announced {
                     console.flush()?;
                     console.say(&format!(
-                        "the agent could not restore the session ({reason}); this is a fresh one, which does not remember what came before"
+                        "the agent could not restore the session ({reason}); this is a fresh one, which {}",
+                        knows_before(carried)
                     ));
                 }
                 self.enter(&acpx_session_id, agent_session_id.as_deref());
-                self.tell(&News::SessionReset { from_acpx_session_id, reason, announced }, console)
+                self.tell(&News::SessionReset { from_acpx_session_id, reason, announced, carried }, console)
             }
             Some(Fact::McpServersLeftOut { names, reason }) => {
                 console.flush()?;
@@ -208,12 +212,29 @@ fn detail(fact: &Fact) -> Option<String> {
     }
 }
 
+/// What a fresh session knows of the time before it.
+fn knows_before(carried: Option<Carried>) -> &'static str {
+    match carried {
+        None => "does not remember what came before",
+        Some(Carried::Whole) => "is told what came before with this prompt",
+        Some(Carried::LastPart) => {
+            "is told what came before with this prompt, without the beginning, which is too long"
+        }
+    }
+}
+
 /// What became of a session meanwhile.
 #[derive(Serialize)]
 #[serde(untagged, rename_all_fields = "camelCase")]
 enum News {
     /// A fresh ACP session took over.
-    SessionReset { from_acpx_session_id: String, reason: String, announced: bool },
+    SessionReset {
+        from_acpx_session_id: String,
+        reason: String,
+        announced: bool,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        carried: Option<Carried>,
+    },
     /// The agent has not got these servers.
     McpServersLeftOut {
         names: Vec<String>,

@@ -1,13 +1,12 @@
 //! A turn for those who want the answer alone: the agent's words on stdout once it is done, what it used and
 //! what went wrong on stderr.
 
-use std::fmt::Write as _;
 use std::io;
 
 use acpx_core::model::{ChunkContent, MessageKind, Update};
-use serde_json::value::RawValue;
 
 use super::updates::Updates;
+use super::used::Used;
 use super::{PromptResult, TurnStatus};
 use crate::error::ErrorClass;
 use crate::output::{Console, WatchedEvent};
@@ -17,12 +16,16 @@ use crate::output::{Console, WatchedEvent};
 pub(super) struct QuietView {
     words: String,
     updates: Updates,
+    used: Used,
 }
 
 impl QuietView {
     pub(super) fn message(&mut self, event: &WatchedEvent) {
         for update in self.updates.read(event) {
-            self.words.extend(words(update));
+            match update {
+                Update::Usage { usage, cost_stands } => self.used.tell(usage, cost_stands),
+                update => self.words.extend(words(update)),
+            }
         }
     }
 
@@ -32,9 +35,7 @@ impl QuietView {
             writeln!(console.out, "{}", self.words)?;
             console.flush()?;
         }
-        if let Some(tokens) = result.usage.as_deref().and_then(tokens) {
-            console.say(&tokens);
-        }
+        self.used.say(result, console);
         if let Some(error) = &result.error {
             let class = ErrorClass::of(&error.code);
             console.say(&format!("error: {} [{}] {}", class.code(), error.code, error.message));
@@ -50,26 +51,4 @@ pub(super) fn words(update: Update) -> Option<Box<str>> {
         Update::Chunk { kind: MessageKind::Agent, content: ChunkContent::Text(text), .. } => Some(text),
         _ => None,
     }
-}
-
-/// The counts that are told, by their names in the protocol.
-const COUNTS: [(&str, &str); 5] = [
-    ("inputTokens", "input"),
-    ("outputTokens", "output"),
-    ("totalTokens", "total"),
-    ("cachedReadTokens", "cache_read"),
-    ("cachedWriteTokens", "cache_write"),
-];
-
-/// The line about tokens, if the agent told any.
-fn tokens(usage: &RawValue) -> Option<String> {
-    let usage: serde_json::Value = serde_json::from_str(usage.get()).ok()?;
-    let mut line = String::from("tokens:");
-    for (key, name) in COUNTS {
-        if let Some(count) = usage.get(key).and_then(serde_json::Value::as_u64) {
-            // Writing to a string cannot fail.
-            let _ = write!(line, " {name}={count}");
-        }
-    }
-    line.contains('=').then_some(line)
 }

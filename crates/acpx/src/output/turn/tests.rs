@@ -112,7 +112,8 @@ and more
 
 [done] end_turn
 ";
-    assert_eq!(shown(mode(Format::Text), &lines, &completed()), (expected.to_owned(), String::new()));
+    let used = "[acpx] context: 1 of 2 tokens\n".to_owned();
+    assert_eq!(shown(mode(Format::Text), &lines, &completed()), (expected.to_owned(), used));
     // How the session was set up is for those who want to know what is being done.
     let set_up = "[client] initialize (running)\n\n[client] session/load (running)\n\n";
     let verbose = Mode { verbose: true, ..mode(Format::Text) };
@@ -245,6 +246,27 @@ fn a_lost_session_is_said_in_every_format_and_one_with_nothing_to_forget_in_json
 }
 
 #[test]
+fn a_fresh_session_that_is_told_the_conversation_is_not_said_to_know_nothing() {
+    for (carried, words) in [
+        ("whole", "is told what came before with this prompt"),
+        ("last-part", "is told what came before with this prompt, without the beginning, which is too long"),
+    ] {
+        let reset = [line(
+            Ours,
+            &format!(
+                r#"{{"fact":"session_reset","reason":"agent-lost","fromAcpxSessionId":"s2","acpxSessionId":"s3","announced":true,"carried":"{carried}"}}"#
+            ),
+        )];
+        let said = format!(
+            "[acpx] the agent could not restore the session (agent-lost); this is a fresh one, which {words}\n"
+        );
+        assert_eq!(shown(mode(Format::Text), &reset, &completed()).1, said);
+        let (out, _) = shown(mode(Format::Json), &reset, &completed());
+        assert!(out.contains(&format!(r#""announced":true,"carried":"{carried}"}}"#)), "{out}");
+    }
+}
+
+#[test]
 fn servers_that_are_left_out_are_named() {
     let lines = [line(Ours, r#"{"fact":"mcp_servers_left_out","names":["a","b"]}"#)];
     let said = "[acpx] left out, since their values are not known any more: the MCP servers a, b\n";
@@ -294,6 +316,25 @@ fn a_quiet_turn_is_the_answer_and_on_stderr_what_it_used() {
         shown(mode(Format::Quiet), &lines, &result),
         ("hello world\n".to_owned(), "[acpx] tokens: input=10 output=5 total=15 cache_read=2\n".to_owned())
     );
+}
+
+#[test]
+fn what_a_turn_used_and_cost_is_said_on_stderr_in_text_and_a_cost_stands_until_another_is_told() {
+    let told = |members: &str| {
+        let update = format!(r#"{{"sessionUpdate":"usage_update","size":100,{members}}}"#);
+        let params = format!(r#"{{"sessionId":"s2","update":{update}}}"#);
+        line(FromAgent, &format!(r#"{{"jsonrpc":"2.0","method":"session/update","params":{params}}}"#))
+    };
+    let cost = r#""used":5,"cost":{"amount":0.25,"currency":"USD\n[done] forged"}"#;
+    let lines = [chunk("agent_message_chunk", "hello"), told(cost), told(r#""used":7"#)];
+    let usage = r#"{"inputTokens":10,"outputTokens":5}"#;
+    let result = PromptResult { usage: serde_json::from_str(usage).unwrap(), ..completed() };
+    let (tokens, cost) = ("[acpx] tokens: input=10 output=5\n", "[acpx] cost: 0.25 USD [done] forged\n");
+    let context = "[acpx] context: 7 of 100 tokens\n";
+    let (out, err) = shown(mode(Format::Text), &lines, &result);
+    assert_eq!((out.as_str(), err), ("hello\n\n[done] end_turn\n", format!("{tokens}{context}{cost}")));
+    assert_eq!(shown(mode(Format::Quiet), &lines, &result).1, format!("{tokens}{cost}"));
+    assert_eq!(shown(mode(Format::Json), &lines, &result).1, "");
 }
 
 #[test]

@@ -4,14 +4,16 @@ use std::collections::HashMap;
 use std::io::{self, Write};
 
 use acpx_core::acp::block_words;
-use acpx_core::model::{ChunkContent, Direction, Fact, FactError, MessageKind, Terminals, Update};
+use acpx_core::model::{Carried, ChunkContent, Direction, Fact, FactError, MessageKind, Terminals, Update};
 use acpx_core::wire::Message;
 use serde_json::Value;
 
 use super::host_work::HostWork;
 use super::tool::{Telling, Tool};
 use super::updates::Updates;
-use super::{PromptResult, TurnStatus};
+use super::used::Used;
+use super::{PromptResult, TurnStatus, knows_before};
+use crate::output::Console;
 use crate::output::WatchedEvent;
 use crate::output::clean::{line, on_one_line};
 use crate::output::errand::shown as shown_words;
@@ -37,6 +39,8 @@ pub(super) struct TextView {
     verbose: bool,
     /// Whether permissions are asked for on the terminal, which shows them itself.
     is_asked_here: bool,
+    /// What the agent has told that the session used.
+    used: Used,
     /// The last compaction, and how far it was when it was shown.
     compaction: Option<(Box<str>, Box<str>)>,
 }
@@ -108,8 +112,15 @@ impl TextView {
         })
     }
 
-    /// Shows how the turn ended.
-    pub(super) fn finish(mut self, result: &PromptResult, out: &mut dyn Write) -> io::Result<()> {
+    /// Shows how the turn ended, and for people what it used.
+    pub(super) fn finish(mut self, result: &PromptResult, console: &mut Console<'_>) -> io::Result<()> {
+        self.end(result, &mut *console.out)?;
+        console.flush()?;
+        self.used.say(result, console);
+        Ok(())
+    }
+
+    fn end(&mut self, result: &PromptResult, out: &mut dyn Write) -> io::Result<()> {
         let rest = self.work.rest(&self.terminals);
         self.sections(rest, out)?;
         self.section(out)?;
@@ -153,10 +164,15 @@ impl TextView {
         }
     }
 
-    /// Shows that the agent does not remember what came before.
-    pub(super) fn reset(&mut self, reason: &str, out: &mut dyn Write) -> io::Result<()> {
+    /// Shows that the agent does not remember what came before, and what it was told of that.
+    pub(super) fn reset(
+        &mut self,
+        reason: &str,
+        carried: Option<Carried>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
         self.section(out)?;
-        writeln!(out, "[reset] {reason}: from here on the agent does not remember what came before")
+        writeln!(out, "[reset] {reason}: from here on the agent {}", knows_before(carried))
     }
 
     /// Shows what became of the agent.
@@ -185,7 +201,12 @@ impl TextView {
             Update::Plan { fields } => self.plan(&fields, out),
             Update::Notice { severity, title, description } => {
                 let more = description.map(|words| format!(": {words}")).unwrap_or_default();
-                self.beside("notice", &format!("{severity}: {title}{more}"), out)
+                let severity = if severity.is_empty() { String::new() } else { format!("{severity}: ") };
+                self.beside("notice", &format!("{severity}{title}{more}"), out)
+            }
+            Update::Usage { usage, cost_stands } => {
+                self.used.tell(usage, cost_stands);
+                Ok(())
             }
             Update::Compaction { id, status, error } => self.compaction(id, &status, error.as_deref(), out),
             // Only version 2 tells messages whole and content in pieces, and that is translated.
@@ -193,7 +214,6 @@ impl TextView {
             | Update::ToolContent { .. }
             | Update::Chunk { kind: MessageKind::User, .. }
             | Update::Title(_)
-            | Update::Usage(_)
             | Update::State
             | Update::Unknown => Ok(()),
         }

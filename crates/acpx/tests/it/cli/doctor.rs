@@ -266,3 +266,71 @@ fn a_session_whose_directory_is_gone_or_whose_last_turn_failed_is_told_with_the_
     assert!(done.out.contains(&format!("acpx sessions move {id} --cwd DIR")), "{done:?}");
     assert_eq!(level(&found, "restore"), "warn", "{found:?}");
 }
+
+#[test]
+fn an_agent_that_cannot_be_used_is_told_with_a_hint_that_helps() {
+    let place = Place::new();
+    let hint = |done: &Done, check: &str| {
+        let mut lines = done.out.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
+        let found = lines.find(|line| line["check"] == check).expect("it was looked at");
+        found["hint"].as_str().unwrap_or_default().to_owned()
+    };
+    let file = place.work().join("notes");
+    fs::write(&file, "no program").unwrap();
+    let done = place.acpx(&["--format", "json", "--agent", file.to_str().unwrap(), "doctor"]);
+    assert!(hint(&done, "program").contains("chmod +x"), "{done:?}");
+
+    place.scripted(&Script::new().initialize(json!({})).expect("session/new").exit(3));
+    let done = place.acpx(&["--format", "json", "scripted", "doctor"]);
+    assert!(hint(&done, "session").starts_with("nothing was kept of it"), "{done:?}");
+
+    let login = json!({"code": -32000, "message": "Authentication required"});
+    place.scripted(&Script::new().refuse("initialize", login));
+    for command in [&["scripted", "doctor"][..], &["scripted", "sessions", "new"], &["scripted", "auth"]] {
+        let done = place.acpx(&[&["--format", "json"], command].concat());
+        assert!(done.out.contains("log in with the agent's own program"), "{done:?}");
+        assert!(!done.out.contains("auth METHOD"), "{done:?}");
+    }
+}
+
+#[test]
+fn an_additional_directory_that_is_gone_is_told() {
+    let place = Place::new();
+    let more = place.work().join("more");
+    fs::create_dir(&more).unwrap();
+    let can = json!({"sessionCapabilities": {"additionalDirectories": {}}});
+    let script = || Script::new().initialize(can.clone()).session_new("s1");
+    place.scripted(&script().next_start().initialize(can.clone()).session_new("s2"));
+    place.ok(&["--add-dir", more.to_str().unwrap(), "scripted", "sessions", "new"]);
+    fs::remove_dir(&more).unwrap();
+    let (found, _) = findings(&place.acpx(&["--format", "json", "scripted", "doctor"]));
+    assert_eq!(level(&found, "additional directory"), "warn", "{found:?}");
+    assert!(detail(&found, "additional directory").starts_with(more.to_str().unwrap()), "{found:?}");
+}
+
+#[test]
+fn a_session_that_was_refused_for_want_of_a_login_is_told_afterwards() {
+    let place = Place::new();
+    let can = json!({"sessionCapabilities": {"resume": {}}});
+    let login = json!({"code": -32000, "message": "Authentication required"});
+    let script = Script::new()
+        .initialize(can.clone())
+        .session_new("s1")
+        .prompt(|turn| turn.end("end_turn"))
+        .next_start()
+        .initialize(can.clone())
+        .refuse("session/resume", login)
+        .next_start()
+        .initialize(can)
+        .session_new("s2");
+    place.scripted(&script);
+    place.ok(&["scripted", "sessions", "new"]);
+    place.ok(&["scripted", "one"]);
+    place.ok(&["host", "stop"]);
+    assert_eq!(place.acpx(&["scripted", "two"]).code, Some(1));
+    let status = place.acpx(&["scripted", "status"]);
+    assert!(status.out.contains("lastExit: it wanted a login before it gave the session"), "{status:?}");
+    let (found, _) = findings(&place.acpx(&["--format", "json", "scripted", "doctor"]));
+    assert_eq!(level(&found, "last agent"), "warn", "{found:?}");
+    assert!(detail(&found, "last agent").starts_with("it wanted a login"), "{found:?}");
+}

@@ -86,6 +86,7 @@ async fn assert_end(flags: &str, end: Result<Awakening, &'static str>) {
             acpx_session_id: session_id(&session),
             agent_session_id: None,
             announced: true,
+            carried: None,
         };
         assert!(bench.facts(&session).await.contains(&reset), "{flags}");
     } else {
@@ -134,7 +135,7 @@ async fn when_both_rungs_fail_the_clearer_word_decides() {
 
 #[tokio::test]
 async fn an_agent_that_offers_neither_rung_gets_a_fresh_session_openly() {
-    assert_end("--no-resume --no-load", Ok(fresh(LineageReason::AgentLost))).await;
+    assert_end("--no-resume --no-load", Ok(fresh(LineageReason::CannotRestore))).await;
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! What an agent's answers mean. An answer may be `null`, `{}` or an object; what it lacks is not made up.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde_json::Value;
@@ -247,17 +248,60 @@ fn describe(error: &RpcError) -> String {
     let data: Value =
         error.data.as_ref().and_then(|data| serde_json::from_str(data.get()).ok()).unwrap_or_default();
     let details = ["details", "message", "error", "reason"].iter().find_map(|key| data.get(key)?.as_str());
-    let text = match data.as_str().or(details) {
-        Some(details) if !error.message.contains(details) => format!("{}: {details}", error.message),
+    let details = data.as_str().or(details).map(Cow::Borrowed);
+    let text = match details.or_else(|| wrong_members(&data).map(Cow::Owned)) {
+        Some(details) if !error.message.contains(&*details) => format!("{}: {details}", error.message),
         _ => error.message.clone(),
     };
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(500).collect()
+}
+
+/// Which members of the params are wrong and why, as agents with the protocol's TypeScript library say it: a tree with the
+/// names of the members, and at each `_errors`.
+fn wrong_members(data: &Value) -> Option<String> {
+    let mut found = Vec::new();
+    gather_wrong(data, "", &mut found);
+    (!found.is_empty()).then(|| found.join("; "))
+}
+
+/// How many wrong members are named.
+const WRONG_MEMBERS: usize = 4;
+
+fn gather_wrong(tree: &Value, path: &str, found: &mut Vec<String>) {
+    let Some(members) = tree.as_object() else { return };
+    let errors = members.get("_errors").and_then(Value::as_array).into_iter().flatten();
+    for words in errors.filter_map(Value::as_str) {
+        if found.len() < WRONG_MEMBERS {
+            found.push(if path.is_empty() { words.to_owned() } else { format!("{path}: {words}") });
+        }
+    }
+    for (name, below) in members {
+        if found.len() < WRONG_MEMBERS && below.is_object() {
+            let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+            gather_wrong(below, &path, found);
+        }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::model::{AgentSpec, Profiles};
+
+    #[test]
+    fn a_parameter_that_an_agent_calls_wrong_is_named() {
+        let said = |data: &str| {
+            let error = format!(r#"{{"code":-32602,"message":"Invalid params","data":{data}}}"#);
+            describe(&serde_json::from_str(&error).unwrap())
+        };
+        let tree = r#"{"_errors":[],"mcpServers":{"_errors":["expected array"],"0":{"name":{"_errors":["expected string"]}}}}"#;
+        assert_eq!(
+            said(tree),
+            "Invalid params: mcpServers: expected array; mcpServers.0.name: expected string"
+        );
+        assert_eq!(said(r#"{"_errors":["no object"]}"#), "Invalid params: no object");
+        assert_eq!(said(r#"{"_errors":[],"cwd":{"_errors":[7]}}"#), "Invalid params");
+    }
 
     fn answer(method: &str, body: &str) -> Answer {
         let message = Message::parse(format!(r#"{{"jsonrpc":"2.0","id":1,{body}}}"#)).unwrap();

@@ -104,8 +104,8 @@ pub struct FromAgent {
 pub enum Meaning {
     /// It reports something about the session.
     Update(Update),
-    /// It says whether it works.
-    State(AgentState),
+    /// It says whether it works, and whether something of its goes on beside that.
+    State(AgentState, bool),
     /// It asks for permission.
     Permission(AskId, PermissionRequest),
     /// It asks the user for something else; the request's params.
@@ -133,7 +133,7 @@ impl Meaning {
             | Self::Tool(ask, ..)
             | Self::Refused(ask, _) => Some(ask),
             Self::Update(_)
-            | Self::State(_)
+            | Self::State(..)
             | Self::Withdrawn(_)
             | Self::Answer(_)
             | Self::Inquired(..)
@@ -253,7 +253,8 @@ impl AgentConnection {
             ProtocolVersion::V1 => super::update(params),
             ProtocolVersion::V2 => match super::state_update(params) {
                 Some(state) => {
-                    return Meaning::State(answer::state(self.speaker(), state, self.login_ways.as_deref()));
+                    let state = answer::state(self.speaker(), state, self.login_ways.as_deref());
+                    return Meaning::State(state, super::has_background(params));
                 }
                 None => super::update_v2(params),
             },

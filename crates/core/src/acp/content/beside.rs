@@ -1,39 +1,48 @@
 //! Updates that tell of a session beside what is said in it: notices, compactions, and what it uses. The versions of the
-//! protocol say these in the same words. What cannot be read is state like any other.
+//! protocol say these in the same words, but that only version 2 can take a cost back. What cannot be read is state like
+//! any other.
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 
-use super::UpdateParams;
+use super::{UpdateParams, even_null};
 use crate::model::{Cost, SessionUsage, Update};
 
 fn read<V: for<'a> Deserialize<'a>>(params: &str) -> Option<V> {
     serde_json::from_str(params).ok().map(|UpdateParams { update }: UpdateParams<V>| update)
 }
 
-pub(super) fn usage(params: &str) -> Update {
+/// Absent, a cost is unchanged; `null` clears it, if the version has that.
+pub(super) fn usage(params: &str, null_clears: bool) -> Update {
     #[derive(Deserialize)]
-    struct View {
+    struct View<'a> {
         used: u64,
         size: u64,
-        #[serde(default)]
-        cost: Value,
+        #[serde(borrow, default, deserialize_with = "even_null")]
+        cost: Option<&'a RawValue>,
     }
     #[derive(Deserialize)]
     struct CostView {
         amount: Number,
         currency: String,
     }
-    let Some(View { used, size, cost }) = read(params) else { return Update::State };
+    let Ok(UpdateParams { update: View { used, size, cost } }) = serde_json::from_str(params) else {
+        return Update::State;
+    };
     // A cost that cannot be read is one that was not told.
-    let cost = serde_json::from_value(cost).ok();
-    let cost = cost.map(|CostView { amount, currency }| Cost { amount, currency });
-    Update::Usage(SessionUsage { used, size, cost })
+    let read = cost.and_then(|cost| serde_json::from_str(cost.get()).ok());
+    let read = read.map(|CostView { amount, currency }| Cost { amount, currency });
+    let is_cleared = null_clears && cost.is_some_and(|cost| cost.get() == "null");
+    let cost_stands = read.is_none() && !is_cleared;
+    Update::Usage { usage: SessionUsage { used, size, cost: read }, cost_stands }
 }
 
 pub(super) fn notice(params: &str) -> Update {
     #[derive(Deserialize)]
     struct View {
+        // One without is not as the protocol says, and is worth reading all the same.
+        #[serde(default)]
         severity: Box<str>,
         title: Box<str>,
         #[serde(default)]
@@ -68,7 +77,10 @@ mod tests {
     #[test]
     fn what_is_told_beside_the_conversation_is_read_the_same_in_both_versions() {
         let cost = Cost { amount: Number::from_f64(0.25).unwrap(), currency: "USD".into() };
-        let usage = |cost| Update::Usage(SessionUsage { used: 5, size: 10, cost });
+        let usage = |cost: Option<Cost>| {
+            let cost_stands = cost.is_none();
+            Update::Usage { usage: SessionUsage { used: 5, size: 10, cost }, cost_stands }
+        };
         let cases = [
             (
                 r#"{"sessionUpdate":"usage_update","used":5,"size":10,"cost":{"amount":0.25,"currency":"USD"}}"#,
@@ -79,6 +91,10 @@ mod tests {
             (
                 r#"{"sessionUpdate":"notice","severity":"warning","title":"slow","description":null}"#,
                 Update::Notice { severity: "warning".into(), title: "slow".into(), description: None },
+            ),
+            (
+                r#"{"sessionUpdate":"notice","title":"slow"}"#,
+                Update::Notice { severity: "".into(), title: "slow".into(), description: None },
             ),
             (r#"{"sessionUpdate":"notice","severity":"warning"}"#, Update::State),
             (
@@ -91,5 +107,27 @@ mod tests {
             let params = format!(r#"{{"sessionId":"s","update":{text}}}"#);
             assert_eq!((update(&params), update_v2(&params)), (expected.clone(), expected), "{text}");
         }
+    }
+
+    #[test]
+    fn a_cost_stands_until_another_is_told_or_version_2_takes_it_back() {
+        let told = |cost: &str| {
+            let update = format!(r#"{{"sessionUpdate":"usage_update","used":5,"size":10{cost}}}"#);
+            format!(r#"{{"sessionId":"s","update":{update}}}"#)
+        };
+        let cost = Cost { amount: Number::from(2), currency: "USD".into() };
+        let usage = |cost| Some(SessionUsage { used: 5, size: 10, cost });
+        let with = told(r#","cost":{"amount":2,"currency":"USD"}"#);
+        let (without, null) = (told(""), told(r#","cost":null"#));
+        let last = |reads: fn(&str) -> Update, newest_first: &[&String]| {
+            SessionUsage::last(newest_first.iter().map(|params| reads(params)))
+        };
+        for reads in [update as fn(&str) -> Update, update_v2] {
+            assert_eq!(last(reads, &[&without, &without, &with]), usage(Some(cost.clone())));
+            assert_eq!(last(reads, &[&without]), usage(None));
+        }
+        assert_eq!(last(update, &[&null, &with]), usage(Some(cost)));
+        assert_eq!(last(update_v2, &[&without, &null, &with]), usage(None));
+        assert_eq!(last(update_v2, &[]), None);
     }
 }

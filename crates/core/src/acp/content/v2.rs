@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use super::{UpdateParams, chunk_content, even_null, raw_update, update};
+use super::{UpdateParams, beside, chunk_content, even_null, raw_update, update};
 use crate::model::{ChunkContent, MessageKind, Update};
 
 #[derive(Deserialize)]
@@ -42,6 +42,7 @@ pub fn update_v2(params: &str) -> Update {
             _ => Update::Unknown,
         },
         "plan_update" => Update::Plan { fields: raw_update(params) },
+        "usage_update" => beside::usage(params, true),
         "state_update" | "terminal_update" | "terminal_output_chunk" => Update::State,
         // These are no updates of version 2, whatever version 1 means by them.
         "tool_call" | "plan" | "current_mode_update" => Update::Unknown,
@@ -117,6 +118,19 @@ pub fn state_update(params: &str) -> Option<StateUpdate> {
     })
 }
 
+#[derive(Deserialize)]
+struct BackgroundView<'a> {
+    #[serde(borrow, default)]
+    background: Option<Vec<&'a RawValue>>,
+}
+
+/// Whether a `state_update` says that something goes on beside the agent's turns. An agent that reports such work lists
+/// all of it in every state; one that does not says nothing of it.
+pub fn has_background(params: &str) -> bool {
+    let read = serde_json::from_str::<UpdateParams<BackgroundView<'_>>>(params);
+    read.is_ok_and(|params| params.update.background.is_some_and(|list| !list.is_empty()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -184,5 +198,22 @@ mod tests {
         }
         assert_eq!(state_update(&params(r#"{"sessionUpdate":"notice","state":"idle"}"#)), None);
         assert_eq!(state_update("[]"), None);
+    }
+
+    #[test]
+    fn only_a_list_with_something_in_it_is_work_in_the_background() {
+        let cases = [
+            (r#""background":[{"type":"terminal","terminalId":"t"}]"#, true),
+            (r#""background":[{"type":"_what_comes_next"}]"#, true),
+            (r#""background":[]"#, false),
+            (r#""background":null"#, false),
+            (r#""background":"x""#, false),
+            (r#""stopReason":"end_turn""#, false),
+        ];
+        for (member, expected) in cases {
+            let update = format!(r#"{{"sessionUpdate":"state_update","state":"idle",{member}}}"#);
+            assert_eq!(has_background(&params(&update)), expected, "{member}");
+        }
+        assert!(!has_background("null"));
     }
 }

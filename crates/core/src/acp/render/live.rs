@@ -253,9 +253,9 @@ impl Rendering {
                 self.asked = self.asked.take().filter(|asked| asked.turn != turn);
                 if self.owes() { self.settle() } else { Vec::new() }
             }
-            Some(Fact::SessionReset { announced: true, reason, .. }) => {
+            Some(Fact::SessionReset { announced: true, reason, carried, .. }) => {
                 self.open.end();
-                let update = notice::fresh_session(&self.client, &self.record, event, &reason);
+                let update = notice::fresh_session(&self.client, &self.record, event, &reason, carried);
                 vec![notification(&self.session, &update, &beside(event, with_seq))]
             }
             Some(fact) => self.terminal(event, &fact, with_seq),

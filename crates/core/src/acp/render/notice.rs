@@ -6,12 +6,23 @@
 use serde_json::json;
 
 use crate::acp::agent::ClientFacts;
-use crate::model::{Event, RecordId, run_message_id};
+use crate::model::{Carried, Event, RecordId, run_message_id};
 
 /// The update object that tells that a fresh ACP session took over.
-pub(super) fn fresh_session(client: &ClientFacts, record: &RecordId, event: &Event, reason: &str) -> String {
+pub(super) fn fresh_session(
+    client: &ClientFacts,
+    record: &RecordId,
+    event: &Event,
+    reason: &str,
+    carried: Option<Carried>,
+) -> String {
     let title = "The agent does not remember what came before this";
-    let detail = format!("It goes on in a fresh session ({reason}).");
+    let told = match carried {
+        None => "",
+        Some(Carried::Whole) => ", which is told what was said with its first prompt",
+        Some(Carried::LastPart) => ", which is told the last part of what was said with its first prompt",
+    };
+    let detail = format!("It goes on in a fresh session ({reason}){told}.");
     let meta = json!({ "acpx": { "reset": reason } });
     let update = if client.notices {
         let what = "notice";

@@ -300,6 +300,7 @@ fn a_fresh_session_is_announced_as_a_notice_or_else_as_a_message_that_says_it_is
         acpx_session_id: to.clone(),
         agent_session_id: None,
         announced,
+        carried: None,
     };
     log.fact(&reset(false));
     log.fact(&reset(true));

@@ -99,7 +99,7 @@ pub struct AwakeningMeta {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MemoryMeta {
-    /// `fresh`, `shorter` or `different`.
+    /// `fresh`, `compacted`, `shorter` or `different`.
     pub how: String,
     /// Of a fresh session, the first event that it can know of.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -39,7 +39,8 @@ impl std::fmt::Debug for OsText {
 }
 
 impl ClientMeta {
-    /// What a bridge says of its client: the agent that is meant, and what it is started with.
+    /// What a bridge says of its client: the agent that is meant, and what it is started with. An idle time of zero is
+    /// for ever.
     pub fn bridged(
         agent: &AgentSpec,
         environment: impl IntoIterator<Item = (OsString, OsString)>,
@@ -51,7 +52,7 @@ impl ClientMeta {
             agent: Some(agent.into()),
             environment: environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
             variables: VariablesMeta::new(),
-            idle_ms: Some(idle_millis(idle)),
+            idle_ms: idle.map(idle_millis),
             login: LoginMeta::of(login),
             cwd: Some(cwd.as_str().to_owned()),
             seq: true,
@@ -66,20 +67,21 @@ impl ClientMeta {
     }
 }
 
-/// An idle time of none at all is a short one: 0 stands for no limit.
-fn idle_millis(idle: Option<Duration>) -> u64 {
-    idle.map_or(0, |idle| u64::try_from(idle.as_millis()).unwrap_or(u64::MAX).max(1))
+/// No time at all stands for no limit, and is not what a very short one is rounded to.
+fn idle_millis(idle: Duration) -> u64 {
+    let millis = u64::try_from(idle.as_millis()).unwrap_or(u64::MAX);
+    if idle.is_zero() { 0 } else { millis.max(1) }
 }
 
 impl StartMeta {
-    /// What a client says of itself that leaves updates to its watch.
+    /// What a client says of itself that leaves updates to its watch. An idle time of zero is for ever.
     pub fn watching(
         environment: impl IntoIterator<Item = (OsString, OsString)>,
         idle: Option<Duration>,
         login: LoginPolicy,
     ) -> Self {
         let environment = environment.into_iter().map(|(name, value)| (name.into(), value.into())).collect();
-        let idle_ms = Some(idle_millis(idle));
+        let idle_ms = idle.map(idle_millis);
         let login = LoginMeta::of(login);
         Self { environment, idle_ms, login, without_updates: true, ..Self::default() }
     }
@@ -207,6 +209,7 @@ impl MemoryMeta {
         let how = |how: &str| Some(Self { how: how.to_owned(), from: None, reason: None });
         match memory {
             Memory::Whole => None,
+            Memory::Compacted => how("compacted"),
             Memory::Part => how("shorter"),
             Memory::Another => how("different"),
             Memory::Since { from, reason } => {

@@ -151,7 +151,7 @@ fn descents() -> Vec<Descent> {
             advertised: NONE,
             answers: vec![opened()],
             sent: vec![Call::New],
-            end: fresh(LineageReason::AgentLost, true),
+            end: fresh(LineageReason::CannotRestore, true),
             ..base()
         },
         Descent {
@@ -254,7 +254,16 @@ fn the_history_is_carried_by_the_first_prompt_after_a_fallback_and_by_no_other()
     let mut machine = kept(1);
     let options = WakeOptions { fallback: Fallback::Fresh, carry_history: true };
     let opened = Input::Opened { session: session("s2"), inner: None };
-    feed(&mut machine, [Input::Wake(options), ready(NONE), opened]);
+    feed(&mut machine, [Input::Wake(options)]);
+    assert!(machine.carries_history());
+    let Input::AgentReady { advertised, habits, exchanges, spoken_at, .. } = ready(NONE) else {
+        panic!("a started agent")
+    };
+    let told = Some(Carried::LastPart);
+    let ready = Input::AgentReady { advertised, habits, exchanges, spoken_at, carried: told };
+    let effects = feed(&mut machine, [ready, opened]);
+    let is_told = |effect: &Effect| matches!(effect, Effect::Fact(Fact::SessionReset { carried, .. }) if *carried == told);
+    assert!(effects.iter().any(is_told), "{effects:?}");
     let carried = |effects: &[Effect]| match calls(effects)[..] {
         [Call::Prompt { carry_history, .. }] => *carry_history,
         ref other => panic!("not one prompt: {other:?}"),

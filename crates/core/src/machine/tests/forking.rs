@@ -21,6 +21,7 @@ fn a_fork_goes_on_from_the_lineage_and_the_turns_of_the_session_it_was_forked_fr
         acpx_session_id: "fork".into(),
         agent_session_id: None,
         announced: false,
+        carried: None,
     };
     let awakening = Awakening::Fresh { reason: LineageReason::Forked, announced: false };
     let expected = [

@@ -11,7 +11,7 @@ const UNWRITTEN: Habits =
 
 /// A started agent that behaves so, in a conversation without a prompt.
 fn ready_before_any_prompt(habits: Habits) -> Input {
-    Input::AgentReady { advertised: ALL, habits, exchanges: Vec::new(), spoken_at: None }
+    Input::AgentReady { advertised: ALL, habits, exchanges: Vec::new(), spoken_at: None, carried: None }
 }
 
 #[test]

@@ -68,6 +68,21 @@ fn an_agent_that_stopped_working_before_it_had_the_session_has_no_turn() {
 }
 
 #[test]
+fn an_agent_with_work_in_the_background_is_parked_when_that_is_over_and_not_before() {
+    let mut machine = live(ALL);
+    let idle = || Input::Deadline(Deadline::Idle);
+    let worked = [prompt("p"), Input::PromptInserted, state(AgentState::Working)];
+    feed(&mut machine, worked);
+    let effects =
+        feed(&mut machine, [beside(AgentState::Idle(None)), idle(), beside(AgentState::Idle(None)), idle()]);
+    assert!(!effects.contains(&Effect::EndAgent(None)) && machine.is_live(), "{effects:?}");
+    let effects = feed(&mut machine, [state(AgentState::Idle(None))]);
+    assert!(matches!(&effects[..], [Effect::Arm(Deadline::Idle), Effect::Keep(_)]), "{effects:?}");
+    let effects = feed(&mut machine, [idle()]);
+    assert!(effects.contains(&Effect::EndAgent(None)), "{effects:?}");
+}
+
+#[test]
 fn requests_are_answered_once_and_so_many_at_most() {
     let mut machine = kept(1);
     let most = u64::try_from(MAX_PASSES).unwrap();

@@ -44,6 +44,7 @@ fn every_state_in_which_something_is_waited_for_says_what() {
         "prompting, the agent has it: turn's end",
         "prompting, the agent works: turn's end",
         "prompting, idle before its answer: session/prompt",
+        "idle, with work in the background: -",
         "a turn of the agent's own: turn's end",
         "prompting, one queued: session/prompt",
         "cancelling: session/cancel",

@@ -144,6 +144,7 @@ fn the_exchanges_begin_after_the_last_announced_reset() {
         acpx_session_id: "b".into(),
         agent_session_id: None,
         announced: true,
+        carried: None,
     };
     fold.apply(Content::Fact(reset));
     fold.apply(prompt("one"));

@@ -264,6 +264,7 @@ impl Transcript {
                 acpx_session_id: session.as_str().to_owned(),
                 agent_session_id: told,
                 announced: self.answered,
+                carried: None,
             };
             self.fact(None, &fact);
         }

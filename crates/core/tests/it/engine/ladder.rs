@@ -1,7 +1,7 @@
 //! The restore ladder against a real process: each rung, and each way down.
 
 use acpx_core::machine::Rung;
-use acpx_core::model::{LineageReason, Verdict};
+use acpx_core::model::{Carried, Fact, LineageReason, Verdict};
 
 use super::*;
 
@@ -116,7 +116,7 @@ async fn an_agent_that_can_neither_load_nor_resume_gets_a_fresh_session_and_neve
     let bench = Bench::new();
     let (session, command) = after_a_kill(&bench, json!({}), |script| script.session_new("s2")).await;
     let how = session.wake(restore()).await.unwrap();
-    assert_eq!(how, Awakening::Fresh { reason: LineageReason::AgentLost, announced: true });
+    assert_eq!(how, Awakening::Fresh { reason: LineageReason::CannotRestore, announced: true });
     assert_eq!(methods(&command)[3..], ["initialize", "session/new"]);
 }
 
@@ -246,6 +246,12 @@ async fn the_conversation_so_far_is_carried_into_a_fresh_session_when_asked() {
     assert!(texts(1)[0].contains("User: one\n\nYou: first\n\n"), "{:?}", texts(1));
     assert_eq!((texts(1)[1].as_str(), texts(2)), ("two", vec!["three".to_owned()]));
     assert_eq!(bench.said(&session).await, ["> one", "< first", "> two", "> three"]);
+    let facts = bench.events(session.record_id()).await;
+    let carried = facts.iter().find_map(|event| match Fact::from_body(&event.body)? {
+        Fact::SessionReset { carried, .. } => Some(carried),
+        _ => None,
+    });
+    assert_eq!(carried, Some(Some(Carried::Whole)));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! The processes of agents as they are kept, and when an agent with nothing to do is parked.
 
-use acpx_core::model::{AgentEnd, AgentRun, ProcessIdentity, Scope, SessionName};
+use acpx_core::model::{AgentEnd, AgentRun, LineageReason, Memory, ProcessIdentity, Scope, SessionName};
 
 use super::*;
 
@@ -75,6 +75,33 @@ async fn an_agent_with_nothing_to_do_is_parked_unless_somebody_holds_its_session
     prompt(&session, "stay").await;
     assert_eq!(stop_reason(&prompt(&session, "stay").await), "end_turn");
     assert_eq!(methods(&command).iter().filter(|method| *method == "initialize").count(), 3);
+}
+
+#[tokio::test]
+async fn what_only_an_agents_process_remembers_is_parked_for_an_idle_time_that_was_asked_for_and_no_other() {
+    let bench = Bench::with(Settings { idle: Some(Duration::ZERO), ..quick() });
+    let (session, command) = bench.open(&faithful(json!({}))).await;
+    // Nothing has been said that it could remember.
+    session.wait_for(|status| status.agent_pid.is_none()).await;
+    for _ in 0..3 {
+        prompt(&session, "more").await;
+    }
+    assert_eq!(methods(&command).iter().filter(|method| *method == "initialize").count(), 2);
+    session.set_idle_time(Some(Duration::ZERO)).await.unwrap();
+    session.wait_for(|status| status.agent_pid.is_none()).await;
+    prompt(&session, "back").await;
+    let Memory::Since { reason, .. } = session.status().memory else { panic!("a fresh session") };
+    assert_eq!(reason, Some(LineageReason::CannotRestore));
+}
+
+#[tokio::test]
+async fn an_agent_that_restores_sessions_is_parked_after_the_idle_time_of_its_engine() {
+    let bench = Bench::with(Settings { idle: Some(Duration::ZERO), ..quick() });
+    let (session, command) = bench.open(&faithful(everything())).await;
+    prompt(&session, "one").await;
+    session.wait_for(|status| status.agent_pid.is_none()).await;
+    prompt(&session, "two").await;
+    assert!(methods(&command).contains(&"session/resume".to_owned()));
 }
 
 #[tokio::test]

@@ -322,3 +322,24 @@ async fn servers_are_tagged_and_sent_only_over_transports_that_are_advertised() 
         assert_eq!(methods(&command), ["initialize"]);
     }
 }
+
+#[tokio::test]
+async fn an_agent_with_work_in_the_background_is_not_parked_before_that_is_over() {
+    let bench = Bench::new();
+    let idle = |background: Value| json!({"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn", "background": background});
+    let build = json!([{"type": "tool_call", "toolCallId": "t1"}]);
+    let turn =
+        |idle: Value| move |turn: Script| turn.reply(json!({"messageId": "m"})).state("running").update(idle);
+    let script =
+        opened().prompt(turn(idle(build.clone()))).prompt(turn(idle(build))).prompt(turn(idle(json!([]))));
+    let (session, command) = bench.open_v2(&script).await;
+    let hold = session.hold();
+    session.set_idle_time(Some(Duration::ZERO)).await.unwrap();
+    prompt(&session, "one").await;
+    drop(hold);
+    // Whatever waits for its time has had it by the end of a turn.
+    prompt(&session, "two").await;
+    prompt(&session, "three").await;
+    assert_eq!(methods(&command).iter().filter(|method| *method == "initialize").count(), 1);
+    session.wait_for(|status| status.agent_pid.is_none()).await;
+}

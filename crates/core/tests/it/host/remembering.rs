@@ -39,9 +39,9 @@ async fn every_answer_says_that_the_agent_has_forgotten_what_came_before_a_fresh
                 editor.until_idle().await;
             }
         }
-        let awakening = json!({ "by": "fresh", "reason": "agent-lost", "announced": true });
+        let awakening = json!({ "by": "fresh", "reason": "cannot-restore", "announced": true });
         let from = answers[2][1]["from"].clone();
-        let memory = json!({ "how": "fresh", "from": from, "reason": "agent-lost" });
+        let memory = json!({ "how": "fresh", "from": from, "reason": "cannot-restore" });
         assert!(from.is_u64(), "{answers:?}");
         // In version 2 a prompt is answered before its agent dies.
         let dies = if version == 1 { json!("failed") } else { json!([null, null]) };
@@ -80,4 +80,36 @@ async fn an_agent_that_replays_less_than_is_kept_is_said_to_remember_less() {
         let answer = editor.call("session/load", bench.load_params(&record)).await.unwrap();
         assert_eq!(told(&answer), [awakening, memory.clone()]);
     }
+}
+
+#[tokio::test]
+async fn an_agent_that_has_compacted_its_memory_is_said_to_remember_less_also_after_a_restart() {
+    let bench = Bench::new();
+    let can_resume = || json!({ "sessionCapabilities": { "resume": {} } });
+    let compacted =
+        json!({ "sessionUpdate": "compaction_update", "compactionId": "c", "status": "completed" });
+    let script = Script::new()
+        .initialize(can_resume())
+        .next_start()
+        .initialize(can_resume())
+        .session_new("s1")
+        .prompt(|turn| turn.say("1").end("end_turn"))
+        .prompt(|turn| turn.update(compacted).say("2").end("end_turn"))
+        .next_start()
+        .initialize(can_resume())
+        .session_resume();
+    let argv = bench.agent(&script);
+    let mut editor = bench.editor(&argv).await;
+    let record = editor.open(&bench).await;
+    let mut answers = Vec::new();
+    for text in ["one", "two"] {
+        let answer = editor.call("session/prompt", prompt_params(&record, text, json!({}))).await.unwrap();
+        answers.push(told(&answer)[1].clone());
+    }
+    let memory = json!({ "how": "compacted" });
+    assert_eq!(answers, [Value::Null, memory.clone()]);
+    bench.kill_host().await;
+    let mut editor = bench.editor(&argv).await;
+    let answer = editor.call("session/load", bench.load_params(&record)).await.unwrap();
+    assert_eq!(told(&answer), [json!({ "by": "session/resume" }), memory]);
 }

@@ -1,0 +1,59 @@
+//! What a turn used, as people are told on stderr when it is done: the lines of npm acpx for its tokens and its cost, and
+//! how full the agent's memory is.
+
+use std::fmt::Write as _;
+
+use acpx_core::model::SessionUsage;
+use serde_json::value::RawValue;
+
+use super::PromptResult;
+use crate::cli::Format;
+use crate::output::Console;
+use crate::output::errand::shown;
+
+/// What the agent has told in the turn.
+#[derive(Debug, Default)]
+pub(super) struct Used(Option<SessionUsage>);
+
+impl Used {
+    /// Takes what the session has used so far.
+    pub(super) fn tell(&mut self, usage: SessionUsage, cost_stands: bool) {
+        let before = self.0.take().and_then(|before| before.cost).filter(|_| cost_stands);
+        self.0 = Some(SessionUsage { cost: usage.cost.or(before), ..usage });
+    }
+
+    /// Says what was used. Those who want the answer alone are told what npm acpx tells them.
+    pub(super) fn say(&self, result: &PromptResult, console: &mut Console<'_>) {
+        if console.mode.format == Format::Json {
+            return;
+        }
+        result.usage.as_deref().and_then(tokens).iter().for_each(|tokens| console.say(tokens));
+        let Some(SessionUsage { used, size, cost }) = &self.0 else { return };
+        console.banner(&format!("context: {used} of {size} tokens"));
+        if let Some(cost) = cost {
+            console.say(&format!("cost: {} {}", cost.amount, shown(&cost.currency)));
+        }
+    }
+}
+
+/// The counts that are told, by their names in the protocol.
+const COUNTS: [(&str, &str); 5] = [
+    ("inputTokens", "input"),
+    ("outputTokens", "output"),
+    ("totalTokens", "total"),
+    ("cachedReadTokens", "cache_read"),
+    ("cachedWriteTokens", "cache_write"),
+];
+
+/// The line about tokens, if the agent told any.
+fn tokens(usage: &RawValue) -> Option<String> {
+    let usage: serde_json::Value = serde_json::from_str(usage.get()).ok()?;
+    let mut line = String::from("tokens:");
+    for (key, name) in COUNTS {
+        if let Some(count) = usage.get(key).and_then(serde_json::Value::as_u64) {
+            // Writing to a string cannot fail.
+            let _ = write!(line, " {name}={count}");
+        }
+    }
+    line.contains('=').then_some(line)
+}
