@@ -3,7 +3,7 @@
 //!
 //! Whatever the agent says goes on one line here, so that nothing it asks for can look like another line of ours.
 
-use acpx_core::engine::DENIED;
+use acpx_core::engine::is_denial;
 use acpx_core::host::OptionMeta;
 use acpx_core::model::command_line;
 use acpx_core::wire::{Message, RpcError, RpcId};
@@ -144,11 +144,11 @@ impl End {
         let Some(error) = answer.error() else {
             return Self::Done(serde_json::from_str(answer.result().unwrap_or("null")).unwrap_or_default());
         };
-        let RpcError { code, message, .. } = RpcError::read(error);
-        match code {
+        let error = RpcError::read(error);
+        match error.code {
             CANCELLED => Self::Cancelled,
-            _ if message.starts_with(DENIED) => Self::Denied(shown(&message)),
-            _ => Self::Failed(shown(&message)),
+            _ if is_denial(&error) => Self::Denied(shown(&error.message)),
+            _ => Self::Failed(shown(&error.message)),
         }
     }
 }

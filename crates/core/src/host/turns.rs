@@ -30,8 +30,8 @@ use super::meta::{
     UnmetMeta,
 };
 use super::own_prompts::OwnPrompt;
-use super::questions::Presence;
 use super::replaying::KeptEvents;
+use super::seats::Presence;
 
 /// The notification that a prompt was accepted: it is on the disk and will be sent.
 pub(super) const ACCEPTED: &str = "_acpx/accepted";

@@ -207,7 +207,10 @@ fn what_the_host_has_done_is_in_the_row_of_its_turn_and_a_command_once() {
             r#"{"sessionUpdate":"tool_call","toolCallId":"t","title":"Run","content":[{"type":"terminal","terminalId":"u"}]}"#,
         ),
         request(2, "fs/write_text_file", r#"{"path":"/w/b","content":"x"}"#),
-        answer(2, r#""error":{"code":-32603,"message":"Permission denied for fs/write_text_file"}"#),
+        answer(
+            2,
+            r#""error":{"code":-32603,"message":"Permission denied for fs/write_text_file","data":{"acpx":{"code":"PERMISSION_DENIED"}}}"#,
+        ),
         fact(r#"{"fact":"terminal_started","terminalId":"u","command":"make"}"#),
         request(3, "terminal/create", r#"{"command":"make"}"#),
         answer(3, r#""result":{"terminalId":"u"}"#),
