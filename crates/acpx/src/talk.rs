@@ -6,6 +6,7 @@
 //!
 //! A prompt is sent whatever becomes of stdout: what cannot be written is not shown, and its turn goes on in the host.
 
+mod person;
 mod showing;
 mod unsent;
 
@@ -17,19 +18,20 @@ use acpx_core::model::Seq;
 use acpx_core::wire::RpcId;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::time::{Instant, sleep_until, timeout_at};
 
 use crate::asking::Asking;
 use crate::cli::Wait;
 use crate::desk::Desk;
 use crate::error::CliError;
-use crate::output::{Console, TerminalForm};
+use crate::output::Console;
 use crate::patience::{EXPLANATION, Patience, SLOW, STILL_SLOW, Stop};
 use crate::reach::Reach;
 
 pub(crate) use self::unsent::unsent_prompt;
 
+use self::person::answered;
 use self::showing::Shown;
 
 /// What is said of a prompt that is not sent at once.
@@ -61,12 +63,14 @@ pub(crate) struct Talk<'a> {
     stopped: Option<Stop>,
     /// Why nothing can be shown any more, if it cannot.
     unwritable: Option<io::Error>,
+    /// The first event that is not shown of a turn that was answered before all of it was told, if it was.
+    unshown: Option<Seq>,
     /// The person who can be asked what the agent asks.
     desk: Option<Desk>,
 }
 
 /// What comes next in a talk.
-enum Heard {
+enum Next {
     Said(FromHost),
     Stop(Stop),
     /// The time has come.
@@ -147,6 +151,7 @@ impl<'a> Talk<'a> {
             burst: 0,
             stopped: None,
             unwritable: None,
+            unshown: None,
             desk: None,
         }
     }
@@ -160,13 +165,16 @@ impl<'a> Talk<'a> {
     pub(crate) async fn look_on(&mut self, client: &mut HostClient) -> Result<(), Trouble> {
         loop {
             match self.hear(client, None).await? {
-                Heard::Said(FromHost::WatchEnded { .. }) => return Ok(()),
-                Heard::Said(FromHost::Answer { result: Err(refusal), .. }) => {
+                Next::Said(FromHost::WatchEnded { error: None, .. }) => return Ok(()),
+                Next::Said(
+                    FromHost::WatchEnded { error: Some(refusal), .. }
+                    | FromHost::Answer { result: Err(refusal), .. },
+                ) => {
                     return Err(HostError::Refused(refusal).into());
                 }
-                Heard::Said(_) | Heard::Waited => {}
-                Heard::Stop(stop) => return Err(Trouble::Stopped(stop)),
-                Heard::Unwritable => return self.unwritable.take().map_or(Ok(()), |error| Err(error.into())),
+                Next::Said(_) | Next::Waited => {}
+                Next::Stop(stop) => return Err(Trouble::Stopped(stop)),
+                Next::Unwritable => return self.unwritable.take().map_or(Ok(()), |error| Err(error.into())),
             }
         }
     }
@@ -249,12 +257,12 @@ impl<'a> Talk<'a> {
         let mut tell_at = Instant::now() + SLOW;
         loop {
             match self.hear(client, Some(tell_at)).await? {
-                Heard::Said(FromHost::Answer { id, result }) if id == asked => {
+                Next::Said(FromHost::Answer { id, result }) if id == asked => {
                     return result.map_err(|refusal| HostError::Refused(refusal).into());
                 }
-                Heard::Said(_) | Heard::Unwritable => {}
-                Heard::Stop(stop) => return Err(Trouble::stopped(stop, slow)),
-                Heard::Waited => {
+                Next::Said(_) | Next::Unwritable => {}
+                Next::Stop(stop) => return Err(Trouble::stopped(stop, slow)),
+                Next::Waited => {
                     self.console.banner(slow);
                     tell_at = Instant::now() + STILL_SLOW;
                 }
@@ -291,7 +299,7 @@ impl<'a> Talk<'a> {
         record: &str,
         asking: &Asking,
     ) -> Result<Outcome, Trouble> {
-        let params = asking.params(record, self.patience.left());
+        let params = asking.params(record, self.patience.spent());
         let asked = self.send(client, "session/prompt", &params).await?;
         self.patience.allow(FAREWELL);
         let (mut until, mut tell_at) = (None, None);
@@ -316,42 +324,43 @@ impl<'a> Talk<'a> {
                 heard => heard?,
             };
             match heard {
-                Heard::Said(FromHost::Answer { id, result }) if id == asked => {
+                Next::Said(FromHost::Answer { id, result }) if id == asked => {
                     return match result {
                         Ok(answer) => Ok(Outcome::Answered(answer, self.stopped)),
                         Err(refusal) if refusal.turn().is_some() => {
+                            self.note_unshown(&refusal);
                             Ok(Outcome::Failed(refusal.into(), self.stopped))
                         }
                         Err(refusal) => Err(HostError::Refused(refusal).into()),
                     };
                 }
-                Heard::Said(FromHost::Accepted { request, .. }) if self.is_ours(&request) => {
+                Next::Said(FromHost::Accepted { request, .. }) if self.is_ours(&request) => {
                     if asking.wait == Wait::JustQueue {
                         return Ok(Outcome::Queued);
                     }
                     accepted = true;
                     tell_at = Some(Instant::now() + SLOW);
                 }
-                Heard::Said(_) | Heard::Unwritable => {}
-                Heard::Waited if until.is_none() => {
+                Next::Said(_) | Next::Unwritable => {}
+                Next::Waited if until.is_none() => {
                     if tell_at.take().is_some() && !self.has_begun() {
                         self.console.banner(NOT_SENT_YET);
                     }
                 }
-                Heard::Stop(stop) if self.stopped.is_none() => {
+                Next::Stop(stop) if self.stopped.is_none() => {
                     self.stopped = Some(stop);
                     self.console.detail("cancelling the turn");
                     self.desk.iter_mut().for_each(Desk::cancel);
                     until = Some(cancel(client, record).await?);
                 }
-                Heard::Stop(stop) => return Err(Trouble::Stopped(self.stopped.unwrap_or(stop))),
-                Heard::Waited => return Err(Trouble::Stopped(self.stopped.unwrap_or(Stop::Signalled))),
+                Next::Stop(stop) => return Err(Trouble::Stopped(self.stopped.unwrap_or(stop))),
+                Next::Waited => return Err(Trouble::Stopped(self.stopped.unwrap_or(Stop::Signalled))),
             }
         }
     }
 
     /// What comes next. Events are shown as they come; what was shown is seen once nothing more waits.
-    async fn hear(&mut self, client: &mut HostClient, until: Option<Instant>) -> Result<Heard, Trouble> {
+    async fn hear(&mut self, client: &mut HostClient, until: Option<Instant>) -> Result<Next, Trouble> {
         loop {
             let ready = if self.burst < BURST { client.try_next() } else { None };
             let said = if let Some(said) = ready {
@@ -360,7 +369,7 @@ impl<'a> Talk<'a> {
             } else {
                 self.burst = 0;
                 if !self.flushed() {
-                    return Ok(Heard::Unwritable);
+                    return Ok(Next::Unwritable);
                 }
                 if let Some(desk) = &mut self.desk {
                     desk.remind();
@@ -371,10 +380,10 @@ impl<'a> Talk<'a> {
                         continue;
                     }
                     said = client.next() => said.ok_or(Trouble::Lost)?,
-                    stop = self.patience.over() => return Ok(Heard::Stop(stop)),
-                    () = at(until) => return Ok(Heard::Waited),
+                    stop = self.patience.over() => return Ok(Next::Stop(stop)),
+                    () = at(until) => return Ok(Next::Waited),
                     () = sleep_until(self.silent_at) => match self.look().await? {
-                        Some(stop) => return Ok(Heard::Stop(stop)),
+                        Some(stop) => return Ok(Next::Stop(stop)),
                         None => continue,
                     },
                 }
@@ -387,7 +396,7 @@ impl<'a> Talk<'a> {
                         self.give_stdout_up(error);
                         // What it says to people is not on stdout.
                         self.show(&event, None)?;
-                        return Ok(Heard::Unwritable);
+                        return Ok(Next::Unwritable);
                     }
                 }
                 FromHost::Question { id, params } => {
@@ -396,14 +405,14 @@ impl<'a> Talk<'a> {
                         desk.ask(id, &params);
                     }
                     if !flushed {
-                        return Ok(Heard::Unwritable);
+                        return Ok(Next::Unwritable);
                     }
                 }
                 FromHost::Elicitation { id, params } => {
                     let flushed = self.flushed();
                     self.elicited(client, id, &params).await?;
                     if !flushed {
-                        return Ok(Heard::Unwritable);
+                        return Ok(Next::Unwritable);
                     }
                 }
                 FromHost::Withdrawn { id } => {
@@ -411,33 +420,9 @@ impl<'a> Talk<'a> {
                         desk.withdraw(&id);
                     }
                 }
-                other => return Ok(Heard::Said(other)),
+                other => return Ok(Next::Said(other)),
             }
         }
-    }
-
-    /// Puts a question that is no permission to the person; where nobody is, it is declined, and that is said.
-    async fn elicited(&mut self, client: &HostClient, id: RpcId, params: &str) -> Result<(), Trouble> {
-        if let Some(desk) = &mut self.desk {
-            desk.ask_form(id, params);
-            return Ok(());
-        }
-        let words = TerminalForm::read(params).declined("there is no terminal to ask on");
-        self.console.say(&words);
-        self.patience
-            .during(client.answer(&id, &TerminalForm::refusal()))
-            .await
-            .map_err(Trouble::Stopped)??;
-        Ok(())
-    }
-
-    /// Passes on what the person has said, and goes on with the next question.
-    async fn answer(&mut self, client: &HostClient, (id, answer): (RpcId, Value)) -> Result<(), Trouble> {
-        self.patience.during(client.answer(&id, &answer)).await.map_err(Trouble::Stopped)??;
-        if let Some(desk) = &mut self.desk {
-            desk.next();
-        }
-        Ok(())
     }
 
     /// Looks whether a host that has said nothing for long lets anybody in. One that does is at work.
@@ -482,14 +467,6 @@ async fn give_up(client: &mut HostClient, record: &str, asked: &RpcId) {
     };
     // One that takes longer ends without us.
     drop(timeout_at(Instant::now() + SHORT_FAREWELL, farewell).await);
-}
-
-/// What the person at the desk says next; never, where nobody is.
-async fn answered(desk: Option<&mut Desk>) -> (RpcId, Value) {
-    match desk {
-        Some(desk) => desk.answered().await,
-        None => std::future::pending().await,
-    }
 }
 
 /// Waits until then; for ever, if there is no then.

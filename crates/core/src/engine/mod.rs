@@ -20,12 +20,15 @@ mod adopting;
 mod advice;
 mod agent;
 mod answers;
+mod commands;
 mod consulting;
 mod counted;
 mod deleting;
+mod denial;
 mod disk;
 mod error;
 mod examining;
+mod fate;
 mod follow;
 mod forking;
 mod found;
@@ -51,6 +54,7 @@ mod session;
 mod settings;
 mod task;
 mod telling;
+mod ticket;
 mod tools;
 mod waiters;
 mod waiting;
@@ -59,6 +63,7 @@ mod words;
 pub use crate::acp::client::Offered;
 pub use advice::{Advice, ClientOffer, Question, QuestionKind, Wanted};
 pub use deleting::AtAgent;
+pub use denial::is_denial;
 pub use error::SessionError;
 pub use examining::{Examination, Trial};
 pub use follow::Follower;
@@ -67,9 +72,9 @@ pub use prompt::{Prompt, PromptProblem};
 pub use record_follower::RecordFollower;
 pub use request::{NewSession, RestoreSession, Servers};
 pub use reservations::Reservation;
-pub use serving::DENIED;
-pub use session::{Hold, Session, SessionStatus, TurnEnd, TurnTicket, Unclaimed};
+pub use session::{Hold, Session, SessionStatus, Unclaimed};
 pub use settings::Settings;
+pub use ticket::{TurnEnd, TurnTicket};
 pub use waiting::Waiting;
 
 use agent::LiveIds;
@@ -133,7 +138,8 @@ impl Shared {
 impl Engine {
     /// An engine that writes as `host`.
     pub fn new(store: Arc<dyn Store>, host: HostId, settings: Settings) -> Self {
-        let spawner = Spawner::new(settings.tag.as_deref().and_then(Tag::of_this_process));
+        let tag = settings.tag.as_deref().and_then(Tag::of_this_process);
+        let spawner = Spawner::keeping(tag, &settings.keep_programs);
         let shared = Shared {
             store,
             host,
