@@ -12,7 +12,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use crate::acp::client::{PermissionRequest, ToolRequest};
 use crate::machine::AskId;
-use crate::model::{LineageIndex, ProtocolVersion, Seq, Timestamp, ToolUse};
+use crate::model::{LineageIndex, ProtocolVersion, Replaced, Seq, Timestamp, ToolUse};
 use crate::wire::RpcError;
 
 /// How many permissions are remembered until the agent uses them. Agents use each before they ask for the next.
@@ -45,6 +45,8 @@ pub(super) struct Asked {
 pub struct Wanted {
     /// For what.
     pub tool: ToolUse,
+    /// Whether one of the answers it offers is known to approve; a yes that names none is a no where none is.
+    pub can_be_approved: bool,
     /// Since when.
     pub since: Timestamp,
     /// Whether the question stays open while nobody can be asked.
@@ -271,9 +273,9 @@ impl Consultations {
         self.granted.push_back(request);
     }
 
-    /// Whether somebody has approved just this. A yes is for one time.
-    pub(super) fn take_grant(&mut self, request: &ToolRequest, cwd: &str) -> bool {
-        let place = self.granted.iter().position(|granted| granted.is_about(request, cwd));
+    /// Whether somebody has approved just this, where a file has `old`. A yes is for one time.
+    pub(super) fn take_grant(&mut self, request: &ToolRequest, old: Option<&Replaced>, cwd: &str) -> bool {
+        let place = self.granted.iter().position(|granted| granted.is_about(request, old, cwd));
         place.and_then(|place| self.granted.remove(place)).is_some()
     }
 

@@ -34,7 +34,8 @@ impl SessionTask {
         let Consulting { turn, ask, at, seq, waits } = consulting;
         let Some(version) = self.agent.as_ref().map(|agent| agent.connection.version()) else { return };
         let permission = |request: &PermissionRequest| {
-            let wanted = Wanted { tool: request.tool.clone(), since: at, waits };
+            let (tool, can_be_approved) = (request.tool.clone(), request.can_be_approved());
+            let wanted = Wanted { tool, can_be_approved, since: at, waits };
             (request.params().clone(), Some(wanted))
         };
         let (asked, offer) = match self.asks.get(&ask) {
@@ -81,7 +82,7 @@ impl SessionTask {
         let permit = match advice {
             Some(Advice::Choose(option)) => request.choice(&option),
             Some(Advice::Say(result)) => request.said(&result),
-            Some(Advice::Approve) => Permit::Approve,
+            Some(Advice::Approve) => request.approved(),
             Some(Advice::Reject | Advice::Fail(_)) => Permit::Reject,
             Some(Advice::Cancel) => Permit::Cancelled,
             None => return self.step(Input::Unanswered { ask }),

@@ -19,10 +19,11 @@ use super::advice::Advisor;
 use super::agent;
 use super::consulting::Consulting;
 use super::deleting::Deletion;
+use super::fate::End;
 use super::history;
 use super::moving::Moving;
-use super::session::{End, TurnEnd};
 use super::task::{Ask, SessionTask};
+use super::ticket::TurnEnd;
 use super::waiters::tell;
 
 /// How much may be exchanged before there is a record to keep it in.
@@ -308,7 +309,7 @@ impl SessionTask {
         match meaning {
             Meaning::Permission(ask, request) => {
                 let (tool, has_options) = (request.tool.clone(), request.has_any_option());
-                let can_approve = request.approval().is_some();
+                let can_approve = request.can_be_approved();
                 self.asks.insert(ask.clone(), Ask::Permission(request));
                 self.step(Input::Permission { ask, tool, has_options, can_approve });
             }

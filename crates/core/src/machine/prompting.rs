@@ -176,7 +176,7 @@ impl SessionMachine {
                 // What cannot be approved in its own words is not, and the turn says so.
                 Decision::Approve | Decision::Reject => Permit::Reject,
                 Decision::Ask => {
-                    asked.push(Asked { ask: ask.clone(), tool: Some(tool) });
+                    asked.push(Asked { ask: ask.clone(), tool: Some(tool), can_approve });
                     return self.do_(Effect::Consult(ask));
                 }
             },
@@ -196,7 +196,7 @@ impl SessionMachine {
                 Permit::Cancelled
             }
             State::Prompting(Prompting { asked, .. }) => {
-                asked.push(Asked { ask: ask.clone(), tool: None });
+                asked.push(Asked { ask: ask.clone(), tool: None, can_approve: false });
                 return self.do_(Effect::Consult(ask));
             }
             _ => Permit::Declined,
@@ -232,7 +232,10 @@ impl SessionMachine {
                     let what = tool.title.as_deref().unwrap_or(tool.kind_name()).to_owned();
                     return self.fail_for_want_of_an_answer(what);
                 }
-                (None, Unasked::Deny) if tool.kind() == ToolKind::Reads => Permit::Approve,
+                // Here too what cannot be approved in its own words is not.
+                (None, Unasked::Deny) if tool.kind() == ToolKind::Reads && open.can_approve => {
+                    Permit::Approve
+                }
                 (None, Unasked::Deny) => Permit::Reject,
             },
         };

@@ -10,6 +10,7 @@ mod quiet;
 mod result;
 mod signs;
 mod text;
+mod told_calls;
 mod tool;
 mod updates;
 
@@ -24,6 +25,7 @@ pub(crate) use self::denials::Denied;
 pub(crate) use self::follow::FollowView;
 pub(crate) use self::result::{PromptResult, ResultError, ResultIds, TurnStatus};
 pub(crate) use self::signs::Missing;
+pub(crate) use self::told_calls::{ToldCall, ToldCalls};
 pub(super) use self::tool::{command_line, first_named};
 
 use self::denials::Denials;

@@ -83,6 +83,23 @@ fn a_store_that_is_none_is_left_as_it_is() {
 }
 
 #[test]
+fn a_watch_of_what_cannot_be_read_ends_with_the_error_of_the_store() {
+    let (place, store) = begun();
+    let file = Connection::open(&store).unwrap();
+    let change = |change: &str| assert!(file.execute(change, []).unwrap() > 0);
+    change("UPDATE events SET at = at + 1 WHERE seq = 5");
+    let watch = ["--format", "json", "--json-strict", "demo", "sessions", "watch", "--from", "start"];
+    let watched = place.acpx(&watch);
+    let (code, _, exit) = watched.failure();
+    assert_eq!((code.as_str(), exit, watched.err.as_str()), ("STORE_CORRUPT", Some(1), ""), "{watched:?}");
+    change("UPDATE events SET at = at - 1 WHERE seq = 5");
+    let mut watching = place.start(&watch);
+    watching.wait_for("My name is Ada.");
+    watching.signal(rustix::process::Signal::INT);
+    assert_eq!(watching.done().code, Some(0));
+}
+
+#[test]
 fn a_store_that_another_process_keeps_is_told_as_locked() {
     let (place, store) = begun();
     let other = Connection::open(&store).unwrap();

@@ -107,6 +107,27 @@ fn what_a_policy_approves_and_has_no_option_known_to_approve_is_rejected_and_cou
 }
 
 #[test]
+fn a_read_that_nobody_can_be_asked_is_approved_only_by_an_option_known_to_approve() {
+    for (can_approve, permit, approved, rejected) in
+        [(true, Permit::Approve, 1, 0), (false, Permit::Reject, 0, 1)]
+    {
+        let mut machine = live(ALL);
+        let Input::Prompt { request, prompt, options, limits, .. } = prompt("p") else { panic!("a prompt") };
+        let policy = PermissionMode::Ask.into();
+        feed(&mut machine, [Input::Prompt { request, prompt, policy, options, limits }]);
+        let read = Input::Permission { ask: ask(), tool: of_kind("read"), has_options: true, can_approve };
+        assert_eq!(feed(&mut machine, [read]), [Effect::Consult(ask())]);
+        assert_eq!(feed(&mut machine, [Input::Unanswered { ask: ask() }]), [answer(permit)]);
+        let over = feed(&mut machine, [end_turn()]);
+        let count = over.iter().find_map(|effect| match effect {
+            Effect::TurnOver(turn) => Some(turn.permissions),
+            _ => None,
+        });
+        assert_eq!(count, Some(PermissionCount { approved, rejected }));
+    }
+}
+
+#[test]
 fn an_answer_that_comes_after_its_turn_grants_nothing() {
     let (mut machine, _) = asked(unasked(Unasked::Wait));
     feed(&mut machine, [end_turn()]);

@@ -89,6 +89,31 @@ async fn an_answer_to_a_question_of_an_earlier_turn_is_no_answer_to_its_namesake
 }
 
 #[tokio::test]
+async fn a_yes_where_no_option_is_known_to_approve_is_a_no_and_counted_so() {
+    let bench = Bench::new();
+    let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
+    let ask = json!({
+        "sessionId": "s1",
+        "toolCall": { "toolCallId": "t", "title": "read", "kind": "read" },
+        "options": [option("perhaps", "of_its_own"), option("no", "reject_once")],
+    });
+    let turn = Script::new().request("session/request_permission", ask).end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let (session, command) = bench.open(&script).await;
+    let rejected = PermissionCount { approved: 0, rejected: 1 };
+    let (ticket, mut questions) = asking(&session).await;
+    let question = questions.recv().await.unwrap();
+    assert!(!question.wanted().unwrap().can_be_approved);
+    question.answer(Advice::Approve);
+    assert_eq!(ticket.over().await.unwrap().permissions, rejected);
+    // Reading is allowed where nobody can be asked, and this cannot be.
+    let (ticket, questions) = asking(&session).await;
+    drop(questions);
+    assert_eq!(ticket.over().await.unwrap().permissions, rejected);
+    assert_eq!(answers(&command), [selected("no"), selected("no")]);
+}
+
+#[tokio::test]
 async fn what_nobody_is_there_to_be_asked_is_decided_as_if_reads_were_approved() {
     let bench = Bench::new();
     let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });

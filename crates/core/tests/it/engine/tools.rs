@@ -44,7 +44,7 @@ async fn prompt_with(session: &Session, policy: PermissionMode) -> Turn {
 
 fn denied(method: &str) -> Value {
     let words = format!("Permission denied for {method}");
-    json!({ "code": -32603, "message": words, "data": { "details": words } })
+    json!({ "code": -32603, "message": words, "data": { "details": words, "acpx": { "code": "PERMISSION_DENIED" } } })
 }
 
 fn outside(path: &Path) -> Value {
