@@ -36,6 +36,7 @@ pub(super) const FLAGS: [(&str, bool); 49] = [
     ("--dry-run", false),
     ("--file", true),
     ("--filter-cwd", true),
+    ("--forget", false),
     ("--format", true),
     ("--from", true),
     ("--idle-timeout", true),
