@@ -6,17 +6,13 @@
 use std::collections::VecDeque;
 
 use acpx_core::host::WatchedEvent;
+use acpx_core::model::Direction;
 use acpx_core::wire::RpcId;
 use serde::Deserialize;
-use serde_json::{Map, Value};
+use serde_json::Value;
 
-use crate::output::{FormReply, Reply, TerminalForm, TerminalQuestion};
+use crate::output::{FormReply, Reply, TerminalForm, TerminalQuestion, ToldCalls};
 use crate::terminal::Terminal;
-
-/// How many tool calls are remembered, for questions that do not repeat what they are about.
-const KNOWN: usize = 64;
-/// How long what is said of one may be to be remembered.
-const LONGEST: usize = 4 << 20;
 
 /// The person at the terminal, and what they are asked.
 pub(crate) struct Desk {
@@ -25,8 +21,10 @@ pub(crate) struct Desk {
     open: Option<(RpcId, Sheet)>,
     /// Those that are asked after it.
     waiting: VecDeque<(RpcId, Sheet)>,
-    /// What is known of the last tool calls.
-    tools: VecDeque<(String, Map<String, Value>)>,
+    /// For questions that do not repeat what they are about.
+    calls: ToldCalls,
+    /// Answers that nobody has typed: to what proved to be complete.
+    settled: VecDeque<(RpcId, Value)>,
     /// Whether something was shown since the question was asked, so that it is no longer the last thing there.
     is_covered: bool,
 }
@@ -102,14 +100,13 @@ impl Desk {
     /// The desk of a program that has a person before it. To be called inside a runtime.
     pub(crate) fn of_program() -> Option<Self> {
         let terminal = Terminal::of_program()?;
-        let (waiting, tools) = (VecDeque::new(), VecDeque::new());
-        Some(Self { terminal, open: None, waiting, tools, is_covered: false })
+        let (waiting, calls, settled) = (VecDeque::new(), ToldCalls::default(), VecDeque::new());
+        Some(Self { terminal, open: None, waiting, calls, settled, is_covered: false })
     }
 
     /// Takes a question: it is asked now, or after those before it.
     pub(crate) fn ask(&mut self, id: RpcId, params: &str) {
-        let known = |call: &str| self.tools.iter().find(|(id, _)| id == call).map(|(_, told)| told.clone());
-        let question = TerminalQuestion::read(params, known);
+        let question = TerminalQuestion::read(params, |call| self.calls.get(call).cloned());
         self.waiting.push_back((id, Sheet::Permission(question)));
         self.next();
     }
@@ -141,6 +138,7 @@ impl Desk {
 
     fn clear(&mut self, words: &str) {
         self.waiting.clear();
+        self.settled.clear();
         if let Some((_, sheet)) = self.open.take() {
             self.take_off(&sheet, words);
         }
@@ -156,6 +154,9 @@ impl Desk {
     /// The next answer; never, while nothing is asked.
     pub(crate) async fn answered(&mut self) -> (RpcId, Value) {
         loop {
+            if let Some(settled) = self.settled.pop_front() {
+                return settled;
+            }
             let Some((id, sheet)) = &mut self.open else { return std::future::pending().await };
             let line = if sheet.is_unaskable() { Ok(None) } else { self.terminal.line().await };
             // What was not shown as it was typed has not ended its line either.
@@ -203,34 +204,51 @@ impl Desk {
         }
     }
 
-    /// Something is shown: what is told of tool calls is remembered.
-    pub(crate) fn saw(&mut self, event: &WatchedEvent) {
-        #[derive(Deserialize)]
-        struct Line {
-            params: Params,
+    /// The agent tells that what happens at an address is complete. It has not been answered that yet, and nobody has to
+    /// type it.
+    fn complete(&mut self, elicitation: &str) {
+        let answer = |sheet: &Sheet| match sheet {
+            Sheet::Form(form) => form.completed(elicitation),
+            Sheet::Permission(_) => None,
+        };
+        for (id, sheet) in std::mem::take(&mut self.waiting) {
+            match answer(&sheet) {
+                Some(answer) => self.settled.push_back((id, answer)),
+                None => self.waiting.push_back((id, sheet)),
+            }
         }
-        #[derive(Deserialize)]
-        struct Params {
-            update: Map<String, Value>,
-        }
-        self.is_covered |= self.open.is_some();
-        let text = event.message.get();
-        if !text.contains("\"toolCallId\"") || text.len() > LONGEST {
-            return;
-        }
-        let Ok(Line { params: Params { update } }) = serde_json::from_str(text) else { return };
-        let Some(call) = update.get("toolCallId").and_then(Value::as_str).map(str::to_owned) else { return };
-        let known = self.tools.iter().position(|(known, _)| *known == call);
-        let mut told =
-            known.and_then(|index| self.tools.remove(index)).map(|(_, told)| told).unwrap_or_default();
-        // A policy decides by the call that was begun last under an id, and that is shown.
-        if update.get("sessionUpdate").is_some_and(|what| what == "tool_call") {
-            told.clear();
-        }
-        told.extend(update.into_iter().filter(|(_, value)| !value.is_null()));
-        self.tools.push_back((call, told));
-        if self.tools.len() > KNOWN {
-            self.tools.pop_front();
+        if let Some((id, sheet)) = self.open.take_if(|(_, sheet)| answer(sheet).is_some()) {
+            self.take_off(&sheet, "the agent says that it is done");
+            self.settled.extend(answer(&sheet).map(|answer| (id, answer)));
         }
     }
+
+    /// Something is shown: what is told of tool calls is remembered, and what is complete is asked no more.
+    pub(crate) fn saw(&mut self, event: &WatchedEvent) {
+        self.is_covered |= self.open.is_some();
+        self.calls.take(event);
+        if let Some(elicitation) = completed(event) {
+            self.complete(&elicitation);
+        }
+    }
+}
+
+/// The question that an event says is complete, by the agent's name for it.
+fn completed(event: &WatchedEvent) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Line {
+        method: String,
+        params: Params,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Params {
+        elicitation_id: String,
+    }
+    let text = event.message.get();
+    if event.direction != Direction::FromAgent || !text.contains("\"elicitationId\"") {
+        return None;
+    }
+    let line: Line = serde_json::from_str(text).ok()?;
+    (line.method == "elicitation/complete").then_some(line.params.elicitation_id)
 }

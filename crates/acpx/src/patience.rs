@@ -48,6 +48,11 @@ pub(crate) struct Patience {
 impl Patience {
     /// Patience from now on, for as long as the limit says.
     pub(crate) fn new(limit: Option<Duration>) -> Result<Self, CliError> {
+        Self::since(Instant::now(), limit)
+    }
+
+    /// Patience since the command has begun: what it has done before this counts.
+    pub(crate) fn since(begun: Instant, limit: Option<Duration>) -> Result<Self, CliError> {
         let listen = |kind| {
             signal(kind).map_err(|source| CliError::System { doing: "listen to signals".to_owned(), source })
         };
@@ -56,7 +61,7 @@ impl Patience {
             listen(SignalKind::terminate())?,
             listen(SignalKind::hangup())?,
         ];
-        let limit = limit.and_then(|limit| Some((limit, Instant::now().checked_add(limit)?)));
+        let limit = limit.and_then(|limit| Some((limit, begun.checked_add(limit)?)));
         Ok(Self { limit, grace: Duration::ZERO, signals })
     }
 

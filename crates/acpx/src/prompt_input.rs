@@ -6,9 +6,11 @@
 
 use std::io::{self, IsTerminal, Read};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, mpsc};
+use std::time::Duration;
 
 use crate::cli::PromptWords;
+use crate::error::CliError;
 
 mod attachments;
 mod blocks;
@@ -16,6 +18,8 @@ mod blocks;
 pub(crate) use self::attachments::{Attachment, AttachmentError};
 pub(crate) use self::blocks::BlockProblem;
 
+/// The file that is stdin.
+const STDIN: &str = "-";
 /// The longest prompt. The protocol's line has to hold it too.
 const LONGEST: u64 = 60 * 1024 * 1024;
 
@@ -46,6 +50,9 @@ pub(crate) enum InputError {
     /// Stdin cannot be read.
     #[error("cannot read the prompt from stdin")]
     Stdin(#[source] io::Error),
+    /// Stdin can be read once.
+    #[error("stdin is wanted for more than one thing")]
+    StdinTwice,
     /// It does not fit into one line of the protocol.
     #[error("the prompt is longer than {} MiB", LONGEST / (1024 * 1024))]
     TooLong,
@@ -67,6 +74,7 @@ impl InputError {
             Self::EmptyFile(_) => "write the prompt into the file, or give it as words",
             Self::File { .. } => "check the path; it is taken from the directory the command works in",
             Self::Stdin(_) => "give the prompt as words, or with --file",
+            Self::StdinTwice => "give all but one of them as files",
             Self::TooLong => "put the text into a file and tell the agent its name",
             Self::Attachment(error) => error.hint(),
             Self::Block(_) => "mend the block; what is no block is given as words, or does not begin with [",
@@ -102,12 +110,40 @@ impl Stdin for OfProgram {
     }
 }
 
+/// The prompt as the program is given it, read in no more than this time: whoever is to write it may never do so.
+pub(crate) fn read_within(
+    limit: Option<Duration>,
+    input: &PromptWords,
+    cwd: &Path,
+) -> Result<Arc<str>, CliError> {
+    let Some(limit) = limit else { return Ok(read(input, cwd, &mut OfProgram::default())?) };
+    let (input, cwd) = (input.clone(), cwd.to_owned());
+    let (tell, told) = mpsc::sync_channel(1);
+    // A read that waits cannot be called off; the thread of one that came to its limit ends with the program.
+    let reader = std::thread::Builder::new().name("prompt".to_owned());
+    let reading = move || drop(tell.send(read(&input, &cwd, &mut OfProgram::default())));
+    reader.spawn(reading).map_err(CliError::Runtime)?;
+    let read = told.recv_timeout(limit);
+    Ok(read.map_err(|_| CliError::TimedOut { doing: "reading the prompt".into(), limit })??)
+}
+
 /// The prompt's content blocks, a JSON array. A file is looked for in `cwd`.
-pub(crate) fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<str>, InputError> {
+fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<str>, InputError> {
     if input.attachments.is_empty() {
         return said(input, cwd, stdin);
     }
-    let said = match said(input, cwd, stdin) {
+    let is_file_stdin = input.file.as_ref().is_some_and(|file| file.as_os_str() == STDIN);
+    let along = input.attachments.iter().filter(|attachment| attachment.is_stdin()).count();
+    if along + usize::from(is_file_stdin) > 1 {
+        return Err(InputError::StdinTwice);
+    }
+    if along > 0 && stdin.is_terminal() {
+        return Err(InputError::Missing);
+    }
+    let is_all = input.file.is_none() && input.words.is_empty();
+    // Stdin that goes along has no words.
+    let said = if is_all && along > 0 { Err(InputError::Missing) } else { said(input, cwd, stdin) };
+    let said = match said {
         // What goes along may be all there is to say.
         Err(InputError::Missing | InputError::EmptyWords | InputError::EmptyStdin) => "[]".into(),
         said => said?,
@@ -115,7 +151,7 @@ pub(crate) fn read(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Re
     let mut length = said.len();
     let mut blocks = said.strip_suffix(']').unwrap_or(&said).to_owned();
     for attachment in &input.attachments {
-        let block = attachment.block(cwd)?.to_string();
+        let block = attachment.block(cwd, stdin.reader())?.to_string();
         length += block.len();
         if length as u64 > LONGEST {
             return Err(InputError::TooLong);
@@ -139,7 +175,7 @@ fn said(input: &PromptWords, cwd: &Path, stdin: &mut dyn Stdin) -> Result<Arc<st
     let words = input.words.join(" ");
     let words = words.trim();
     if let Some(file) = &input.file {
-        let is_stdin = file.as_os_str() == "-";
+        let is_stdin = file.as_os_str() == STDIN;
         let text = if is_stdin { from_stdin(stdin)? } else { from_file(&cwd.join(file))? };
         if text.trim().is_empty() && words.is_empty() {
             return Err(if is_stdin { InputError::EmptyStdin } else { InputError::EmptyFile(file.clone()) });

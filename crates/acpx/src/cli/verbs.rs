@@ -159,7 +159,7 @@ pub(super) struct WordArgs {
     /// Read the prompt from this file, - for stdin; words are put after it
     #[arg(short, long, value_name = "FILE")]
     pub(super) file: Option<PathBuf>,
-    /// Send this image along, to an agent that takes images; may be given several times
+    /// Send this image along, - for stdin, to an agent that takes images; may be given several times
     #[arg(long, value_name = "FILE")]
     pub(super) image: Vec<PathBuf>,
     /// Send this sound along, likewise

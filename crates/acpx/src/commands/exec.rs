@@ -11,6 +11,7 @@ use acpx_core::host::meta::{NewMeta, SettingMeta, StartMeta};
 use acpx_core::host::{Host, HostClient, HostError};
 use acpx_core::model::{PermissionPolicy, RecordId, Seq, Unasked, WakeOptions};
 use acpx_core::store::MemoryStore;
+use tokio::time::Instant;
 
 use crate::asking::{Asking, done, told_ids};
 use crate::cli::{ExecCommand, Options, UsageError, Wait};
@@ -42,8 +43,8 @@ pub(super) fn run(
     }
     let place = Reach::of_environment()?.place;
     refuse_own_terms(&place, Some(settings.policy.mode), settings.policy.tools.is_some())?;
-    let blocks =
-        prompt_input::read(&command.input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
+    let begun = Instant::now();
+    let blocks = prompt_input::read_within(settings.timeout, &command.input, settings.cwd.as_path())?;
     let policy = policy(settings, options)?;
     let asking = Asking::new(&blocks, settings, &policy, WakeOptions::default(), Wait::ForAnswer)?;
     let given = Given::of(&settings.mcp_servers(options, config)?, &settings.cwd)?;
@@ -60,7 +61,7 @@ pub(super) fn run(
         if desk.is_some() {
             view.ask_here();
         }
-        let talk = Talk::new(&mut console, Patience::new(settings.timeout)?, None);
+        let talk = Talk::new(&mut console, Patience::since(begun, settings.timeout)?, None);
         let mut talk = talk.showing(&mut view, asking.request.clone(), Seq::FIRST).asking_at(desk);
         let start = start(command, settings, options);
         let mut made = None;
@@ -100,7 +101,7 @@ fn tell(
     let ending = asking.ending(&outcome, ResultIds { record: None, ..ids });
     let mut ending = ending.ok_or_else(|| HostError::BadAnswer { method: "session/prompt".to_owned() })?;
     ending.result.say_that_nothing_is_kept();
-    ending.result.say_what_was_missing(&settings.typed_agent(), view.heard());
+    ending.result.say_what_was_missing(&settings.typed_agent(), view.missing());
     ending.result.say_why_denied(view.denied(), asking.permission_terms(false));
     ending.result.say_what_to_leave_out(&command.input.attachments);
     if !is_all {

@@ -11,6 +11,7 @@ use acpx_core::host::HostError;
 use acpx_core::host::meta::{RestoreMeta, SessionMeta};
 use acpx_core::model::{Record, Seq, SessionIdentity, SessionName, TurnState};
 use acpx_core::store::Store;
+use tokio::time::Instant;
 
 use super::kept::{Kept, agent_lives, lost_among};
 use crate::agents;
@@ -33,8 +34,8 @@ pub(super) fn run(
     settings: &Settings,
     options: &Options,
 ) -> Result<ExitCode, CliError> {
-    let input = &command.input;
-    let blocks = prompt_input::read(input, settings.cwd.as_path(), &mut prompt_input::OfProgram::default())?;
+    let (begun, input) = (Instant::now(), &command.input);
+    let blocks = prompt_input::read_within(settings.timeout, input, settings.cwd.as_path())?;
     let asking = Asking::new(&blocks, settings, &settings.policy, command.wake, command.wait)?;
     let given = given(settings, options)?;
     let mut console = Console::of_program(settings.mode);
@@ -66,7 +67,7 @@ pub(super) fn run(
             view.ask_here();
         }
         let next = record.last_seq.map_or(Seq::FIRST, Seq::next);
-        let patience = Patience::new(settings.timeout)?;
+        let patience = Patience::since(begun, settings.timeout)?;
         let talk = Talk::new(&mut console, patience, Some(&reach));
         let mut talk = talk.showing(&mut view, asking.request.clone(), next).asking_at(desk);
         let answered =
@@ -88,7 +89,7 @@ pub(super) fn run(
             Answered::Unshown(error) => unshown_turn(error, &mut console),
             Answered::Over(ending) => {
                 let Ending { mut result, exit } = *ending;
-                result.say_what_was_missing(&typed, view.heard());
+                result.say_what_was_missing(&typed, view.missing());
                 result.say_why_denied(view.denied(), asking.permission_terms(true));
                 if let Some(next) = unshown {
                     let replay = format!("acpx {typed} sessions replay {} --from seq:{next}", record.id);

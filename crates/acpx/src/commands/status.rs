@@ -29,8 +29,9 @@ pub(super) fn run(settings: &Settings) -> Result<ExitCode, CliError> {
         let (Some(record), Some(store)) = (record, kept.store()) else {
             no_session(&settings.agent, &mut console)?;
             // One that an editor began is there all the same.
-            if let other @ Other::Open(_) = kept.other(settings).await? {
-                let remedy = Remedy { wanted: Wanted::Said, other };
+            let open = kept.without_scope(settings).await?;
+            if !open.is_empty() {
+                let remedy = Remedy { wanted: Wanted::Said, other: Other::Open(open) };
                 let name = settings.session.as_ref().map(ToString::to_string);
                 console.banner(&remedy.hint(&settings.typed_agent(), name.as_deref()));
             }

@@ -5,6 +5,7 @@ use std::io::{self, Write};
 use acpx_core::model::{AgentSpec, LoginHow, LoginVariable, LoginWay, credential_variable};
 use serde::Serialize;
 
+use super::clean::{line, on_one_line};
 use super::record::command;
 use super::{Console, json_line};
 use crate::cli::Format;
@@ -109,7 +110,7 @@ pub(crate) fn login_list(
 ) -> io::Result<()> {
     let out = &mut *console.out;
     match console.mode.format {
-        Format::Quiet => list.ways.iter().try_for_each(|way| writeln!(out, "{}", way.id)),
+        Format::Quiet => list.ways.iter().try_for_each(|way| line(out, format_args!("{}", way.id))),
         Format::Json => json_line(&object(list, &is_set), out),
         Format::Text => text(list, &is_set, out),
     }?;
@@ -152,18 +153,19 @@ fn text(list: &LoginList<'_>, is_set: &impl Fn(&str) -> bool, out: &mut dyn Writ
         return writeln!(out, "{} offers no login", list.agent.label());
     }
     for way in list.ways {
-        writeln!(out, "{}\t{}\t{}", way.id, way.name, state(way, list.source(way), is_set))?;
+        let [id, name] = [&way.id, &way.name].map(|words| on_one_line(words));
+        writeln!(out, "{id}\t{name}\t{}", state(way, list.source(way), is_set))?;
         if let Some(description) = &way.description {
-            writeln!(out, "  {}", description.replace('\n', "\n  "))?;
+            line(out, format_args!("  {description}"))?;
         }
         match &way.how {
             LoginHow::Variables(needed) => {
                 for variable in needed {
-                    writeln!(out, "  {}", shown(variable, is_set(&variable.name)))?;
+                    line(out, format_args!("  {}", shown(variable, is_set(&variable.name))))?;
                 }
             }
             LoginHow::Agent | LoginHow::Terminal { .. } | LoginHow::Other(_) => {
-                writeln!(out, "  acpx {} auth {}", list.typed, crate::agents::quote(&way.id))?;
+                line(out, format_args!("  acpx {} auth {}", list.typed, crate::agents::quote(&way.id)))?;
             }
         }
     }
@@ -233,14 +235,14 @@ pub(crate) fn logged(agent: &AgentSpec, word: &LoginWord<'_>, console: &mut Cons
             json_line(&ResultObject { action: "auth_result", agent_name, method_id, status, missing }, out)
         }
         Format::Text => match word {
-            LoginWord::In(way) => writeln!(out, "logged in with {}: {}", agent.label(), way.name),
+            LoginWord::In(way) => line(out, format_args!("logged in with {}: {}", agent.label(), way.name)),
             LoginWord::Out => writeln!(out, "logged out of {}", agent.label()),
             LoginWord::Variables { way, variables } => {
                 let what = if missing.is_empty() { "has what it needs" } else { "needs variables to be set" };
-                writeln!(out, "{} {what}:", way.name)?;
-                variables
-                    .iter()
-                    .try_for_each(|(variable, is_set)| writeln!(out, "  {}", shown(variable, *is_set)))
+                line(out, format_args!("{} {what}:", way.name))?;
+                variables.iter().try_for_each(|(variable, is_set)| {
+                    line(out, format_args!("  {}", shown(variable, *is_set)))
+                })
             }
         },
     }?;

@@ -1,6 +1,10 @@
 //! Keeps an agent from driving the terminal: of what is written to one, control characters other than newline
 //! and tab are left out. Without its escape character an escape sequence is a few harmless letters.
+//!
+//! And from writing as we do: words that may be an agent's become part of a line of ours by `on_one_line` alone, or by
+//! `line`, which writes a whole one. Whatever they are, no second line begins within them.
 
+use std::fmt;
 use std::io::{self, Write};
 
 /// Leaves control characters out of UTF-8 text.
@@ -51,14 +55,36 @@ pub(crate) fn clean(text: &str) -> String {
     text.chars().filter(|character| matches!(character, '\n' | '\t') || !character.is_control()).collect()
 }
 
-/// Words that may be the agent's and have several lines: none of them begins as a line of ours does.
-pub(super) fn hanging(words: &str) -> String {
-    words.replace('\n', "\n  ")
+/// What a terminal shows as it is: no controls, and nothing that makes text look like other text.
+pub(super) fn visible(text: &str) -> String {
+    let turns = |letter: char| matches!(letter, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    clean(text).chars().map(|letter| if turns(letter) { '\u{fffd}' } else { letter }).collect()
+}
+
+/// What some reader takes for the end of a line or of a column.
+const BREAKS: [char; 8] = ['\n', '\r', '\t', '\u{b}', '\u{c}', '\u{85}', '\u{2028}', '\u{2029}'];
+
+/// Words that may be an agent's, as a part of one line or one column of ours.
+pub(super) fn on_one_line(words: &str) -> String {
+    visible(&words.replace(BREAKS, " "))
+}
+
+/// Writes one line of ours, which stays one whatever words are in it.
+pub(super) fn line(out: &mut dyn Write, words: fmt::Arguments<'_>) -> io::Result<()> {
+    writeln!(out, "{}", on_one_line(&words.to_string()))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn whatever_is_in_a_line_of_ours_it_is_one_line_and_looks_like_what_it_is() {
+        let mut out = Vec::new();
+        let words = "a\nb\r\tc\u{b}d\u{c}e\u{85}f\u{2028}g\u{2029}h\u{1b}[31m\u{202e}i";
+        line(&mut out, format_args!("mode: {words}")).unwrap();
+        assert_eq!(String::from_utf8(out).unwrap(), "mode: a b  c d e f g h[31m\u{fffd}i\n");
+    }
 
     #[test]
     fn control_characters_are_left_out_and_every_other_character_stays() {

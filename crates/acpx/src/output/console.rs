@@ -2,7 +2,7 @@
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
-use super::clean::Clean;
+use super::clean::{Clean, line};
 use crate::cli::Format;
 
 /// How a command writes.
@@ -62,7 +62,7 @@ impl Console<'_> {
     /// Says something to a person. If nobody listens there is nobody to tell; nobody may listen in strict mode.
     pub(crate) fn say(&mut self, text: &str) {
         if !self.mode.strict {
-            drop(writeln!(self.err, "[acpx] {text}"));
+            drop(line(&mut *self.err, format_args!("[acpx] {text}")));
         }
     }
 

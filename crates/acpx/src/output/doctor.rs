@@ -4,6 +4,7 @@ use std::io;
 
 use serde::Serialize;
 
+use super::clean::line;
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -74,9 +75,10 @@ pub(crate) fn finding(finding: &Finding, console: &mut Console<'_>) -> io::Resul
         Format::Quiet => {}
         Format::Json => json_line(&Line { action: "doctor_check", finding }, out)?,
         Format::Text => {
-            writeln!(out, "{:<4}  {:<12}  {}", finding.level.word(), finding.check, finding.detail)?;
-            if let Some(hint) = &finding.hint {
-                writeln!(out, "{:<4}  {:<12}  -> {hint}", "", "")?;
+            let Finding { level, check, detail, hint } = finding;
+            line(out, format_args!("{:<4}  {check:<12}  {detail}", level.word()))?;
+            if let Some(hint) = hint {
+                line(out, format_args!("{:<4}  {:<12}  -> {hint}", "", ""))?;
             }
         }
     }

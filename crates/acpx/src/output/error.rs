@@ -6,22 +6,19 @@ use acpx_core::model::SessionIdentity;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::clean::{clean, hanging};
+use super::clean::line;
 use crate::error::{Origin, Report};
 
 /// The message, then what to do next. Either may have an agent's words in it.
 pub(crate) fn text(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    writeln!(out, "acpx: {}", hanging(&clean(&report.message)))?;
-    match &report.hint {
-        Some(hint) => writeln!(out, "hint: {}", hanging(&clean(hint))),
-        None => Ok(()),
-    }
+    line(out, format_args!("acpx: {}", report.message))?;
+    report.hint.iter().try_for_each(|hint| line(out, format_args!("hint: {hint}")))
 }
 
 /// One line, whatever the message has in it.
 pub(crate) fn quiet(report: &Report, out: &mut dyn Write) -> io::Result<()> {
-    let message = clean(&report.message).replace('\n', " ");
-    writeln!(out, "[acpx] error: {} [{}] {message}", report.class.code(), report.code)
+    let Report { class, code, message, .. } = report;
+    line(out, format_args!("[acpx] error: {} [{code}] {message}", class.code()))
 }
 
 /// A JSON-RPC error that answers no request.

@@ -2,13 +2,16 @@
 //! field, or an address to open.
 //!
 //! Whatever the agent says goes through here before it reaches the terminal, as a permission does. What is typed is
-//! checked by the field's own rules before it is taken; nobody is asked for what cannot be typed.
+//! checked by the field's own rules before it is taken; nobody is asked for what cannot be typed, and what is left out
+//! for that is said.
 
 mod field;
+mod kind;
 
 use serde_json::{Map, Value, json};
 
-use super::question::{one_line, visible};
+use super::clean::visible;
+use super::question::one_line;
 
 use self::field::Field;
 
@@ -24,13 +27,15 @@ const HYPHEN: &str = "\\-";
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct TerminalForm {
     message: String,
+    /// What the agent calls it where it tells that what happens at an address is complete.
+    id: Option<String>,
     what: What,
 }
 
 #[derive(Debug, Clone, PartialEq)]
 enum What {
-    /// Fields, with what was filled in so far.
-    Form { about: Option<String>, fields: Vec<Field>, filled: Map<String, Value>, at: usize },
+    /// Fields, with what is to be known of them all, in lines, and with what was filled in so far.
+    Form { about: String, fields: Vec<Field>, filled: Map<String, Value>, at: usize },
     /// An address to open.
     Address(String),
     /// Nothing that can be asked here, and why.
@@ -58,14 +63,14 @@ impl TerminalForm {
             Some("url") => address(params["url"].as_str().unwrap_or_default()),
             Some(_) => What::Unaskable("it is asked in a way that is not known here"),
         };
-        Self { message: one_line(message, WORDS), what }
+        let id = params["elicitationId"].as_str().map(str::to_owned);
+        Self { message: one_line(message, WORDS), id, what }
     }
 
     /// What the agent asks, in lines.
     pub(crate) fn shown(&self) -> String {
         let more = match &self.what {
-            What::Form { about: Some(about), .. } => format!("  {}\n", one_line(about, WORDS)),
-            What::Form { about: None, .. } => String::new(),
+            What::Form { about, .. } => about.clone(),
             What::Address(url) => format!("  {url}\n"),
             What::Unaskable(why) => format!("  declined: {why}\n"),
         };
@@ -98,6 +103,12 @@ impl TerminalForm {
     /// Whether nobody can be asked this.
     pub(crate) fn is_unaskable(&self) -> bool {
         matches!(self.what, What::Unaskable(_))
+    }
+
+    /// The answer to one that is complete by the agent's own word: who opened the address has agreed to it.
+    pub(crate) fn completed(&self, id: &str) -> Option<Value> {
+        let is_meant = matches!(self.what, What::Address(_)) && self.id.as_deref() == Some(id);
+        is_meant.then(|| json!({ "action": "accept" }))
     }
 
     /// What a line that was typed means.
@@ -137,41 +148,59 @@ impl TerminalForm {
     }
 }
 
-/// A form whose fields are all such as can be typed. One without fields is a question of yes or no.
+/// A form whose fields are all such as can be typed. One that has none to begin with is a question of yes or no.
 fn form(schema: &Value) -> What {
+    if !schema.is_object() {
+        return What::Unaskable("the form does not say what may be filled in");
+    }
     let required: Vec<&str> = strings(&schema["required"]);
     let properties = schema["properties"].as_object().cloned().unwrap_or_default();
     if properties.len() > FIELDS {
         return What::Unaskable("the form has too many fields for a terminal");
     }
-    let mut fields = Vec::new();
-    for (key, property) in &properties {
-        let is_required = required.contains(&key.as_str());
-        match Field::read(key, property, is_required) {
-            Some(field) => fields.push(field),
-            // What cannot be typed is left out where it may be.
-            None if !is_required => {}
-            None => return What::Unaskable("the form needs something that cannot be typed"),
+    let read = |(key, property): (&String, &Value)| {
+        Field::read(key, property, required.contains(&key.as_str())).ok_or_else(|| key.clone())
+    };
+    let (mut fields, mut left_out) = (Vec::new(), Vec::new());
+    for read in properties.iter().map(read) {
+        match read {
+            Ok(field) => fields.push(field),
+            Err(key) => left_out.push(key),
         }
     }
-    let about = schema["title"].as_str().or_else(|| schema["description"].as_str()).map(str::to_owned);
-    What::Form { about, fields, filled: Map::new(), at: 0 }
+    if !required.iter().all(|key| fields.iter().any(|field| field.key == *key)) {
+        return What::Unaskable("the form needs something that cannot be typed");
+    }
+    if fields.is_empty() && !left_out.is_empty() {
+        return What::Unaskable("the form has nothing that can be typed");
+    }
+    let about = schema["title"].as_str().or_else(|| schema["description"].as_str());
+    let mut lines = about.map(|about| format!("  {}\n", one_line(about, WORDS))).unwrap_or_default();
+    if !left_out.is_empty() {
+        let names = one_line(&left_out.join(", "), WORDS);
+        lines.extend(["  left out, since it cannot be typed: ", &names, "\n"]);
+    }
+    What::Form { about: lines, fields, filled: Map::new(), at: 0 }
 }
 
 /// Only what a browser opens from the web is shown: anything else could be a program.
 fn address(url: &str) -> What {
-    let is_web = ["https://", "http://"].iter().any(|scheme| {
-        url.get(..scheme.len()).is_some_and(|start| start.eq_ignore_ascii_case(scheme))
-            && url.len() > scheme.len()
+    let rest = ["https://", "http://"].iter().find_map(|scheme| {
+        let (start, rest) = url.split_at_checked(scheme.len())?;
+        start.eq_ignore_ascii_case(scheme).then_some(rest)
     });
+    // A browser passes over slashes that are too many, and takes for the host what comes then.
+    let host = rest.and_then(|rest| rest.split(['/', '\\', '?', '#']).next()).filter(|host| !host.is_empty());
     let is_plain = url.chars().all(|letter| !letter.is_whitespace() && !letter.is_control());
-    let authority = url.split("//").nth(1).unwrap_or_default().split(['/', '\\', '?', '#']).next();
-    if !is_web || !is_plain || visible(url) != url {
-        What::Unaskable("the address is none of the web")
-    } else if authority.is_some_and(|authority| authority.contains('@')) {
-        What::Unaskable("the address has a name before its host, which hides where it leads")
-    } else {
-        What::Address(url.to_owned())
+    match host {
+        Some(host) if is_plain && visible(url) == url => {
+            if host.contains('@') {
+                What::Unaskable("the address has a name before its host, which hides where it leads")
+            } else {
+                What::Address(url.to_owned())
+            }
+        }
+        _ => What::Unaskable("the address is none of the web"),
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod works;
 
+use std::borrow::Cow;
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::io;
 
@@ -108,7 +109,7 @@ impl History {
 
     /// Takes the prompt of a turn that no agent was sent.
     pub(crate) fn add_unsent(&mut self, turn: &Turn) {
-        let words = acp::prompt_text(&turn.prompt);
+        let words = acp::prompt_words(&turn.prompt);
         if !words.trim().is_empty() {
             self.unsent.insert(turn.id, (turn.queued_at, words));
         }
@@ -155,11 +156,15 @@ impl History {
     fn add_entry(&self, entry: &Entry, gathered: &mut Gathered) {
         match entry {
             Entry::Message(message) => {
-                let (role, text) = match message.kind {
-                    MessageKind::User => (Role::User, &message.text),
-                    MessageKind::Agent | MessageKind::Thought => (Role::Assistant, &message.text),
+                let role = match message.kind {
+                    MessageKind::User => Role::User,
+                    MessageKind::Agent | MessageKind::Thought => Role::Assistant,
                 };
-                gathered.add(role, message.turn, message.at, text);
+                let mut text = Cow::Borrowed(&*message.text);
+                for words in acp::blocks_words(&message.blocks) {
+                    text.to_mut().extend([" ", &words]);
+                }
+                gathered.add(role, message.turn, message.at, &text);
             }
             Entry::Tool(tool) => {
                 let field = |name: &str| tool.fields.get(name).and_then(serde_json::Value::as_str);

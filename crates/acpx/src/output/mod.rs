@@ -54,7 +54,7 @@ pub(crate) use self::settings::{Chosen, chosen, forgotten, shown_otherwise, unme
 pub(crate) use self::show::show;
 pub(crate) use self::status::{CLIENT, HOST, Snapshot, awaited, no_session, status};
 pub(crate) use self::turn::{
-    Denied, FollowView, Heard, PromptResult, ResultError, ResultIds, TurnStatus, TurnView,
+    Denied, FollowView, Missing, PromptResult, ResultError, ResultIds, ToldCalls, TurnStatus, TurnView,
 };
 
 use acpx_core::host::WatchedEvent;
@@ -103,7 +103,7 @@ pub(crate) fn close_stdout() -> io::Result<()> {
 /// Says something to nobody in particular: a host's stderr is its log.
 pub(crate) fn log(words: &str) {
     // A log that cannot be written is no reason to stop.
-    drop(writeln!(io::stderr(), "[acpx {}] {words}", std::process::id()));
+    drop(clean::line(&mut io::stderr(), format_args!("[acpx {}] {words}", std::process::id())));
 }
 
 /// Prints why a command was not done, once, in the format that was asked for, and says how the program ends.

@@ -5,6 +5,8 @@ use acpx_core::model::{
 };
 use serde::Serialize;
 
+use super::clean::on_one_line;
+
 /// A record as every list has it.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -124,11 +126,6 @@ pub(super) fn shown_directory(record: &Record) -> String {
 /// A text as a column: the beginning of it.
 pub(super) fn in_a_column(text: Option<&str>) -> String {
     text.and_then(|text| title_of(&on_one_line(text))).unwrap_or_else(|| "-".to_owned())
-}
-
-/// A text without what would make lines or columns of it.
-pub(super) fn on_one_line(text: &str) -> String {
-    text.replace(['\n', '\r', '\t'], " ")
 }
 
 pub(super) fn closed_at(record: &Record) -> Option<Timestamp> {

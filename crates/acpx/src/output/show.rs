@@ -5,7 +5,8 @@ use std::io::{self, Write};
 
 use acpx_core::model::{Record, Timestamp};
 
-use super::record::{WholeRecord, closed_at, command, on_one_line, shown_name};
+use super::clean::line;
+use super::record::{WholeRecord, closed_at, command, shown_name};
 use super::{Console, json_line};
 use crate::cli::Format;
 
@@ -28,33 +29,36 @@ fn text(record: &Record, last_prompt: Option<Timestamp>, out: &mut dyn Write) ->
     let run = record.agent_run.as_ref();
     let ended = run.and_then(|run| run.ended.as_ref());
     let closed = closed_at(record);
-    writeln!(out, "acpxRecordId: {}", record.id)?;
-    writeln!(out, "acpxSessionId: {}", current.session)?;
+    line(out, format_args!("acpxRecordId: {}", record.id))?;
+    line(out, format_args!("acpxSessionId: {}", current.session))?;
     if let Some(inner) = &current.agent_session {
-        writeln!(out, "agentSessionId: {inner}")?;
+        line(out, format_args!("agentSessionId: {inner}"))?;
     }
     if let Some(name) = &record.agent.name {
-        writeln!(out, "agentName: {name}")?;
+        line(out, format_args!("agentName: {name}"))?;
     }
-    writeln!(out, "agent: {}", command(&record.agent))?;
-    writeln!(out, "cwd: {}", record.cwd)?;
-    writeln!(out, "name: {}", shown_name(record))?;
-    writeln!(out, "title: {}", or_dash(record.title.as_deref().map(on_one_line)))?;
-    writeln!(out, "created: {}", record.created_at)?;
-    writeln!(out, "lastActivity: {}", record.updated_at)?;
-    writeln!(out, "lastPrompt: {}", or_dash(last_prompt))?;
-    writeln!(out, "closed: {}", if closed.is_some() { "yes" } else { "no" })?;
-    writeln!(out, "closedAt: {}", or_dash(closed))?;
-    writeln!(out, "pid: {}", or_dash(run.filter(|run| run.ended.is_none()).map(|run| run.process.pid)))?;
-    writeln!(out, "agentStartedAt: {}", or_dash(run.map(|run| run.since)))?;
-    writeln!(out, "lastExit: {}", or_dash(ended.map(|exit| &exit.how)))?;
-    writeln!(out, "lastExitAt: {}", or_dash(ended.map(|exit| exit.at)))?;
-    writeln!(out, "turns: {}", record.last_turn.map_or(0, |turn| turn.0))?;
-    writeln!(out, "lineage:")?;
+    line(out, format_args!("agent: {}", command(&record.agent)))?;
+    line(out, format_args!("cwd: {}", record.cwd))?;
+    line(out, format_args!("name: {}", shown_name(record)))?;
+    line(out, format_args!("title: {}", or_dash(record.title.as_deref())))?;
+    line(out, format_args!("created: {}", record.created_at))?;
+    line(out, format_args!("lastActivity: {}", record.updated_at))?;
+    line(out, format_args!("lastPrompt: {}", or_dash(last_prompt)))?;
+    line(out, format_args!("closed: {}", if closed.is_some() { "yes" } else { "no" }))?;
+    line(out, format_args!("closedAt: {}", or_dash(closed)))?;
+    line(
+        out,
+        format_args!("pid: {}", or_dash(run.filter(|run| run.ended.is_none()).map(|run| run.process.pid))),
+    )?;
+    line(out, format_args!("agentStartedAt: {}", or_dash(run.map(|run| run.since))))?;
+    line(out, format_args!("lastExit: {}", or_dash(ended.map(|exit| &exit.how))))?;
+    line(out, format_args!("lastExitAt: {}", or_dash(ended.map(|exit| exit.at))))?;
+    line(out, format_args!("turns: {}", record.last_turn.map_or(0, |turn| turn.0)))?;
+    line(out, format_args!("lineage:"))?;
     for row in record.lineage.rows() {
         let inner = row.agent_session.as_ref().map_or_else(String::new, |inner| format!("  {inner}"));
         let to = row.to.map_or_else(|| "now".to_owned(), |to| to.to_string());
-        writeln!(out, "  {}  {}{inner}  {} to {to}", row.reason.as_str(), row.session, row.from)?;
+        line(out, format_args!("  {}  {}{inner}  {} to {to}", row.reason.as_str(), row.session, row.from))?;
     }
     Ok(())
 }

@@ -18,6 +18,7 @@ use acpx_core::model::{
 use serde::Serialize;
 
 use self::settings::SettingsObject;
+use super::clean::line;
 use super::question::details_of;
 use super::record::{command, name};
 use super::{Console, json_line, pending};
@@ -323,47 +324,49 @@ fn text(snapshot: &Snapshot<'_>, out: &mut dyn Write) -> io::Result<()> {
     let record = snapshot.record;
     let current = record.lineage.current();
     let dash = || "-".to_owned();
-    writeln!(out, "session: {}", record.id)?;
-    writeln!(out, "acpxSessionId: {}", current.session)?;
+    line(out, format_args!("session: {}", record.id))?;
+    line(out, format_args!("acpxSessionId: {}", current.session))?;
     if let Some(inner) = &current.agent_session {
-        writeln!(out, "agentSessionId: {inner}")?;
+        line(out, format_args!("agentSessionId: {inner}"))?;
     }
-    writeln!(out, "agent: {}", command(&record.agent))?;
-    writeln!(out, "pid: {}", snapshot.pid().map_or_else(dash, |pid| pid.to_string()))?;
-    writeln!(out, "status: {}", snapshot.standing().word())?;
+    line(out, format_args!("agent: {}", command(&record.agent)))?;
+    line(out, format_args!("pid: {}", snapshot.pid().map_or_else(dash, |pid| pid.to_string())))?;
+    line(out, format_args!("status: {}", snapshot.standing().word()))?;
     settings::text(&record.settings, out)?;
-    writeln!(out, "uptime: {}", snapshot.uptime().unwrap_or_else(dash))?;
-    writeln!(out, "lastPromptTime: {}", snapshot.last_prompt().map_or_else(dash, |at| at.to_string()))?;
+    line(out, format_args!("uptime: {}", snapshot.uptime().unwrap_or_else(dash)))?;
+    line(
+        out,
+        format_args!("lastPromptTime: {}", snapshot.last_prompt().map_or_else(dash, |at| at.to_string())),
+    )?;
     if let Some(SessionUsage { used, size, cost }) = &snapshot.usage {
         let cost =
             cost.as_ref().map(|cost| format!(", {} {}", cost.amount, cost.currency)).unwrap_or_default();
-        writeln!(out, "usage: {used} of {size} tokens{cost}")?;
+        line(out, format_args!("usage: {used} of {size} tokens{cost}"))?;
     }
     if let Some((turn, since)) = snapshot.running() {
-        writeln!(out, "turn: {} ({}) since {since}", turn.id, turn.request)?;
+        line(out, format_args!("turn: {} ({}) since {since}", turn.id, turn.request))?;
     }
     if let Some(Turn { id, request, queued_at, .. }) = snapshot.interrupted() {
-        writeln!(
-            out,
-            "interrupted: {id} ({request}), accepted at {queued_at}; it is not sent again by itself"
-        )?;
+        let fate = "it is not sent again by itself";
+        line(out, format_args!("interrupted: {id} ({request}), accepted at {queued_at}; {fate}"))?;
     }
     for question in snapshot.questions {
-        writeln!(out, "question: {} {}", question.question_id, pending::subject(question))?;
+        line(out, format_args!("question: {} {}", question.question_id, pending::subject(question)))?;
         out.write_all(details_of(question).as_bytes())?;
     }
     if let Some(first) = snapshot.queued().next() {
-        write!(out, "queued: {}, waiting since {}", snapshot.queued().count(), first.queued_at)?;
         // Without an agent nobody works on them.
         let when = if snapshot.agent_lives { "" } else { "; the next prompt runs what waits first" };
-        writeln!(out, "{when}")?;
+        let (count, since) = (snapshot.queued().count(), first.queued_at);
+        line(out, format_args!("queued: {count}, waiting since {since}{when}"))?;
     }
     if let Some(waiting) = snapshot.waiting {
-        writeln!(out, "waitingFor: {}", waiting_words(waiting, snapshot.now))?;
+        line(out, format_args!("waitingFor: {}", waiting_words(waiting, snapshot.now)))?;
     }
     if let Some(exit) = snapshot.exit() {
         // The words may be the agent's own, so that nothing of ours stands behind them.
-        writeln!(out, "lastExit: {}\nlastExitAt: {}", exit.how, exit.at)?;
+        line(out, format_args!("lastExit: {}", exit.how))?;
+        line(out, format_args!("lastExitAt: {}", exit.at))?;
     }
     Ok(())
 }

@@ -10,6 +10,10 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
+use super::STDIN;
+
+/// What stdin is called where a file has a path.
+const STDIN_PATH: &str = "/dev/stdin";
 /// The largest file. The protocol's line has to hold it, written in base64.
 pub(super) const LARGEST: u64 = 32 * 1024 * 1024;
 
@@ -42,6 +46,12 @@ pub(crate) enum AttachmentError {
         /// The file.
         path: PathBuf,
     },
+    /// There is nothing in it.
+    #[error("{} is empty", path.display())]
+    Empty {
+        /// The file.
+        path: PathBuf,
+    },
     /// It is not what it is sent as.
     #[error("{} is no {kind} of a known type", path.display())]
     UnknownType {
@@ -57,6 +67,7 @@ impl AttachmentError {
     pub(crate) fn hint(&self) -> &'static str {
         match self {
             Self::Unreadable { .. } => "check the path; it is taken from the directory the command works in",
+            Self::Empty { .. } => "check that it was written; an image or a sound has something in it",
             Self::TooLarge { .. } => "tell the agent where the file is instead",
             Self::UnknownType { .. } => {
                 "send it with --resource, or give the block itself with its mimeType: a JSON array on stdin or in --file"
@@ -117,11 +128,23 @@ impl Attachment {
         (format!("{flag} {}", file.display()), capability)
     }
 
-    /// The content block of the file, which is looked for in `cwd`.
-    pub(super) fn block(&self, cwd: &Path) -> Result<Value, AttachmentError> {
+    fn file(&self) -> &Path {
         let (Self::Image(file) | Self::Audio(file) | Self::Resource(file)) = self;
-        let path = cwd.join(file);
-        let bytes = read(&path)?;
+        file
+    }
+
+    /// Whether it is what comes on stdin.
+    pub(super) fn is_stdin(&self) -> bool {
+        self.file().as_os_str() == STDIN
+    }
+
+    /// The content block of the file, which is looked for in `cwd`.
+    pub(super) fn block(&self, cwd: &Path, stdin: &mut dyn Read) -> Result<Value, AttachmentError> {
+        let path = if self.is_stdin() { PathBuf::from(STDIN_PATH) } else { cwd.join(self.file()) };
+        let bytes = if self.is_stdin() { whole(stdin, &path)? } else { read(&path)? };
+        if bytes.is_empty() && !matches!(self, Self::Resource(_)) {
+            return Err(AttachmentError::Empty { path });
+        }
         let mime = mime(&path, &bytes);
         let of_kind = |kind: &'static str| {
             let is_meant = |mime: &&str| mime.split('/').next() == Some(kind);
@@ -154,8 +177,13 @@ fn resource(path: &Path, bytes: Vec<u8>, mime: Option<&str>) -> Value {
 
 fn read(path: &Path) -> Result<Vec<u8>, AttachmentError> {
     let unreadable = |source| AttachmentError::Unreadable { path: path.to_owned(), source };
+    whole(&mut File::open(path).map_err(unreadable)?, path)
+}
+
+/// All of a file, which is called so, unless it is too large.
+fn whole(file: &mut dyn Read, path: &Path) -> Result<Vec<u8>, AttachmentError> {
+    let unreadable = |source| AttachmentError::Unreadable { path: path.to_owned(), source };
     let mut bytes = Vec::new();
-    let file = File::open(path).map_err(unreadable)?;
     let size = file.take(LARGEST + 1).read_to_end(&mut bytes).map_err(unreadable)?;
     if size as u64 > LARGEST {
         return Err(AttachmentError::TooLarge { path: path.to_owned() });
@@ -195,7 +223,8 @@ mod tests {
     fn block(name: &str, bytes: &[u8], attachment: fn(PathBuf) -> Attachment) -> Result<Value, String> {
         let home = tempfile::tempdir().unwrap();
         std::fs::write(home.path().join(name), bytes).unwrap();
-        let block = attachment(name.into()).block(home.path()).map_err(|error| error.to_string());
+        let block =
+            attachment(name.into()).block(home.path(), &mut io::empty()).map_err(|error| error.to_string());
         let place = uri(home.path());
         block
             .map(|block| serde_json::from_str(&block.to_string().replace(&place, "file://")).unwrap())
@@ -244,13 +273,30 @@ mod tests {
     }
 
     #[test]
+    fn an_empty_file_is_no_image_and_no_sound() {
+        for attachment in [Attachment::Image, Attachment::Audio] {
+            assert_eq!(block("a.png", b"", attachment), Err("/a.png is empty".to_owned()));
+        }
+    }
+
+    #[test]
+    fn a_hyphen_is_stdin() {
+        let block = Attachment::Image(STDIN.into()).block(Path::new("/w"), &mut &b"GIF8"[..]).unwrap();
+        assert_eq!(
+            block,
+            json!({ "type": "image", "mimeType": "image/gif", "data": "R0lGOA==", "uri": "file:///dev/stdin" })
+        );
+    }
+
+    #[test]
     fn a_file_that_is_missing_or_too_large_is_named() {
         let home = tempfile::tempdir().unwrap();
-        let missing = Attachment::Resource("missing".into()).block(home.path()).unwrap_err();
+        let missing =
+            Attachment::Resource("missing".into()).block(home.path(), &mut io::empty()).unwrap_err();
         assert_eq!(missing.to_string(), format!("cannot read {}", home.path().join("missing").display()));
         let path = home.path().join("large");
         File::create(&path).unwrap().set_len(LARGEST + 1).unwrap();
-        let large = Attachment::Resource("large".into()).block(home.path()).unwrap_err();
+        let large = Attachment::Resource("large".into()).block(home.path(), &mut io::empty()).unwrap_err();
         assert_eq!(large.to_string(), format!("{} is larger than 32 MiB", path.display()));
     }
 }

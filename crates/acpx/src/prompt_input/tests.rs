@@ -53,6 +53,23 @@ fn the_prompt_is_the_words_or_what_is_piped() {
 }
 
 #[test]
+fn stdin_goes_along_as_a_file_and_can_be_read_once() {
+    let along = |said: &[&str], file, attachments| PromptWords { attachments, ..words(said, file) };
+    let resource = || crate::prompt_input::Attachment::Resource(STDIN.into());
+    let block = serde_json::json!({ "type": "resource", "resource": {
+        "uri": "file:///dev/stdin", "mimeType": "text/plain", "text": "piped" } });
+    let bare = along(&[], None, vec![resource()]);
+    assert_eq!(told(&bare, "piped"), Ok(serde_json::json!([block]).to_string()));
+    let with_words = serde_json::json!([{ "type": "text", "text": "see" }, block]);
+    assert_eq!(told(&along(&["see"], None, vec![resource()]), "piped"), Ok(with_words.to_string()));
+    let twice = Err("stdin is wanted for more than one thing".to_owned());
+    assert_eq!(told(&along(&[], Some(STDIN), vec![resource()]), "piped"), twice);
+    assert_eq!(told(&along(&["see"], None, vec![resource(), resource()]), "piped"), twice);
+    let typed = read(&bare, Path::new("/"), &mut Terminal).unwrap_err();
+    assert_eq!(typed.to_string(), "a prompt is required");
+}
+
+#[test]
 fn a_file_is_looked_for_in_the_directory_the_command_works_in() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("prompt.md"), "from a file\n").unwrap();

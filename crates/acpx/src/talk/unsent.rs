@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use acpx_core::acp::prompt_text;
+use acpx_core::acp::prompt_words;
 use acpx_core::host::{KeptEvents, WatchedEvent};
 use acpx_core::model::RecordId;
 use acpx_core::store::{Store, StoreError};
@@ -17,11 +17,12 @@ pub(crate) async fn unsent_prompt(
     store: &Arc<dyn Store>,
     record: &RecordId,
 ) -> Result<Option<String>, StoreError> {
-    let Some(turn) = view.ends_unbegun(event) else { return Ok(None) };
+    let Some((turn, is_begun)) = view.ends_unasked(event) else { return Ok(None) };
     let kept = KeptEvents::new(Arc::clone(store), record.clone(), Some(event.seq));
-    if kept.has_begun(turn).await? {
+    // What was begun before the view began was sent, for all that is known.
+    if !is_begun && kept.has_begun(turn).await? {
         return Ok(None);
     }
     let turn = store.turn_numbered(record.clone(), turn).await?;
-    Ok(turn.map(|turn| prompt_text(&turn.prompt)))
+    Ok(turn.map(|turn| prompt_words(&turn.prompt)))
 }

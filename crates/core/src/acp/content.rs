@@ -5,6 +5,7 @@
 
 mod beside;
 mod v2;
+mod words;
 
 use std::borrow::Cow;
 
@@ -18,6 +19,8 @@ use crate::model::{
 use crate::wire::Message;
 
 pub use v2::{StateUpdate, state_update, update_v2};
+pub(crate) use words::carried_words;
+pub use words::{block_words, blocks_words, prompt_words};
 
 /// What an event contributes to its conversation.
 pub fn content(event: &Event) -> Content {

@@ -21,8 +21,11 @@ pub(crate) mod settings;
 
 pub use agent_info::AgentInfo;
 pub use capabilities::{Capabilities, PromptContent};
-pub(crate) use content::carried_block;
-pub use content::{StateUpdate, content, prompt_text, state_update, update, update_v2};
+pub use content::{
+    StateUpdate, block_words, blocks_words, content, prompt_text, prompt_words, state_update, update,
+    update_v2,
+};
+pub(crate) use content::{carried_block, carried_words};
 pub use cursor::Cursor;
 pub use login::login_ways;
 pub use passing::Besides;

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use std::sync::Arc;
 
 use crate::acp;
-use crate::model::{Conversation, Entry, Exchange, MessageKind, RecordId, Seq, Timestamp};
+use crate::model::{Conversation, Entry, Exchange, Message, MessageKind, RecordId, Seq, Timestamp};
 use crate::store::{Store, StoreError};
 
 use super::task::SessionTask;
@@ -69,10 +69,10 @@ fn transcript(conversation: &Conversation) -> String {
         // Writing to a string cannot fail.
         let _ = match entry {
             Entry::Message(message) if message.kind == MessageKind::User => {
-                write!(text, "User: {}\n\n", message.text)
+                write!(text, "User: {}\n\n", whole(message))
             }
             Entry::Message(message) if message.kind == MessageKind::Agent => {
-                write!(text, "You: {}\n\n", message.text)
+                write!(text, "You: {}\n\n", whole(message))
             }
             Entry::Tool(tool) => {
                 let field = |name: &str| tool.fields.get(name).and_then(serde_json::Value::as_str);
@@ -91,6 +91,13 @@ fn transcript(conversation: &Conversation) -> String {
          End of the conversation so far. What follows is the next prompt.",
         text.get(start..).unwrap_or_default()
     )
+}
+
+/// A message with what went along with its words.
+fn whole(message: &Message) -> String {
+    let said = Some(message.text.clone()).filter(|text| !text.is_empty());
+    let along = message.blocks.iter().filter_map(|block| acp::carried_words(block));
+    said.into_iter().chain(along).collect::<Vec<_>>().join("\n")
 }
 
 /// A prompt with the history put before it, marked as not the user's words.

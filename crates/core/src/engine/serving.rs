@@ -134,9 +134,12 @@ impl SessionTask {
                 tool.located = located;
                 // The question is about no tool call that the agent has told of.
                 let call = format!("acpx.{}", self.keeper.last());
-                tool.question = session.map(|session| tool.request.question(&session, &call, old.as_ref()));
+                tool.question = session.zip(self.agent.as_ref()).map(|(session, agent)| {
+                    agent.connection.question(&tool.request, &session, &call, old.as_ref())
+                });
                 tool.old = old;
-                let granted = self.consultations.take_grant(&tool.request, &self.place.cwd.to_string());
+                let cwd = self.place.cwd.to_string();
+                let granted = self.consultations.take_grant(&tool.request, tool.old.as_ref(), &cwd);
                 let tool = tool.request.tool_use();
                 self.step(Input::Tool { ask, tool, granted });
             }
@@ -252,7 +255,6 @@ impl SessionTask {
         let Some(running) = agent.tools.terminal(id) else {
             return self.answer_tool(&errand, Err(no_terminal(id)));
         };
-        running.is_awaited = true;
         let (exited, id) = (running.terminal.exited(), Box::from(id));
         agent.tools.begin(errand, Sort::Wait, async {
             let exit = exited.await.as_ref().map(status).unwrap_or_default();

@@ -29,7 +29,7 @@ use super::keeper::Keeper;
 use super::knowledge::Knowledge;
 use super::limits::Limits;
 use super::metas::Metas;
-use super::perform::Outward;
+use super::perform::{LostLines, Outward};
 use super::place::Place;
 use super::serving::ToolAsk;
 use super::session::Told;
@@ -112,6 +112,8 @@ pub(super) struct SessionTask {
     pub(super) live_id: Option<LiveId>,
     /// The agent's whole answer to a prompt, while its turn ends by it.
     pub(super) prompted: Option<Arc<str>>,
+    /// Lines that the last agent lost, once it is taken away: the turn may end after that.
+    pub(super) lost: LostLines,
     /// Lines of the agent that were dropped in the turn that ends, and by the end of the one before.
     pub(super) dropped: u64,
     pub(super) dropped_before: u64,
@@ -175,6 +177,7 @@ impl SessionTask {
             outward: Vec::new(),
             live_id: None,
             prompted: None,
+            lost: LostLines::default(),
             dropped: 0,
             dropped_before: 0,
             garbage_before: 0,
@@ -290,8 +293,8 @@ impl SessionTask {
         self.keeper.keep_run(run.clone());
         self.run = Some(run);
         self.keeper.set_protocol(agent.connection.version());
-        self.garbage_before = agent.connection.peer().garbage_lines();
         self.agent = Some(agent);
+        self.garbage_before = self.lost_lines().garbage;
         self.glance.begin();
         self.received = 0;
         self.dropped_before = 0;
@@ -324,7 +327,7 @@ impl SessionTask {
 
     pub(super) async fn take_end(&mut self) {
         self.keep_news(true);
-        let Some(agent) = self.agent.take() else { return };
+        let Some(agent) = self.take_agent_away() else { return };
         let (seen, leftover) = agent.gone(&self.place, &self.shared.settings).await;
         let error = self.undoing.take().unwrap_or(seen);
         self.lose_agent(leftover, error);

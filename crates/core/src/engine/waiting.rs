@@ -80,7 +80,7 @@ impl SessionTask {
 
     /// The error for whoever has waited so long for the session to be awake, or for the agent's answer to a request, with
     /// what the agent has said so far.
-    pub(super) fn slow_start(&self, limit: Duration, pass: Option<PassId>) -> AgentError {
+    pub(super) fn slow_start(&self, wait: Duration, pass: Option<PassId>) -> AgentError {
         let asked = pass.and_then(|pass| self.machine.passed_method(pass));
         let awaited = asked.map(|method| Awaited::Answer(method.into())).or_else(|| self.machine.awaited());
         let missed = match (awaited, &self.deadline) {
@@ -91,6 +91,6 @@ impl SessionTask {
             (Some(Awaited::LoadTime | Awaited::TurnEnd | Awaited::Questions(_)) | None, _) => Missed::Ready,
         };
         let agent = self.place.agent.label().into_owned();
-        AgentError::SlowStart { agent, missed, limit, said: self.place.last_words() }
+        AgentError::SlowStart { agent, missed, limit: wait, said: self.place.last_words() }
     }
 }

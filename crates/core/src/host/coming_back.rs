@@ -98,7 +98,7 @@ impl Connection {
             start_wait: self.start_wait(&meta.start, &agent),
             ..NewSession::new(agent, call.cwd, environment)
         };
-        let opened = self.host.fork(&record, new).await?;
+        let opened = self.host.fork(&record, new).await.map_err(|error| self.with_logins(error))?;
         room.filled_by(opened.session.record_id());
         self.set_idle_time(&opened.session, &meta.start).await?;
         let seat = self.seat(opened.session.record_id(), &meta.start, link);

@@ -173,9 +173,10 @@ impl Connection {
             ..NewSession::new(agent, call.cwd, environment)
         };
         let opened = match meta.shell {
-            None => self.host.open(new, &settings).await?,
-            Some(shell) => self.host.open_in_shell(new, shell, settings).await?,
+            None => self.host.open(new, &settings).await,
+            Some(shell) => self.host.open_in_shell(new, shell, settings).await,
         };
+        let opened = opened.map_err(|error| self.with_logins(error))?;
         room.filled_by(opened.session.record_id());
         let record = opened.session.record_id().clone();
         self.made.lock().unwrap_or_else(PoisonError::into_inner).insert(record);

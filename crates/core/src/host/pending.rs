@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 
 use crate::acp::agent::CallError;
 use crate::engine::{Advice, Wanted};
-use crate::model::{RecordId, ToolUse};
+use crate::model::{OfferedAnswer, RecordId, ToolUse, unmistakable};
 
 use super::asked_call::{AnswerBytes, AskedCall, ToldCall};
 use super::connection::Connection;
@@ -248,12 +248,7 @@ fn chosen<'a>(options: &'a [OptionMeta], word: &str) -> Option<&'a OptionMeta> {
     };
     let mut meant = (1..).zip(options).filter(is_meant);
     let meant = meant.next().filter(|_| meant.next().is_none()).map(|(_, option)| option);
-    meant.filter(|option| is_alone(options, option))
-}
-
-/// Whether no other option has its id. An agent could take an id that two have for either of them.
-fn is_alone(options: &[OptionMeta], option: &OptionMeta) -> bool {
-    options.iter().filter(|other| other.option_id == option.option_id).count() == 1
+    meant.filter(|option| unmistakable(options).any(|one| one.option_id == option.option_id))
 }
 
 impl Connection {
@@ -328,8 +323,18 @@ impl OptionMeta {
     }
 
     /// Whether its kind begins with this word: `allow` or `reject`.
-    pub fn is_of_kind(&self, word: &str) -> bool {
+    fn is_of_kind(&self, word: &str) -> bool {
         self.kind.as_deref().is_some_and(|kind| kind.starts_with(word))
+    }
+}
+
+impl OfferedAnswer for OptionMeta {
+    fn id(&self) -> &str {
+        &self.option_id
+    }
+
+    fn kind(&self) -> Option<&str> {
+        self.kind.as_deref()
     }
 }
 

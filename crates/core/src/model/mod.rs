@@ -5,8 +5,10 @@
 
 mod agent;
 mod alignment;
+mod answers;
 mod client_name;
 mod conversation;
+mod directory_names;
 mod event;
 mod failure;
 mod ids;
@@ -34,9 +36,11 @@ mod wake;
 
 pub use agent::{AgentBuild, AgentSpec};
 pub use alignment::{Alignment, Exchange, LateStep, ReplayStep, Verdict};
+pub use answers::{OfferedAnswer, narrowest, unmistakable};
 pub use client_name::ClientName;
 pub(crate) use conversation::is_another_call;
 pub use conversation::{Conversation, Entry, Message, ToolCall};
+pub use directory_names::{DirectoryNames, Named};
 pub use event::{Direction, EndedProcess, Event, EventKind, Fact, FactError};
 pub use failure::{AgentError, Reading};
 pub use ids::{

@@ -31,7 +31,7 @@ fn a_form_is_filled_in_field_by_field_and_what_is_skipped_is_left_out() {
     });
     let mut form = form_of(&properties, &["age"]);
     assert_eq!(form.shown(), "[question] Who are you?\n");
-    assert_eq!(form.asks(), "[question] Your age (whole number, required, - to decline): ");
+    assert_eq!(form.asks(), "[question] Your age (whole number, from 1 to 150, required, - to decline): ");
     assert_eq!(form.reply(""), again("Your age is required"));
     assert_eq!(form.reply("0"), again("type from 1 to 150"));
     assert_eq!(form.reply(" 40 "), FormReply::Next);
@@ -74,6 +74,18 @@ fn every_type_takes_what_it_is_and_nothing_else() {
             vec![("2026-13-01", again("that is no date")), ("2026-11-16", one(json!("2026-11-16")))],
         ),
         (
+            json!({ "type": "string", "pattern": "^[0-9]+$" }),
+            vec![("abc", again("type what matches ^[0-9]+$")), ("123", one(json!("123")))],
+        ),
+        (
+            json!({ "type": "array", "minItems": 2, "items": { "enum": ["x y", "z"] } }),
+            vec![
+                ("1,1", again("choose 2 or more")),
+                ("x y", again("choose 2 or more")),
+                ("z, x y", one(json!(["z", "x y"]))),
+            ],
+        ),
+        (
             json!({ "type": "array", "minItems": 1, "items": { "type": "string", "enum": ["a", "b", "c"] } }),
             vec![("d", again("type a number from 1 to 3")), ("1, c", one(json!(["a", "c"])))],
         ),
@@ -82,6 +94,60 @@ fn every_type_takes_what_it_is_and_nothing_else() {
         let (typed, expected): (Vec<&str>, Vec<FormReply>) = lines.into_iter().unzip();
         assert_eq!(answered(&property, &typed), expected, "{property}");
     }
+}
+
+#[test]
+fn what_may_be_typed_is_told_before_and_a_pattern_that_cannot_be_checked_is_called_so() {
+    let asks = |property: Value| form_of(&json!({ "f": property }), &["f"]).asks();
+    let asked = |words: &str, more: &str| format!("[question] f ({words}, required, - to decline{more}): ");
+    let hyphen = ", \\- for a hyphen";
+    assert_eq!(
+        asks(json!({ "type": "string", "minLength": 2, "maxLength": 3, "pattern": "^[a-z]+$" })),
+        asked("text, from 2 to 3 characters, matching ^[a-z]+$", hyphen)
+    );
+    assert_eq!(asks(json!({ "type": "number", "maximum": 2.5 })), asked("number, 2.5 or less", ""));
+    let many = json!({ "type": "array", "minItems": 1, "maxItems": 2, "items": { "enum": ["a"] } });
+    let words = asked("numbers of the list, from 1 to 2 of them", "");
+    assert_eq!(asks(many), format!("  1  a\n{words}"));
+    // Looking ahead takes a time that nobody can bound, and a repetition of repetitions takes too much room.
+    for pattern in ["^(?=a).*$", "(a{1000}){1000}", "["] {
+        let property = json!({ "type": "string", "pattern": pattern });
+        let words = format!("text, matching {pattern}, which is not checked here");
+        assert_eq!(asks(property.clone()), asked(&words, hyphen));
+        assert_eq!(answered(&property, &["x"]), [accepted(&json!({ "f": "x" }))]);
+    }
+}
+
+#[test]
+fn a_default_that_the_form_forbids_is_said_and_never_sent() {
+    for (property, default) in [
+        (json!({ "type": "string", "enum": ["a", "b"], "default": "zzz" }), "zzz"),
+        (json!({ "type": "integer", "minimum": 10, "default": 1 }), "1"),
+        (json!({ "type": "integer", "default": "x" }), "x"),
+        (json!({ "type": "boolean", "default": "yes" }), "yes"),
+        (json!({ "type": "string", "pattern": "^[0-9]+$", "default": "abc" }), "abc"),
+        (json!({ "type": "array", "items": { "enum": ["a"] }, "default": ["q"] }), "[\"q\"]"),
+    ] {
+        let form = form_of(&json!({ "f": property }), &["f"]);
+        let said = format!("  the default {default} does not fit and is left out\n");
+        assert!(form.asks().contains(&said), "{}", form.asks());
+        assert_eq!(answered(&property, &[""]), [again("f is required")], "{property}");
+        let mut optional = form_of(&json!({ "f": property }), &[]);
+        assert_eq!(optional.reply(""), accepted(&json!({})), "{property}");
+    }
+}
+
+#[test]
+fn of_a_long_list_the_rest_is_counted_and_can_be_typed() {
+    let values: Vec<String> = (1..=300).map(|number| format!("v{number}")).collect();
+    let property = json!({ "type": "string", "enum": values });
+    let asks = form_of(&json!({ "f": property }), &["f"]).asks();
+    let end = "\n  64  v64\n  and 236 more, which can be typed in full\n[question] f (a number of the list, required, - to decline): ";
+    assert!(asks.ends_with(end), "{asks}");
+    assert_eq!(
+        answered(&property, &["65", "v300"]),
+        [again("type a number from 1 to 64"), accepted(&json!({ "f": "v300" }))]
+    );
 }
 
 #[test]
@@ -95,7 +161,24 @@ fn a_hyphen_declines_and_so_does_a_form_that_cannot_be_typed() {
         ("[question] Who are you?\n  declined: the form needs something that cannot be typed\n", declined)
     );
     let optional = form_of(&json!({ "f": { "type": "object" }, "g": { "type": "boolean" } }), &["g"]);
-    assert_eq!(optional.asks(), "[question] g (y/n, required, - to decline): ");
+    assert_eq!(
+        (optional.shown().as_str(), optional.asks().as_str()),
+        (
+            "[question] Who are you?\n  left out, since it cannot be typed: f\n",
+            "[question] g (y/n, required, - to decline): "
+        )
+    );
+    for (properties, required) in [
+        (json!({ "f": { "type": "object" }, "g": {} }), [].as_slice()),
+        (json!({ "f": { "type": "string" } }), &["f", "nowhere"]),
+        (json!({ "f": { "type": "string", "enum": [] } }), &["f"]),
+    ] {
+        assert!(form_of(&properties, required).is_unaskable(), "{properties}");
+    }
+    for schema in [Value::Null, json!("a string")] {
+        let params = json!({ "message": "Who are you?", "requestedSchema": schema });
+        assert!(TerminalForm::read(&params.to_string()).is_unaskable(), "{schema}");
+    }
     let mut empty = form_of(&json!({}), &[]);
     assert_eq!(empty.asks(), "[question] Agree? (y/N) ");
     assert_eq!(empty.reply("y"), accepted(&json!({})));
@@ -122,6 +205,10 @@ fn only_addresses_of_the_web_are_shown_and_opened_by_hand() {
         "https://a b",
         "",
         "https://good.example@evil.example/x",
+        "https:///good.example@evil.example",
+        "https:////good.example@evil.example",
+        "https://\\\\good.example@evil.example",
+        "https://?good.example",
     ] {
         assert!(read(bad).is_unaskable(), "{bad}");
     }

@@ -277,3 +277,24 @@ fn what_one_process_of_the_agent_left_open_is_not_answered_by_what_the_next_is_t
     let turn_ended = fact(r#"{"fact":"turn_ended","turn":1,"stopReason":"end_turn"}"#);
     assert_eq!(shown(vec![turn_ended]).as_deref(), Some("[client:fs/write_text_file] /w/a"));
 }
+
+#[test]
+fn of_very_many_that_are_open_at_once_the_last_are_told_with_their_ends_and_of_the_first_no_end_is_told() {
+    let mut history = History::new(record().id);
+    let line = |id: u64, rest: &str| format!(r#"{{"jsonrpc":"2.0","id":{id},{rest}}}"#);
+    for id in 1..=65 {
+        let wanted = format!(r#""method":"fs/write_text_file","params":{{"path":"/{id}"}}"#);
+        history.apply(&event(id, id, Direction::FromAgent, EventKind::Request, &line(id, &wanted)));
+    }
+    for id in 1..=64 {
+        let body = line(id, r#""result":{}"#);
+        history.apply(&event(65 + id, id, Direction::ToAgent, EventKind::Response, &body));
+    }
+    let told: Vec<String> = history.last(99).0.into_iter().map(|entry| entry.text_preview).collect();
+    let done = (2..=64).map(|id| format!("[client:fs/write_text_file] /{id}"));
+    let expected: Vec<String> = std::iter::once("[client:fs/write_text_file (asked for)] /1".to_owned())
+        .chain(done)
+        .chain(std::iter::once("[client:fs/write_text_file (not answered)] /65".to_owned()))
+        .collect();
+    assert_eq!(told, expected);
+}

@@ -6,6 +6,8 @@ use std::io::{self, Write};
 use acpx_core::model::{Choices, OfferedSetting, RecordSettings, SettingName, SettingValue};
 use serde::Serialize;
 
+use super::super::clean::line;
+
 /// The settings among the members of a status. `model`, `availableModels` and `mode` are npm acpx's.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -67,21 +69,21 @@ fn value(offered: Option<&OfferedSetting>) -> Option<&SettingValue> {
 pub(super) fn text(settings: &RecordSettings, out: &mut dyn Write) -> io::Result<()> {
     let (model, mode) = (settings.shown.model(), settings.shown.mode());
     let shown = |offered: Option<&OfferedSetting>| value(offered).map_or("-".to_owned(), ToString::to_string);
-    writeln!(out, "model: {}", shown(model))?;
-    writeln!(out, "mode: {}", shown(mode))?;
+    line(out, format_args!("model: {}", shown(model)))?;
+    line(out, format_args!("mode: {}", shown(mode)))?;
     let named = [model, mode].map(|offered| offered.map(|offered| &offered.name));
     for offered in &settings.shown.0 {
         if let (SettingName::Option(id), Some(value)) = (&offered.name, &offered.value)
             && !named.contains(&Some(&offered.name))
         {
-            writeln!(out, "option {id}: {value}")?;
+            line(out, format_args!("option {id}: {value}"))?;
         }
     }
     for (wish, _, reason) in settings.open_wishes() {
         let why = reason.map(|reason| format!(" ({reason})")).unwrap_or_default();
         match wish.name.option() {
-            None => writeln!(out, "wished mode: {}{why}", wish.value)?,
-            Some(id) => writeln!(out, "wished option {id}: {}{why}", wish.value)?,
+            None => line(out, format_args!("wished mode: {}{why}", wish.value))?,
+            Some(id) => line(out, format_args!("wished option {id}: {}{why}", wish.value))?,
         }
     }
     Ok(())

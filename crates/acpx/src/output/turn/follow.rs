@@ -24,6 +24,8 @@ pub(crate) struct FollowView {
     view: View,
     /// The turn that began last.
     begun: Option<TurnId>,
+    /// The turn whose prompt was shown last.
+    asked: Option<TurnId>,
 }
 
 #[derive(Debug)]
@@ -64,7 +66,7 @@ impl FollowView {
             Format::Json => View::Json,
             Format::Quiet => View::Quiet(Quiet::default()),
         };
-        Self { session, view, begun: None }
+        Self { session, view, begun: None, asked: None }
     }
 
     /// Shows the next event. Whoever calls this flushes the console when nothing more is waiting.
@@ -84,17 +86,26 @@ impl FollowView {
         }
         match &mut self.view {
             View::Json => json_line(&EventLine::new(&self.session, event), &mut *console.out),
-            View::Text(view) => text(view, event, fact.as_ref(), console),
+            View::Text(view) => {
+                let words = prompt(event);
+                if words.is_some() {
+                    self.asked = event.turn;
+                }
+                text(view, event, fact.as_ref(), words, console)
+            }
             View::Quiet(view) => view.event(event, fact.as_ref(), &mut *console.out),
         }
     }
 
-    /// The turn that ends with an event and was not seen to begin, where its prompt would be shown.
-    pub(crate) fn ends_unbegun(&self, event: &WatchedEvent) -> Option<TurnId> {
+    /// The turn that ends with an event, where its prompt would be shown and was not seen; and whether the turn was seen
+    /// to begin.
+    pub(crate) fn ends_unasked(&self, event: &WatchedEvent) -> Option<(TurnId, bool)> {
         let is_shown = matches!(self.view, View::Text(_)) && event.direction == Direction::Ours;
         let fact = is_shown.then(|| Fact::from_body(event.message.get())).flatten();
         match fact {
-            Some(Fact::TurnEnded { turn, .. }) if self.begun != Some(TurnId(turn)) => Some(TurnId(turn)),
+            Some(Fact::TurnEnded { turn, .. }) if self.asked != Some(TurnId(turn)) => {
+                Some((TurnId(turn), self.begun == Some(TurnId(turn))))
+            }
             _ => None,
         }
     }
@@ -137,6 +148,7 @@ fn text(
     view: &mut TextView,
     event: &WatchedEvent,
     fact: Option<&Fact>,
+    words: Option<String>,
     console: &mut Console<'_>,
 ) -> io::Result<()> {
     if let Some(fact) = fact {
@@ -154,7 +166,7 @@ fn text(
         }
         _ => {}
     }
-    match prompt(event) {
+    match words {
         Some(words) => view.prompt(&words, &mut *console.out),
         None => view.message(event, &mut *console.out),
     }
@@ -188,7 +200,7 @@ fn prompt(event: &WatchedEvent) -> Option<String> {
         Some("session/prompt") => serde_json::from_str(message.params()?).ok()?,
         _ => return None,
     };
-    Some(acp::prompt_text(params.prompt.get()))
+    Some(acp::prompt_words(params.prompt.get()))
 }
 
 #[cfg(test)]

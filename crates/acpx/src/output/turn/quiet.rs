@@ -37,8 +37,7 @@ impl QuietView {
         }
         if let Some(error) = &result.error {
             let class = ErrorClass::of(&error.code);
-            let message = error.message.replace('\n', " ");
-            console.say(&format!("error: {} [{}] {message}", class.code(), error.code));
+            console.say(&format!("error: {} [{}] {}", class.code(), error.code, error.message));
             error.hint.iter().for_each(|hint| console.say(&format!("hint: {hint}")));
         }
         Ok(())

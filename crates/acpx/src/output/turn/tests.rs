@@ -324,7 +324,7 @@ fn a_failed_turn_says_why_and_what_to_do() {
     );
     let words = ResultError::new("AGENT_ERROR", "no\n[done] end_turn".to_owned(), None, None);
     let hostile = PromptResult { error: Some(words), ..failed.clone() };
-    assert_eq!(shown(mode(Format::Text), &[], &hostile).0, "[error] AGENT_ERROR: no\n  [done] end_turn\n");
+    assert_eq!(shown(mode(Format::Text), &[], &hostile).0, "[error] AGENT_ERROR: no [done] end_turn\n");
     assert_eq!(
         shown(mode(Format::Quiet), &[], &failed),
         (
@@ -395,26 +395,5 @@ fn no_line_of_an_agent_makes_a_view_panic() {
             lines.extend(odd.iter().map(|text| line(direction, text)));
         }
         shown(mode(format), &lines, &completed());
-    }
-}
-
-#[test]
-fn what_was_heard_of_an_agent_tells_what_was_missing_when_its_time_was_over() {
-    let update = (FromAgent, r#"{"method":"session/update","params":{}}"#);
-    let ask = (FromAgent, r#"{"id":1,"method":"session/request_permission","params":{}}"#);
-    let read = (FromAgent, r#"{"id":1,"method":"fs/read_text_file","params":{}}"#);
-    let yes = (ToAgent, r#"{"id":1,"result":{"outcome":{"outcome":"selected","optionId":"y"}}}"#);
-    let none = (ToAgent, r#"{"id":1,"result":{"outcome":{"outcome":"cancelled"}}}"#);
-    let stop = (ToAgent, r#"{"method":"session/cancel","params":{}}"#);
-    let heard = |lines: &[(Direction, &str)]| {
-        let first = Heard::Nothing { is_over: false };
-        lines.iter().fold(first, |heard, (direction, line)| heard.then(*direction, line))
-    };
-    assert_eq!(heard(&[stop, update]), Heard::Nothing { is_over: true });
-    for lines in [&[update, stop][..], &[read, stop], &[update, ask, yes, stop]] {
-        assert_eq!(heard(lines), Heard::Something, "{lines:?}");
-    }
-    for lines in [&[ask, stop, none, update][..], &[update, ask, none, stop]] {
-        assert_eq!(heard(lines), Heard::Question { is_over: true }, "{lines:?}");
     }
 }

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::io::{self, Write};
 
+use acpx_core::acp::block_words;
 use acpx_core::model::{ChunkContent, Direction, Fact, FactError, MessageKind, Terminals, Update};
 use acpx_core::wire::Message;
 use serde_json::Value;
@@ -12,7 +13,7 @@ use super::tool::{Telling, Tool};
 use super::updates::Updates;
 use super::{PromptResult, TurnStatus};
 use crate::output::WatchedEvent;
-use crate::output::clean::hanging;
+use crate::output::clean::{line, on_one_line};
 use crate::output::errand::shown as shown_words;
 
 /// How much of a thought is shown.
@@ -117,8 +118,8 @@ impl TextView {
             writeln!(out, "[done] {}", shown_words(result.stop_reason.as_deref().unwrap_or("-")))?;
         }
         if let Some(error) = &result.error {
-            writeln!(out, "[error] {}: {}", error.code, hanging(&error.message))?;
-            error.hint.iter().try_for_each(|hint| writeln!(out, "hint: {}", hanging(hint)))?;
+            line(out, format_args!("[error] {}: {}", error.code, error.message))?;
+            error.hint.iter().try_for_each(|hint| line(out, format_args!("hint: {hint}")))?;
         }
         Ok(())
     }
@@ -147,7 +148,7 @@ impl TextView {
         self.tools.clear();
         self.terminals.forget_ended();
         match error {
-            Some(error) => writeln!(out, "[error] {}: {}", error.code, hanging(&error.message)),
+            Some(error) => line(out, format_args!("[error] {}: {}", error.code, error.message)),
             None => writeln!(out, "[done] {}", shown_words(stop_reason.unwrap_or("-"))),
         }
     }
@@ -161,7 +162,7 @@ impl TextView {
     /// Shows what became of the agent.
     pub(super) fn agent(&mut self, words: &str, out: &mut dyn Write) -> io::Result<()> {
         self.section(out)?;
-        writeln!(out, "[agent] {words}")
+        line(out, format_args!("[agent] {words}"))
     }
 
     /// Ends the line that stands there.
@@ -225,7 +226,7 @@ impl TextView {
     /// A line of its own about something beside the conversation.
     fn beside(&mut self, what: &str, words: &str, out: &mut dyn Write) -> io::Result<()> {
         self.section(out)?;
-        writeln!(out, "[{what}] {}", cut(&words.replace(['\n', '\r'], " "), THOUGHT_CHARS))
+        writeln!(out, "[{what}] {}", cut(&on_one_line(words), THOUGHT_CHARS))
     }
 
     fn words(&mut self, text: &str, out: &mut dyn Write) -> io::Result<()> {
@@ -294,7 +295,7 @@ impl TextView {
 fn shown(content: ChunkContent) -> String {
     match content {
         ChunkContent::Text(text) => text.into(),
-        ChunkContent::Block(json) => super::tool::block(&serde_json::from_str(&json).unwrap_or_default()),
+        ChunkContent::Block(json) => block_words(&serde_json::from_str(&json).unwrap_or_default()),
     }
 }
 

@@ -2,10 +2,12 @@
 
 use std::fmt::Write;
 
+use acpx_core::acp::block_words;
 use acpx_core::model::{TerminalText, Terminals};
 use serde_json::{Map, Value};
 
 use super::text::cut;
+use crate::output::clean::on_one_line;
 use crate::output::errand::shown;
 
 const INPUT_CHARS: usize = 220;
@@ -67,7 +69,7 @@ impl Tool {
             Some(status) => shown(status),
             None => "pending".to_owned(),
         };
-        format!("[tool] {} ({status})\n", one_line(title))
+        format!("[tool] {} ({status})\n", on_one_line(title))
     }
 
     fn input(&self) -> String {
@@ -79,7 +81,7 @@ impl Tool {
         if text.is_empty() || text == "{}" {
             return String::new();
         }
-        format!("  input: {}\n", cut(&one_line(&text), INPUT_CHARS))
+        format!("  input: {}\n", cut(&on_one_line(&text), INPUT_CHARS))
     }
 
     fn files(&self) -> String {
@@ -93,7 +95,7 @@ impl Tool {
         if files.is_empty() {
             return String::new();
         }
-        let shown = files.iter().take(FILES).map(|file| one_line(file)).collect::<Vec<_>>().join(", ");
+        let shown = files.iter().take(FILES).map(|file| on_one_line(file)).collect::<Vec<_>>().join(", ");
         let more = files.len().saturating_sub(FILES);
         let rest = if more > 0 { format!(", +{more} more") } else { String::new() };
         format!("  files: {shown}{rest}\n")
@@ -153,7 +155,7 @@ pub(in crate::output) fn command_line(input: &Value) -> Option<String> {
 
 /// The first thing an input names.
 pub(in crate::output) fn first_named(input: &Value) -> Option<String> {
-    let names = ["path", "file", "filePath", "file_path", "url", "query"];
+    let names = ["path", "file", "filePath", "file_path", "filepath", "url", "query"];
     names.iter().find_map(|name| input.get(*name)?.as_str()).map(str::to_owned)
 }
 
@@ -161,7 +163,7 @@ pub(in crate::output) fn first_named(input: &Value) -> Option<String> {
 fn part(content: &Value, terminals: &Terminals) -> String {
     let text = |name: &str| content.get(name).and_then(Value::as_str);
     match text("type") {
-        Some("content") => content.get("content").map_or_else(String::new, block),
+        Some("content") => content.get("content").map_or_else(String::new, block_words),
         Some("diff") => {
             let lines = |name| text(name).map_or(0, |text| text.lines().count());
             let (old, new) = (lines("oldText"), lines("newText"));
@@ -185,21 +187,4 @@ pub(super) fn terminal(TerminalText { command, output, exit }: &TerminalText) ->
     let exit = exit.as_ref().map(|exit| format!("[{exit}]"));
     let parts = [Some(format!("$ {command}")), Some(output.trim_end().to_owned()), exit];
     parts.into_iter().flatten().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
-}
-
-/// A content block as text: its own, or what it is.
-pub(super) fn block(content: &Value) -> String {
-    let text = |name: &str| content.get(name).and_then(Value::as_str);
-    match (text("type"), text("text")) {
-        (Some("text"), Some(text)) => text.to_owned(),
-        (Some(kind), _) => match text("uri") {
-            Some(uri) => format!("[{kind} {uri}]"),
-            None => format!("[{kind}]"),
-        },
-        (None, _) => String::new(),
-    }
-}
-
-fn one_line(text: &str) -> String {
-    text.replace(['\n', '\r'], " ")
 }

@@ -1,5 +1,7 @@
 //! What goes along with a prompt, and what an agent tells beside the conversation.
 
+use std::process::Stdio;
+
 use acpx_testkit::{Script, received_lines};
 use serde_json::{Value, json};
 
@@ -58,6 +60,53 @@ fn an_agent_that_does_not_take_them_is_sent_nothing_and_the_capability_is_named(
     assert!(!received_lines(&agent).iter().any(|line| line.contains("session/prompt")));
     let missing = place.acpx(&["scripted", "--image", "missing.png", "look"]);
     assert_eq!((missing.code, missing.out.as_str()), (Some(2), ""));
+}
+
+#[test]
+fn what_went_along_is_told_in_history_and_replay_and_so_is_what_was_refused() {
+    let block = json!({ "type": "image", "mimeType": "image/png", "data": "x", "uri": "file:///drawn.png" });
+    let turn = Script::new()
+        .update(json!({ "sessionUpdate": "agent_message_chunk", "content": block }))
+        .end("end_turn");
+    let (place, _) = place(&json!({ "image": true }), turn);
+    std::fs::write(place.work().join("a.png"), b"\x89PNG\r\n\x1a\n").unwrap();
+    std::fs::write(place.work().join("a.wav"), b"RIFF0000WAVE").unwrap();
+    place.ok(&["scripted", "prompt", "--image", "a.png", "look"]);
+    place.ok(&["scripted", "prompt", "--image", "a.png"]);
+    assert_eq!(place.acpx(&["scripted", "prompt", "--audio", "a.wav"]).code, Some(2));
+    let image = format!("[image file://{}]", place.work().join("a.png").display());
+    let quiet = place.ok(&["--format", "quiet", "scripted", "sessions", "history"]);
+    let drawn = "[image file:///drawn.png]";
+    let expected = format!("look {image}\n{drawn}\n{image}\n{drawn}\n[not sent] [audio audio/wav]\n");
+    assert_eq!(quiet, expected);
+    let replayed = place.ok(&["scripted", "sessions", "replay"]);
+    let begin = format!(
+        "[user] look\n       {image}\n\n{drawn}\n\n[done] end_turn\n\n[user] {image}\n\n{drawn}\n\n[done] end_turn\n\n\
+         [user] [audio audio/wav]\n\n[error] CONTENT_UNSUPPORTED: "
+    );
+    assert!(replayed.starts_with(&begin), "{replayed}");
+}
+
+#[test]
+fn the_time_limit_bounds_the_reading_of_the_prompt() {
+    let (place, agent) = place(&json!({}), Script::new().end("end_turn"));
+    for more in [&["prompt"][..], &["prompt", "--file", "-"], &["exec", "--resource", "-", "look"]] {
+        let arguments = [&["--timeout", "0.3", "scripted"], more].concat();
+        let mut command = place.command(&arguments);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        // Nobody writes and nobody closes it, until all is over.
+        let stdin = child.stdin.take();
+        let done = child.wait_with_output().unwrap();
+        drop(stdin);
+        let said = String::from_utf8(done.stderr).unwrap();
+        assert_eq!(
+            said,
+            "acpx: reading the prompt took longer than 0.3 s\nhint: give it more time with --timeout\n"
+        );
+        assert_eq!(done.status.code(), Some(3));
+    }
+    assert!(!received_lines(&agent).iter().any(|line| line.contains("session/prompt")));
 }
 
 #[test]

@@ -46,7 +46,7 @@ fn a_form_is_filled_in_on_the_terminal_and_what_is_secret_is_neither_shown_nor_k
     terminal.wait_for("[question] type a number from 1 to 2\n");
     terminal.wait_for("to decline): ");
     terminal.type_in("2\n");
-    terminal.wait_for("[question] count (whole number, empty for 2, - to decline): ");
+    terminal.wait_for("[question] count (whole number, 1 or more, empty for 2, - to decline): ");
     terminal.type_in("\n");
     terminal.wait_for(
         "[question] Token (text, not shown as it is typed, required, - to decline, \\- for a hyphen): ",
@@ -98,6 +98,44 @@ fn an_address_is_shown_and_agreed_to() {
     terminal.wait_for("(y/N) ");
     terminal.type_in("y\n");
     assert_eq!((terminal.done(), answer(&agent)), (Some(0), json!({ "action": "accept" })));
+}
+
+#[test]
+fn an_address_that_the_agent_says_is_done_needs_no_word_on_the_terminal() {
+    let params = json!({
+        "sessionId": "s1", "mode": "url", "elicitationId": "e1",
+        "url": "https://example.invalid/login", "message": "Log in there",
+    });
+    let ask = json!({ "jsonrpc": "2.0", "id": "address", "method": "elicitation/create", "params": params });
+    let complete =
+        json!({ "jsonrpc": "2.0", "method": "elicitation/complete", "params": { "elicitationId": "e1" } });
+    let place = Place::new();
+    let shown = place.beside("shown");
+    let turn = Script::new()
+        .line(&ask.to_string())
+        .await_file(&shown)
+        .line(&complete.to_string())
+        .request("elicitation/create", form())
+        .say("done")
+        .end("end_turn");
+    let script = Script::new().initialize(json!({})).session_new("s1").serve([("session/prompt", turn)]);
+    let agent = place.scripted(&script);
+    place.ok(&["scripted", "sessions", "new"]);
+    let mut terminal = OnTerminal::start(&place.command(&["scripted", "go"]));
+    terminal.wait_for("type y when done (y/N) ");
+    std::fs::write(&shown, "").unwrap();
+    terminal.wait_for("\n[question] the agent says that it is done\n");
+    // The next question comes once the answer to this one has gone.
+    terminal.wait_for("[question] Colour");
+    terminal.type_in("-\n");
+    assert_eq!(terminal.done(), Some(0), "{}", terminal.seen);
+    let accepted = json!({ "jsonrpc": "2.0", "id": "address", "result": { "action": "accept" } });
+    let answers: Vec<Value> = received_lines(&agent)
+        .iter()
+        .map(|line| serde_json::from_str(line).unwrap())
+        .filter(|line: &Value| line["id"] == "address")
+        .collect();
+    assert_eq!((answers, answer(&agent)), (vec![accepted], json!({ "action": "decline" })));
 }
 
 #[test]

@@ -9,6 +9,7 @@ mod deleting;
 mod doctor;
 mod exec;
 mod following;
+mod forging;
 mod forms;
 mod host_work;
 mod hosts;

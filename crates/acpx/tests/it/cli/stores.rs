@@ -156,6 +156,19 @@ fn a_store_that_is_just_being_made_has_no_sessions_yet() {
 }
 
 #[test]
+fn whether_there_is_a_session_here_is_said_without_reading_those_that_are_elsewhere() {
+    let (place, store) = begun();
+    // Who reads this record sees that it is not as it was written.
+    Connection::open(&store).unwrap().execute("UPDATE records SET title = 'another'", []).unwrap();
+    let elsewhere = place.beside("elsewhere");
+    std::fs::create_dir(&elsewhere).unwrap();
+    let status = place.acpx_in(&elsewhere, &["--format", "json", "demo", "status"]);
+    assert_eq!(status.json()["status"], "no-session", "{status:?}");
+    let (code, _, _) = place.acpx(&["--format", "json", "--json-strict", "demo", "status"]).failure();
+    assert_eq!(code, "STORE_CORRUPT");
+}
+
+#[test]
 fn a_store_of_an_older_version_is_brought_up_to_date_by_whoever_comes_first() {
     let place = Place::new();
     let store = place.acpx_home().join("acpx.db");

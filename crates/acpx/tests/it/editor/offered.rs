@@ -78,6 +78,25 @@ fn an_agent_that_cannot_be_started_is_a_clear_error_of_initialize() {
 }
 
 #[test]
+fn an_editor_whose_session_wants_a_login_is_told_the_ways_to_log_in() {
+    let place = Place::new();
+    let answer = json!({
+        "protocolVersion": 1, "agentCapabilities": {}, "authMethods": [{ "id": "key", "name": "Key" }],
+    });
+    let refusal = json!({ "code": -32000, "message": "Authentication required" });
+    let script = Script::new().serve([
+        ("initialize", Script::new().reply(answer.clone())),
+        ("session/new", Script::new().reply_error(refusal)),
+    ]);
+    place.scripted(&script);
+    let mut editor = Editor::silent(&place, &["scripted", "acp"]);
+    editor.call("initialize", json!({ "protocolVersion": 1 }));
+    let refused = editor.call("session/new", json!({ "cwd": place.work(), "mcpServers": [] }));
+    let error = &refused["error"];
+    assert_eq!((&error["code"], &error["data"]["authMethods"]), (&json!(-32000), &answer["authMethods"]));
+}
+
+#[test]
 fn an_editor_logs_in_and_out_where_the_agent_has_it_and_hears_the_agents_own_error() {
     let place = Place::new();
     let answer = json!({

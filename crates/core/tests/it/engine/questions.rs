@@ -224,3 +224,36 @@ async fn a_question_is_withdrawn_when_its_agent_takes_it_back_or_its_turn_is_can
     let cancelled = json!({"action": "cancel"});
     assert_eq!(answers.map(|(_, result)| result).collect::<Vec<_>>(), [cancelled.clone(), cancelled]);
 }
+
+#[tokio::test]
+async fn a_question_that_was_taken_back_before_it_was_put_is_not_asked_by_the_name_of_the_next() {
+    let bench = Bench::new();
+    let ask = |call: &str| {
+        let option = |id: &str, kind: &str| json!({ "optionId": id, "name": id, "kind": kind });
+        let params = json!({
+            "sessionId": "s1",
+            "toolCall": { "toolCallId": call, "kind": "edit" },
+            "options": [option("yes", "allow_once"), option("no", "reject_once")],
+        });
+        json!({"jsonrpc": "2.0", "id": "a", "method": "session/request_permission", "params": params})
+    };
+    let take_back = json!({"jsonrpc": "2.0", "method": "$/cancel_request", "params": {"requestId": "a"}});
+    let at_once = format!("{}\n{take_back}\n{}", ask("t1"), ask("t2"));
+    let go = bench.home.join("go");
+    let script = Script::new()
+        .initialize(json!({}))
+        .session_new("s1")
+        .prompt(|turn| turn.line(&at_once).await_file(&go).end("end_turn"));
+    let (session, command) = bench.open(&script).await;
+    let (ticket, mut questions) = asking(&session).await;
+    let question = questions.recv().await.unwrap();
+    let params: Value = serde_json::from_str(question.params()).unwrap();
+    assert_eq!(params["toolCall"]["toolCallId"], "t2");
+    assert_eq!(questions.try_recv().err(), Some(mpsc::error::TryRecvError::Empty));
+    question.answer(Advice::Choose("yes".into()));
+    std::fs::write(&go, "").unwrap();
+    let turn = ticket.over().await.unwrap();
+    assert_eq!(turn.permissions, PermissionCount { approved: 1, rejected: 0 });
+    bench.engine.shutdown().await;
+    assert_eq!(answers(&command), [json!({"outcome": "cancelled"}), selected("yes")]);
+}

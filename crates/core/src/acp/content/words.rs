@@ -1,0 +1,114 @@
+//! Content blocks in words, for whoever reads a conversation as text: a person, or an agent that is told what was said.
+//! What cannot be written as text is named, so that nobody takes the words for all there was.
+
+use serde_json::Value;
+
+use super::{is_carried, prompt_text};
+
+/// How much is told of where a block's content is. A `data:` address may be the content itself.
+const PLACE_CHARS: usize = 200;
+
+/// A content block in words: its text, or what it is and where.
+pub fn block_words(block: &Value) -> String {
+    match (text(block, "type"), text(block, "text")) {
+        (Some("text"), Some(text)) => text.to_owned(),
+        (Some(kind), _) => match place(block) {
+            Some(place) => format!("[{kind} {place}]"),
+            None => format!("[{kind}]"),
+        },
+        (None, _) => String::new(),
+    }
+}
+
+/// Blocks that are no text, each in words.
+pub fn blocks_words<B: AsRef<str>>(blocks: &[B]) -> impl Iterator<Item = String> {
+    let read = |block: &B| block_words(&serde_json::from_str(block.as_ref()).unwrap_or_default());
+    blocks.iter().map(read).filter(|words| !words.is_empty())
+}
+
+/// A prompt in words: what the user said, and after it what went along, each on a line of its own.
+pub fn prompt_words(blocks: &str) -> String {
+    let list: Vec<&serde_json::value::RawValue> = serde_json::from_str(blocks).unwrap_or_default();
+    let list = list.into_iter().map(serde_json::value::RawValue::get).filter(|block| !is_carried(block));
+    let along: Vec<&str> = list.filter(|block| !is_text(block)).collect();
+    let said = Some(prompt_text(blocks)).filter(|text| !text.is_empty());
+    said.into_iter().chain(blocks_words(&along)).collect::<Vec<_>>().join("\n")
+}
+
+/// A block of a conversation as a fresh session is told it: the text of a file that went along, or that it is left out.
+pub(crate) fn carried_words(block: &str) -> Option<String> {
+    let block: Value = serde_json::from_str(block).ok()?;
+    let words = Some(block_words(&block)).filter(|words| !words.is_empty())?;
+    match text(&block["resource"], "text") {
+        Some(text) => Some(format!("{words}\n{text}")),
+        // A link has no more than its address to begin with.
+        None if text(&block, "type") == Some("resource_link") => Some(words),
+        None => Some(format!("{words} (left out)")),
+    }
+}
+
+fn is_text(block: &str) -> bool {
+    serde_json::from_str::<super::Block<'_>>(block).is_ok_and(|block| block.kind == "text")
+}
+
+/// Where the content of a block is, or else what it is called or of which type.
+fn place(block: &Value) -> Option<String> {
+    let inner = &block["resource"];
+    let place = text(block, "uri").or_else(|| text(inner, "uri"));
+    let place = place.or_else(|| text(block, "name")).or_else(|| text(block, "mimeType"))?;
+    let mut told: String = place.chars().take(PLACE_CHARS).collect();
+    if told.len() < place.len() {
+        told.push('…');
+    }
+    Some(told)
+}
+
+fn text<'v>(object: &'v Value, name: &str) -> Option<&'v str> {
+    object.get(name).and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::super::carried_block;
+    use super::*;
+
+    #[test]
+    fn what_goes_along_with_a_prompt_is_named_after_its_words() {
+        let along = [
+            (
+                json!({ "type": "image", "mimeType": "image/png", "data": "x", "uri": "file:///a.png" }),
+                "image file:///a.png",
+            ),
+            (json!({ "type": "audio", "mimeType": "audio/wav", "data": "x" }), "audio audio/wav"),
+            (
+                json!({ "type": "resource", "resource": { "uri": "file:///b", "text": "inside" } }),
+                "resource file:///b",
+            ),
+            (json!({ "type": "resource_link", "uri": "file:///c", "name": "c" }), "resource_link file:///c"),
+            (json!({ "type": "new" }), "new"),
+        ];
+        for (block, words) in &along {
+            assert_eq!(prompt_words(&json!([block]).to_string()), format!("[{words}]"));
+        }
+        let carried: Value = serde_json::from_str(&carried_block("old")).unwrap();
+        let all = json!([carried, { "type": "text", "text": "look" }, along[0].0, { "type": "text", "text": " here" }]);
+        assert_eq!(prompt_words(&all.to_string()), "look here\n[image file:///a.png]");
+        assert_eq!(prompt_words("not json"), "");
+        let long = json!([{ "type": "image", "uri": "d".repeat(300) }]);
+        assert_eq!(prompt_words(&long.to_string()), format!("[image {}…]", "d".repeat(200)));
+    }
+
+    #[test]
+    fn a_fresh_session_is_told_the_text_of_a_file_and_what_it_is_not_told() {
+        let told = |block: Value| carried_words(&block.to_string());
+        let file = json!({ "type": "resource", "resource": { "uri": "file:///b", "text": "inside" } });
+        assert_eq!(told(file).as_deref(), Some("[resource file:///b]\ninside"));
+        let link = json!({ "type": "resource_link", "uri": "file:///c", "name": "c" });
+        assert_eq!(told(link).as_deref(), Some("[resource_link file:///c]"));
+        let image = json!({ "type": "image", "mimeType": "image/png", "data": "x" });
+        assert_eq!(told(image).as_deref(), Some("[image image/png] (left out)"));
+        assert_eq!(told(json!(7)), None);
+    }
+}
